@@ -1,0 +1,41 @@
+# Two commands, nothing before them: `make demo` (SMALL=1 takes seconds) and `make test`.
+# Each makes .venv when it is missing or older than the files that say what goes into it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
+INSTALLED := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+EXAMPLE := docs/examples/prepare_model
+
+.PHONY: demo test check test-core test-pythons bench-startup clean
+
+demo: $(INSTALLED)
+	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
+
+test: check test-pythons
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The core's tests on the other Pythons of this machine; a Python that is not there is said to be missing.
+test-pythons: $(INSTALLED)
+	@PYTHON=$(BIN)/python sh tests/other_pythons.sh 3.12 3.13
+
+bench-startup: $(INSTALLED)
+	@$(BIN)/python tests/benchmarks/startup.py
+
+$(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard startup/*) $(PLUGINS:%=%/pyproject.toml)
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("hookpatch needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12")'
+	@echo "installing into $(VENV): torch, transformers, onnx, onnxsim, hookpatch and its plugins (some minutes the first time)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --quiet --constraint constraints.txt --requirement requirements-dev.txt
+	@$(PIP) install --quiet --constraint constraints.txt --editable . $(PLUGINS:%=--editable %)
+	@touch $(INSTALLED)
+
+clean:
+	rm -rf $(VENV) .venv-* build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,71 @@
+"""Patches for code you cannot edit: named, installable, reversible.
+
+``with hookpatch.active("fuse_qkv_off"): ...`` holds a plugin's patches for a block; the six verbs ``wrap``,
+``inject``, ``replace``, ``derive``, ``remove`` and ``enter`` declare patches without a plugin.
+
+Importing this package imports nothing else: each name is fetched when it is first used.
+"""
+
+TYPE_CHECKING = False  # what typing.TYPE_CHECKING is, without the import: this file runs at interpreter start
+if TYPE_CHECKING:
+    from hookpatch import errors
+    from hookpatch._patch import Patch, derive, enter, inject, remove, replace, wrap
+    from hookpatch._report import PatchReport, Report
+    from hookpatch._session import Session, active, report
+    from hookpatch._target import Target
+    from hookpatch.hookspecs import hookimpl
+
+__all__ = [
+    "Patch",
+    "PatchReport",
+    "Report",
+    "Session",
+    "Target",
+    "active",
+    "derive",
+    "enter",
+    "errors",
+    "hookimpl",
+    "inject",
+    "remove",
+    "replace",
+    "report",
+    "wrap",
+]
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Patch": "_patch",
+    "PatchReport": "_report",
+    "Report": "_report",
+    "Session": "_session",
+    "Target": "_target",
+    "active": "_session",
+    "derive": "_patch",
+    "enter": "_patch",
+    "hookimpl": "hookspecs",
+    "inject": "_patch",
+    "remove": "_patch",
+    "replace": "_patch",
+    "report": "_session",
+    "wrap": "_patch",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Fetch a public name from the file that defines it (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module 'hookpatch' has no attribute '{name}'")
+    from importlib import import_module  # not at the top: start-up cost
+
+    if name not in _HOME:
+        return import_module(f"hookpatch.{name}")
+    value = getattr(import_module(f"hookpatch.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, fetched or not."""
+    return [*__all__, "__version__"]

@@ -1,0 +1,200 @@
+"""One patch in one session: from waiting for its module to its end."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from contextlib import ExitStack
+from types import FunctionType, ModuleType
+from typing import Final, Literal, TypeAlias, final
+
+from hookpatch import _guard, _imports
+from hookpatch._layer import Layer, call_of
+from hookpatch._ledger import Asked, Entry, Ledger
+from hookpatch._patch import CALL_VERBS, Patch
+from hookpatch._resolve import resolve
+from hookpatch._site import Site, site_at
+from hookpatch._slot import FunctionSlot, Slot
+from hookpatch.errors import (
+    ApplyError,
+    DisplacedWarning,
+    HookpatchError,
+    PatchFailedWarning,
+    PatchUnneededWarning,
+    TargetRefused,
+)
+
+Policy: TypeAlias = Literal["exit", "warn"]
+
+EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h
+
+
+@final
+class Attempt:
+    """One patch in one session. Lives as long as the session."""
+
+    def __init__(self, asked: Asked, rank: tuple[int, ...], ledger: Ledger, policy: Policy) -> None:
+        self._asked: Final = asked
+        self._rank: Final = rank
+        self._ledger: Final = ledger
+        self._policy: Final = policy
+        self._entry: Entry = ledger.open(asked)
+        self._placed: list[tuple[Entry, Site, Layer]] = []
+        self._entered: tuple[Entry, ExitStack] | None = None
+        self._watch: _imports.Watch | None = None
+
+    def skip(self, reason: str) -> None:
+        """Never apply it."""
+        self._entry.become("skipped", reason)
+
+    def begin(self) -> None:
+        """Apply it if its module is there, and hear of the module's imports from now on.
+
+        Raises:
+            HookpatchError: it cannot be applied, and is required.
+        """
+        name = self._asked.patch.module
+        if name is None:
+            self._apply(None)
+            return
+        self._watch = _imports.watch(name, self._arrive)
+        module = _imports.present(name)
+        if module is not None:
+            self._apply(module)
+
+    def check(self) -> None:
+        """Look whether it can be applied, if its module is there; change nothing.
+
+        Raises:
+            HookpatchError: it cannot, and is required.
+        """
+        patch = self._asked.patch
+        module = _imports.present(patch.module) if patch.module is not None else None
+        if not patch.required or patch.target is None or (module is None and patch.module is not None):
+            return
+        _guard.check_requirement(patch, self._asked.owner)
+        slot = resolve(patch.target, module, self._asked.owner)
+        _guard.check_slot(patch, slot, self._asked.owner)
+        if patch.reach == "everywhere":
+            _everywhere(patch, slot, self._asked.owner)
+
+    def end(self) -> None:
+        """Take it back wherever it was applied; go on past an error, and raise the first at the end."""
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._entry.state == "waiting":
+            self._entry.become("unused", f"{self._asked.patch.module} was never imported")
+        with ExitStack() as undo:
+            for entry, site, layer in self._placed:
+                undo.callback(self._drop, entry, site, layer)
+            if self._entered is not None:
+                entry, stack = self._entered
+                undo.callback(entry.become, "restored")
+                undo.push(stack)
+            self._placed, self._entered = [], None
+
+    def _arrive(self, module: ModuleType) -> None:
+        """Apply it to a module that was executed just now, inside somebody's import."""
+        try:
+            self._apply(module)
+        except HookpatchError as error:
+            self._fresh_entry().become("failed", str(error))
+            if self._asked.patch.required and self._policy == "exit":
+                sys.stderr.write(f"hookpatch: error: {error}\n")
+                raise SystemExit(EXIT_STATUS) from error
+            warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=2)
+
+    def _apply(self, module: ModuleType | None) -> None:
+        patch, owner = self._asked.patch, self._asked.owner
+        try:
+            _guard.check_requirement(patch, owner)
+            if (reason := _guard.unneeded(patch, owner)) is not None:
+                warnings.warn(f"{patch.address} of {owner}: {reason}", PatchUnneededWarning, stacklevel=2)
+            if patch.verb == "enter":
+                assert module is not None  # enter has a module, and this is it
+                self._enter(module)
+            else:
+                self._place(module)
+        except ApplyError as error:
+            if patch.required:
+                raise
+            self._fresh_entry().become("skipped", str(error))
+        except HookpatchError:
+            raise
+        except Exception as error:
+            problem = f"the {patch.verb} raised {type(error).__name__}: {error}"
+            raise ApplyError(patch.address, owner, problem) from error
+
+    def _place(self, module: ModuleType | None) -> None:
+        patch, owner = self._asked.patch, self._asked.owner
+        assert patch.target is not None  # only enter has none
+        slot = resolve(patch.target, module, owner)
+        signature = _guard.check_slot(patch, slot, owner)
+        binds = _binds(slot)
+        if patch.reach == "everywhere":
+            slot = _everywhere(patch, slot, owner)
+        for _, site, _layer in self._placed:
+            if site.slot.key == slot.key:
+                site.refresh()  # reloaded: the module is the same, what it holds is new
+                return
+        layer = Layer(patch, self._asked.plugin, owner, self._rank, call_of(patch, signature, binds))
+        site = site_at(slot)
+        site.add(layer)
+        entry = self._fresh_entry()
+        entry.become("applied")
+        self._placed.append((entry, site, layer))
+
+    def _enter(self, module: ModuleType) -> None:
+        if self._entered is not None:
+            self._entered[1].close()  # reloaded: leave it for the old content, enter it for the new
+        stack = ExitStack()
+        stack.enter_context(self._asked.patch.change(module))
+        entry = self._entered[0] if self._entered is not None else self._fresh_entry()
+        entry.become("applied")
+        self._entered = entry, stack
+
+    def _fresh_entry(self) -> Entry:
+        """Return the entry that waits, or a new one: its module was imported more than once."""
+        if self._entry.state != "waiting":
+            self._entry = self._ledger.open(self._asked)
+        return self._entry
+
+    def _drop(self, entry: Entry, site: Site, layer: Layer) -> None:
+        try:
+            ending = site.drop(layer)
+        except Exception as error:
+            entry.become("failed", f"could not be restored: {error}")
+            raise
+        if ending == "restored":
+            entry.become(ending)
+            return
+        reason = f"somebody else patched {site.slot} meanwhile; it was left alone"
+        entry.become(ending, reason)
+        if ending == "displaced":
+            warnings.warn(
+                f"{self._asked.patch.address} of {self._asked.owner}: {reason}", DisplacedWarning, stacklevel=2
+            )
+
+
+def _binds(slot: Slot) -> bool:
+    """Tell whether what lies in a slot gets the object or class that it is called on as its first argument."""
+    seen = slot.seen()
+    return slot.in_class is not None and hasattr(type(seen), "__get__") and not isinstance(seen, (staticmethod, type))
+
+
+def _everywhere(patch: Patch, slot: Slot, owner: str) -> FunctionSlot:
+    """Return the slot inside the function that a slot holds.
+
+    Raises:
+        TargetRefused: it holds something else, or the patch is not around its calls.
+    """
+    seen = slot.seen()
+    function = seen.__func__ if isinstance(seen, (staticmethod, classmethod)) else seen
+    if not isinstance(function, FunctionType) or patch.verb not in CALL_VERBS:
+        raise TargetRefused(
+            patch.address,
+            owner,
+            f"reach='everywhere' is for wrap and inject on Python functions, not for {patch.verb} on a "
+            f"{type(function).__name__}; take reach='slot', and one patch for each place that holds it",
+        )
+    return FunctionSlot(function, _binds(slot))

@@ -1,0 +1,189 @@
+"""The finder and its watches: hear each time that a module has been executed.
+
+The only file that touches sys.meta_path and sys.modules. Own, not wrapt's: that one takes module locks inside
+find_spec, which deadlocks when threads import at once, forgets its hook after the first import (a reload loses the
+patch), cannot be cancelled, and runs on half-imported modules.
+
+Rules of a finder: never import in find_spec, never take a lock there, ask the other finders directly.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from threading import RLock
+from types import ModuleType
+from typing import Any, Final, TypeAlias, final
+
+Arrival: TypeAlias = Callable[[ModuleType], None]
+
+_lock: Final = RLock()
+_watches: dict[str, tuple[Watch, ...]] = {}  # replaced whole, so that the finder reads it without the lock
+_executing: set[str] = set()
+
+
+@final
+class Watch:
+    """A standing wish to hear of a module's import, reloads and new imports included; cancel it when done."""
+
+    __slots__ = ("_arrival", "module")
+
+    def __init__(self, module: str, arrival: Arrival) -> None:
+        self.module: Final = module
+        self._arrival: Arrival | None = arrival
+
+    def cancel(self) -> None:
+        """Never hear of it again; a second call does nothing."""
+        self._arrival = None
+        _forget(self)
+
+    def fire(self, module: ModuleType) -> None:
+        """Tell that the module has been executed."""
+        arrival = self._arrival
+        if arrival is not None:
+            arrival(module)
+
+    def __repr__(self) -> str:
+        return f"<Watch of {self.module}, {'cancelled' if self._arrival is None else 'waiting'}>"
+
+
+def watch(module: str, arrival: Arrival) -> Watch:
+    """Call ``arrival(module)`` each time the module has been executed from now on.
+
+    A module that is half imported at this moment counts as one that comes. One that is there already does not: ask
+    ``present`` for it.
+    """
+    wish = Watch(module, arrival)
+    with _lock:
+        _put({**_watches, module: (*_watches.get(module, ()), wish)})
+    here = sys.modules.get(module)
+    if here is not None and module not in _executing and _is_initializing(here):
+        _tell_when_initialized(here)
+    return wish
+
+
+def present(module: str) -> ModuleType | None:
+    """Return the module if it is imported, to its end."""
+    here = sys.modules.get(module)
+    return None if here is None or _is_initializing(here) else here
+
+
+def fetch(module: str) -> ModuleType:
+    """Return the module, imported now if it is not yet: for what a slot's key needs, never for a target."""
+    return sys.modules.get(module) or importlib.import_module(module)
+
+
+def watched() -> list[str]:
+    """Return the modules that somebody waits for."""
+    return sorted(_watches)
+
+
+def _put(watches: dict[str, tuple[Watch, ...]]) -> None:
+    """Set the watches, and have the finder in place while there are any."""
+    global _watches
+    _watches = watches
+    if watches and _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
+    elif not watches and _Finder in sys.meta_path:
+        sys.meta_path.remove(_Finder)
+
+
+def _forget(wish: Watch) -> None:
+    with _lock:
+        if wish.module in _watches:
+            rest = tuple(other for other in _watches[wish.module] if other is not wish)
+            others = {name: wishes for name, wishes in _watches.items() if name != wish.module}
+            _put({**others, wish.module: rest} if rest else others)
+
+
+def _announce(name: str) -> None:
+    """Tell all who wait for this module. The first error is raised after all have been told."""
+    module = sys.modules.get(name)
+    if module is None:
+        return
+    failure: BaseException | None = None
+    for wish in _watches.get(name, ()):
+        try:
+            wish.fire(module)
+        except BaseException as error:  # raised below: one plugin's failure must not keep the next from its module
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+class _Finder:
+    """On sys.meta_path while there are watches: finds nothing itself, puts a loader of ours before the real one."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name not in _watches:
+            return None
+        for finder in tuple(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            if finder is _Finder or find is None:
+                continue
+            spec: ModuleSpec | None = find(name, path, target)
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader)  # type: ignore[assignment]  # a loader by duck type
+                return spec
+        return None
+
+
+class _Loader:
+    """Stands before a module's real loader until the module has been executed, and then tells of it."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        create = getattr(self._loader, "create_module", None)
+        module: ModuleType | None = create(spec) if create is not None else None
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        assert spec is not None  # importlib sets it before it calls a loader
+        spec.loader = module.__loader__ = self._loader  # before the module runs: its code may look
+        _executing.add(spec.name)
+        try:
+            self._loader.exec_module(module)
+        finally:
+            _executing.discard(spec.name)
+        _announce(spec.name)
+
+    def __getattr__(self, name: str) -> Any:
+        """Answer as the real loader for all the rest (get_code, get_source, is_package...)."""
+        return getattr(self._loader, name)
+
+
+def _is_initializing(module: ModuleType) -> bool:
+    # Read as importlib itself does (_bootstrap._find_and_load); through vars, for modules that fetch attributes lazily.
+    spec = vars(module).get("__spec__")
+    return getattr(spec, "_initializing", False) is True
+
+
+class _ToldSpec(ModuleSpec):
+    """The class of a half-imported module's spec until importlib says that the import has ended.
+
+    Naughty, and the only way to hear of an import that began before us: importlib keeps the spec in a local variable
+    and sets ``_initializing`` to False at the very end. The class goes back before anybody is told.
+    """
+
+    @property
+    def _initializing(self) -> bool:
+        return True
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        self.__class__ = ModuleSpec  # type: ignore[assignment]  # back to what it was
+        self._initializing = value
+        _announce(self.name)
+
+
+def _tell_when_initialized(module: ModuleType) -> None:
+    spec = vars(module).get("__spec__")
+    if type(spec) is ModuleSpec:
+        spec.__class__ = _ToldSpec

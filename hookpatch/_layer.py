@@ -1,0 +1,106 @@
+"""One patch at one site, ready to be put in order among the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature
+from typing import Any, Final, final
+
+from hookpatch._patch import CALL_VERBS, Patch, Wrapper
+from hookpatch._slot import ABSENT
+from hookpatch._trampoline import pass_through
+
+
+@final
+class Layer:
+    """One Patch at one Site. Lives until its session ends or its module is executed anew.
+
+    Attributes:
+        patch: the declaration.
+        plugin: the plugin's name, None for a patch given to ``active``.
+        owner: how messages name who asked for it.
+        rank: its place before ``before`` and ``after`` are looked at; the greater lies outside.
+        call: the wrapper it runs at each call; one that passes through once it has ended.
+    """
+
+    __slots__ = ("_derived", "call", "owner", "patch", "plugin", "rank")
+
+    def __init__(
+        self, patch: Patch, plugin: str | None, owner: str, rank: tuple[int, ...], call: Wrapper = pass_through
+    ) -> None:
+        self.patch: Final = patch
+        self.plugin: Final = plugin
+        self.owner: Final = owner
+        self.rank: Final = rank
+        self.call = call
+        self._derived: tuple[Any, Any] | None = None
+
+    @property
+    def wraps(self) -> bool:
+        """True when it runs around calls, False when it puts a value of its own."""
+        return self.patch.verb in CALL_VERBS
+
+    def value(self, below: Any) -> Any:
+        """Return what this layer puts over ``below``: the value given, the value derived, or ABSENT."""
+        if self.patch.verb == "replace":
+            return self.patch.change
+        if self.patch.verb == "remove":
+            return ABSENT
+        if self._derived is None or self._derived[0] is not below:
+            # Once for each value below, so that a derived class is the same class as long as the session lasts.
+            self._derived = below, self.patch.change(below)
+        return self._derived[1]
+
+    def end(self) -> None:
+        """Pass through from now on, wherever its wrapper has got to."""
+        self.call = pass_through
+
+    def __repr__(self) -> str:
+        return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"
+
+
+def call_of(patch: Patch, signature: Signature | None, binds: bool) -> Wrapper:
+    """Return the wrapper a patch runs at each call.
+
+    Args:
+        patch: any patch; those that put values pass through.
+        signature: the target's, None when it tells none.
+        binds: True when the first parameter is the object or class that it is called on.
+    """
+    if patch.verb == "wrap":
+        wrapper: Wrapper = patch.change
+        return wrapper
+    if patch.verb == "inject":
+        return _injector(patch.change, signature, binds)
+    return pass_through
+
+
+def _injector(arguments: Mapping[str, Any], signature: Signature | None, binds: bool) -> Wrapper:
+    parameters = list(signature.parameters.values())[binds:] if signature is not None else []
+    by_place = [
+        (place, parameter.name, parameter.kind is Parameter.POSITIONAL_ONLY)
+        for place, parameter in enumerate(parameters)
+        if parameter.name in arguments
+        and parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+
+    def injected(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = {name: _fresh(value) for name, value in arguments.items()}
+        placed = list(args)
+        for place, name, positional_only in by_place:
+            if place < len(placed):
+                placed[place] = given.pop(name)
+            elif positional_only and place == len(placed):
+                placed.append(given.pop(name))
+        return wrapped(*placed, **{**kwargs, **given})
+
+    return injected
+
+
+def _fresh(value: Any) -> Any:
+    """Return a copy of built-in containers, whatever else they hold as it is: tensors and models are not copied."""
+    if type(value) is dict:
+        return {key: _fresh(entry) for key, entry in value.items()}
+    if type(value) in (list, set):
+        return type(value)(map(_fresh, value))
+    return value

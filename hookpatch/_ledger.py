@@ -1,0 +1,71 @@
+"""What becomes of each patch of a session, entry by entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, final
+
+from hookpatch._patch import Patch
+
+State: TypeAlias = Literal["waiting", "applied", "skipped", "failed", "restored", "dormant", "displaced", "unused"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A patch and who asked for it.
+
+    Attributes:
+        patch: the declaration.
+        plugin: the plugin's name, None for a patch given to ``active``.
+        distribution: the plugin's distribution with its version, None likewise.
+    """
+
+    patch: Patch
+    plugin: str | None = None
+    distribution: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """How messages name who asked."""
+        if self.plugin is None:
+            return "a patch given to active()"
+        return f"plugin '{self.plugin}' from {self.distribution}"
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One patch at one site, or one that has no site yet.
+
+    Attributes:
+        asked: the patch and who asked for it.
+        state: *waiting* for its module, *applied*, *skipped* or *failed* for a reason; at the end *restored*,
+            *dormant* (something of somebody else's lies over it; it passes through), *displaced* (somebody put
+            something else there, which was left alone) or *unused* (its module was never imported).
+        reason: why, for the states that need one.
+    """
+
+    asked: Asked
+    state: State = "waiting"
+    reason: str | None = None
+
+    def become(self, state: State, reason: str | None = None) -> None:
+        """Note the next state."""
+        self.state = state
+        self.reason = reason
+
+
+@final
+@dataclass(slots=True)
+class Ledger:
+    """The entries of one session, in the order in which the patches were asked for."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+    def open(self, asked: Asked) -> Entry:
+        """Add an entry for a patch, after those of the same patch."""
+        entry: Final = Entry(asked)
+        places = [at for at, other in enumerate(self.entries) if other.asked is asked]
+        self.entries.insert(places[-1] + 1 if places else len(self.entries), entry)
+        return entry

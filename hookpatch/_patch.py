@@ -1,0 +1,192 @@
+"""The six verbs: what to change at a target, declared and inert."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, final
+
+from hookpatch._target import Attribute, Target, is_module_name
+from hookpatch.errors import PatchError
+
+Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
+Factory: TypeAlias = Callable[[Any], Any]
+Entered: TypeAlias = Callable[[ModuleType], AbstractContextManager[object]]
+Verb: TypeAlias = Literal["wrap", "inject", "replace", "derive", "remove", "enter"]
+Reach: TypeAlias = Literal["slot", "everywhere"]
+
+CALL_VERBS: Final = frozenset({"wrap", "inject"})
+
+
+class Facts(TypedDict, total=False):
+    """The options every verb takes, by keyword.
+
+    Attributes:
+        reach: ``"slot"``, the address alone; or ``"everywhere"``, wherever the same function is bound.
+        requires: the distribution's versions it was made for, such as ``"onnxsim>=0.4.36,<1"``.
+        required: False when the program may run without it: it is then skipped, with the reason in the report.
+        before: names of plugins whose patches on the same site lie inside this one.
+        after: names of plugins whose patches on the same site lie outside this one.
+        why: what is wrong at the target, in a line.
+        upstream: a link to the issue or change in the target's own project.
+        until: versions from which on the patch is not needed, such as ``"onnxsim>=1.0"``.
+    """
+
+    reach: Reach
+    requires: str | None
+    required: bool
+    before: str | Iterable[str]
+    after: str | Iterable[str]
+    why: str | None
+    upstream: str | None
+    until: str | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """A declaration: at this target, this change. Making one imports nothing and changes nothing.
+
+    Attributes:
+        verb: the verb that made it.
+        target: where; for ``enter`` None.
+        module: the module whose import makes it possible, None for objects at hand.
+        change: the wrapper, the arguments, the value or the factory; None for ``remove``.
+        reach, requires, required, before, after, why, upstream, until: see ``Facts``.
+    """
+
+    verb: Verb
+    target: Target | None
+    module: str | None
+    change: Any
+    reach: Reach = "slot"
+    requires: str | None = None
+    required: bool = True
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    why: str | None = None
+    upstream: str | None = None
+    until: str | None = None
+
+    @property
+    def address(self) -> str:
+        """The target in words."""
+        return str(self.target) if self.target is not None else str(self.module)
+
+
+def wrap(target: str | Target, wrapper: Wrapper, **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that runs ``wrapper`` around each call of what stands at ``target``.
+
+    Args:
+        target: the address of something that can be called.
+        wrapper: ``wrapper(wrapped, instance, args, kwargs)``, wrapt's own convention: for a method ``wrapped`` is
+            bound, ``instance`` is its object (for a class method its class) and ``args`` come without it.
+        **facts: see ``Facts``.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: the wrapper cannot be called, or a fact is none.
+    """
+    if not callable(wrapper):
+        raise PatchError("wrap", f"the wrapper is a {type(wrapper).__name__} and cannot be called")
+    return _declare("wrap", target, wrapper, facts)
+
+
+def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Patch:
+    """Return a patch that gives these arguments at every call of what stands at ``target``.
+
+    They take the place of what the caller passes under the same name. Lists, dicts and sets are copied anew for each
+    call, so that a callee that changes them changes nothing of ours.
+
+    Args:
+        target: the address of something that can be called.
+        arguments: arguments by name; for a parameter that bears the name of one of ``Facts``.
+        **more: further arguments by name, and the facts.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: there is no argument, or a fact is none.
+    """
+    facts = {name: more.pop(name) for name in Facts.__annotations__ if name in more}
+    given = {**(arguments or {}), **more}
+    if not given:
+        raise PatchError("inject", "no argument to give; write inject(target, name=value)")
+    return _declare("inject", target, given, facts)
+
+
+def replace(target: str | Target, value: object, **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that puts ``value`` into the slot at ``target``; a key or name that is absent is added.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: a fact is none.
+    """
+    return _declare("replace", target, value, facts)
+
+
+def derive(target: str | Target, factory: Factory, **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that puts ``factory(original)`` into the slot at ``target``.
+
+    The factory is called when the target is there: it can subclass the vendor's class without importing it. It gets
+    what the slot holds itself: for a class or static method and for a property the descriptor.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: the factory cannot be called, or a fact is none.
+    """
+    if not callable(factory):
+        raise PatchError("derive", f"the factory is a {type(factory).__name__} and cannot be called")
+    return _declare("derive", target, factory, facts)
+
+
+def remove(target: str | Target, **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that makes the name or key at ``target`` absent.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: a fact is none.
+    """
+    return _declare("remove", target, None, facts)
+
+
+def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that enters the context manager ``factory(module)`` once the module is imported.
+
+    It is left at the end: for changes that have an undo of their own.
+
+    Args:
+        module: the module's full name.
+        factory: takes the module, returns a context manager.
+        **facts: see ``Facts``.
+
+    Raises:
+        PatchError: the module's name is none, the factory cannot be called, or a fact is none.
+    """
+    if not is_module_name(module):
+        raise PatchError("enter", f"'{module}' is not a module's name")
+    if not callable(factory):
+        raise PatchError("enter", f"the factory is a {type(factory).__name__} and cannot be called")
+    return Patch(verb="enter", target=None, module=module, change=factory, **_checked("enter", facts))
+
+
+def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any]) -> Patch:
+    target = where if isinstance(where, Target) else Target(where)
+    checked = _checked(verb, facts)
+    if verb == "remove" and not isinstance(target.slot, Attribute) and isinstance(target.start, list):
+        raise PatchError(verb, "an entry of a list cannot be absent: its neighbours would move")
+    return Patch(verb=verb, target=target, module=target.module, change=change, **checked)
+
+
+def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
+    checked = dict(facts)
+    if unknown := set(checked) - set(Facts.__annotations__):
+        raise PatchError(verb, f"takes no '{min(unknown)}'; it takes {', '.join(Facts.__annotations__)}")
+    if checked.get("reach", "slot") not in ("slot", "everywhere"):
+        raise PatchError(verb, f"reach={checked['reach']!r} is neither 'slot' nor 'everywhere'")
+    for side in ("before", "after"):
+        if side in checked:
+            names = checked[side]
+            checked[side] = (names,) if isinstance(names, str) else tuple(names)
+    return checked

@@ -1,0 +1,121 @@
+"""An address made a slot: the way from a module, or an object at hand, to the place it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableSequence
+from types import ModuleType
+from typing import Any
+
+from hookpatch import _imports
+from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro
+from hookpatch._target import Attribute, Item, Target, describe
+from hookpatch.errors import TargetNotFound, TargetRefused
+
+
+def resolve(target: Target, module: ModuleType | None, owner: object) -> Slot:
+    """Return the slot that a target names.
+
+    Args:
+        target: the address.
+        module: the target's module, imported; None for a target at hand.
+        owner: who asks for it, for messages.
+
+    Raises:
+        TargetNotFound: a step on the way, or the place of a list, is not there. Whether the slot itself holds
+            anything is not looked at.
+        TargetRefused: the last owner holds items that cannot be set, or fetches its names lazily.
+    """
+    holder = target.start if module is None else module
+    for step in target.steps[:-1]:
+        holder = _follow(holder, step, target, owner)
+    if isinstance(target.slot, Attribute):
+        _refuse_lazy(holder, target.slot.name, target, owner)
+        return AttributeSlot(holder, target.slot.name)
+    return _item(holder, target.slot, target, owner)
+
+
+def missing(slot: Slot, target: Target, owner: object) -> TargetNotFound:
+    """Return the error for a slot that holds nothing."""
+    if isinstance(slot, AttributeSlot):
+        return TargetNotFound(
+            target, owner, describe(slot.owner).rstrip(":"), "attribute", slot.name, _names(slot.owner)
+        )
+    assert isinstance(slot, ItemSlot)  # the third kind, the code of a function, is always there
+    return _no_key(slot.owner, slot.index, target, owner)
+
+
+def _follow(holder: Any, step: Attribute | Item, target: Target, owner: object) -> Any:
+    if isinstance(step, Attribute):
+        try:
+            return getattr(holder, step.name)
+        except AttributeError:
+            where = describe(holder).rstrip(":")
+            raise TargetNotFound(target, owner, where, "attribute", step.name, _names(holder)) from None
+    found = _item(holder, step, target, owner)
+    if (value := found.read()) is ABSENT:
+        raise _no_key(holder, found.index, target, owner)
+    return value
+
+
+def _item(holder: Any, step: Item, target: Target, owner: object) -> ItemSlot:
+    kind = type(holder).__name__
+    if not hasattr(type(holder), "__getitem__"):
+        raise TargetRefused(target, owner, f"{_place(target, step)} is a {kind}, which has no items")
+    if not all(hasattr(type(holder), name) for name in ("__setitem__", "__delitem__", "__contains__")):
+        raise TargetRefused(target, owner, f"{_place(target, step)} is a read-only {kind}; patch what it shows instead")
+    key = _key(step.key, target, owner)
+    if isinstance(holder, MutableSequence):
+        if not isinstance(key, int):
+            raise TargetRefused(target, owner, f"{_place(target, step)} is a {kind}: its key is a number, not {key!r}")
+        if not -len(holder) <= key < len(holder):
+            raise _no_key(holder, key, target, owner)
+        key %= len(holder)
+    return ItemSlot(holder, key)
+
+
+def _key(key: Any, target: Target, owner: object) -> Any:
+    if not isinstance(key, Target):
+        return key
+    assert key.module is not None  # a key in words is an address in a module
+    try:
+        found: Any = _imports.fetch(key.module)
+    except ImportError as error:
+        raise TargetNotFound(target, owner, f"key {key}", "module", key.module, ()) from error
+    for step in key.steps:
+        found = _follow(found, step, target, owner)
+    return found
+
+
+def _refuse_lazy(holder: Any, name: str, target: Target, owner: object) -> None:
+    """Refuse a name of a module that replaced itself by an object that fetches names on demand (transformers)."""
+    lazy = isinstance(holder, ModuleType) and along_mro(type(holder), "__getattr__") is not ABSENT
+    if not lazy or name in vars(holder):
+        return
+    value = getattr(holder, name, ABSENT)  # wakes it: nothing is lost, the patch is refused
+    if value is ABSENT:
+        return
+    home, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    where = f"take the address where it is defined: {home}:{path}" if path else "take the module that defines it"
+    raise TargetRefused(
+        target, owner, f"module {holder.__name__} fetches '{name}' lazily and may be replaced at any import; {where}"
+    )
+
+
+def _place(target: Target, step: Attribute | Item) -> str:
+    """Return the address up to a step, for messages."""
+    before = target.steps[: target.steps.index(step)]
+    return f"{target.module}:{''.join(map(str, before))[1:]}" if target.module else describe(target.start)
+
+
+def _no_key(holder: Any, key: Any, target: Target, owner: object) -> TargetNotFound:
+    known = () if isinstance(holder, MutableSequence) else [k for k in holder if isinstance(k, str)]
+    where = str(target)[: -len(str(target.slot))] if isinstance(target.slot, Item) else describe(holder)
+    return TargetNotFound(target, owner, where, "key", key, known)
+
+
+def _names(holder: Any) -> Iterable[str]:
+    """Return the names a holder has, read without waking anything."""
+    own = set(vars(holder)) if hasattr(holder, "__dict__") else set()
+    for base in type.__dict__["__mro__"].__get__(holder if isinstance(holder, type) else type(holder)):
+        own |= set(vars(base))
+    return sorted(own)

@@ -1,0 +1,142 @@
+"""Which plugins and options were asked for, in words; the only file that reads the environment.
+
+It runs at interpreter start, so it imports nothing that is not there already.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, Final, Literal
+
+PLUGINS: Final = "HOOKPATCH_PLUGINS"
+OPTIONS: Final = "HOOKPATCH_OPTIONS"
+DISABLE: Final = "HOOKPATCH_DISABLE"
+ON_ERROR: Final = "HOOKPATCH_ON_ERROR"
+REPORT: Final = "HOOKPATCH_REPORT"
+
+
+class Selection:
+    """The plugin names and options a user asked for. Frozen by convention; one for each session.
+
+    Attributes:
+        names: plugin names in the order given, each once; ``name@distribution`` where one was named.
+        options: options by plugin name, as given.
+        asked_by: where they were asked for, for messages.
+    """
+
+    __slots__ = ("asked_by", "names", "options")
+
+    def __init__(self, names: Iterable[str], options: Mapping[str, Mapping[str, Any]], asked_by: str) -> None:
+        by_normal_name = {normalise(name): name for name in reversed(list(names))}
+        self.names = tuple(reversed(by_normal_name.values()))
+        self.options = {name: dict(given) for name, given in options.items()}
+        self.asked_by = asked_by
+
+    def __repr__(self) -> str:
+        return f"Selection({list(self.names)}, {self.options}, asked_by={self.asked_by!r})"
+
+
+def normalise(name: str) -> str:
+    """Return the form in which two names are compared (PEP 503): lower case, one ``-`` for each run of ``-_.``."""
+    dashed = name.lower().replace("_", "-").replace(".", "-")
+    return "-".join(part for part in dashed.split("-") if part)
+
+
+def _read(variable: str) -> str:
+    """Return an environment variable, empty when unset or when the interpreter ignores the environment (-E, -I)."""
+    return "" if sys.flags.ignore_environment else os.environ.get(variable, "").strip()
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a comma list, stripped, empty ones dropped."""
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def asked() -> bool:
+    """Tell whether the environment asks for any plugin."""
+    return bool(split_names(_read(PLUGINS))) and not disabled()
+
+
+def disabled() -> bool:
+    """Tell whether the kill switch is set: no patch is applied, whoever asks for it."""
+    return _read(DISABLE) not in ("", "0")
+
+
+def from_environment() -> Selection:
+    """Return what the environment asks for.
+
+    Raises:
+        SettingError: HOOKPATCH_OPTIONS is not a JSON object of objects.
+    """
+    text = _read(PLUGINS)
+    return Selection(split_names(text), _options(), f"{PLUGINS}={text}")
+
+
+def _options() -> dict[str, dict[str, Any]]:
+    text = _read(OPTIONS)
+    if not text:
+        return {}
+    import json  # only when options are given
+
+    from hookpatch.errors import SettingError
+
+    form = 'it takes a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}}'
+    try:
+        options = json.loads(text)
+    except ValueError as error:
+        raise SettingError(OPTIONS, f"not JSON ({error}); {form}") from None
+    if not isinstance(options, dict) or not all(isinstance(value, dict) for value in options.values()):
+        raise SettingError(OPTIONS, f"not an object of objects; {form}")
+    return options
+
+
+def on_error() -> Literal["exit", "warn"]:
+    """Return what becomes of a program whose environment asks for something that cannot be had.
+
+    Raises:
+        SettingError: HOOKPATCH_ON_ERROR holds another word.
+    """
+    from hookpatch.errors import SettingError
+
+    match _read(ON_ERROR) or "exit":
+        case "exit":
+            return "exit"
+        case "warn":
+            return "warn"
+        case word:
+            raise SettingError(ON_ERROR, f"'{word}' is not a policy; it takes exit or warn")
+
+
+def report_folder() -> str | None:
+    """Return the folder in which each process leaves its report, or None when none was asked for."""
+    return _read(REPORT) or None
+
+
+def environment_with(
+    names: Iterable[str], options: Mapping[str, Mapping[str, Any]], report: str | None = None
+) -> dict[str, str]:
+    """Return a copy of the environment that asks for these plugins too, after those it asks for already."""
+    import json
+
+    environment = dict(os.environ)
+    before = split_names(_read(PLUGINS))
+    environment[PLUGINS] = ",".join(Selection([*before, *names], {}, "").names)
+    merged = _options()
+    for name, given in options.items():
+        merged[name] = {**merged.get(name, {}), **given}
+    if merged:
+        environment[OPTIONS] = json.dumps(merged)
+    if report is not None:
+        environment[REPORT] = report
+    return environment
+
+
+def forget() -> None:
+    """Take our variables out of this process's environment, so that nothing it starts is patched either."""
+    for variable in (PLUGINS, OPTIONS):
+        os.environ.pop(variable, None)

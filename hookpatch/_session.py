@@ -1,0 +1,198 @@
+"""The span in which patches hold: everything in or nothing, and everything out."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import wraps
+from types import TracebackType
+from typing import Any, Final, ParamSpec, TypeVar, cast, final
+from weakref import WeakSet
+
+from hookpatch import _selection
+from hookpatch._attempt import Attempt, Policy
+from hookpatch._ledger import Asked, Ledger
+from hookpatch._patch import Patch
+from hookpatch._report import Report, report_of
+from hookpatch._selection import Selection
+from hookpatch.errors import RestoreError, SessionError, SettingError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_numbers: Final = itertools.count(1)
+_open: Final[WeakSet[Session]] = WeakSet()
+
+
+@final
+class Session:
+    """The span in which patches hold; what ``active`` returns. Lives from entering to closing.
+
+    Entering applies all patches or none. Closing takes all of them back, twice without harm; a session dropped
+    unclosed is a ``ResourceWarning`` and is closed then. Used as a decorator it is opened anew for each call.
+    """
+
+    def __init__(self, asked: Sequence[Asked], policy: Policy = "warn") -> None:
+        self._asked: Final = tuple(asked)
+        self._policy: Final = policy
+        self._number = 0  # set when it is opened
+        self._ledger: Final = Ledger()
+        self._state = "new"
+        self._stack: Final = ExitStack()
+        self._errors: Final[list[Exception]] = []
+
+    def open(self) -> Session:
+        """Apply all patches whose modules are there, wait for the others; return the session.
+
+        Raises:
+            HookpatchError: a required patch cannot be applied; what was applied before it is restored.
+            SessionError: it was opened before.
+        """
+        if self._state != "new":
+            raise SessionError(f"{self!r} cannot be opened again; make a new one with active()")
+        self._state = "open"
+        self._number = number = next(_numbers)
+        attempts = [
+            Attempt(asked, (number, -place), self._ledger, self._policy) for place, asked in enumerate(self._asked)
+        ]
+        if _selection.disabled():
+            for attempt in attempts:
+                attempt.skip(f"{_selection.DISABLE} is set")
+            return self
+        try:
+            for attempt in attempts:
+                attempt.check()
+            for attempt in attempts:
+                self._stack.callback(_undo, attempt, self._errors)
+                attempt.begin()
+        except BaseException:
+            self._state = "closed"
+            self._stack.close()
+            raise
+        _open.add(self)
+        return self
+
+    def close(self) -> None:
+        """Take all patches back; a second call does nothing.
+
+        Raises:
+            RestoreError: some could not be taken back; all others were.
+        """
+        if self._state != "open":
+            return
+        self._state = "closed"
+        _open.discard(self)
+        self._stack.close()
+        if self._errors:
+            raise RestoreError(self._errors)
+
+    def report(self) -> Report:
+        """Return what became of each patch until now."""
+        return report_of(self._ledger.entries)
+
+    def __enter__(self) -> Session:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Return a function in whose calls the patches hold."""
+        asked, policy = self._asked, self._policy
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise SessionError(
+                f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
+                "suspended, too; write the block inside it"
+            )
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def patched_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
+                with Session(asked, policy):
+                    return await function(*args, **kwargs)
+
+            return cast(Callable[P, R], patched_coroutine)
+
+        @wraps(function)
+        def patched(*args: P.args, **kwargs: P.kwargs) -> R:
+            with Session(asked, policy):
+                return function(*args, **kwargs)
+
+        return patched
+
+    def __repr__(self) -> str:
+        what = dict.fromkeys(asked.plugin or asked.patch.address for asked in self._asked)
+        return f"<Session of {', '.join(what) or 'nothing'}, {self._state}>"
+
+    def __del__(self) -> None:
+        if getattr(self, "_state", "new") == "open" and not sys.is_finalizing():
+            said = f"{self!r} was dropped unclosed; use it in a with statement"
+            self.close()
+            warnings.warn(said, ResourceWarning, stacklevel=2, source=self)
+
+
+def active(*what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None = None) -> Session:
+    """Return a session of these plugins and patches; ``with`` opens and closes it.
+
+    Args:
+        *what: names of installed plugins (``name@distribution`` where two share one) and patches; of patches on the
+            same site the first lies outermost.
+        options: options by plugin name, such as ``{"onnxsim_skip": {"passes": ["fuse_qkv"]}}``.
+
+    Raises:
+        SelectionError: a name or an option is none.
+        PluginError: a plugin cannot be loaded.
+    """
+    for item in what:
+        if not isinstance(item, (str, Patch)):
+            raise SettingError("active()", f"takes plugin names and patches, not a {type(item).__name__}")
+    names = [item for item in what if isinstance(item, str)]
+    selection = Selection(names, options or {}, "active()")
+    by_name = _load(selection)
+    asked: list[Asked] = []
+    for item in what:
+        asked += [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), ())
+    return Session(asked)
+
+
+def open_from_environment() -> Session:
+    """Open a session of what the environment asks for, for the rest of the process.
+
+    Raises:
+        HookpatchError: something of it cannot be had.
+    """
+    selection = _selection.from_environment()
+    asked = [one for of_plugin in _load(selection).values() for one in of_plugin]
+    return Session(asked, _selection.on_error()).open()
+
+
+def report() -> Report:
+    """Return what became of each patch of every session that is open now, the first opened first."""
+    sessions = sorted(_open, key=lambda session: session._number)
+    return report_of(entry for session in sessions for entry in session._ledger.entries)
+
+
+def _load(selection: Selection) -> dict[str, list[Asked]]:
+    """Return the patches of the selected plugins by the names asked for, normalised."""
+    if not selection.names and not selection.options:
+        return {}
+    from hookpatch._host import Host  # pluggy is not needed for patches without a plugin
+
+    loaded = Host().load(selection)
+    return {
+        _selection.normalise(name): [Asked(patch, plugin.name, plugin.installed.origin) for patch in patches]
+        for name, (plugin, patches) in zip(selection.names, loaded, strict=True)
+    }
+
+
+def _undo(attempt: Attempt, errors: list[Exception]) -> None:
+    try:
+        attempt.end()
+    except Exception as error:  # collected: the other undos follow, and RestoreError tells of all
+        errors.append(error)

@@ -1,0 +1,135 @@
+"""What the start-up line calls: apply what the environment asks for, or refuse the program before it starts.
+
+Imported at interpreter start, with os and sys alone; all else follows only when plugins are asked for. The one place
+that sets two functions of the module ``site``, for the time until it has called them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hookpatch import _selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+EXIT_STATUS = 78  # EX_CONFIG of sysexits.h
+
+_begun = False
+_session: Any = None  # held for the life of the process
+
+
+def main() -> None:
+    """Do what HOOKPATCH_PLUGINS asks for, once all .pth files have been read.
+
+    In a virtual environment the start-up line runs twice; the second run does nothing.
+    """
+    global _begun
+    if _begun or not _selection.asked():
+        return
+    _begun = True
+    program = _program(sys.orig_argv)
+    if program in ("pip", "ensurepip"):
+        _selection.forget()  # an installer must run unpatched, and so must the builds it starts
+    elif program not in ("hookpatch", "multiprocessing.resource_tracker"):
+        _after_site(_apply)
+
+
+def _apply() -> None:
+    global _session
+    from hookpatch._session import open_from_environment
+    from hookpatch.errors import HookpatchError
+
+    try:
+        try:
+            _session = open_from_environment()
+        except HookpatchError as error:
+            if _selection.on_error() == "exit":
+                raise
+            sys.stderr.write(f"hookpatch: warning: nothing is patched: {error}\n")
+            return
+    except HookpatchError as error:
+        _refuse(str(error))
+        return
+    folder = _selection.report_folder()
+    if folder is not None:
+        from hookpatch._receipt import leave_at_exit
+
+        leave_at_exit(folder)
+
+
+def _after_site(then: Callable[[], None]) -> None:
+    """Call ``then`` when the module site has done its work: editable plugins are on sys.path only then.
+
+    Before Python 3.15 this runs from a .pth line, with the later .pth files still to come. The last things site does
+    are to run sitecustomize and, where it is enabled, usercustomize.
+    """
+    if sys.version_info >= (3, 15):
+        then()  # called from a .start file: all .pth files have been read (PEP 829)
+        return
+    import site
+
+    original = {"execsitecustomize": site.execsitecustomize, "execusercustomize": site.execusercustomize}
+
+    def sitecustomize() -> None:
+        site.execsitecustomize = original["execsitecustomize"]
+        original["execsitecustomize"]()
+        if not site.ENABLE_USER_SITE:
+            site.execusercustomize = original["execusercustomize"]
+            then()
+
+    def usercustomize() -> None:
+        site.execusercustomize = original["execusercustomize"]
+        original["execusercustomize"]()
+        then()
+
+    site.execsitecustomize = sitecustomize
+    site.execusercustomize = usercustomize
+
+
+def _refuse(message: str) -> None:
+    """End the program before its first line runs, with one line on stderr and status 78.
+
+    An error raised here would be printed by site and forgotten, and SystemExit would be a fatal error with status 1.
+    An audit hook can end the program cleanly when it is about to run; it cannot be removed, and is only set here.
+    """
+    fired = False
+
+    def hook(event: str, args: object) -> None:
+        nonlocal fired
+        if not fired and event.startswith("cpython.run_"):
+            fired = True
+            sys.stderr.write(f"hookpatch: error: {message}\n")
+            raise SystemExit(EXIT_STATUS)
+
+    sys.addaudithook(hook)
+
+
+def _program(argv: list[str]) -> str:
+    """Return what an interpreter's command line runs: a module's name, a script's base name, or ``-c``."""
+    words = iter(argv[1:])
+    for word in words:
+        if word == "--" or not word.startswith("-") or word == "-":
+            script = next(words, "") if word == "--" else word
+            name = os.path.splitext(os.path.basename(script))[0]
+            if name == "__main__":
+                name = os.path.basename(os.path.dirname(script))
+            return "pip" if name.rstrip("0123456789.") == "pip" else name
+        if word.startswith("--"):
+            if word == "--check-hash-based-pycs":
+                next(words, "")
+            continue
+        for at, letter in enumerate(word[1:], 2):
+            if letter in "mc":
+                rest = word[at:] or next(words, "")
+                if letter == "m":
+                    return rest
+                return "multiprocessing.resource_tracker" if "multiprocessing.resource_tracker" in rest else "-c"
+            if letter in "WX":
+                if not word[at:]:
+                    next(words, "")
+                break
+    return ""

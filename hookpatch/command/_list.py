@@ -1,0 +1,86 @@
+"""``hookpatch list``: the installed plugins, and whether they fit what is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from typing import NamedTuple
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hookpatch import _guard
+from hookpatch._discovery import Installed, installed
+from hookpatch._host import Host
+from hookpatch._patch import Patch
+from hookpatch.errors import HookpatchError, OptionsError, RequirementError
+
+
+class _Row(NamedTuple):
+    description: str
+    targets: list[str]
+    fits: Text
+
+
+def list_plugins() -> None:
+    """List the installed plugins: what each does, where it comes from, what it patches, whether that fits.
+
+    Example: hookpatch list
+    """
+    plugins = installed()
+    console = Console()
+    if not plugins:
+        console.print("No plugins are installed. They come as distributions, such as hookpatch-onnxsim.")
+        return
+    packages = metadata.packages_distributions()
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    for title in ("plugin", "what it does", "targets", "from", "fits"):
+        table.add_column(title, overflow="fold")
+    for plugin in plugins:
+        row = _row(plugin, packages)
+        table.add_row(
+            Text(plugin.name, style="bold"),
+            Text(row.description),
+            Text("\n".join(row.targets)),  # not markup: a target has brackets
+            plugin.origin,
+            row.fits,
+        )
+    console.print(table)
+
+
+def _row(installed: Installed, packages: Mapping[str, list[str]]) -> _Row:
+    host = Host()
+    try:
+        plugin = host.plugin(installed)
+    except HookpatchError as error:
+        return _Row(str(error), [], Text("broken", style="red"))
+    try:
+        patches = host.patches(plugin, {})
+    except OptionsError as error:
+        return _Row(plugin.description, [], Text(f"needs options ({error.problem.rpartition('it takes ')[2]})"))
+    except HookpatchError as error:
+        return _Row(str(error), [], Text("broken", style="red"))
+    targets = [f"{patch.address}{_version(patch, packages)}" for patch in patches]
+    return _Row(plugin.description, targets, _verdict(patches, installed))
+
+
+def _version(patch: Patch, packages: Mapping[str, list[str]]) -> str:
+    """Return the version of the distribution that a target lies in, without importing it."""
+    if patch.module is None:
+        return ""
+    for distribution in packages.get(patch.module.partition(".")[0], ()):
+        return f" ({distribution} {metadata.version(distribution)})"
+    return ""
+
+
+def _verdict(patches: Iterable[Patch], plugin: Installed) -> Text:
+    for patch in patches:
+        try:
+            _guard.check_requirement(patch, f"plugin '{plugin.name}'")
+            if (reason := _guard.unneeded(patch, f"plugin '{plugin.name}'")) is not None:
+                return Text(reason, style="yellow")
+        except RequirementError as error:
+            return Text(error.problem, style="red")
+    return Text("yes", style="green")

@@ -1,0 +1,104 @@
+"""``hookpatch run``: python itself, with plugins on."""
+
+from __future__ import annotations
+
+import os
+import site
+import subprocess
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from hookpatch import _selection
+from hookpatch._discovery import find
+from hookpatch._host import Host
+from hookpatch._options import option_from_text
+from hookpatch._selection import Selection, normalise
+from hookpatch.errors import SettingError
+
+_TAKES_VALUE = ("-p", "--plugin", "-o", "--option", "--report")
+
+
+class RunCommand(TyperCommand):
+    """Leaves everything from the script, ``-m`` or ``-c`` on alone, as python does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put ``--`` before the first word that is python's."""
+        at = 0
+        while at < len(args):
+            word = args[at]
+            if word in ("--", "--help"):
+                break
+            if word in _TAKES_VALUE:
+                at += 2
+            elif word.startswith(("--plugin=", "--option=", "--report=")) or (word[:2] in ("-p", "-o")):
+                at += 1
+            else:
+                args = [*args[:at], "--", *args[at:]]
+                break
+        return list(super().parse_args(ctx, args))
+
+
+def run(
+    target: Annotated[list[str], typer.Argument(metavar="SCRIPT | -m MODULE | -c CODE [ARGUMENTS]...")],
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--plugin", metavar="NAME", help="A plugin to switch on; may be given again."),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-o", "--option", metavar="PLUGIN.NAME=VALUE", help="An option of a plugin; a comma list for a sequence."
+        ),
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option("--report", metavar="FOLDER", help="Each process leaves a JSON report in this folder.")
+    ] = None,
+) -> None:
+    """Run a script, module or code with plugins on, in every other way as python does.
+
+    Example: hookpatch run -p fuse_qkv_off export.py --small
+    """
+    selection = Selection(plugin or (), {}, "-p")
+    host = Host()
+    given = _options(option or (), selection, host)
+    host.load(Selection(selection.names, given, "-p"))  # a wrong name or option ends here, not in the program
+    if not _startup_file():
+        raise SettingError(
+            "hookpatch run",
+            "hookpatch.pth is in no site-packages folder of this python, so the program would run "
+            "unpatched; install hookpatch with pip into it",
+        )
+    environment = _selection.environment_with(selection.names, given, report and os.path.abspath(report))
+    command = [sys.executable, *subprocess._args_from_interpreter_flags(), *target]  # type: ignore[attr-defined]  # what multiprocessing uses
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.name == "nt":  # exec there returns to the shell before the program has ended
+        raise typer.Exit(subprocess.call(command, env=environment))
+    os.execve(sys.executable, command, environment)
+
+
+def _options(words: list[str] | tuple[()], selection: Selection, host: Host) -> dict[str, dict[str, Any]]:
+    """Return the options by plugin, each of the type that the plugin declares."""
+    given: dict[str, dict[str, Any]] = {}
+    for word in words:
+        name, dot, rest = word.partition(".")
+        key, equals, value = rest.partition("=")
+        if not (dot and equals and name and key):
+            raise SettingError(
+                "-o", f"'{word}' cannot be read; write it like onnxsim_skip.passes=fuse_qkv,fuse_bn_into_conv"
+            )
+        asked = [plugin for plugin in selection.names if normalise(plugin.partition("@")[0]) == normalise(name)]
+        if not asked:
+            raise SettingError("-o", f"'{word}' is for a plugin that is not switched on; add -p {name}")
+        plugin = host.plugin(find(asked[0], "-p"))
+        typed = option_from_text(plugin.options_type, key, value, plugin.name, plugin.installed.origin)
+        given.setdefault(plugin.name, {})[key] = typed
+    return given
+
+
+def _startup_file() -> bool:
+    folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
+    return any(folder and os.path.exists(os.path.join(folder, "hookpatch.pth")) for folder in folders)

@@ -1,0 +1,252 @@
+"""What can go wrong, each with its own class: who, what, where, and what now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+
+def _suggest(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for the known word nearest to ``word``, else nothing."""
+    import difflib  # only the failing path pays for it
+
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+class HookpatchError(Exception):
+    """The root of all errors of hookpatch."""
+
+
+# --- what was asked for
+
+
+class SelectionError(HookpatchError):
+    """What was asked for makes no sense: the names, the options or the policy."""
+
+
+class UnknownPlugin(SelectionError):
+    """No installed distribution offers a plugin of that name.
+
+    Attributes:
+        name: the name asked for.
+        asked_by: where it was asked for.
+        installed: the names of the installed plugins.
+    """
+
+    def __init__(self, name: str, asked_by: str, installed: Sequence[str]) -> None:
+        self.name: Final = name
+        self.asked_by: Final = asked_by
+        self.installed: Final = tuple(installed)
+        there = ", ".join(installed) or "none"
+        hint = _suggest(name, installed) or ";"
+        super().__init__(f"no plugin '{name}' (asked for by {asked_by}){hint} installed: {there}")
+
+
+class AmbiguousPlugin(SelectionError):
+    """Two installed distributions offer a plugin of one name.
+
+    Attributes:
+        name: the name asked for.
+        asked_by: where it was asked for.
+        distributions: the distributions that offer it.
+    """
+
+    def __init__(self, name: str, asked_by: str, distributions: Sequence[str]) -> None:
+        self.name: Final = name
+        self.asked_by: Final = asked_by
+        self.distributions: Final = tuple(distributions)
+        ways = " or ".join(f"'{name}@{distribution}'" for distribution in distributions)
+        super().__init__(
+            f"plugin '{name}' (asked for by {asked_by}) is offered by {len(distributions)} distributions: "
+            f"{', '.join(distributions)}; ask for {ways}, or uninstall one"
+        )
+
+
+class OptionsError(SelectionError):
+    """Options for a plugin that it does not have, or of the wrong type.
+
+    Attributes:
+        plugin: the plugin's name.
+        distribution: the distribution that offers it, with its version.
+        problem: what is wrong.
+    """
+
+    def __init__(self, plugin: str, distribution: str, problem: str) -> None:
+        self.plugin: Final = plugin
+        self.distribution: Final = distribution
+        self.problem: Final = problem
+        super().__init__(f"options of plugin '{plugin}' ({distribution}): {problem}")
+
+
+class SettingError(SelectionError):
+    """An environment variable or an argument of hookpatch's own holds something it cannot use.
+
+    Attributes:
+        setting: the variable or argument.
+        problem: what is wrong with it, and what it takes.
+    """
+
+    def __init__(self, setting: str, problem: str) -> None:
+        self.setting: Final = setting
+        self.problem: Final = problem
+        super().__init__(f"{setting}: {problem}")
+
+
+# --- what plugins and patches declare
+
+
+class PluginError(HookpatchError):
+    """A plugin could not be loaded, or what it yields is not a patch.
+
+    Attributes:
+        plugin: the plugin's name.
+        distribution: the distribution that offers it, with its version.
+        problem: what went wrong.
+    """
+
+    def __init__(self, plugin: str, distribution: str, problem: str) -> None:
+        self.plugin: Final = plugin
+        self.distribution: Final = distribution
+        self.problem: Final = problem
+        super().__init__(f"plugin '{plugin}' ({distribution}) {problem}")
+
+
+class PatchError(HookpatchError, TypeError):
+    """A patch was declared with arguments that can mean nothing.
+
+    Attributes:
+        verb: the verb that was called.
+        problem: what is wrong.
+    """
+
+    def __init__(self, verb: str, problem: str) -> None:
+        self.verb: Final = verb
+        self.problem: Final = problem
+        super().__init__(f"{verb}(): {problem}")
+
+
+class TargetSyntaxError(HookpatchError, ValueError):
+    """A target's address cannot be read.
+
+    Attributes:
+        address: the address as it was given.
+        problem: what is wrong with it.
+    """
+
+    def __init__(self, address: str, problem: str) -> None:
+        self.address: Final = address
+        self.problem: Final = problem
+        super().__init__(
+            f"target '{address}' {problem}; write module:name, module:Class.method or module:mapping['key']"
+        )
+
+
+# --- what a patch meets at its target
+
+
+class ApplyError(HookpatchError):
+    """A patch could not be applied at its target.
+
+    Attributes:
+        target: the target's address.
+        owner: the plugin or caller that asked for it.
+        problem: what is wrong, and what now.
+    """
+
+    def __init__(self, target: object, owner: object, problem: str) -> None:
+        self.target: Final = str(target)
+        self.owner: Final = str(owner)
+        self.problem: Final = problem
+        super().__init__(f"{problem} (target {target} of {owner})")
+
+
+class TargetNotFound(ApplyError):
+    """The module is there, the name or key in it is not."""
+
+    def __init__(
+        self, target: object, owner: object, where: str, kind: str, name: object, known: Iterable[str]
+    ) -> None:
+        hint = _suggest(name, known) if isinstance(name, str) else ""
+        super().__init__(target, owner, f"{where} has no {kind} {name!r}{hint}")
+
+
+class TargetRefused(ApplyError):
+    """The slot is there but must not or cannot be patched."""
+
+
+class SignatureError(ApplyError):
+    """The target's function does not take the arguments that the patch relies on."""
+
+
+class RequirementError(ApplyError):
+    """The installed version of a distribution is not one that the patch was made for."""
+
+
+class ConflictError(ApplyError):
+    """Two plugins want to put a value of their own into one slot, and neither declares its place."""
+
+
+class OrderError(HookpatchError):
+    """The ``before`` and ``after`` of several patches on one site form a cycle.
+
+    Attributes:
+        cycle: the plugins around the cycle, the first repeated at the end.
+    """
+
+    def __init__(self, site: object, cycle: Sequence[str]) -> None:
+        self.cycle: Final = tuple(cycle)
+        super().__init__(
+            f"the patches on {site} cannot be put in order: {' before '.join(cycle)}; drop one before= or after="
+        )
+
+
+# --- spans
+
+
+class SessionError(HookpatchError):
+    """A session was used in a way that it cannot be, such as opened twice."""
+
+
+class RestoreError(ExceptionGroup[Exception], HookpatchError):
+    """Some undos failed at the end of a session; all others were done. Holds one error for each."""
+
+    def __new__(cls, errors: Sequence[Exception]) -> RestoreError:
+        count = "one undo" if len(errors) == 1 else f"{len(errors)} undos"
+        return super().__new__(cls, f"{count} failed at the end of a session; everything else was restored", errors)
+
+    def __init__(self, errors: Sequence[Exception]) -> None:
+        super().__init__(self.message, errors)
+
+    def derive(self, errors: Sequence[Any], /) -> RestoreError:  # type: ignore[override]  # typeshed's is generic
+        """Return a group of the same class for a part of the errors, as ``except*`` needs it."""
+        return RestoreError(errors)
+
+
+# --- warnings
+
+
+class HookpatchWarning(UserWarning):
+    """The root of all warnings of hookpatch."""
+
+
+class PatchFailedWarning(HookpatchWarning):
+    """A patch could not be applied when its module was imported: the program goes on without it.
+
+    Remedy: the message holds the error that ``active`` would have raised; mend the patch, or declare it
+    ``required=False`` if the program may run without it.
+    """
+
+
+class PatchUnneededWarning(HookpatchWarning):
+    """A patch's ``until`` is met: the installed version no longer needs it.
+
+    Remedy: stop selecting the plugin, or ask its author to narrow ``requires``.
+    """
+
+
+class DisplacedWarning(HookpatchWarning):
+    """At the end of a session a slot no longer held what the patch put there, and was left alone.
+
+    Remedy: end the span of whoever patched the same slot before this session ends.
+    """

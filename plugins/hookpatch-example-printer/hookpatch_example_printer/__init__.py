@@ -1,0 +1,1 @@
+"""Example hookpatch plugin: one module."""

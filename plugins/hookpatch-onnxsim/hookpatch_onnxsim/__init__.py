@@ -1,0 +1,1 @@
+"""hookpatch plugins for onnxsim: one module a plugin."""

@@ -1,0 +1,85 @@
+"""Fixtures: real modules in files, real distributions on sys.path."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from hookpatch import _imports
+from hookpatch._site import patched_slots
+
+MakeModule = Callable[..., ModuleType]
+MakeDistribution = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    """Every test leaves no patch, no watch and no finder behind."""
+    finders = list(sys.meta_path)
+    yield
+    assert patched_slots() == []
+    assert _imports.watched() == []
+    assert [finder for finder in sys.meta_path if finder not in finders] == []
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder at the front of sys.path; modules imported from it are forgotten at the end."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    before = set(sys.modules)
+    yield site
+    for name in set(sys.modules) - before:
+        if str(site) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def write_module(folder: Path) -> Callable[[str, str], Path]:
+    """Write a module's source into the folder; ``a.b`` makes package ``a``."""
+
+    def write(name: str, source: str) -> Path:
+        path = folder.joinpath(*name.split(".")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for package in [*path.parents][: name.count(".")]:
+            (package / "__init__.py").touch()
+        path.write_text(textwrap.dedent(source))
+        importlib.invalidate_caches()
+        return path
+
+    return write
+
+
+@pytest.fixture
+def make_module(write_module: Callable[[str, str], Path]) -> MakeModule:
+    """Write a module and import it."""
+
+    def make(name: str, source: str) -> ModuleType:
+        write_module(name, source)
+        return importlib.import_module(name)
+
+    return make
+
+
+@pytest.fixture
+def make_distribution(folder: Path, write_module: Callable[[str, str], Path]) -> MakeDistribution:
+    """Install a distribution: its dist-info with entry points, and its modules."""
+
+    def make(name: str, version: str = "1.0", plugins: Mapping[str, str] = {}, modules: Mapping[str, str] = {}) -> Path:
+        info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        lines = [f"{plugin} = {module}" for plugin, module in plugins.items()]
+        (info / "entry_points.txt").write_text("\n".join(["[console_scripts]", "x = y:z", "", "[hookpatch]", *lines]))
+        for module, source in modules.items():
+            write_module(module, source)
+        return info
+
+    return make
