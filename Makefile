@@ -24,7 +24,7 @@ check: $(INSTALLED)
 
 # The core's tests on the other Pythons of this machine; a Python that is not there is said to be missing.
 test-pythons: $(INSTALLED)
-	@PYTHON=$(BIN)/python sh tests/other_pythons.sh 3.12 3.13
+	@sh tests/other_pythons.sh 3.12 3.13
 
 bench-startup: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/startup.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from contextlib import ExitStack
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Final, Literal, TypeAlias, final
 
@@ -54,13 +55,17 @@ class Attempt:
             HookpatchError: it cannot be applied, and is required.
         """
         name = self._asked.patch.module
-        if name is None:
-            self._apply(None)
-            return
-        self._watch = _imports.watch(name, self._arrive)
-        module = _imports.present(name)
-        if module is not None:
-            self._apply(module)
+        try:
+            if name is None:
+                self._apply(None)
+                return
+            self._watch = _imports.watch(name, self._arrive)
+            module = _imports.present(name)
+            if module is not None:
+                self._apply(module)
+        except HookpatchError as error:
+            self._entry.become("failed", str(error))
+            raise
 
     def check(self) -> None:
         """Look whether it can be applied, if its module is there; change nothing.
@@ -78,20 +83,23 @@ class Attempt:
         if patch.reach == "everywhere":
             _everywhere(patch, slot, self._asked.owner)
 
-    def end(self) -> None:
-        """Take it back wherever it was applied; go on past an error, and raise the first at the end."""
+    def end(self, errors: list[Exception]) -> None:
+        """Take it back wherever it was applied, past every error; add them to ``errors``."""
         if self._watch is not None:
             self._watch.cancel()
         if self._entry.state == "waiting":
             self._entry.become("unused", f"{self._asked.patch.module} was never imported")
-        with ExitStack() as undo:
-            for entry, site, layer in self._placed:
-                undo.callback(self._drop, entry, site, layer)
-            if self._entered is not None:
-                entry, stack = self._entered
-                undo.callback(entry.become, "restored")
-                undo.push(stack)
-            self._placed, self._entered = [], None
+        undos = [(entry, partial(self._drop, entry, site, layer)) for entry, site, layer in self._placed]
+        if self._entered is not None:
+            entry, stack = self._entered
+            undos.append((entry, partial(self._leave, entry, stack)))
+        self._placed, self._entered = [], None
+        for entry, undo in reversed(undos):
+            try:
+                undo()
+            except Exception as error:  # collected: the other undos follow, and RestoreError tells of all
+                entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
+                errors.append(error)
 
     def _arrive(self, module: ModuleType) -> None:
         """Apply it to a module that was executed just now, inside somebody's import."""
@@ -105,25 +113,35 @@ class Attempt:
             warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=2)
 
     def _apply(self, module: ModuleType | None) -> None:
+        """Apply it; when it does not fit and is not required, note that it is skipped.
+
+        Raises:
+            HookpatchError: it does not fit, and is required.
+        """
         patch, owner = self._asked.patch, self._asked.owner
         try:
-            _guard.check_requirement(patch, owner)
-            if (reason := _guard.unneeded(patch, owner)) is not None:
-                warnings.warn(f"{patch.address} of {owner}: {reason}", PatchUnneededWarning, stacklevel=2)
-            if patch.verb == "enter":
-                assert module is not None  # enter has a module, and this is it
-                self._enter(module)
-            else:
-                self._place(module)
+            try:
+                self._guarded(module)
+            except HookpatchError:
+                raise
+            except Exception as error:
+                problem = f"the {patch.verb} raised {type(error).__name__}: {error}"
+                raise ApplyError(patch.address, owner, problem) from error
         except ApplyError as error:
             if patch.required:
                 raise
             self._fresh_entry().become("skipped", str(error))
-        except HookpatchError:
-            raise
-        except Exception as error:
-            problem = f"the {patch.verb} raised {type(error).__name__}: {error}"
-            raise ApplyError(patch.address, owner, problem) from error
+
+    def _guarded(self, module: ModuleType | None) -> None:
+        patch, owner = self._asked.patch, self._asked.owner
+        _guard.check_requirement(patch, owner)
+        if (reason := _guard.unneeded(patch, owner)) is not None:
+            warnings.warn(f"{patch.address} of {owner}: {reason}", PatchUnneededWarning, stacklevel=2)
+        if patch.verb == "enter":
+            assert module is not None  # enter has a module, and this is it
+            self._enter(module)
+        else:
+            self._place(module)
 
     def _place(self, module: ModuleType | None) -> None:
         patch, owner = self._asked.patch, self._asked.owner
@@ -159,12 +177,12 @@ class Attempt:
             self._entry = self._ledger.open(self._asked)
         return self._entry
 
+    def _leave(self, entry: Entry, stack: ExitStack) -> None:
+        stack.close()
+        entry.become("restored")
+
     def _drop(self, entry: Entry, site: Site, layer: Layer) -> None:
-        try:
-            ending = site.drop(layer)
-        except Exception as error:
-            entry.become("failed", f"could not be restored: {error}")
-            raise
+        ending = site.drop(layer)
         if ending == "restored":
             entry.become(ending)
             return

@@ -71,7 +71,7 @@ def _check_names(kind: type, given: Mapping[str, Any], plugin: str, origin: str)
 
 def _plain(text: str) -> str:
     """Return msgspec's message with its JSON path (``$.passes``) in our words."""
-    return text.replace(" - at `$.", " at `")
+    return text.replace(" - at `$.", " - at `").replace("`", "'")
 
 
 def _signature(kind: type) -> str:

@@ -32,8 +32,10 @@ class Selection:
     __slots__ = ("asked_by", "names", "options")
 
     def __init__(self, names: Iterable[str], options: Mapping[str, Mapping[str, Any]], asked_by: str) -> None:
-        by_normal_name = {normalise(name): name for name in reversed(list(names))}
-        self.names = tuple(reversed(by_normal_name.values()))
+        by_normal_name: dict[str, str] = {}
+        for name in names:
+            by_normal_name.setdefault(normalise(name), name)
+        self.names = tuple(by_normal_name.values())
         self.options = {name: dict(given) for name, given in options.items()}
         self.asked_by = asked_by
 

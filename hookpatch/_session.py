@@ -67,7 +67,7 @@ class Session:
             for attempt in attempts:
                 attempt.check()
             for attempt in attempts:
-                self._stack.callback(_undo, attempt, self._errors)
+                self._stack.callback(attempt.end, self._errors)
                 attempt.begin()
         except BaseException:
             self._state = "closed"
@@ -130,8 +130,9 @@ class Session:
         what = dict.fromkeys(asked.plugin or asked.patch.address for asked in self._asked)
         return f"<Session of {', '.join(what) or 'nothing'}, {self._state}>"
 
-    def __del__(self) -> None:
-        if getattr(self, "_state", "new") == "open" and not sys.is_finalizing():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At the interpreter's end nothing is taken back: modules are being emptied, this one too (hence the default).
+        if getattr(self, "_state", "new") == "open" and not is_finalizing():
             said = f"{self!r} was dropped unclosed; use it in a with statement"
             self.close()
             warnings.warn(said, ResourceWarning, stacklevel=2, source=self)
@@ -189,10 +190,3 @@ def _load(selection: Selection) -> dict[str, list[Asked]]:
         _selection.normalise(name): [Asked(patch, plugin.name, plugin.installed.origin) for patch in patches]
         for name, (plugin, patches) in zip(selection.names, loaded, strict=True)
     }
-
-
-def _undo(attempt: Attempt, errors: list[Exception]) -> None:
-    try:
-        attempt.end()
-    except Exception as error:  # collected: the other undos follow, and RestoreError tells of all
-        errors.append(error)

@@ -10,17 +10,22 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from functools import cache
+from textwrap import dedent, indent
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, Final, TypeAlias, cast, final
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
-_Maker: TypeAlias = Callable[[Any], Callable[..., Any]]
 Link: TypeAlias = tuple[Wrapper, Callable[..., Any]]  # a wrapper, and what it wraps
 
 
 def pass_through(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call what is wrapped: the wrapper of a trampoline that has no layer left."""
     return wrapped(*args, **kwargs)
+
+
+# What makes inspect.unwrap, TorchScript and Dynamo look through a function, past its wrapper.
+_SEE_THROUGH: Final = frozenset({"__wrapped__", "_torchdynamo_orig_callable"})
 
 
 @final
@@ -42,16 +47,21 @@ class Trampoline:
             binds: True when its first argument is the object or class that it is called on.
         """
         self._link: Final = CellType((pass_through, below))
-        begin = _copy(_method if binds else _function, like, self._link)
+        template = cast(FunctionType, (_method if binds else _function)(self._link.cell_contents, MethodType))
+        closure = tuple(
+            self._link if name == "link" else cell
+            for name, cell in zip(template.__code__.co_freevars, template.__closure__ or (), strict=True)
+        )
+        begin = _copy(template.__code__, like, closure)
         shape = _shape(like)
-        self.function: Final = begin if shape is None else _copy(shape, like, CellType(begin))
+        self.function: Final = begin if shape is None else _copy(_code(shape, None), like, (CellType(begin),))
 
     def point(self, wrapper: Wrapper, below: Callable[..., Any]) -> None:
         """From now on call ``wrapper`` around ``below``."""
         self._link.cell_contents = (wrapper, below)
 
 
-def _function(link: Link) -> Callable[..., Any]:
+def _function(link: Link, bind: object) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
         wrapper, below = link
         return wrapper(below, None, args, kwargs)
@@ -59,7 +69,7 @@ def _function(link: Link) -> Callable[..., Any]:
     return trampoline
 
 
-def _method(link: Link, bind: type[MethodType] = MethodType) -> Callable[..., Any]:
+def _method(link: Link, bind: type[MethodType]) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
         wrapper, below = link
         if not args:
@@ -69,67 +79,25 @@ def _method(link: Link, bind: type[MethodType] = MethodType) -> Callable[..., An
     return trampoline
 
 
-def _coroutine(begin: Callable[..., Any]) -> Callable[..., Any]:
-    async def trampoline(*args: Any, **kwargs: Any) -> Any:
-        return await begin(*args, **kwargs)
-
-    return trampoline
-
-
-def _generator(begin: Callable[..., Any]) -> Callable[..., Any]:
-    def trampoline(*args: Any, **kwargs: Any) -> Any:
-        return (yield from begin(*args, **kwargs))
-
-    return trampoline
-
-
-def _async_generator(begin: Callable[..., Any]) -> Callable[..., Any]:
-    # PEP 525 has no `yield from` for these: values, exceptions and the end are handed on one by one.
-    async def trampoline(*args: Any, **kwargs: Any) -> Any:
-        inner = begin(*args, **kwargs)
-        try:
-            item = await anext(inner)
-            while True:
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    await inner.aclose()
-                    raise
-                except BaseException as error:
-                    item = await inner.athrow(error)
-                else:
-                    item = await (anext(inner) if sent is None else inner.asend(sent))
-        except StopAsyncIteration:
-            return
-
-    return trampoline
-
-
-def _shape(like: FunctionType) -> _Maker | None:
-    """Return the maker for a function that does not run when it is called, None for one that does."""
+def _shape(like: FunctionType) -> str | None:
+    """Return which text in _BODIES a function needs that does not run when it is called, None for one that does."""
     if inspect.iscoroutinefunction(like):
-        return _coroutine
+        return "coroutine"
     if inspect.isasyncgenfunction(like):
-        return _async_generator
-    return _generator if inspect.isgeneratorfunction(like) else None
+        return "async generator"
+    return "generator" if inspect.isgeneratorfunction(like) else None
 
 
-def _copy(make: _Maker, like: FunctionType, first: CellType) -> FunctionType:
-    """Return what ``make`` makes, over this cell, with the name, signature and globals of ``like``.
+def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:
+    """Return a function of this code with the name, signature and globals of ``like``.
 
     The globals are its own too, so that typing.get_type_hints finds the names in its annotations.
     """
-    template = cast(FunctionType, make(None))
-    assert template.__closure__ is not None  # each maker closes over its first argument
-    link = cast(FunctionType, make).__code__.co_varnames[0]
-    closure = tuple(
-        first if name == link else cell
-        for name, cell in zip(template.__code__.co_freevars, template.__closure__, strict=True)
-    )
-    code = template.__code__.replace(co_name=like.__code__.co_name, co_qualname=like.__code__.co_qualname)
+    code = code.replace(co_name=like.__code__.co_name, co_qualname=like.__code__.co_qualname)
     copy = FunctionType(code, like.__globals__, like.__name__, like.__defaults__, closure)
     _dress(copy, like)
-    # Not __wrapped__: TorchScript and inspect.unwrap would look through it, past the wrapper.
+    for name in _SEE_THROUGH & vars(copy).keys():
+        del vars(copy)[name]
     copy.__signature__ = inspect.signature(like)  # type: ignore[attr-defined]  # PEP 362: inspect reads it
     return copy
 
@@ -163,11 +131,9 @@ class Swap:
     __slots__ = ("code", "keyword_defaults", "signature")
 
     def __init__(self, like: FunctionType, trampoline: FunctionType) -> None:
-        template = _IN_PLACE[_shape(like)]
-        self.code: Final = template.__code__.replace(
-            co_name=like.__code__.co_name,
-            co_qualname=like.__code__.co_qualname,
-            co_freevars=like.__code__.co_freevars,  # a function takes only code with as many as it has cells
+        before = like.__code__
+        self.code: Final = _code(_shape(like), len(before.co_freevars)).replace(
+            co_name=before.co_name, co_qualname=before.co_qualname, co_freevars=before.co_freevars
         )
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), "__hookpatch__": trampoline}
         self.signature: Final = inspect.signature(like)
@@ -180,40 +146,56 @@ def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:
     return copy
 
 
-def _call(*args: Any, __hookpatch__: Any = None, **kwargs: Any) -> Any:
-    return __hookpatch__(*args, **kwargs)
+# --- code for functions that do not run when they are called, and for functions that are changed in place
 
-
-async def _call_coroutine(*args: Any, __hookpatch__: Any = None, **kwargs: Any) -> Any:
-    return await __hookpatch__(*args, **kwargs)
-
-
-def _call_generator(*args: Any, __hookpatch__: Any = None, **kwargs: Any) -> Any:
-    return (yield from __hookpatch__(*args, **kwargs))
-
-
-async def _call_async_generator(*args: Any, __hookpatch__: Any = None, **kwargs: Any) -> Any:
-    # Kept in step with _async_generator, which says why: code that is put into a function cannot call a template.
-    inner = __hookpatch__(*args, **kwargs)
-    try:
-        item = await anext(inner)
-        while True:
-            try:
-                sent = yield item
-            except GeneratorExit:
-                await inner.aclose()
-                raise
-            except BaseException as error:
-                item = await inner.athrow(error)
-            else:
-                item = await (anext(inner) if sent is None else inner.asend(sent))
-    except StopAsyncIteration:
-        return
-
-
-_IN_PLACE: Final[dict[Any, Any]] = {
-    None: _call,
-    _coroutine: _call_coroutine,
-    _generator: _call_generator,
-    _async_generator: _call_async_generator,
+_BODIES: Final = {
+    None: "return __hookpatch__(*args, **kwargs)",
+    "coroutine": "return await __hookpatch__(*args, **kwargs)",
+    "generator": "return (yield from __hookpatch__(*args, **kwargs))",
+    # PEP 525 has no `yield from` for these: values, exceptions and the end are handed on one by one.
+    "async generator": """
+        inner = __hookpatch__(*args, **kwargs)
+        try:
+            item = await anext(inner)
+            while True:
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    await inner.aclose()
+                    raise
+                except BaseException as error:
+                    item = await inner.athrow(error)
+                else:
+                    item = await (anext(inner) if sent is None else inner.asend(sent))
+        except StopAsyncIteration:
+            return
+    """,
 }
+
+
+@cache
+def _code(shape: str | None, cells: int | None) -> CodeType:
+    """Return the code of a function that hands its arguments on to ``__hookpatch__``.
+
+    From a text, because a function takes only code with as many free variables as it has cells, and the interpreter
+    crashes on code whose free variables were only declared: the compiler has to see them.
+
+    Args:
+        shape: a key of _BODIES.
+        cells: how many cells the function has that is changed in place, ``__hookpatch__`` being a keyword default;
+            None when it is new, ``__hookpatch__`` being its one cell.
+    """
+    names = [f"cell{number:06}" for number in range(cells)] if cells is not None else ["__hookpatch__"]
+    parameters = "*args, **kwargs" if cells is None else "*args, __hookpatch__=None, **kwargs"
+    kind = "async def" if shape in ("coroutine", "async generator") else "def"
+    seen = f"if 0: {', '.join(names)}" if names else ""
+    text = f"def make({', '.join(names)}):\n {kind} trampoline({parameters}):\n  {seen}\n{_indented(_BODIES[shape])}"
+    (make,) = (
+        constant for constant in compile(text, "<hookpatch>", "exec").co_consts if isinstance(constant, CodeType)
+    )
+    (code,) = (constant for constant in make.co_consts if isinstance(constant, CodeType))
+    return code
+
+
+def _indented(body: str) -> str:
+    return indent(dedent(body), "  ")

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from environments import PROJECTS, Environment, build
 
 from hookpatch import _imports
 from hookpatch._site import patched_slots
@@ -83,3 +84,28 @@ def make_distribution(folder: Path, write_module: Callable[[str, str], Path]) ->
         return info
 
     return make
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheels of hookpatch and its plugins, built once."""
+    out = tmp_path_factory.mktemp("wheels")
+    for project in PROJECTS:
+        build(project, out, "--wheel")
+    return out
+
+
+@pytest.fixture(scope="session")
+def installed_wheels(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with the wheels of hookpatch and its plugins. Not to be changed by tests."""
+    environment = Environment(tmp_path_factory.mktemp("installed") / "venv")
+    environment.install(*wheels.glob("*.whl"))
+    return environment
+
+
+@pytest.fixture
+def environment(wheels: Path, tmp_path: Path) -> Environment:
+    """An environment of the test's own with the wheel of hookpatch."""
+    environment = Environment(tmp_path / "venv")
+    environment.install(*wheels.glob("hookpatch-*.whl"))
+    return environment

@@ -1,0 +1,70 @@
+"""Virtual environments made for a test: a user's own, with the real wheels in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROJECTS = (ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml")))
+
+
+def build(project: Path, out: Path, *kinds: str) -> None:
+    """Build distributions of a project with the tools of this environment."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), *kinds, str(project)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+class Environment:
+    """A virtual environment with its own site-packages; the rest comes from the environment the tests run in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        self.python = folder / "bin" / "python"
+        (self.site_packages,) = folder.glob("lib/python3*/site-packages")
+        rest = folder / "rest"
+        rest.mkdir()
+        for entry in Path(sysconfig.get_path("purelib")).iterdir():
+            if "hookpatch" not in entry.name:
+                (rest / entry.name).symlink_to(entry)
+        # A path line, after hookpatch.pth in the alphabet: it has not been read yet when ours is.
+        (self.site_packages / "zz_rest.pth").write_text(f"{rest}\n")
+
+    def install(self, *what: str | Path) -> None:
+        """Install with pip, as a user does, without dependencies."""
+        self._pip("install", "--no-deps", "--no-index", "--no-build-isolation", *map(str, what))
+
+    def uninstall(self, name: str) -> None:
+        """Uninstall with pip."""
+        self._pip("uninstall", "--yes", name)
+
+    def _pip(self, *words: str) -> None:
+        command = [sys.executable, "-m", "pip", "--python", str(self.python), "--disable-pip-version-check", *words]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+
+    def add_plugin(self, name: str, source: str, distribution: str | None = None) -> None:
+        """Put a plugin of one module into site-packages, with its dist-info."""
+        distribution = distribution or f"{name.replace('_', '-')}-dist"
+        module = f"{distribution.replace('-', '_')}_{name}"
+        (self.site_packages / f"{module}.py").write_text(textwrap.dedent(source))
+        info = self.site_packages / f"{distribution.replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[hookpatch]\n{name} = {module}\n")
+
+    def run(self, *command: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run this environment's python in a new process, with our variables as given and no others."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
+        return subprocess.run(
+            [str(self.python), *map(str, command)],
+            env={**clean, **variables},
+            cwd=cwd or self.folder,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )

@@ -1,0 +1,137 @@
+"""The plan of the house: imports point one way, and every dangerous act has one address."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "hookpatch"
+
+# From the ground up: a file imports only files that stand before it.
+FLOORS = (
+    *("errors", "_selection", "_target", "_patch", "_imports", "_trampoline", "_slot", "_resolve", "_layer", "_proxy"),
+    *("_order", "_site", "_guard", "_ledger", "_attempt", "_discovery", "_options", "hookspecs", "_host", "_report"),
+    *("_session", "_receipt", "_startup", "__init__"),
+    *("command._list", "command._run", "command.__init__", "__main__"),
+)
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+FILES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def own_imports(name: str) -> set[str]:
+    """Return the files of ours that a file imports, inside functions too, for types too."""
+    found = set()
+    for node in ast.walk(ast.parse(FILES[name].read_text())):
+        modules: list[str] = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for module in modules:
+            own = module.removeprefix("hookpatch").lstrip(".")
+            if module.startswith("hookpatch") and (own in FILES or f"{own}.__init__" in FILES):
+                found.add(own if own in FILES else f"{own}.__init__")
+    return found
+
+
+def test_every_file_has_its_floor() -> None:
+    """The list above is the whole house."""
+    assert sorted(FLOORS) == sorted(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_imports_point_one_way(name: str) -> None:
+    """No file imports one that stands above it: there are no cycles, not even hidden in functions."""
+    below = FLOORS[: FLOORS.index(name)]
+    assert own_imports(name) <= set(below)
+
+
+def test_the_imports_are_seen() -> None:
+    """The check above can fail: it sees what a file imports at its top and inside its functions."""
+    assert {"_trampoline", "_order", "_proxy"} <= own_imports("_site")
+    assert "_session" in own_imports("_startup")
+
+
+@pytest.mark.parametrize(
+    ("act", "addresses"),
+    [
+        (r"\bos\.environ\b", {"_selection"}),
+        (r"\bsys\.meta_path\b", {"_imports"}),
+        (r"\bsys\.modules\b", {"_imports"}),
+        (r"\b(setattr|delattr)\(", {"_slot"}),
+        (r"\.__code__ = ", {"_slot"}),
+        (r"\.__kwdefaults__ = ", {"_slot", "_trampoline"}),  # _trampoline: of the functions it makes
+        (r"^\s*(import|from) wrapt\b", {"_proxy"}),
+        (r"^\s*(import|from) pluggy\b", {"_host", "hookspecs"}),
+        (r"^\s*(import|from) packaging\b", {"_guard"}),
+        (r"^\s*(import|from) msgspec\b", {"_options"}),
+        (r"^\s*(import|from) (typer|rich)\b", {"command.__init__", "command._list", "command._run"}),
+        (r"\bsite\.exec\w+ = ", {"_startup"}),
+        (r"\bos\.exec", {"command._run"}),
+        (r"\baddaudithook\(", {"_startup"}),
+    ],
+)
+def test_dangerous_act_has_one_address(act: str, addresses: set[str]) -> None:
+    """A reviewer who looks for it finds one file."""
+    found = {name for name, path in FILES.items() if re.search(act, code_of(path), re.MULTILINE)}
+    assert found == addresses
+
+
+def code_of(path: Path) -> str:
+    """Return a file's code without docstrings and comments."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
+            node
+        ):
+            node.body[0] = ast.Pass()
+    return ast.unparse(tree)
+
+
+def modules_after(code: str) -> set[str]:
+    """Return the modules that code brings into a new interpreter."""
+    program = f"import sys; before = set(sys.modules)\n{code}\nprint(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_face_imports_nothing() -> None:
+    """`import hookpatch` brings in itself alone."""
+    assert modules_after("import hookpatch") == {"hookpatch"}
+
+
+def test_a_patch_on_a_function_needs_neither_wrapt_nor_pluggy() -> None:
+    """They are imported when a plugin is selected, or something else than a Python function is wrapped."""
+    code = "import hookpatch\nwith hookpatch.active(hookpatch.inject('inspect:signature', eval_str=True)): pass"
+    assert not {"wrapt", "pluggy", "msgspec", "packaging", "typer", "rich"} & modules_after(code)
+    assert "wrapt" in modules_after(
+        code.replace("inject('inspect:signature', eval_str=True)", "wrap('math:sin', print)")
+    )
+
+
+def test_the_start_up_file_needs_nothing_that_is_not_there() -> None:
+    """What each start of the interpreter imports from Python 3.15 on, asked for or not."""
+    ours = {"hookpatch", "hookpatch._selection", "hookpatch._startup"}
+    assert modules_after("import hookpatch._startup") == ours | {"__future__"}
+
+
+def test_the_face_is_sorted_and_whole() -> None:
+    """Every public name is there, and nothing else."""
+    import hookpatch
+
+    assert hookpatch.__all__ == sorted(hookpatch.__all__)
+    for name in hookpatch.__all__:
+        assert getattr(hookpatch, name) is not None
+    assert set(hookpatch.__all__) < set(dir(hookpatch))
+    with pytest.raises(AttributeError, match="module 'hookpatch' has no attribute 'unpatch'"):
+        hookpatch.unpatch  # noqa: B018 - looked at, not called

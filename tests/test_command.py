@@ -1,0 +1,224 @@
+"""`hookpatch list` and `hookpatch run`, as a user types them, on the installed wheels."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from environments import Environment
+from test_startup import LOUD, SCRIPT, VENDOR
+
+
+@pytest.fixture
+def home(environment: Environment, tmp_path: Path) -> Environment:
+    """An environment with plugins of all sorts, and a folder with the vendor's module and a script."""
+    environment.add_plugin("loud", LOUD)
+    environment.folder = tmp_path / "work"
+    environment.folder.mkdir()
+    (environment.folder / "vendor.py").write_text(VENDOR)
+    (environment.folder / "script.py").write_text("import sys; print(sys.argv[1:]); " + SCRIPT)
+    return environment
+
+
+def hookpatch(home: Environment, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return home.run(home.python.parent / "hookpatch", *words, **variables)
+
+
+OPTIONS = '''
+    """Say a word of one's own."""
+    import dataclasses
+    import hookpatch
+
+    @dataclasses.dataclass(frozen=True)
+    class Options:
+        word: str = "mine"
+        times: int = 1
+        marks: list[str] = dataclasses.field(default_factory=list)
+
+    @hookpatch.hookimpl
+    def hookpatch_patches(options):
+        said = " ".join([options.word] * options.times) + "".join(options.marks)
+        yield hookpatch.inject("vendor:speak", word=said)
+'''
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [(["script.py"], "__main__"), (["-m", "script"], "__main__"), (["-c", "import script"], "script")],
+    ids=["script", "module", "code"],
+)
+def test_target_gets_its_own_arguments(home: Environment, target: list[str], name: str) -> None:
+    """All that follows the script, module or code is its own, options that look like ours included."""
+    arguments = ["-p", "x", "--report", "--", "-m", "--help"]
+    done = hookpatch(home, "run", "-p", "loud", *target, *arguments)
+    assert (done.stdout, done.stderr, done.returncode) == (f"{arguments}\nVENDOR! {name}\n", "", 0)
+
+
+def test_code_is_one_word(home: Environment) -> None:
+    """`-c` takes the next word, or the rest of its own."""
+    assert hookpatch(home, "run", "-p", "loud", "-cprint(3)").stdout == "3\n"
+
+
+@pytest.mark.parametrize("status", [0, 3, 255])
+def test_exit_status_is_the_programs(home: Environment, status: int) -> None:
+    """As with plain python."""
+    assert hookpatch(home, "run", "-p", "loud", "-c", f"import sys; sys.exit({status})").returncode == status
+
+
+def test_signal_and_traceback_are_the_programs(home: Environment) -> None:
+    """The program is the process itself: no process of ours stands between it and its caller."""
+    kill = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    assert hookpatch(home, "run", "-p", "loud", "-c", kill).returncode == -signal.SIGTERM
+    raising = hookpatch(home, "run", "-p", "loud", "-c", "raise ValueError('x')")
+    plain = home.run("-c", "raise ValueError('x')")
+    assert (raising.returncode, raising.stderr) == (plain.returncode, plain.stderr)
+
+
+def test_main_is_the_program(home: Environment) -> None:
+    """`__main__` is the script, so that what it defines can be pickled, at exit too."""
+    (home.folder / "pickles.py").write_text(
+        "import atexit, pickle, sys\n"
+        "class P: pass\n"
+        "atexit.register(lambda: print(pickle.loads(pickle.dumps(P())).__class__ is P, __name__))\n"
+        "print(sys.modules['__main__'].__file__, sys.path[0])\n"
+    )
+    done = hookpatch(home, "run", "-p", "loud", str(home.folder / "pickles.py"))
+    assert done.stdout == f"{home.folder}/pickles.py {home.folder}\nTrue __main__\n"
+
+
+def test_names_add_to_those_of_the_environment(home: Environment) -> None:
+    """`-p` asks for more, each once."""
+    home.add_plugin("mine", OPTIONS)
+    done = hookpatch(
+        home,
+        "run",
+        "-p",
+        "mine",
+        "-p",
+        "loud",
+        "-c",
+        "import os; print(os.environ['HOOKPATCH_PLUGINS'])",
+        HOOKPATCH_PLUGINS="loud",
+    )
+    assert done.stdout == "loud,mine\n"
+
+
+def test_options_are_read_as_the_plugin_declares_them(home: Environment) -> None:
+    """A text stays a text, a number becomes one, a comma list a list."""
+    home.add_plugin("mine", OPTIONS)
+    words = ["-o", "mine.word=7", "-o", "mine.times=2", "-o", "mine.marks=!,?"]
+    assert hookpatch(home, "run", "-p", "mine", *words, "-c", SCRIPT).stdout == "7 7!? __main__\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["-p", "luod"], "no plugin 'luod' (asked for by -p); did you mean 'loud'? installed: loud, mine"),
+        (
+            ["-p", "mine", "-o", "mine.times=two"],
+            "options of plugin 'mine' (mine-dist 1.0): times=two: Expected 'int', got 'str'; "
+            "it takes word: str, times: int, marks: list[str]",
+        ),
+        (
+            ["-p", "mine", "-o", "mine.wrod=two"],
+            "options of plugin 'mine' (mine-dist 1.0): no option 'wrod'; did you mean 'word'? "
+            "it takes word: str, times: int, marks: list[str]",
+        ),
+        (["-p", "loud", "-o", "loud.x=1"], "options of plugin 'loud' (loud-dist 1.0): it has none, but 'x' was given"),
+        (
+            ["-p", "mine", "-o", "times"],
+            "-o: 'times' cannot be read; write it like onnxsim_skip.passes=fuse_qkv,fuse_bn_into_conv",
+        ),
+        (
+            ["-p", "loud", "-o", "mine.times=2"],
+            "-o: 'mine.times=2' is for a plugin that is not switched on; add -p mine",
+        ),
+    ],
+)
+def test_mistake_is_one_line_and_the_program_is_not_run(home: Environment, words: list[str], problem: str) -> None:
+    """Status 78, before anything of the program runs."""
+    home.add_plugin("mine", OPTIONS)
+    done = hookpatch(home, "run", *words, "-c", "print('ran')")
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: {problem}\n", 78)
+
+
+def test_install_without_the_start_up_file_is_refused(home: Environment) -> None:
+    """Where no .pth file would be read the program would run unpatched in silence."""
+    (home.site_packages / "hookpatch.pth").unlink()
+    done = hookpatch(home, "run", "-p", "loud", "script.py")
+    assert done.returncode == 78
+    assert done.stderr == (
+        "hookpatch: error: hookpatch run: hookpatch.pth is in no site-packages folder of this python, so the program "
+        "would run unpatched; install hookpatch with pip into it\n"
+    )
+
+
+def test_report_is_left_in_the_folder(home: Environment) -> None:
+    """`--report` is HOOKPATCH_REPORT, from the current folder."""
+    hookpatch(home, "run", "-p", "loud", "--report", "reports", "script.py")
+    assert len(list((home.folder / "reports").glob("hookpatch-*.json"))) == 1
+
+
+def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
+    """It says how the command is called."""
+    done = hookpatch(home, "run", "-p", "loud")
+    assert done.returncode == 2
+    assert "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]" in done.stderr
+
+
+def rows(printed: str) -> list[list[str]]:
+    return [re.split(r"\s{2,}", line.strip()) for line in printed.splitlines() if line.strip()]
+
+
+def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
+    """Description, target, distribution, verdict; a broken one and one without its target are listed too."""
+    home.add_plugin("mine", OPTIONS)
+    home.add_plugin("broken", "raise RuntimeError('no')")
+    home.add_plugin("old", LOUD.replace("louder)", "louder, requires='pluggy<1')"))
+    home.add_plugin("done", LOUD.replace("louder)", "louder, until='pluggy>=1')"))
+    done = hookpatch(home, "list", COLUMNS="300")
+    assert (done.stderr, done.returncode) == ("", 0)
+    table = {row[0]: row[1:] for row in rows(done.stdout)}
+    assert table["plugin"] == ["what it does", "targets", "from", "fits"]
+    assert table["loud"] == ["Speak louder.", "vendor:speak", "loud-dist 1.0", "yes"]
+    assert table["mine"] == ["Say a word of one's own.", "vendor:speak", "mine-dist 1.0", "yes"]
+    assert table["broken"] == [
+        "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it",
+        "broken-dist 1.0",
+        "broken",
+    ]
+    assert table["old"][-1].startswith("made for pluggy<1, but pluggy 1.")
+    assert table["done"][-1].startswith("not needed from pluggy>=1 on, and pluggy 1.")
+
+
+def test_list_without_plugins_says_how_they_come(home: Environment) -> None:
+    """An empty table would leave a newcomer alone."""
+    for info in home.site_packages.glob("loud*"):
+        if info.is_dir():
+            (info / "entry_points.txt").unlink()
+    done = hookpatch(home, "list")
+    assert done.stdout == "No plugins are installed. They come as distributions, such as hookpatch-onnxsim.\n"
+
+
+def test_command_works_whatever_the_variable_says(home: Environment) -> None:
+    """It is what mends a bad variable: it is not refused because of one."""
+    done = hookpatch(home, "list", HOOKPATCH_PLUGINS="nonsense")
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_module_is_the_command_too(home: Environment) -> None:
+    """`python -m hookpatch`."""
+    assert home.run("-m", "hookpatch", "run", "-p", "loud", "-c", SCRIPT).stdout == "VENDOR! __main__\n"
+
+
+def test_help_fits_a_screen(home: Environment) -> None:
+    """Both commands are named, and each has an example."""
+    overview = hookpatch(home, "--help").stdout
+    assert "list" in overview
+    assert "run" in overview
+    assert len(overview.splitlines()) < 24
+    for command in ("list", "run"):
+        assert f"Example: hookpatch {command}" in hookpatch(home, command, "--help").stdout

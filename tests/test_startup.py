@@ -1,0 +1,251 @@
+"""From the environment: on where it is asked for, off everywhere else, and refused before the first line runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from environments import Environment
+
+VENDOR = """
+def speak(word="vendor"):
+    return word
+REGISTRY = {"a": 1}
+"""
+
+LOUD = """
+    '''Speak louder.'''
+    import hookpatch
+
+    def louder(wrapped, instance, args, kwargs):
+        return wrapped(*args, **kwargs).upper() + "!"
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("vendor:speak", louder)
+"""
+
+SCRIPT = "import vendor; print(vendor.speak(), __name__)"
+
+
+@pytest.fixture
+def home(environment: Environment, tmp_path: Path) -> Environment:
+    """An environment with one plugin, and a folder with the vendor's module and a script."""
+    environment.add_plugin("loud", LOUD)
+    environment.folder = tmp_path / "work"
+    environment.folder.mkdir()
+    (environment.folder / "vendor.py").write_text(VENDOR)
+    (environment.folder / "script.py").write_text(SCRIPT)
+    return environment
+
+
+WAYS = [
+    pytest.param(["script.py"], id="script"),
+    pytest.param(["-m", "script"], id="module"),
+    pytest.param(["-c", SCRIPT], id="code"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_unmodified_program_is_patched(home: Environment, way: list[str]) -> None:
+    """HOOKPATCH_PLUGINS is enough; the program stays `__main__`."""
+    done = home.run(*way, HOOKPATCH_PLUGINS="loud")
+    assert (done.stdout, done.stderr, done.returncode) == ("VENDOR! __main__\n", "", 0)
+
+
+@pytest.mark.parametrize("plugins", ["", " ", ",", " , "])
+def test_nothing_asked_for_is_nothing_imported(home: Environment, plugins: str) -> None:
+    """Unset and empty mean the same: no patch, and no module of ours but the start-up file for an empty list."""
+    program = "import sys; print(sorted(m for m in sys.modules if m.startswith('hookpatch')))"
+    unset = home.run("-c", program)
+    empty = home.run("-c", program, HOOKPATCH_PLUGINS=plugins)
+    assert unset.stdout == "[]\n"
+    ours = [] if plugins == "" else ["hookpatch", "hookpatch._selection", "hookpatch._startup"]
+    assert empty.stdout == f"{ours}\n"
+    assert home.run("script.py", HOOKPATCH_PLUGINS=plugins).stdout == "vendor __main__\n"
+
+
+@pytest.mark.parametrize("flag", ["-I", "-E"])
+def test_isolated_interpreter_is_not_patched(home: Environment, flag: str) -> None:
+    """-I and -E ignore the environment, and so ours."""
+    program = "import sys; sys.path.insert(0, '.'); " + SCRIPT + "; print('hookpatch' in sys.modules)"
+    done = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="loud")
+    assert done.stdout == "vendor __main__\nFalse\n"
+    unknown = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="nonsense")
+    assert (unknown.stdout, unknown.returncode) == ("vendor __main__\nFalse\n", 0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_misspelt_name_refuses_the_program_before_it_starts(home: Environment, way: list[str]) -> None:
+    """One line on stderr, status 78, and not a line of the program has run."""
+    done = home.run(*way, HOOKPATCH_PLUGINS="luod")
+    said = (
+        "hookpatch: error: no plugin 'luod' (asked for by HOOKPATCH_PLUGINS=luod); "
+        "did you mean 'loud'? installed: loud\n"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+
+
+def test_unknown_name_refuses_the_program(home: Environment) -> None:
+    """One bad name among good ones is enough."""
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud,zebra")
+    said = "hookpatch: error: no plugin 'zebra' (asked for by HOOKPATCH_PLUGINS=loud,zebra); installed: loud\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+
+
+def test_ambiguous_name_refuses_the_program_and_the_distribution_settles_it(home: Environment) -> None:
+    """No distribution wins in silence."""
+    home.add_plugin("loud", LOUD.replace(".upper()", ".title()"), distribution="other")
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud")
+    said = (
+        "hookpatch: error: plugin 'loud' (asked for by HOOKPATCH_PLUGINS=loud) is offered by 2 distributions: "
+        "loud-dist, other; ask for 'loud@loud-dist' or 'loud@other', or uninstall one\n"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert home.run("script.py", HOOKPATCH_PLUGINS="loud@other").stdout == "Vendor! __main__\n"
+
+
+def test_plugin_that_raises_when_loaded_refuses_the_program(home: Environment) -> None:
+    """It names the plugin, its distribution and the error."""
+    home.add_plugin("broken", "raise RuntimeError('no')")
+    done = home.run("script.py", HOOKPATCH_PLUGINS="broken")
+    said = (
+        "hookpatch: error: plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; "
+        "mend or uninstall it\n"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+
+
+def test_warn_policy_lets_the_program_run_unpatched_and_says_so(home: Environment) -> None:
+    """HOOKPATCH_ON_ERROR=warn."""
+    done = home.run("script.py", HOOKPATCH_PLUGINS="luod", HOOKPATCH_ON_ERROR="warn")
+    assert (done.stdout, done.returncode) == ("vendor __main__\n", 0)
+    assert done.stderr.startswith("hookpatch: warning: nothing is patched: no plugin 'luod' (asked for by")
+
+
+def test_policy_that_is_none_is_refused(home: Environment) -> None:
+    """A misspelt policy is not taken for the default."""
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_ON_ERROR="wran")
+    said = "hookpatch: error: HOOKPATCH_ON_ERROR: 'wran' is not a policy; it takes exit or warn\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+
+
+def test_kill_switch_wins(home: Environment) -> None:
+    """HOOKPATCH_DISABLE=1 switches everything off, a block's patches too; bad names do not matter."""
+    assert home.run("script.py", HOOKPATCH_PLUGINS="luod", HOOKPATCH_DISABLE="1").stdout == "vendor __main__\n"
+    program = (
+        "import hookpatch, vendor\nwith hookpatch.active('loud') as session: print(vendor.speak(), *session.report())"
+    )
+    done = home.run("-c", program, HOOKPATCH_DISABLE="1")
+    assert done.stdout == "vendor skipped   wrap    vendor:speak  (loud): HOOKPATCH_DISABLE is set\n"
+
+
+def test_target_that_is_gone_ends_the_program_at_its_import(home: Environment) -> None:
+    """A required patch that no longer fits: one line, status 78; with the policy warn, a warning and on it goes."""
+    home.add_plugin("late", LOUD.replace("vendor:speak", "vendor:spaek"))
+    program = "import warnings; warnings.simplefilter('always'); print('on'); import vendor; print(vendor.speak())"
+    problem = (
+        "vendor has no attribute 'spaek'; did you mean 'speak'? "
+        "(target vendor:spaek of plugin 'late' from late-dist 1.0)"
+    )
+    done = home.run("-c", program, HOOKPATCH_PLUGINS="late")
+    assert (done.stdout, done.stderr, done.returncode) == ("on\n", f"hookpatch: error: {problem}\n", 78)
+    warned = home.run("-c", program, HOOKPATCH_PLUGINS="late", HOOKPATCH_ON_ERROR="warn")
+    assert (warned.stdout, warned.returncode) == ("on\nvendor\n", 0)
+    assert f"PatchFailedWarning: not patched: {problem}" in warned.stderr
+
+
+def test_plugin_whose_path_comes_later_is_found(home: Environment, tmp_path: Path) -> None:
+    """An editable plugin's .pth that sorts after ours has not been read when ours is; it is found all the same."""
+    source = tmp_path / "checkout"
+    source.mkdir()
+    (source / "editable_plugin.py").write_text(LOUD.replace("\n    ", "\n").replace("upper", "title"))
+    info = home.site_packages / "zeditable-1.0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[hookpatch]\nzed = editable_plugin\n")
+    (home.site_packages / "zzz_editable.pth").write_text(f"{source}\n")
+    assert home.run("script.py", HOOKPATCH_PLUGINS="zed").stdout == "Vendor! __main__\n"
+
+
+def test_nothing_is_imported_from_the_current_folder(home: Environment) -> None:
+    """A module planted beside the script does not stand in for a plugin or for what we need."""
+    for name in ("loud_dist_loud", "pluggy", "hookpatch"):
+        (home.folder / f"{name}.py").write_text("print('planted')")
+    assert home.run("script.py", HOOKPATCH_PLUGINS="loud").stdout == "VENDOR! __main__\n"
+
+
+def test_options_come_from_the_environment(home: Environment) -> None:
+    """HOOKPATCH_OPTIONS is JSON by plugin; what does not fit refuses the program."""
+    source = LOUD.replace("import hookpatch", "import dataclasses\n    import hookpatch").replace(
+        "@hookpatch.hookimpl",
+        "@dataclasses.dataclass(frozen=True)\n    class Options:\n        mark: str\n\n    @hookpatch.hookimpl",
+    )
+    source = source.replace("hookpatch_patches()", "hookpatch_patches(options)").replace(
+        'hookpatch.wrap("vendor:speak", louder)', 'hookpatch.inject("vendor:speak", word=options.mark)'
+    )
+    home.add_plugin("marked", source)
+    good = home.run("script.py", HOOKPATCH_PLUGINS="marked", HOOKPATCH_OPTIONS='{"marked": {"mark": "?"}}')
+    assert good.stdout == "? __main__\n"
+    for given, problem in [
+        (
+            '{"marked": {"mark": 3}}',
+            "options of plugin 'marked' (marked-dist 1.0): Expected 'str', got 'int' - at 'mark'; it takes mark: str",
+        ),
+        ('{"loud": {}}', "options: given for 'loud', which is not among the selected plugins: marked"),
+        (
+            "{",
+            "HOOKPATCH_OPTIONS: not JSON (Expecting property name enclosed in double quotes: "
+            "line 1 column 2 (char 1)); "
+            'it takes a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}}',
+        ),
+    ]:
+        bad = home.run("script.py", HOOKPATCH_PLUGINS="marked", HOOKPATCH_OPTIONS=given)
+        assert (bad.stdout, bad.returncode) == ("", 78)
+        assert bad.stderr == f"hookpatch: error: {problem}\n"
+
+
+def test_pip_is_never_patched_nor_refused(home: Environment) -> None:
+    """An installer must work whatever the variable says, and so must what it starts."""
+    (home.folder / "pip.py").write_text("import os, vendor; print(vendor.speak(), os.environ.get('HOOKPATCH_PLUGINS'))")
+    for plugins in ("loud", "luod"):
+        done = home.run("-m", "pip", HOOKPATCH_PLUGINS=plugins)
+        assert (done.stdout, done.stderr, done.returncode) == ("vendor None\n", "", 0)
+
+
+def test_spawned_worker_is_patched_too(home: Environment) -> None:
+    """A child process inherits the environment, and with it the patches."""
+    (home.folder / "workers.py").write_text(
+        "import multiprocessing, vendor\n"
+        "def work(_): return vendor.speak()\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool: print(pool.map(work, [1]))\n"
+    )
+    assert home.run("workers.py", HOOKPATCH_PLUGINS="loud").stdout == "['VENDOR!']\n"
+    assert home.run("workers.py").stdout == "['vendor']\n"
+
+
+def test_each_process_leaves_its_report(home: Environment) -> None:
+    """HOOKPATCH_REPORT names a folder; a file a process says what became of each patch."""
+    home.add_plugin("idle", LOUD.replace("vendor:speak", "nowhere:speak"))
+    reports = home.folder / "reports"
+    done = home.run("script.py", "x", HOOKPATCH_PLUGINS="loud,idle", HOOKPATCH_REPORT=str(reports))
+    assert done.returncode == 0
+    (receipt,) = reports.iterdir()
+    (process,) = json.loads(receipt.read_text())["processes"]
+    assert receipt.name == f"hookpatch-{process['pid']}.json"
+    assert process["argv"] == ["script.py", "x"]
+    assert [(p["plugin"], p["distribution"], p["target"], p["verb"], p["state"]) for p in process["patches"]] == [
+        ("loud", "loud-dist 1.0", "vendor:speak", "wrap", "applied"),
+        ("idle", "idle-dist 1.0", "nowhere:speak", "wrap", "waiting"),
+    ]
+
+
+def test_report_that_cannot_be_written_is_a_warning(home: Environment) -> None:
+    """A run does not fail because its report cannot be left."""
+    (home.folder / "reports").write_text("a file, not a folder")
+    path = home.folder / "reports"
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(path))
+    assert (done.stdout, done.returncode) == ("VENDOR! __main__\n", 0)
+    assert done.stderr.startswith(f"hookpatch: warning: no report left at {path}/hookpatch-")
+    assert done.stderr.endswith(".json: File exists\n")

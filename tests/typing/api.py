@@ -1,0 +1,59 @@
+"""The public API as its users write it. Not run: mypy --strict reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
+from typing import Any
+
+import hookpatch
+from hookpatch import errors
+
+
+def louder(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return wrapped(*args, **kwargs)
+
+
+def subclass(original: type[Any]) -> type[Any]:
+    return original
+
+
+def span(module: ModuleType) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+patches: list[hookpatch.Patch] = [
+    hookpatch.wrap(
+        "m:f", louder, reach="everywhere", requires="m>=1", required=False, before="other", after=["a", "b"]
+    ),
+    hookpatch.inject("m:f", argument=1, why="it forgets", until="m>=2"),
+    hookpatch.inject("m:f", {"before": 3}),
+    hookpatch.replace(hookpatch.Target.item({}, "key"), 1, upstream="https://example.org"),
+    hookpatch.derive(hookpatch.Target("m:REGISTRY['key']"), subclass),
+    hookpatch.remove(hookpatch.Target.attribute(object(), "name")),
+    hookpatch.enter("m", span),
+]
+
+
+@hookpatch.hookimpl
+def hookpatch_patches(options: Any) -> Iterator[hookpatch.Patch]:
+    yield from patches
+
+
+@hookpatch.active("plugin", *patches, options={"plugin": {"passes": ["a"]}})
+def decorated(number: int) -> str:
+    return str(number)
+
+
+def use() -> None:
+    text: str = decorated(3)
+    with hookpatch.active("plugin") as session:
+        report: hookpatch.Report = session.report()
+        states: list[str] = [patch.state for patch in report]
+    opened: hookpatch.Session = hookpatch.active().open()
+    try:
+        opened.close()
+    except errors.RestoreError as error:
+        failures: tuple[Exception | ExceptionGroup[Exception], ...] = error.exceptions
+        print(text, states, failures, hookpatch.report().to_json())
