@@ -33,8 +33,8 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("hookpatch needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12")'
 	@echo "installing into $(VENV): torch, transformers, onnx, onnxsim, hookpatch and its plugins (some minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --quiet --constraint constraints.txt --requirement requirements-dev.txt
-	@$(PIP) install --quiet --constraint constraints.txt --editable . $(PLUGINS:%=--editable %)
+	@$(PIP) install -qq --constraint constraints.txt --requirement requirements-dev.txt
+	@$(PIP) install -qq --constraint constraints.txt --editable . $(PLUGINS:%=--editable %)
 	@touch $(INSTALLED)
 
 clean:

@@ -10,16 +10,18 @@ from types import FunctionType, ModuleType
 from typing import Final, Literal, TypeAlias, final
 
 from hookpatch import _guard, _imports
-from hookpatch._layer import Layer, call_of
+from hookpatch._layer import Layer
 from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import CALL_VERBS, Patch
 from hookpatch._resolve import resolve
-from hookpatch._site import Site, site_at
+from hookpatch._site import Site, beneath, binds, own_beneath, site_at
 from hookpatch._slot import FunctionSlot, Slot
+from hookpatch._target import a_kind
 from hookpatch.errors import (
     ApplyError,
     DisplacedWarning,
     HookpatchError,
+    HookpatchWarning,
     PatchFailedWarning,
     PatchUnneededWarning,
     TargetRefused,
@@ -79,7 +81,7 @@ class Attempt:
             return
         _guard.check_requirement(patch, self._asked.owner)
         slot = resolve(patch.target, module, self._asked.owner)
-        _guard.check_slot(patch, slot, self._asked.owner)
+        _guard.check_slot(patch, slot, own_beneath(slot), self._asked.owner)
         if patch.reach == "everywhere":
             _everywhere(patch, slot, self._asked.owner)
 
@@ -122,7 +124,7 @@ class Attempt:
         try:
             try:
                 self._guarded(module)
-            except HookpatchError:
+            except (HookpatchError, HookpatchWarning):  # a warning that the user made an error stays his
                 raise
             except Exception as error:
                 problem = f"the {patch.verb} raised {type(error).__name__}: {error}"
@@ -147,15 +149,14 @@ class Attempt:
         patch, owner = self._asked.patch, self._asked.owner
         assert patch.target is not None  # only enter has none
         slot = resolve(patch.target, module, owner)
-        signature = _guard.check_slot(patch, slot, owner)
-        binds = _binds(slot)
+        _guard.check_slot(patch, slot, own_beneath(slot), owner)
         if patch.reach == "everywhere":
             slot = _everywhere(patch, slot, owner)
         for _, site, _layer in self._placed:
             if site.slot.key == slot.key:
                 site.refresh()  # reloaded: the module is the same, what it holds is new
                 return
-        layer = Layer(patch, self._asked.plugin, owner, self._rank, call_of(patch, signature, binds))
+        layer = Layer(patch, self._asked.plugin, owner, self._rank)
         site = site_at(slot)
         site.add(layer)
         entry = self._fresh_entry()
@@ -194,25 +195,19 @@ class Attempt:
             )
 
 
-def _binds(slot: Slot) -> bool:
-    """Tell whether what lies in a slot gets the object or class that it is called on as its first argument."""
-    seen = slot.seen()
-    return slot.in_class is not None and hasattr(type(seen), "__get__") and not isinstance(seen, (staticmethod, type))
-
-
 def _everywhere(patch: Patch, slot: Slot, owner: str) -> FunctionSlot:
     """Return the slot inside the function that a slot holds.
 
     Raises:
         TargetRefused: it holds something else, or the patch is not around its calls.
     """
-    seen = slot.seen()
-    function = seen.__func__ if isinstance(seen, (staticmethod, classmethod)) else seen
+    held = beneath(slot)  # not a trampoline of ours: the names bound to the function before us are to be reached
+    function = held.__func__ if isinstance(held, (staticmethod, classmethod)) else held
     if not isinstance(function, FunctionType) or patch.verb not in CALL_VERBS:
         raise TargetRefused(
             patch.address,
             owner,
-            f"reach='everywhere' is for wrap and inject on Python functions, not for {patch.verb} on a "
-            f"{type(function).__name__}; take reach='slot', and one patch for each place that holds it",
+            f"reach='everywhere' is for wrap and inject on Python functions, not for {patch.verb} on "
+            f"{a_kind(function)}; take reach='slot', and one patch for each place that holds it",
         )
-    return FunctionSlot(function, _binds(slot))
+    return FunctionSlot(function, binds(slot, held))

@@ -70,6 +70,9 @@ def find(name: str, asked_by: str) -> Installed:
         if normalise(plugin.name) == normalise(plain)
         and (not distribution or normalise(plugin.distribution) == normalise(distribution))
     ]
+    exact = [plugin for plugin in found if plugin.name == plain]
+    if len(exact) == 1 and len({plugin.distribution for plugin in found}) == 1:
+        return exact[0]  # one distribution with two spellings: not two that claim one name
     if not found:
         known = sorted({plugin.name for plugin in plugins})
         raise UnknownPlugin(name, asked_by, known)
@@ -106,7 +109,7 @@ def _scan(folders: list[str]) -> Iterator[Installed]:
 
 def _entry_points(folder: str) -> Iterator[tuple[str, str]]:
     try:
-        with open(os.path.join(folder, "entry_points.txt"), encoding="utf-8") as file:
+        with open(os.path.join(folder, "entry_points.txt"), encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
     except OSError:
         return

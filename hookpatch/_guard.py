@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import MutableSequence, Sequence
 from importlib import metadata
 
 from hookpatch._patch import CALL_VERBS, Patch
 from hookpatch._resolve import missing
 from hookpatch._slot import ABSENT, Slot
+from hookpatch._target import a_kind
 from hookpatch.errors import RequirementError, SignatureError, TargetRefused, _suggest
 
 
@@ -38,42 +40,54 @@ def unneeded(patch: Patch, owner: object) -> str | None:
     return f"not needed from {patch.until} on, and {found} is installed" if met else None
 
 
-def check_slot(patch: Patch, slot: Slot, owner: object) -> inspect.Signature | None:
-    """Refuse a patch that the slot cannot take; return the signature of what it holds, None when it tells none.
+def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
+    """Refuse a patch that the slot cannot take.
+
+    Args:
+        patch: the declaration.
+        slot: where it is to lie.
+        own: what the slot's owner has there of its own, without our layers, or ABSENT.
+        owner: who asks for it, for messages.
 
     Raises:
         TargetNotFound: the slot holds nothing.
-        TargetRefused: it cannot be called, or what is to be removed is inherited.
-        SignatureError: it does not take an argument that is to be given.
+        TargetRefused: it cannot be called, or cannot be made absent.
     """
     assert patch.target is not None  # patches without a slot are not checked against one
-    seen = slot.seen()
-    if seen is ABSENT:
-        if patch.verb == "replace":
-            return None  # added: a registry's new entry
+    held = own if own is not ABSENT else slot.inherited()
+    if held is ABSENT and patch.verb != "replace":  # replace adds: a registry's new entry
         raise missing(slot, patch.target, owner)
-    if patch.verb == "remove" and slot.read() is ABSENT:
-        raise TargetRefused(patch.address, owner, f"{slot} is inherited; remove it from the class that defines it")
-    if patch.verb not in CALL_VERBS:
-        return None
-    function = seen.__func__ if isinstance(seen, (staticmethod, classmethod)) else seen
-    if not callable(function):
-        raise TargetRefused(
-            patch.address,
-            owner,
-            f"{slot} holds a {type(seen).__name__}, which cannot be called; take hookpatch.replace or hookpatch.derive",
-        )
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return None  # a C function may tell none
-    if patch.verb == "inject":
-        _check_arguments(patch, signature, owner)
-    return signature
+    if patch.verb == "remove":
+        if isinstance(slot.owner, MutableSequence):
+            raise TargetRefused(patch.address, owner, f"{slot} cannot be absent: its neighbours would move")
+        if own is ABSENT:
+            raise TargetRefused(patch.address, owner, f"{slot} is inherited; remove it from the class that defines it")
+    if patch.verb in CALL_VERBS:
+        check_callable(patch, slot, held, owner)
 
 
-def _check_arguments(patch: Patch, signature: inspect.Signature, owner: object) -> None:
-    takes = signature.parameters.values()
+def check_callable(patch: Patch, slot: Slot, held: object, owner: object) -> None:
+    """Refuse a patch around the calls of something that cannot be called.
+
+    Raises:
+        TargetRefused: it cannot.
+    """
+    if not callable(held) and not isinstance(held, (staticmethod, classmethod)):
+        what = "nothing" if held is ABSENT else f"{a_kind(held)}, which cannot be called"
+        raise TargetRefused(patch.address, owner, f"{slot} holds {what}; take hookpatch.replace or hookpatch.derive")
+
+
+def check_arguments(patch: Patch, takes: Sequence[inspect.Parameter], owner: object) -> None:
+    """Refuse a patch that gives an argument which the callee does not take.
+
+    Args:
+        patch: one made by ``inject``.
+        takes: the callee's parameters, without the object or class that it is called on.
+        owner: who asks for it, for messages.
+
+    Raises:
+        SignatureError: it does not take it.
+    """
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes):
         return
     names = [parameter.name for parameter in takes if parameter.kind is not parameter.VAR_POSITIONAL]
@@ -81,7 +95,9 @@ def _check_arguments(patch: Patch, signature: inspect.Signature, owner: object) 
         if name not in names:
             hint = _suggest(name, names) or ";"
             raise SignatureError(
-                patch.address, owner, f"{patch.address} takes no argument '{name}'{hint} it takes {', '.join(names)}"
+                patch.address,
+                owner,
+                f"{patch.address} takes no argument '{name}'{hint} it takes {', '.join(names) or 'nothing'}",
             )
 
 

@@ -15,6 +15,7 @@ from hookpatch._discovery import Installed, find
 from hookpatch._options import options_of
 from hookpatch._patch import Patch
 from hookpatch._selection import Selection, normalise
+from hookpatch._target import a_kind
 from hookpatch.errors import OptionsError, PluginError, SettingError
 
 
@@ -52,16 +53,21 @@ class Host:
         self._pluggy.add_hookspecs(hookspecs)
         self._plugins: Final[dict[Installed, Plugin]] = {}
 
-    def load(self, selection: Selection) -> list[tuple[Plugin, list[Patch]]]:
-        """Return the selected plugins and what each wants to patch, in the order selected. Imports no target.
+    def load(self, selection: Selection) -> list[tuple[str, Plugin, list[Patch]]]:
+        """Return each name asked for, its plugin, and what that wants to patch. Imports no target.
+
+        A plugin asked for under two names is there once, under the first.
 
         Raises:
             SelectionError: a name is unknown or ambiguous, or its options do not fit.
             PluginError: a plugin could not be loaded, or yields something else than patches.
         """
-        plugins = [self.plugin(find(name, selection.asked_by)) for name in selection.names]
-        options = _by_plugin(selection, plugins)
-        return [(plugin, self.patches(plugin, options.get(plugin.name, {}))) for plugin in plugins]
+        names: dict[Installed, str] = {}
+        for name in selection.names:
+            names.setdefault(find(name, selection.asked_by), name)
+        options = _by_plugin(selection, names)
+        plugins = [(name, self.plugin(installed)) for installed, name in names.items()]
+        return [(name, plugin, self.patches(plugin, options.get(plugin.installed, {}))) for name, plugin in plugins]
 
     def plugin(self, installed: Installed) -> Plugin:
         """Return an installed plugin, loaded.
@@ -79,10 +85,14 @@ class Host:
         options = getattr(module, "Options", None)
         if options is not None and not dataclasses.is_dataclass(options):
             raise PluginError(installed.name, installed.origin, f"has an Options that is no dataclass: {options!r}")
+        if self._pluggy.is_registered(module):
+            twin = self._pluggy.get_name(module)
+            problem = f"is the same module as plugin '{twin}'; select one of the two"
+            raise PluginError(installed.name, installed.origin, problem)
         try:
-            self._pluggy.register(module, name=installed.name)
+            self._pluggy.register(module, name=_key(installed))
             self._pluggy.check_pending()
-        except (pluggy.PluginValidationError, ValueError) as error:
+        except pluggy.PluginValidationError as error:
             problem = f"does not fit hookpatch's hooks: {str(error).splitlines()[-1]}"
             raise PluginError(installed.name, installed.origin, problem) from error
         self._plugins[installed] = Plugin(installed, module)
@@ -97,7 +107,7 @@ class Host:
         """
         name, origin = plugin.name, plugin.installed.origin
         typed = options_of(plugin.options_type, options, name, origin)
-        others = [module for other, module in self._pluggy.list_name_plugin() if other != name]
+        others = [module for other, module in self._pluggy.list_name_plugin() if other != _key(plugin.installed)]
         hook = self._pluggy.subset_hook_caller("hookpatch_patches", others)
         if not hook.get_hookimpls():
             raise PluginError(
@@ -105,7 +115,11 @@ class Host:
             )
         try:
             yielded: list[Iterable[Patch]] = hook(options=typed)
+            if not yielded:
+                raise PluginError(name, origin, "returns None from hookpatch_patches; yield the patches")
             patches = [patch for part in yielded for patch in part]
+        except PluginError:
+            raise
         except Exception as error:
             problem = f"raised {type(error).__name__} when asked for its patches: {error}"
             raise PluginError(name, origin, problem) from error
@@ -114,21 +128,35 @@ class Host:
                 raise PluginError(
                     name,
                     origin,
-                    f"yields a {type(patch).__name__}, not a patch; yield hookpatch.wrap(...) or another verb",
+                    f"yields {a_kind(patch)}, not a patch; yield hookpatch.wrap(...) or another verb",
                 )
         return patches
 
 
-def _by_plugin(selection: Selection, plugins: Iterable[Plugin]) -> dict[str, Mapping[str, Any]]:
-    """Return the options by the plugins' own names."""
-    names = {normalise(plugin.name): plugin.name for plugin in plugins}
-    options: dict[str, Mapping[str, Any]] = {}
+def _key(installed: Installed) -> str:
+    """Return the name under which pluggy knows a plugin: two distributions may each have one of a name."""
+    return f"{installed.name}@{installed.distribution}"
+
+
+def _by_plugin(selection: Selection, names: Mapping[Installed, str]) -> dict[Installed, Mapping[str, Any]]:
+    """Return the options by plugin; ``name@distribution`` is understood here too."""
+    options: dict[Installed, Mapping[str, Any]] = {}
     for name, given in selection.options.items():
-        plain = normalise(name.partition("@")[0])
-        if plain not in names:
-            chosen = ", ".join(names.values()) or "none"
+        plain, _, distribution = name.partition("@")
+        meant = [
+            installed
+            for installed in names
+            if normalise(installed.name) == normalise(plain)
+            and (not distribution or normalise(installed.distribution) == normalise(distribution))
+        ]
+        if not meant:
+            chosen = ", ".join(installed.name for installed in names) or "none"
             raise SettingError("options", f"given for '{name}', which is not among the selected plugins: {chosen}")
+        if len(meant) > 1:
+            ways = " or ".join(f"'{_key(installed)}'" for installed in meant)
+            raise SettingError("options", f"given for '{name}', which names two of the selected plugins; take {ways}")
         if not isinstance(given, Mapping):
-            raise OptionsError(names[plain], "options", f"a {type(given).__name__}, not a mapping of names to values")
-        options[names[plain]] = given
+            problem = f"they are {a_kind(given)}, not a mapping of names to values"
+            raise OptionsError(meant[0].name, meant[0].origin, problem)
+        options[meant[0]] = given
     return options

@@ -60,7 +60,7 @@ def watch(module: str, arrival: Arrival) -> Watch:
         _put({**_watches, module: (*_watches.get(module, ()), wish)})
     here = sys.modules.get(module)
     if here is not None and module not in _executing and _is_initializing(here):
-        _tell_when_initialized(here)
+        _tell_when_initialized(vars(here)["__spec__"])
     return wish
 
 
@@ -126,7 +126,9 @@ class _Finder:
                 continue
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
+                if spec.loader is None:
+                    _tell_when_initialized(spec)  # a namespace package
+                elif hasattr(spec.loader, "exec_module"):
                     spec.loader = _Loader(spec.loader)  # type: ignore[assignment]  # a loader by duck type
                 return spec
         return None
@@ -166,24 +168,25 @@ def _is_initializing(module: ModuleType) -> bool:
 
 
 class _ToldSpec(ModuleSpec):
-    """The class of a half-imported module's spec until importlib says that the import has ended.
+    """The class of a spec until importlib says that the import it is for has ended.
 
-    Naughty, and the only way to hear of an import that began before us: importlib keeps the spec in a local variable
-    and sets ``_initializing`` to False at the very end. The class goes back before anybody is told.
+    Naughty, and the only way to hear of an import that began before us, or that has no loader of its own (a namespace
+    package): importlib keeps the spec in a local variable and sets ``_initializing`` to False at the very end. The
+    class goes back before anybody is told.
     """
 
     @property
     def _initializing(self) -> bool:
-        return True
+        return bool(vars(self)["_initializing"])
 
     @_initializing.setter
     def _initializing(self, value: bool) -> None:
-        self.__class__ = ModuleSpec  # type: ignore[assignment]  # back to what it was
-        self._initializing = value
-        _announce(self.name)
+        vars(self)["_initializing"] = value
+        if not value:
+            self.__class__ = ModuleSpec  # type: ignore[assignment]  # back to what it was
+            _announce(self.name)
 
 
-def _tell_when_initialized(module: ModuleType) -> None:
-    spec = vars(module).get("__spec__")
+def _tell_when_initialized(spec: ModuleSpec) -> None:
     if type(spec) is ModuleSpec:
         spec.__class__ = _ToldSpec

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from inspect import Parameter, Signature
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
 from typing import Any, Final, final
 
+from hookpatch._guard import check_arguments
 from hookpatch._patch import CALL_VERBS, Patch, Wrapper
 from hookpatch._slot import ABSENT
 from hookpatch._trampoline import pass_through
@@ -23,17 +25,16 @@ class Layer:
         call: the wrapper it runs at each call; one that passes through once it has ended.
     """
 
-    __slots__ = ("_derived", "call", "owner", "patch", "plugin", "rank")
+    __slots__ = ("_derived", "_ended", "call", "owner", "patch", "plugin", "rank")
 
-    def __init__(
-        self, patch: Patch, plugin: str | None, owner: str, rank: tuple[int, ...], call: Wrapper = pass_through
-    ) -> None:
+    def __init__(self, patch: Patch, plugin: str | None, owner: str, rank: tuple[int, ...]) -> None:
         self.patch: Final = patch
         self.plugin: Final = plugin
         self.owner: Final = owner
         self.rank: Final = rank
-        self.call = call
+        self.call: Wrapper = patch.change if patch.verb == "wrap" else pass_through
         self._derived: tuple[Any, Any] | None = None
+        self._ended = False
 
     @property
     def wraps(self) -> bool:
@@ -51,32 +52,36 @@ class Layer:
             self._derived = below, self.patch.change(below)
         return self._derived[1]
 
+    def fit(self, callee: Any, binds: bool) -> None:
+        """Get ready to run around a callee.
+
+        Args:
+            callee: the function, or what else is called.
+            binds: True when its first parameter is the object or class that it is called on.
+
+        Raises:
+            SignatureError: it does not take an argument that is to be given.
+        """
+        if self.patch.verb != "inject" or self._ended:
+            return
+        try:
+            parameters = list(inspect.signature(callee).parameters.values())[binds:]
+        except (TypeError, ValueError):
+            parameters = []  # a C function may tell none
+        else:
+            check_arguments(self.patch, parameters, self.owner)
+        self.call = _injector(self.patch.change, parameters)
+
     def end(self) -> None:
         """Pass through from now on, wherever its wrapper has got to."""
+        self._ended = True
         self.call = pass_through
 
     def __repr__(self) -> str:
         return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"
 
 
-def call_of(patch: Patch, signature: Signature | None, binds: bool) -> Wrapper:
-    """Return the wrapper a patch runs at each call.
-
-    Args:
-        patch: any patch; those that put values pass through.
-        signature: the target's, None when it tells none.
-        binds: True when the first parameter is the object or class that it is called on.
-    """
-    if patch.verb == "wrap":
-        wrapper: Wrapper = patch.change
-        return wrapper
-    if patch.verb == "inject":
-        return _injector(patch.change, signature, binds)
-    return pass_through
-
-
-def _injector(arguments: Mapping[str, Any], signature: Signature | None, binds: bool) -> Wrapper:
-    parameters = list(signature.parameters.values())[binds:] if signature is not None else []
+def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter]) -> Wrapper:
     by_place = [
         (place, parameter.name, parameter.kind is Parameter.POSITIONAL_ONLY)
         for place, parameter in enumerate(parameters)

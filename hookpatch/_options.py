@@ -48,9 +48,8 @@ def option_from_text(kind: type | None, name: str, text: str, plugin: str, origi
 
     declared = get_type_hints(kind)[name]
     shape = inspect.type_info(declared)
-    many = isinstance(
-        shape, (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType, inspect.CollectionType)
-    )
+    shapes = shape.types if isinstance(shape, inspect.UnionType) else (shape,)
+    many = any(isinstance(one, (inspect.CollectionType, inspect.TupleType)) for one in shapes)
     words: Any = [word.strip() for word in text.split(",") if word.strip()] if many else text
     try:
         return msgspec.to_builtins(msgspec.convert(words, declared, strict=False))

@@ -31,7 +31,7 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     sorter: TopologicalSorter[Layer] = TopologicalSorter(dict.fromkeys(by_rank, ()))
     for layer in by_rank:
         for other in by_rank:
-            if layer.plugin != other.plugin:
+            if layer.owner != other.owner:
                 if _names(other, layer.patch.before):
                     sorter.add(other, layer)
                 if _names(other, layer.patch.after):
@@ -61,10 +61,10 @@ def _refuse_conflict(layers: Sequence[Layer], site: object) -> None:
             placed = any(
                 _names(b, a.patch.before) or _names(b, a.patch.after) for a, b in ((layer, other), (other, layer))
             )
-            if layer.plugin and other.plugin and layer.plugin != other.plugin and not placed:
+            if layer.plugin and other.plugin and layer.owner != other.owner and not placed:
                 raise ConflictError(
                     layer.patch.address,
                     layer.owner,
-                    f"{other.owner} already puts a value of its own there ({other.patch.verb}); "
+                    f"{other.owner} puts a value of its own there, too ({other.patch.verb}); "
                     "select one of them, or let one declare its place with before= or after=",
                 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, final
 
-from hookpatch._target import Attribute, Target, is_module_name
+from hookpatch._target import Target, a_kind, is_module_name
 from hookpatch.errors import PatchError
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -90,7 +90,7 @@ def wrap(target: str | Target, wrapper: Wrapper, **facts: Unpack[Facts]) -> Patc
         PatchError: the wrapper cannot be called, or a fact is none.
     """
     if not callable(wrapper):
-        raise PatchError("wrap", f"the wrapper is a {type(wrapper).__name__} and cannot be called")
+        raise PatchError("wrap", f"the wrapper is {a_kind(wrapper)} and cannot be called")
     return _declare("wrap", target, wrapper, facts)
 
 
@@ -109,10 +109,15 @@ def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, 
         TargetSyntaxError: the address cannot be read.
         PatchError: there is no argument, or a fact is none.
     """
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise PatchError("inject", f"the arguments are {a_kind(arguments)}, not a mapping of names to values")
     facts = {name: more.pop(name) for name in Facts.__annotations__ if name in more}
     given = {**(arguments or {}), **more}
     if not given:
         raise PatchError("inject", "no argument to give; write inject(target, name=value)")
+    for name in given:
+        if not isinstance(name, str):
+            raise PatchError("inject", f"an argument's name is {a_kind(name)}, not text")
     return _declare("inject", target, given, facts)
 
 
@@ -137,7 +142,7 @@ def derive(target: str | Target, factory: Factory, **facts: Unpack[Facts]) -> Pa
         PatchError: the factory cannot be called, or a fact is none.
     """
     if not callable(factory):
-        raise PatchError("derive", f"the factory is a {type(factory).__name__} and cannot be called")
+        raise PatchError("derive", f"the factory is {a_kind(factory)} and cannot be called")
     return _declare("derive", target, factory, facts)
 
 
@@ -167,15 +172,13 @@ def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:
     if not is_module_name(module):
         raise PatchError("enter", f"'{module}' is not a module's name")
     if not callable(factory):
-        raise PatchError("enter", f"the factory is a {type(factory).__name__} and cannot be called")
+        raise PatchError("enter", f"the factory is {a_kind(factory)} and cannot be called")
     return Patch(verb="enter", target=None, module=module, change=factory, **_checked("enter", facts))
 
 
 def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any]) -> Patch:
     target = where if isinstance(where, Target) else Target(where)
     checked = _checked(verb, facts)
-    if verb == "remove" and not isinstance(target.slot, Attribute) and isinstance(target.start, list):
-        raise PatchError(verb, "an entry of a list cannot be absent: its neighbours would move")
     return Patch(verb=verb, target=target, module=target.module, change=change, **checked)
 
 
@@ -185,8 +188,14 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
         raise PatchError(verb, f"takes no '{min(unknown)}'; it takes {', '.join(Facts.__annotations__)}")
     if checked.get("reach", "slot") not in ("slot", "everywhere"):
         raise PatchError(verb, f"reach={checked['reach']!r} is neither 'slot' nor 'everywhere'")
+    for fact in ("requires", "why", "upstream", "until"):
+        if not isinstance(checked.get(fact), str | None):
+            raise PatchError(verb, f"{fact}= is {a_kind(checked[fact])}, not text")
     for side in ("before", "after"):
         if side in checked:
-            names = checked[side]
-            checked[side] = (names,) if isinstance(names, str) else tuple(names)
+            given = checked[side]
+            names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+            if not all(isinstance(name, str) for name in names):
+                raise PatchError(verb, f"{side}= takes a plugin's name or several, not {given!r}")
+            checked[side] = names
     return checked

@@ -8,7 +8,7 @@ from typing import Any
 
 from hookpatch import _imports
 from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro
-from hookpatch._target import Attribute, Item, Target, describe
+from hookpatch._target import Attribute, Item, Target, a_kind, describe
 from hookpatch.errors import TargetNotFound, TargetRefused
 
 
@@ -26,49 +26,57 @@ def resolve(target: Target, module: ModuleType | None, owner: object) -> Slot:
         TargetRefused: the last owner holds items that cannot be set, or fetches its names lazily.
     """
     holder = target.start if module is None else module
-    for step in target.steps[:-1]:
-        holder = _follow(holder, step, target, owner)
+    last = len(target.steps) - 1
+    for at in range(last):
+        holder = _follow(holder, target, at, target, owner)
     if isinstance(target.slot, Attribute):
         _refuse_lazy(holder, target.slot.name, target, owner)
         return AttributeSlot(holder, target.slot.name)
-    return _item(holder, target.slot, target, owner)
+    return _item(holder, target, last, target, owner)
 
 
 def missing(slot: Slot, target: Target, owner: object) -> TargetNotFound:
     """Return the error for a slot that holds nothing."""
+    where = _place(target, len(target.steps) - 1)
     if isinstance(slot, AttributeSlot):
-        return TargetNotFound(
-            target, owner, describe(slot.owner).rstrip(":"), "attribute", slot.name, _names(slot.owner)
-        )
+        return TargetNotFound(target, owner, where, "attribute", slot.name, _names(slot.owner))
     assert isinstance(slot, ItemSlot)  # the third kind, the code of a function, is always there
-    return _no_key(slot.owner, slot.index, target, owner)
+    return TargetNotFound(target, owner, where, "key", slot.index, _keys(slot.owner))
 
 
-def _follow(holder: Any, step: Attribute | Item, target: Target, owner: object) -> Any:
+# In what follows ``way`` is the address that is followed: the target's own, or that of a key in it.
+
+
+def _follow(holder: Any, way: Target, at: int, target: Target, owner: object) -> Any:
+    step = way.steps[at]
     if isinstance(step, Attribute):
         try:
             return getattr(holder, step.name)
         except AttributeError:
-            where = describe(holder).rstrip(":")
+            where = _place(way, at)
             raise TargetNotFound(target, owner, where, "attribute", step.name, _names(holder)) from None
-    found = _item(holder, step, target, owner)
+    found = _item(holder, way, at, target, owner)
     if (value := found.read()) is ABSENT:
-        raise _no_key(holder, found.index, target, owner)
+        raise TargetNotFound(target, owner, _place(way, at), "key", found.index, _keys(holder))
     return value
 
 
-def _item(holder: Any, step: Item, target: Target, owner: object) -> ItemSlot:
-    kind = type(holder).__name__
+def _item(holder: Any, way: Target, at: int, target: Target, owner: object) -> ItemSlot:
+    kind, place = a_kind(holder), _place(way, at)
+    step = way.steps[at]
+    assert isinstance(step, Item)  # the caller has looked
     if not hasattr(type(holder), "__getitem__"):
-        raise TargetRefused(target, owner, f"{_place(target, step)} is a {kind}, which has no items")
+        raise TargetRefused(target, owner, f"{place} is {kind}, which has no items")
     if not all(hasattr(type(holder), name) for name in ("__setitem__", "__delitem__", "__contains__")):
-        raise TargetRefused(target, owner, f"{_place(target, step)} is a read-only {kind}; patch what it shows instead")
+        raise TargetRefused(
+            target, owner, f"{place} is a read-only {type(holder).__name__}; patch what it shows instead"
+        )
     key = _key(step.key, target, owner)
     if isinstance(holder, MutableSequence):
         if not isinstance(key, int):
-            raise TargetRefused(target, owner, f"{_place(target, step)} is a {kind}: its key is a number, not {key!r}")
+            raise TargetRefused(target, owner, f"{place} is {kind}: its key is a number, not {key!r}")
         if not -len(holder) <= key < len(holder):
-            raise _no_key(holder, key, target, owner)
+            raise TargetNotFound(target, owner, place, "key", key, ())
         key %= len(holder)
     return ItemSlot(holder, key)
 
@@ -80,9 +88,9 @@ def _key(key: Any, target: Target, owner: object) -> Any:
     try:
         found: Any = _imports.fetch(key.module)
     except ImportError as error:
-        raise TargetNotFound(target, owner, f"key {key}", "module", key.module, ()) from error
-    for step in key.steps:
-        found = _follow(found, step, target, owner)
+        raise TargetNotFound(target, owner, f"the key {key}", "module", key.module, ()) from error
+    for at in range(len(key.steps)):
+        found = _follow(found, key, at, target, owner)
     return found
 
 
@@ -101,16 +109,14 @@ def _refuse_lazy(holder: Any, name: str, target: Target, owner: object) -> None:
     )
 
 
-def _place(target: Target, step: Attribute | Item) -> str:
-    """Return the address up to a step, for messages."""
-    before = target.steps[: target.steps.index(step)]
-    return f"{target.module}:{''.join(map(str, before))[1:]}" if target.module else describe(target.start)
+def _place(way: Target, at: int) -> str:
+    """Return how messages name the owner of a step."""
+    return way.up_to(at) if at else way.module or describe(way.start)
 
 
-def _no_key(holder: Any, key: Any, target: Target, owner: object) -> TargetNotFound:
-    known = () if isinstance(holder, MutableSequence) else [k for k in holder if isinstance(k, str)]
-    where = str(target)[: -len(str(target.slot))] if isinstance(target.slot, Item) else describe(holder)
-    return TargetNotFound(target, owner, where, "key", key, known)
+def _keys(holder: Any) -> list[str]:
+    """Return the keys that a misspelt one is compared with."""
+    return [] if isinstance(holder, MutableSequence) else [key for key in holder if isinstance(key, str)]
 
 
 def _names(holder: Any) -> Iterable[str]:

@@ -36,7 +36,7 @@ class Selection:
         for name in names:
             by_normal_name.setdefault(normalise(name), name)
         self.names = tuple(by_normal_name.values())
-        self.options = {name: dict(given) for name, given in options.items()}
+        self.options = {name: dict(given) if hasattr(given, "keys") else given for name, given in options.items()}
         self.asked_by = asked_by
 
     def __repr__(self) -> str:

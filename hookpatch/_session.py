@@ -19,6 +19,7 @@ from hookpatch._ledger import Asked, Ledger
 from hookpatch._patch import Patch
 from hookpatch._report import Report, report_of
 from hookpatch._selection import Selection
+from hookpatch._target import a_kind
 from hookpatch.errors import RestoreError, SessionError, SettingError
 
 P = ParamSpec("P")
@@ -152,10 +153,11 @@ def active(*what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None =
     """
     for item in what:
         if not isinstance(item, (str, Patch)):
-            raise SettingError("active()", f"takes plugin names and patches, not a {type(item).__name__}")
+            raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
+    if not isinstance(options, Mapping | None):
+        raise SettingError("active()", f"options= takes a mapping by plugin name, not {a_kind(options)}")
     names = [item for item in what if isinstance(item, str)]
-    selection = Selection(names, options or {}, "active()")
-    by_name = _load(selection)
+    by_name = _load(Selection(names, options or {}, "active()"))
     asked: list[Asked] = []
     for item in what:
         asked += [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), ())
@@ -185,8 +187,7 @@ def _load(selection: Selection) -> dict[str, list[Asked]]:
         return {}
     from hookpatch._host import Host  # pluggy is not needed for patches without a plugin
 
-    loaded = Host().load(selection)
     return {
         _selection.normalise(name): [Asked(patch, plugin.name, plugin.installed.origin) for patch in patches]
-        for name, (plugin, patches) in zip(selection.names, loaded, strict=True)
+        for name, plugin, patches in Host().load(selection)
     }

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import RLock
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, Final, Literal, TypeAlias, final
 
+from hookpatch._guard import check_callable
 from hookpatch._layer import Layer
 from hookpatch._order import ordered
 from hookpatch._slot import ABSENT, AttributeSlot, FunctionSlot, Slot
 from hookpatch._trampoline import Swap, Trampoline, as_it_was, pass_through
-from hookpatch.errors import TargetRefused
 
 Ending: TypeAlias = Literal["restored", "dormant", "displaced"]
 
@@ -92,7 +92,7 @@ class Site:
 
     def _compute(self, layers: Sequence[Layer]) -> tuple[Any, list[tuple[_Standing, list[Layer]]]]:
         """Return what belongs into the slot, and what each run of call layers is to do."""
-        value = self.original if self.original is not ABSENT or not layers else self.slot.seen()
+        value = self.original if self.original is not ABSENT or not layers else self.slot.inherited()
         own = self.original is not ABSENT
         runs: list[tuple[_Standing, list[Layer]]] = []
         run: list[Layer] = []
@@ -102,6 +102,8 @@ class Site:
                 continue
             if run:
                 standing = self._standing(len(runs), value, own, run[0])
+                for wrapping in run:
+                    wrapping.fit(standing.callee, standing.binds)
                 runs.append((standing, run))
                 value, run = standing.value, []
             if layer is not None:
@@ -112,13 +114,8 @@ class Site:
         """Return what stands for the run at a place: the one that stands there, if it stands on the same base."""
         if place < len(self._standings) and self._standings[place].base is base:
             return self._standings[place]
-        if not callable(base) and not isinstance(base, (staticmethod, classmethod, CodeType)):
-            what = "nothing" if base is ABSENT else f"a {type(base).__name__}, which cannot be called"
-            raise TargetRefused(
-                layer.patch.address,
-                layer.owner,
-                f"{self.slot} holds {what}; take hookpatch.replace or hookpatch.derive",
-            )
+        if not isinstance(self.slot, FunctionSlot):
+            check_callable(layer.patch, self.slot, base, layer.owner)
         return _Standing(base, self.slot, own)
 
     def _commit(self, layers: list[Layer], value: Any, runs: list[tuple[_Standing, list[Layer]]]) -> None:
@@ -157,6 +154,19 @@ def site_at(slot: Slot) -> Site:
         return _sites.get(slot.key) or Site(slot)
 
 
+def own_beneath(slot: Slot) -> Any:
+    """Return the owner's own value without our layers, or ABSENT."""
+    with _lock:
+        site = _sites.get(slot.key)
+    return slot.read() if site is None else site.original
+
+
+def beneath(slot: Slot) -> Any:
+    """Return what a user of the slot would get without our layers, or ABSENT."""
+    own = own_beneath(slot)
+    return own if own is not ABSENT else slot.inherited()
+
+
 def patched_slots() -> list[str]:
     """Return the slots that have layers, in words."""
     with _lock:
@@ -170,26 +180,25 @@ class _Standing:
     Attributes:
         base: what it stands over, as it lay in the slot.
         value: what to put into the slot.
+        callee: what is called in the end.
+        binds: True when its first argument is the object or class that it is called on.
     """
 
     def __init__(self, base: Any, slot: Slot, own: bool) -> None:
         self.base: Final = base
         self._inner: dict[Layer, Trampoline] = {}
         self._top: Trampoline | None = None
+        self.callee: Any = base.__func__ if isinstance(base, (staticmethod, classmethod)) else base
+        self.binds = binds(slot, base)
         if isinstance(slot, FunctionSlot):
-            self._like: FunctionType = as_it_was(slot.owner, base)
-            self._bottom: Callable[..., Any] = self._like
-            self._binds: bool = slot.binds
-            self._top = Trampoline(self._like, self._bottom, self._binds)
-            self.value: Any = Swap(self._like, self._top.function)
-            return
-        function = base.__func__ if isinstance(base, (staticmethod, classmethod)) else base
-        if isinstance(function, FunctionType):
-            self._like = function
-            self._bottom = function if own else _inherited(slot, function, base)
-            self._binds = slot.in_class is not None and not isinstance(base, staticmethod)
-            self._top = Trampoline(self._like, self._bottom, self._binds)
-            self.value = self._top.function if base is function else type(base)(self._top.function)
+            self.callee = as_it_was(slot.owner, base)
+            self._bottom: Callable[..., Any] = self.callee
+            self._top = Trampoline(self.callee, self._bottom, self.binds)
+            self.value: Any = Swap(self.callee, self._top.function)
+        elif isinstance(self.callee, FunctionType):
+            self._bottom = self.callee if own else _inherited(slot, self.callee, base)
+            self._top = Trampoline(self.callee, self._bottom, self.binds)
+            self.value = self._top.function if base is self.callee else type(base)(self._top.function)
         else:
             from hookpatch._proxy import Proxy  # wrapt is heavy, and most patches are on functions
 
@@ -203,7 +212,7 @@ class _Standing:
         below = self._bottom
         for layer in reversed(layers[1:]):
             # One for each inner layer, kept as long as the layer: an outer wrapper may hold it in a variable.
-            trampoline = self._inner.get(layer) or Trampoline(self._like, self._bottom, self._binds)
+            trampoline = self._inner.get(layer) or Trampoline(self.callee, self._bottom, self.binds)
             self._inner[layer] = trampoline
             trampoline.point(layer.call, below)
             below = trampoline.function
@@ -212,6 +221,13 @@ class _Standing:
             self._inner[layer].point(layer.call, below)
             if layer not in layers:
                 del self._inner[layer]
+
+
+def binds(slot: Slot, held: Any) -> bool:
+    """Tell whether what lies in a slot gets the object or class that it is called on as its first argument."""
+    if isinstance(slot, FunctionSlot):
+        return slot.binds
+    return slot.in_class is not None and hasattr(type(held), "__get__") and not isinstance(held, (staticmethod, type))
 
 
 def _inherited(slot: Slot, like: FunctionType, base: Any) -> Callable[..., Any]:

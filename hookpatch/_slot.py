@@ -6,7 +6,7 @@ Reading a slot wakes nothing and makes nothing: no property runs, no defaultdict
 from __future__ import annotations
 
 from collections.abc import MutableMapping, MutableSequence
-from types import FunctionType, MemberDescriptorType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, Final, TypeAlias, final
 
 from hookpatch._target import describe
@@ -54,14 +54,27 @@ class AttributeSlot:
                 return ABSENT
         return vars(self.owner).get(self.name, ABSENT) if hasattr(self.owner, "__dict__") else ABSENT
 
-    def seen(self) -> Any:
-        """Return the own value, else what the owner has from elsewhere, else ABSENT."""
-        own = self.read()
-        if own is not ABSENT:
-            return own
+    def inherited(self) -> Any:
+        """Return what the owner has from elsewhere when it has nothing of its own, or ABSENT."""
         if self.in_class is not None:
-            return along_mro(self.in_class, self.name)
-        return getattr(self.owner, self.name, ABSENT)
+            return along_mro(self.in_class, self.name, past_owner=True)
+        found = along_mro(type(self.owner), self.name)
+        if found is ABSENT:
+            return self._fetched()
+        if hasattr(type(found), "__set__") or not hasattr(type(found), "__get__"):
+            return found  # a property is not run
+        return found.__get__(self.owner, type(self.owner))
+
+    def _fetched(self) -> Any:
+        """Return what the owner's ``__getattr__`` gives, or ABSENT."""
+        fetch = along_mro(type(self.owner), "__getattr__")
+        fetch = fetch.__get__(self.owner) if fetch is not ABSENT else None
+        if isinstance(self.owner, ModuleType):
+            fetch = vars(self.owner).get("__getattr__", fetch)  # PEP 562
+        try:
+            return fetch(self.name) if fetch is not None else ABSENT
+        except AttributeError:
+            return ABSENT
 
     def write(self, value: Any) -> None:
         """Put a value there."""
@@ -72,7 +85,8 @@ class AttributeSlot:
         delattr(self.owner, self.name)
 
     def __str__(self) -> str:
-        return f"{describe(self.owner)}.{self.name}".replace(":.", ":", 1)
+        mark = ":" if isinstance(self.owner, ModuleType) else "."
+        return f"{describe(self.owner)}{mark}{self.name}"
 
 
 @final
@@ -102,9 +116,9 @@ class ItemSlot:
             return self.owner[self.index] if self.index < len(self.owner) else ABSENT
         return self.owner[self.index] if self.index in self.owner else ABSENT  # noqa: SIM401 - not every mapping has get
 
-    def seen(self) -> Any:
-        """Return the value, or ABSENT: items are not inherited."""
-        return self.read()
+    def inherited(self) -> Any:
+        """Return ABSENT: items are not inherited."""
+        return ABSENT
 
     def write(self, value: Any) -> None:
         """Put a value there; a key that was deleted goes back to its position."""
@@ -164,9 +178,9 @@ class FunctionSlot:
         code = self.owner.__code__
         return self._swap if self._swap is not None and code is self._swap.code else code
 
-    def seen(self) -> Any:
-        """Return the function."""
-        return self.owner
+    def inherited(self) -> Any:
+        """Return ABSENT: a function always has code of its own."""
+        return ABSENT
 
     def write(self, value: Any) -> None:
         """Put a Swap, or the code of before, into the function.
@@ -196,9 +210,9 @@ class FunctionSlot:
 Slot: TypeAlias = AttributeSlot | ItemSlot | FunctionSlot
 
 
-def along_mro(owner: type, name: str) -> Any:
+def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:
     """Return the first entry of that name along a class's MRO, as it lies there, or ABSENT."""
-    for base in type.__dict__["__mro__"].__get__(owner):
+    for base in type.__dict__["__mro__"].__get__(owner)[past_owner:]:
         if name in vars(base):
             return vars(base)[name]
     return ABSENT

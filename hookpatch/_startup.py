@@ -54,6 +54,9 @@ def _apply() -> None:
     except HookpatchError as error:
         _refuse(str(error))
         return
+    except Exception as error:  # raised here it would be a fatal error of the interpreter, without a hint at us
+        _refuse(f"start-up failed: {type(error).__name__}: {error}; unset {_selection.PLUGINS} to run without patches")
+        return
     folder = _selection.report_folder()
     if folder is not None:
         from hookpatch._receipt import leave_at_exit

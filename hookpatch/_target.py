@@ -71,7 +71,13 @@ class Target:
 
     @classmethod
     def attribute(cls, owner: object, name: str) -> Target:
-        """Return the target that is the attribute ``name`` of an object at hand."""
+        """Return the target that is the attribute ``name`` of an object at hand.
+
+        Raises:
+            TargetSyntaxError: the name is no text.
+        """
+        if not isinstance(name, str):
+            raise TargetSyntaxError(describe(owner), f"has an attribute's name that is {a_kind(name)}, not text")
         return cls._at_hand(owner, Attribute(name))
 
     @classmethod
@@ -82,14 +88,19 @@ class Target:
     @classmethod
     def _at_hand(cls, start: object, step: Attribute | Item) -> Target:
         target = object.__new__(cls)
-        for name, value in (
-            ("address", f"{describe(start)}{step}".replace(":.", ":", 1)),
-            ("module", None),
-            ("steps", (step,)),
-            ("start", start),
-        ):
-            object.__setattr__(target, name, value)
+        object.__setattr__(target, "module", None)
+        object.__setattr__(target, "steps", (step,))
+        object.__setattr__(target, "start", start)
+        object.__setattr__(target, "address", target.up_to(1))
         return target
+
+    def up_to(self, count: int) -> str:
+        """Return the address in words as far as its first ``count`` steps."""
+        way = "".join(map(str, self.steps[:count]))
+        if self.module is not None:
+            return f"{self.module}:{way[1:]}"
+        is_module = isinstance(self.start, ModuleType)
+        return f"{self.start.__name__}:{way.removeprefix('.')}" if is_module else f"{describe(self.start)}{way}"
 
     @property
     def slot(self) -> Attribute | Item:
@@ -103,10 +114,16 @@ class Target:
 def describe(thing: object) -> str:
     """Return how a message names an object: by its address where it has one, else by its type."""
     if isinstance(thing, ModuleType):
-        return f"{thing.__name__}:"
+        return thing.__name__
     if isinstance(thing, type):
         return f"{thing.__module__}:{thing.__qualname__}"
     return f"<{type(thing).__qualname__} object at {id(thing):#x}>"
+
+
+def a_kind(thing: object) -> str:
+    """Return how a message names what kind of object it is: ``a dict``, ``an int``."""
+    name = type(thing).__name__
+    return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
 
 
 def is_module_name(text: object) -> bool:
@@ -134,7 +151,7 @@ def _parse(address: str) -> tuple[str, tuple[Attribute | Item, ...]]:
             at += 1
         name = _NAME.match(rest, at)
         if name is None:
-            raise TargetSyntaxError(address, "has no name after the colon" if not steps else "ends in a dot")
+            raise TargetSyntaxError(address, "has no name after the colon" if not steps else "has no name after a dot")
         steps.append(Attribute(name.group()))
         at = name.end()
     return module, tuple(steps)
@@ -163,18 +180,25 @@ def _closing(address: str, text: str, opening: int) -> int:
 
 
 def _key(address: str, text: str) -> object:
+    if not text:
+        raise TargetSyntaxError(address, "has an empty key")
     try:
         key = ast.literal_eval(text)
+        hash(key)
     except (ValueError, SyntaxError):
-        pass
+        pass  # no literal: an address, or nothing
+    except (TypeError, MemoryError, RecursionError):
+        raise TargetSyntaxError(address, f"has the key {text}, which cannot be a key") from None
     else:
-        try:
-            hash(key)
-        except TypeError:
-            raise TargetSyntaxError(address, f"has the key {text}, which cannot be a key") from None
         return key
-    if ":" in text:
+    if ":" not in text:
+        raise TargetSyntaxError(
+            address,
+            f"has the key {text}, which is neither a Python literal (quote a text) nor an address such as m:Class",
+        )
+    try:
         return Target(text)
-    raise TargetSyntaxError(
-        address, f"has the key {text}, which is neither a Python literal (quote a text) nor an address such as m:Class"
-    )
+    except TargetSyntaxError as error:
+        raise TargetSyntaxError(address, f"has the key {text}, which {error.problem}") from None
+    except RecursionError:
+        raise TargetSyntaxError(address, "has keys nested too deeply") from None

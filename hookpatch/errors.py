@@ -15,7 +15,16 @@ def _suggest(word: str, known: Iterable[str]) -> str:
 
 
 class HookpatchError(Exception):
-    """The root of all errors of hookpatch."""
+    """The root of all errors of hookpatch. They keep class, text and attributes when they cross processes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.args), self.__dict__
+
+
+def _unpickled(kind: type[HookpatchError], args: tuple[Any, ...]) -> HookpatchError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 # --- what was asked for
@@ -217,6 +226,9 @@ class RestoreError(ExceptionGroup[Exception], HookpatchError):
 
     def __init__(self, errors: Sequence[Exception]) -> None:
         super().__init__(self.message, errors)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RestoreError, (list(self.exceptions),)
 
     def derive(self, errors: Sequence[Any], /) -> RestoreError:  # type: ignore[override]  # typeshed's is generic
         """Return a group of the same class for a part of the errors, as ``except*`` needs it."""

@@ -11,7 +11,7 @@ for version in "$@"; do
     venv=.venv-$version
     if [ ! -e "$venv/.installed" ] || [ pyproject.toml -nt "$venv/.installed" ] || [ constraints.txt -nt "$venv/.installed" ]; then
         "$python" -m venv "$venv"
-        pip="$venv/bin/python -m pip --disable-pip-version-check --quiet"
+        pip="$venv/bin/python -m pip --disable-pip-version-check -qq"
         $pip install --constraint constraints.txt pytest hypothesis build hatchling editables --editable .
         touch "$venv/.installed"
     fi

@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).parents[1] / "hookpatch"
 
 # From the ground up: a file imports only files that stand before it.
 FLOORS = (
-    *("errors", "_selection", "_target", "_patch", "_imports", "_trampoline", "_slot", "_resolve", "_layer", "_proxy"),
-    *("_order", "_site", "_guard", "_ledger", "_attempt", "_discovery", "_options", "hookspecs", "_host", "_report"),
+    *("errors", "_selection", "_target", "_patch", "_imports", "_trampoline", "_slot", "_resolve", "_guard", "_layer"),
+    *("_proxy", "_order", "_site", "_ledger", "_attempt", "_discovery", "_options", "hookspecs", "_host", "_report"),
     *("_session", "_receipt", "_startup", "__init__"),
     *("command._list", "command._run", "command.__init__", "__main__"),
 )

@@ -11,6 +11,8 @@ import pytest
 from environments import Environment
 from test_startup import LOUD, SCRIPT, VENDOR
 
+from hookpatch import __version__
+
 
 @pytest.fixture
 def home(environment: Environment, tmp_path: Path) -> Environment:
@@ -182,16 +184,32 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     done = hookpatch(home, "list", COLUMNS="300")
     assert (done.stderr, done.returncode) == ("", 0)
     table = {row[0]: row[1:] for row in rows(done.stdout)}
-    assert table["plugin"] == ["what it does", "targets", "from", "fits"]
-    assert table["loud"] == ["Speak louder.", "vendor:speak", "loud-dist 1.0", "yes"]
-    assert table["mine"] == ["Say a word of one's own.", "vendor:speak", "mine-dist 1.0", "yes"]
+    assert table["plugin"] == ["what it does, and where", "from", "fits"]
+    assert table["loud"] == ["Speak louder.", "loud-dist", "yes"]
+    assert table["mine"] == ["Say a word of one's own.", "mine-dist", "yes"]
     assert table["broken"] == [
         "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it",
-        "broken-dist 1.0",
+        "broken-dist",
         "broken",
     ]
-    assert table["old"][-1].startswith("made for pluggy<1, but pluggy 1.")
-    assert table["done"][-1].startswith("not needed from pluggy>=1 on, and pluggy 1.")
+    assert table["old"][-1] == "made for pluggy<1, but"
+    assert table["done"][-1] == "not needed from pluggy>=1"
+    lines = rows(done.stdout)
+    below = lines[[line[0] for line in lines].index("loud") + 1]
+    assert below == ["vendor:speak", "1.0"]
+
+
+def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> None:
+    """The distribution that a target lies in, looked up and not imported."""
+    done = hookpatch(installed_wheels, "list", COLUMNS="300")
+    assert re.search(r"^ *onnxsim\.onnx_simplifier:simplify( \(onnxsim [\d.]+\))? ", done.stdout, re.MULTILINE)
+    needs = re.search(r"^onnxsim_skip .* needs options \(passes: list\[str\]\)$", done.stdout, re.MULTILINE)
+    assert needs is not None
+
+
+def test_version_is_printed(home: Environment) -> None:
+    """`hookpatch --version`."""
+    assert hookpatch(home, "--version").stdout == f"hookpatch {__version__}\n"
 
 
 def test_list_without_plugins_says_how_they_come(home: Environment) -> None:

@@ -338,3 +338,35 @@ def test_open_session_at_the_end_of_the_interpreter_is_quiet(vendor: ModuleType)
             [sys.executable, "-X", "dev", "-c", program + held], capture_output=True, text=True, check=True
         )
         assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize("first_closed", [0, 1])
+def test_slot_and_everywhere_on_one_function_compose(vendor: ModuleType, first_closed: int) -> None:
+    """The in-place change goes into the function itself, not into what stands in its slot, whichever came first."""
+    speak, code = vendor.speak, vendor.speak.__code__
+
+    def tag(mark: str, **facts: Any) -> hookpatch.Session:
+        return hookpatch.active(
+            hookpatch.wrap("vendor:speak", lambda wrapped, i, a, k: mark + wrapped(*a, **k), **facts)
+        ).open()
+
+    sessions = [tag("slot "), tag("everywhere ", reach="everywhere")]
+    assert (vendor.speak(), speak()) == ("slot everywhere vendor", "everywhere vendor")
+    sessions.pop(first_closed).close()
+    assert vendor.speak() == ("everywhere vendor", "slot vendor")[first_closed]
+    assert speak() == ("everywhere vendor", "vendor")[first_closed]
+    sessions.pop().close()
+    assert vendor.speak is speak
+    assert speak.__code__ is code
+    assert speak.__kwdefaults__ is None
+    assert vars(speak) == {}
+
+
+def test_namespace_package_is_patched_when_it_comes(folder: Any) -> None:
+    """It has no loader that could tell, and is heard of all the same."""
+    (folder / "spacious").mkdir()
+    with hookpatch.active(hookpatch.replace("spacious:added", 1)):
+        import spacious  # type: ignore[import-not-found]  # made above
+
+        assert spacious.added == 1
+    assert "added" not in vars(spacious)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
+from hookpatch import __version__
 from hookpatch.command._list import list_plugins
 from hookpatch.command._run import RunCommand, run
 from hookpatch.errors import HookpatchError
@@ -19,6 +21,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"hookpatch {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("list")(list_plugins)
 app.command("run", cls=RunCommand)(run)
 

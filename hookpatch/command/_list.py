@@ -36,15 +36,16 @@ def list_plugins() -> None:
         return
     packages = metadata.packages_distributions()
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    for title in ("plugin", "what it does", "targets", "from", "fits"):
-        table.add_column(title, overflow="fold")
+    table.add_column("plugin", no_wrap=True)
+    table.add_column("what it does, and where", overflow="fold")
+    table.add_column("from", no_wrap=True)
+    table.add_column("fits", max_width=26)
     for plugin in plugins:
         row = _row(plugin, packages)
         table.add_row(
             Text(plugin.name, style="bold"),
-            Text(row.description),
-            Text("\n".join(row.targets)),  # not markup: a target has brackets
-            plugin.origin,
+            Text("\n").join([Text(row.description), *(Text(target, style="cyan") for target in row.targets)]),
+            f"{plugin.distribution}\n{plugin.version}",
             row.fits,
         )
     console.print(table)

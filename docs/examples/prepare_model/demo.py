@@ -140,7 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="2 layers of width 64 instead of 125M parameters")
     size = ["--small"] if parser.parse_args().small else []
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 132)
     console.print(f"GPT-Neo, {'2 layers of width 64' if size else '125M parameters'}, exported by a vendor's helper.")
     console.print(f"patched: HOOKPATCH_PLUGINS={PLUGINS} python export.py\n")
 
