@@ -3,17 +3,25 @@
 # usage: sh tests/other_pythons.sh 3.12 3.13
 set -eu
 for version in "$@"; do
-    python=$(command -v "python$version" || ls -d "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python 2>/dev/null | tail -n 1 || true)
+    python=
+    for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python; do
+        # Run, not only looked up: pyenv has a shim for every version, installed or not in use.
+        if "$candidate" -c 'import venv' 2>/dev/null; then
+            python=$candidate
+            break
+        fi
+    done
     if [ -z "$python" ]; then
         echo "Python $version is not on this machine: its tests are left out"
         continue
     fi
     venv=.venv-$version
-    if [ ! -e "$venv/.installed" ] || [ pyproject.toml -nt "$venv/.installed" ] || [ constraints.txt -nt "$venv/.installed" ]; then
+    installed=$venv/.installed
+    if [ ! -e "$installed" ] || [ pyproject.toml -nt "$installed" ] || [ constraints.txt -nt "$installed" ]; then
         "$python" -m venv "$venv"
-        pip="$venv/bin/python -m pip --disable-pip-version-check -qq"
-        $pip install --constraint constraints.txt pytest hypothesis build hatchling editables --editable .
-        touch "$venv/.installed"
+        "$venv/bin/python" -m pip --disable-pip-version-check -qq install --constraint constraints.txt \
+            pytest hypothesis build hatchling editables --editable .
+        touch "$installed"
     fi
     echo "the core's tests on $("$venv/bin/python" --version)"
     "$venv/bin/python" -m pytest -m "not model" tests

@@ -183,7 +183,7 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     home.add_plugin("done", LOUD.replace("louder)", "louder, until='pluggy>=1')"))
     done = hookpatch(home, "list", COLUMNS="300")
     assert (done.stderr, done.returncode) == ("", 0)
-    table = {row[0]: row[1:] for row in rows(done.stdout)}
+    table = {row[0]: row[1:] for row in reversed(rows(done.stdout))}  # the first line of each, not those folded below
     assert table["plugin"] == ["what it does, and where", "from", "fits"]
     assert table["loud"] == ["Speak louder.", "loud-dist", "yes"]
     assert table["mine"] == ["Say a word of one's own.", "mine-dist", "yes"]
@@ -203,7 +203,7 @@ def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> 
     """The distribution that a target lies in, looked up and not imported."""
     done = hookpatch(installed_wheels, "list", COLUMNS="300")
     assert re.search(r"^ *onnxsim\.onnx_simplifier:simplify( \(onnxsim [\d.]+\))? ", done.stdout, re.MULTILINE)
-    needs = re.search(r"^onnxsim_skip .* needs options \(passes: list\[str\]\)$", done.stdout, re.MULTILINE)
+    needs = re.search(r"^onnxsim_skip .* needs options \(passes: *$", done.stdout, re.MULTILINE)
     assert needs is not None
 
 
