@@ -14,8 +14,9 @@ from hookpatch._layer import Layer
 from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import CALL_VERBS, Patch
 from hookpatch._resolve import resolve
-from hookpatch._site import Site, beneath, binds, own_beneath, site_at
-from hookpatch._slot import FunctionSlot, Slot
+from hookpatch._site import Site, site_at
+from hookpatch._slot import FunctionSlot, Slot, beneath, own_beneath
+from hookpatch._standing import binds
 from hookpatch._target import a_kind
 from hookpatch.errors import (
     ApplyError,
@@ -156,12 +157,18 @@ class Attempt:
             if site.slot.key == slot.key:
                 site.refresh()  # reloaded: the module is the same, what it holds is new
                 return
-        layer = Layer(patch, self._asked.plugin, owner, self._rank)
         site = site_at(slot)
+        layer = Layer(patch, self._asked.plugin, owner, self._rank, self._left_out)
         site.add(layer)
         entry = self._fresh_entry()
         entry.become("applied")
         self._placed.append((entry, site, layer))
+
+    def _left_out(self, error: Exception) -> None:
+        """Note that a patch that was applied no longer has an effect: another one beneath it has ended."""
+        reason = f"no longer applied: {error}"
+        self._entry.become("failed", reason)
+        warnings.warn(f"{self._asked.patch.address} of {self._asked.owner}: {reason}", PatchFailedWarning, stacklevel=2)
 
     def _enter(self, module: ModuleType) -> None:
         if self._entered is not None:

@@ -37,6 +37,13 @@ class Installed(NamedTuple):
         """The distribution with its version, for messages."""
         return f"{self.distribution} {self.version}"
 
+    def answers_to(self, name: str) -> bool:
+        """Tell whether a name, or ``name@distribution``, means this plugin."""
+        plain, _, distribution = name.partition("@")
+        return normalise(self.name) == normalise(plain) and (
+            not distribution or normalise(self.distribution) == normalise(distribution)
+        )
+
 
 _cache: dict[tuple[tuple[str, int], ...], tuple[Installed, ...]] = {}
 
@@ -63,14 +70,8 @@ def find(name: str, asked_by: str) -> Installed:
         AmbiguousPlugin: there are several.
     """
     plugins = installed()
-    plain, _, distribution = name.partition("@")
-    found = [
-        plugin
-        for plugin in plugins
-        if normalise(plugin.name) == normalise(plain)
-        and (not distribution or normalise(plugin.distribution) == normalise(distribution))
-    ]
-    exact = [plugin for plugin in found if plugin.name == plain]
+    found = [plugin for plugin in plugins if plugin.answers_to(name)]
+    exact = [plugin for plugin in found if plugin.name == name.partition("@")[0]]
     if len(exact) == 1 and len({plugin.distribution for plugin in found}) == 1:
         return exact[0]  # one distribution with two spellings: not two that claim one name
     if not found:

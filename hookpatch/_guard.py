@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import MutableSequence, Sequence
 from importlib import metadata
+from types import ModuleType
 
 from hookpatch._patch import CALL_VERBS, Patch
 from hookpatch._resolve import missing
-from hookpatch._slot import ABSENT, Slot
-from hookpatch._target import a_kind
+from hookpatch._slot import ABSENT, KEPT, AttributeSlot, Slot, along_mro, originals
+from hookpatch._target import a_kind, describe
 from hookpatch.errors import RequirementError, SignatureError, TargetRefused, _suggest
 
 
@@ -55,15 +56,41 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     """
     assert patch.target is not None  # patches without a slot are not checked against one
     held = own if own is not ABSENT else slot.inherited()
-    if held is ABSENT and patch.verb != "replace":  # replace adds: a registry's new entry
+    # replace adds: a registry's new entry. Where other layers lie already, one may have added it: the site will see.
+    if held is ABSENT and patch.verb != "replace" and slot.key not in originals:
         raise missing(slot, patch.target, owner)
+    if own is ABSENT and isinstance(slot, AttributeSlot):
+        _refuse_unsettable(patch, slot, held, owner)
     if patch.verb == "remove":
         if isinstance(slot.owner, MutableSequence):
             raise TargetRefused(patch.address, owner, f"{slot} cannot be absent: its neighbours would move")
-        if own is ABSENT:
+        if own is ABSENT and held is not ABSENT:
             raise TargetRefused(patch.address, owner, f"{slot} is inherited; remove it from the class that defines it")
-    if patch.verb in CALL_VERBS:
+    if patch.verb in CALL_VERBS and slot.key not in originals:
         check_callable(patch, slot, held, owner)
+
+
+def _refuse_unsettable(patch: Patch, slot: AttributeSlot, held: object, owner: object) -> None:
+    """Refuse an attribute that its owner keeps elsewhere than where it would be set."""
+    found = along_mro(type(slot.owner), slot.name)
+    if slot.name == "__new__":
+        # CPython leaves its slot function behind when a __new__ is set and deleted again: the class would be spoilt.
+        problem = "is inherited, and a class whose __new__ was set and deleted can no longer be called with arguments"
+        raise TargetRefused(patch.address, owner, f"{slot} {problem}; patch __init__, or the class that defines it")
+    if (
+        slot.in_class is None
+        and found is not ABSENT
+        and hasattr(type(found), "__set__")
+        and not isinstance(found, KEPT)
+    ):
+        problem = f"is {a_kind(found)} of its class: to set it would run it"
+        raise TargetRefused(patch.address, owner, f"{slot} {problem}; patch {describe(type(slot.owner))}.{slot.name}")
+    if isinstance(slot.owner, (ModuleType, type)) or found is not ABSENT:
+        return
+    if along_mro(type(slot.owner), "__setattr__") is not vars(object)["__setattr__"] and held is not ABSENT:
+        problem = f"is kept elsewhere by {a_kind(slot.owner)}'s own __setattr__"
+        way = "patch it where it is kept, with hookpatch.Target.item(owner._parameters, name) for a torch parameter"
+        raise TargetRefused(patch.address, owner, f"{slot} {problem}; {way}")
 
 
 def check_callable(patch: Patch, slot: Slot, held: object, owner: object) -> None:

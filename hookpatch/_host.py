@@ -14,7 +14,7 @@ from hookpatch import hookspecs
 from hookpatch._discovery import Installed, find
 from hookpatch._options import options_of
 from hookpatch._patch import Patch
-from hookpatch._selection import Selection, normalise
+from hookpatch._selection import Selection
 from hookpatch._target import a_kind
 from hookpatch.errors import OptionsError, PluginError, SettingError
 
@@ -142,13 +142,7 @@ def _by_plugin(selection: Selection, names: Mapping[Installed, str]) -> dict[Ins
     """Return the options by plugin; ``name@distribution`` is understood here too."""
     options: dict[Installed, Mapping[str, Any]] = {}
     for name, given in selection.options.items():
-        plain, _, distribution = name.partition("@")
-        meant = [
-            installed
-            for installed in names
-            if normalise(installed.name) == normalise(plain)
-            and (not distribution or normalise(installed.distribution) == normalise(distribution))
-        ]
+        meant = [installed for installed in names if installed.answers_to(name)]
         if not meant:
             chosen = ", ".join(installed.name for installed in names) or "none"
             raise SettingError("options", f"given for '{name}', which is not among the selected plugins: {chosen}")

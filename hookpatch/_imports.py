@@ -10,18 +10,22 @@ Rules of a finder: never import in find_spec, never take a lock there, ask the o
 from __future__ import annotations
 
 import importlib
+import importlib._bootstrap
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
-from threading import RLock
+from threading import RLock, local
 from types import ModuleType
 from typing import Any, Final, TypeAlias, final
+
+_bootstrap: Final[Any] = importlib._bootstrap  # Any: typeshed does not know the locks of imports
 
 Arrival: TypeAlias = Callable[[ModuleType], None]
 
 _lock: Final = RLock()
 _watches: dict[str, tuple[Watch, ...]] = {}  # replaced whole, so that the finder reads it without the lock
 _executing: set[str] = set()
+_asking: Final = local()
 
 
 @final
@@ -66,6 +70,9 @@ def watch(module: str, arrival: Arrival) -> Watch:
 
 def present(module: str) -> ModuleType | None:
     """Return the module if it is imported, to its end."""
+    if module not in sys.modules and module in _bootstrap._module_locks:
+        # Another thread has found it but not begun to execute it, too early for our finder: wait as an import does.
+        _bootstrap._lock_unlock_module(module)
     here = sys.modules.get(module)
     return None if here is None or _is_initializing(here) else here
 
@@ -118,20 +125,29 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in _watches:
+        if name not in _watches or getattr(_asking, "name", None) == name:
             return None
-        for finder in tuple(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            if finder is _Finder or find is None:
-                continue
+        _asking.name = name  # a finder that asks the others, as we do, would ask us again
+        try:
+            spec = _find(name, path, target)
+        finally:
+            del _asking.name
+        if spec is not None and spec.loader is None:
+            _tell_when_initialized(spec)  # a namespace package
+        elif spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _Loader(spec.loader)  # type: ignore[assignment]  # a loader by duck type
+        return spec
+
+
+def _find(name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    """Return what the other finders find."""
+    for finder in tuple(sys.meta_path):
+        find = getattr(finder, "find_spec", None)
+        if finder is not _Finder and find is not None:
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
-                if spec.loader is None:
-                    _tell_when_initialized(spec)  # a namespace package
-                elif hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader)  # type: ignore[assignment]  # a loader by duck type
                 return spec
-        return None
+    return None
 
 
 class _Loader:
@@ -149,21 +165,28 @@ class _Loader:
         spec = module.__spec__
         assert spec is not None  # importlib sets it before it calls a loader
         spec.loader = module.__loader__ = self._loader  # before the module runs: its code may look
+        reloading = not _is_initializing(module)
         _executing.add(spec.name)
         try:
             self._loader.exec_module(module)
+        except BaseException:
+            if reloading:
+                _announce(spec.name)  # the module stays, and what was executed of it before the error is new
+            raise
         finally:
             _executing.discard(spec.name)
         _announce(spec.name)
 
     def __getattr__(self, name: str) -> Any:
         """Answer as the real loader for all the rest (get_code, get_source, is_package...)."""
+        if name.startswith("_"):
+            raise AttributeError(name)  # copy and pickle ask for such names before there is a real loader
         return getattr(self._loader, name)
 
 
 def _is_initializing(module: ModuleType) -> bool:
     # Read as importlib itself does (_bootstrap._find_and_load); through vars, for modules that fetch attributes lazily.
-    spec = vars(module).get("__spec__")
+    spec = getattr(module, "__dict__", {}).get("__spec__")
     return getattr(spec, "_initializing", False) is True
 
 

@@ -22,12 +22,21 @@ class Layer:
         plugin: the plugin's name, None for a patch given to ``active``.
         owner: how messages name who asked for it.
         rank: its place before ``before`` and ``after`` are looked at; the greater lies outside.
+        left_out: what to tell when a layer beneath it has gone and it cannot lie over what is left.
         call: the wrapper it runs at each call; one that passes through once it has ended.
     """
 
-    __slots__ = ("_derived", "_ended", "call", "owner", "patch", "plugin", "rank")
+    __slots__ = ("_derived", "_ended", "call", "left_out", "owner", "patch", "plugin", "rank")
 
-    def __init__(self, patch: Patch, plugin: str | None, owner: str, rank: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        patch: Patch,
+        plugin: str | None,
+        owner: str,
+        rank: tuple[int, ...],
+        left_out: Callable[[Exception], None],
+    ) -> None:
+        self.left_out: Final = left_out
         self.patch: Final = patch
         self.plugin: Final = plugin
         self.owner: Final = owner

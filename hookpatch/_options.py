@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
@@ -70,6 +71,7 @@ def _check_names(kind: type, given: Mapping[str, Any], plugin: str, origin: str)
 
 def _plain(text: str) -> str:
     """Return msgspec's message with its JSON path (``$.passes``) in our words."""
+    text = re.sub(r"^Object missing required field (`\w+`)$", r"\1 must be given", text)
     return text.replace(" - at `$.", " - at `").replace("`", "'")
 
 

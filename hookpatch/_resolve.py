@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from hookpatch import _imports
-from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro
+from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, beneath, originals
 from hookpatch._target import Attribute, Item, Target, a_kind, describe
 from hookpatch.errors import TargetNotFound, TargetRefused
 
@@ -50,13 +50,16 @@ def missing(slot: Slot, target: Target, owner: object) -> TargetNotFound:
 def _follow(holder: Any, way: Target, at: int, target: Target, owner: object) -> Any:
     step = way.steps[at]
     if isinstance(step, Attribute):
+        slot = AttributeSlot(holder, step.name)
+        if slot.key in originals:
+            return beneath(slot)  # not what a patch put there: it may end before the one that is being placed
         try:
             return getattr(holder, step.name)
         except AttributeError:
             where = _place(way, at)
             raise TargetNotFound(target, owner, where, "attribute", step.name, _names(holder)) from None
     found = _item(holder, way, at, target, owner)
-    if (value := found.read()) is ABSENT:
+    if (value := beneath(found)) is ABSENT:
         raise TargetNotFound(target, owner, _place(way, at), "key", found.index, _keys(holder))
     return value
 

@@ -70,9 +70,11 @@ class Session:
             for attempt in attempts:
                 self._stack.callback(attempt.end, self._errors)
                 attempt.begin()
-        except BaseException:
+        except BaseException as error:
             self._state = "closed"
             self._stack.close()
+            for failure in self._errors:
+                error.add_note(f"and while taking back what was applied: {type(failure).__name__}: {failure}")
             raise
         _open.add(self)
         return self

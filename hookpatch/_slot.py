@@ -5,9 +5,11 @@ Reading a slot wakes nothing and makes nothing: no property runs, no defaultdict
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import MutableMapping, MutableSequence
-from types import FunctionType, MemberDescriptorType, ModuleType
-from typing import Any, Final, TypeAlias, final
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from typing import Any, ClassVar, Final, TypeAlias, final
+from weakref import WeakValueDictionary
 
 from hookpatch._target import describe
 from hookpatch._trampoline import Swap
@@ -22,6 +24,9 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
+
+# Descriptors of values that an object keeps itself: of __slots__, or of the interpreter such as __defaults__.
+KEPT: Final = (MemberDescriptorType, GetSetDescriptorType)
 
 
 @final
@@ -47,7 +52,7 @@ class AttributeSlot:
     def read(self) -> Any:
         """Return the owner's *own* value, never a bound or inherited one, or ABSENT."""
         member = along_mro(type(self.owner), self.name)
-        if isinstance(member, MemberDescriptorType):
+        if isinstance(member, KEPT) and self.name != "__dict__":
             try:
                 return member.__get__(self.owner)
             except AttributeError:
@@ -93,12 +98,12 @@ class AttributeSlot:
 class ItemSlot:
     """An entry of a mapping or a list."""
 
-    __slots__ = ("_followers", "index", "owner")
+    __slots__ = ("_removed", "index", "owner")
 
     def __init__(self, owner: MutableMapping[Any, Any] | MutableSequence[Any], index: Any) -> None:
         self.owner: Final[Any] = owner
         self.index: Final = index
-        self._followers: frozenset[Any] = frozenset()
+        self._removed: tuple[_Order, Any] | None = None  # the order of before, and the very key that was there
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -111,10 +116,14 @@ class ItemSlot:
         return None
 
     def read(self) -> Any:
-        """Return the value, or ABSENT."""
+        """Return the value as it is kept, or ABSENT."""
         if isinstance(self.owner, MutableSequence):
             return self.owner[self.index] if self.index < len(self.owner) else ABSENT
-        return self.owner[self.index] if self.index in self.owner else ABSENT  # noqa: SIM401 - not every mapping has get
+        if self.index not in self.owner:  # asked first: a defaultdict would make one
+            return ABSENT
+        if isinstance(self.owner, dict):
+            return dict.__getitem__(self.owner, self.index)  # a subclass may give out what it makes of it
+        return self.owner[self.index]
 
     def inherited(self) -> Any:
         """Return ABSENT: items are not inherited."""
@@ -122,27 +131,58 @@ class ItemSlot:
 
     def write(self, value: Any) -> None:
         """Put a value there; a key that was deleted goes back to its position."""
-        back = bool(self._followers) and self.index not in self.owner
-        self.owner[self.index] = value
-        if back:
-            self._move_back()
+        if self._removed is None or self.index in self.owner:
+            self.owner[self.index] = value
+            return
+        (order, key), self._removed = self._removed, None
+        self.owner[key] = value
+        order.move_back(self.owner, key)
 
     def delete(self) -> None:
         """Make it absent, and note where it was."""
-        keys = list(self.owner)
-        self._followers = frozenset(keys[keys.index(self.index) + 1 :])
+        order = _Order.of(self.owner)
+        self._removed = order, order.note(self.index)
         del self.owner[self.index]
-
-    def _move_back(self) -> None:
-        """Move the keys from the first follower on behind ours: a mapping has no other way to insert."""
-        keys = [key for key in self.owner if key != self.index]
-        first = next((at for at, key in enumerate(keys) if key in self._followers), len(keys))
-        self._followers = frozenset()
-        for key in keys[first:]:
-            self.owner[key] = self.owner.pop(key)
 
     def __str__(self) -> str:
         return f"{describe(self.owner)}[{self.index!r}]"
+
+
+class _Order:
+    """The order of a mapping's keys, those that were removed included. Lives while one of them is away."""
+
+    _known: ClassVar[WeakValueDictionary[int, _Order]] = WeakValueDictionary()
+
+    def __init__(self, owner: Any) -> None:
+        self._owner: Final = owner  # held: its id is the key under which this is known
+        self._keys: list[Any] = []
+
+    @classmethod
+    def of(cls, owner: Any) -> _Order:
+        """Return the order of a mapping, one for all slots in it."""
+        known = cls._known.get(id(owner))
+        if known is None:
+            known = cls._known[id(owner)] = cls(owner)
+        return known
+
+    def note(self, index: Any) -> Any:
+        """Note all keys that are there now, the later ones behind; return the one that ``index`` is equal to."""
+        self._keys += [key for key in self._owner if key not in self._keys]
+        return self._keys[self._keys.index(index)]
+
+    def move_back(self, owner: Any, key: Any) -> None:
+        """Move a key that was just added behind those that stood before it: a mapping has no other way to insert."""
+        before = self._keys[: self._keys.index(key)]
+        now = [other for other in owner if other != key]
+        at = max((place for place, other in enumerate(now, 1) if other in before), default=0)
+        for other in now[at:]:
+            if isinstance(owner, OrderedDict):
+                owner.move_to_end(other)
+            elif isinstance(owner, dict):
+                value = dict.pop(owner, other)
+                dict.__setitem__(owner, other, value)
+            else:
+                owner[other] = owner.pop(other)
 
 
 @final
@@ -208,6 +248,25 @@ class FunctionSlot:
 
 
 Slot: TypeAlias = AttributeSlot | ItemSlot | FunctionSlot
+
+# What the slots that have layers of ours held before, by the slot's key: kept by their sites.
+originals: Final[dict[tuple[Any, ...], Any]] = {}
+
+
+def own_beneath(slot: Slot) -> Any:
+    """Return the owner's own value without our layers, or ABSENT."""
+    return originals[slot.key] if slot.key in originals else slot.read()
+
+
+def beneath(slot: Slot) -> Any:
+    """Return what a user of the slot would get without our layers, or ABSENT."""
+    own = own_beneath(slot)
+    return own if own is not ABSENT else slot.inherited()
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two values read from a slot are one. Some owners, such as os.environ, make plain values anew."""
+    return one is other or (type(one) is type(other) and type(one) in (str, bytes, int, float) and one == other)
 
 
 def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:

@@ -24,6 +24,8 @@ def pass_through(wrapped: Callable[..., Any], instance: object, args: tuple[Any,
     return wrapped(*args, **kwargs)
 
 
+HOOK: Final = "__hookpatch__"  # the keyword default in which a function that is changed in place finds its trampoline
+
 # What makes inspect.unwrap, TorchScript and Dynamo look through a function, past its wrapper.
 _SEE_THROUGH: Final = frozenset({"__wrapped__", "_torchdynamo_orig_callable"})
 
@@ -47,7 +49,8 @@ class Trampoline:
             binds: True when its first argument is the object or class that it is called on.
         """
         self._link: Final = CellType((pass_through, below))
-        template = cast(FunctionType, (_method if binds else _function)(self._link.cell_contents, MethodType))
+        first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
+        template = cast(FunctionType, (_method if binds else _function)(self._link.cell_contents, MethodType, first))
         closure = tuple(
             self._link if name == "link" else cell
             for name, cell in zip(template.__code__.co_freevars, template.__closure__ or (), strict=True)
@@ -61,7 +64,7 @@ class Trampoline:
         self._link.cell_contents = (wrapper, below)
 
 
-def _function(link: Link, bind: object) -> Callable[..., Any]:
+def _function(link: Link, bind: object, first: object) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
         wrapper, below = link
         return wrapper(below, None, args, kwargs)
@@ -69,9 +72,11 @@ def _function(link: Link, bind: object) -> Callable[..., Any]:
     return trampoline
 
 
-def _method(link: Link, bind: type[MethodType]) -> Callable[..., Any]:
+def _method(link: Link, bind: type[MethodType], first: str) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
         wrapper, below = link
+        if not args and first in kwargs:
+            args = (kwargs.pop(first),)  # called as Class.method(self=object)
         if not args:
             return below(**kwargs)  # called without its object: the TypeError is the original's own
         return wrapper(bind(below, args[0]), args[0], args[1:], kwargs)
@@ -93,7 +98,7 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
 
     The globals are its own too, so that typing.get_type_hints finds the names in its annotations.
     """
-    code = code.replace(co_name=like.__code__.co_name, co_qualname=like.__code__.co_qualname)
+    code = _named_like(code, like)
     copy = FunctionType(code, like.__globals__, like.__name__, like.__defaults__, closure)
     _dress(copy, like)
     for name in _SEE_THROUGH & vars(copy).keys():
@@ -102,9 +107,19 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
     return copy
 
 
+def _named_like(code: CodeType, like: FunctionType) -> CodeType:
+    """Return code with the name of a function's, and awaitable if that is (types.coroutine)."""
+    before = like.__code__
+    awaitable = before.co_flags & inspect.CO_ITERABLE_COROUTINE
+    return code.replace(co_name=before.co_name, co_qualname=before.co_qualname, co_flags=code.co_flags | awaitable)
+
+
 def _dress(copy: FunctionType, like: FunctionType) -> None:
     """Give a function the names, annotations and attributes of another."""
-    copy.__kwdefaults__ = like.__kwdefaults__
+    defaults = like.__kwdefaults__
+    if defaults is not None and HOOK in defaults:  # it is changed in place at this moment
+        defaults = {name: value for name, value in defaults.items() if name != HOOK} or None
+    copy.__kwdefaults__ = defaults
     copy.__module__, copy.__qualname__, copy.__doc__ = like.__module__, like.__qualname__, like.__doc__
     copy.__annotations__ = like.__annotations__
     if sys.version_info >= (3, 12):
@@ -131,11 +146,9 @@ class Swap:
     __slots__ = ("code", "keyword_defaults", "signature")
 
     def __init__(self, like: FunctionType, trampoline: FunctionType) -> None:
-        before = like.__code__
-        self.code: Final = _code(_shape(like), len(before.co_freevars)).replace(
-            co_name=before.co_name, co_qualname=before.co_qualname, co_freevars=before.co_freevars
-        )
-        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), "__hookpatch__": trampoline}
+        names = like.__code__.co_freevars
+        self.code: Final = _named_like(_code(_shape(like), len(names)), like).replace(co_freevars=names)
+        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline}
         self.signature: Final = inspect.signature(like)
 
 

@@ -240,3 +240,22 @@ def test_help_fits_a_screen(home: Environment) -> None:
     assert len(overview.splitlines()) < 24
     for command in ("list", "run"):
         assert f"Example: hookpatch {command}" in hookpatch(home, command, "--help").stdout
+
+
+@pytest.mark.parametrize("option", ["-I", "-q", "--plugn"])
+def test_option_that_is_none_of_ours_is_refused(home: Environment, option: str) -> None:
+    """It is not handed to python: -I would switch the patches off in silence."""
+    done = hookpatch(home, "run", "-p", "loud", option, "script.py")
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert f"No such option: {option}" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["-I", "-E"])
+def test_python_that_ignores_the_environment_is_refused(home: Environment, flag: str) -> None:
+    """Its flags go on to the program, which would run unpatched."""
+    done = home.run(flag, "-m", "hookpatch", "run", "-p", "loud", "script.py")
+    assert (done.stdout, done.returncode) == ("", 78)
+    assert done.stderr == (
+        "hookpatch: error: hookpatch run: this python ignores the environment (-I or -E), so the program would run "
+        "unpatched; leave the flag out\n"
+    )

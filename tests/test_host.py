@@ -359,7 +359,7 @@ def test_option_that_must_be_given_is_missed(install: Install) -> None:
     with pytest.raises(OptionsError) as caught:
         hookpatch.active("tuned")
     assert str(caught.value) == (
-        "options of plugin 'tuned' (kit 1.0): Object missing required field 'speed'; it takes speed: int, label: str"
+        "options of plugin 'tuned' (kit 1.0): 'speed' must be given; it takes speed: int, label: str"
     )
 
 

@@ -119,7 +119,7 @@ def test_option_unlike_any_is_refused_without_a_proposal() -> None:
 
 def test_option_that_must_be_given_is_missed() -> None:
     """An option without a default must be given."""
-    assert refused(lambda: options_of(Options, {}, *WHO)) == (f"{HEAD}Object missing required field 'passes'; {TAKES}")
+    assert refused(lambda: options_of(Options, {}, *WHO)) == (f"{HEAD}'passes' must be given; {TAKES}")
 
 
 @pytest.mark.parametrize(

@@ -370,3 +370,32 @@ def test_namespace_package_is_patched_when_it_comes(folder: Any) -> None:
 
         assert spacious.added == 1
     assert "added" not in vars(spacious)
+
+
+def test_undo_that_raises_while_entering_fails_is_told_with_the_error(make_module: Any) -> None:
+    """Neither error is lost: what kept the session from opening, and what could not be taken back."""
+    module = make_module(
+        "half_locked",
+        """
+        class Locked(type):
+            def __setattr__(cls, name, value):
+                if value == 1:
+                    raise RuntimeError(f"{name} is locked")
+                super().__setattr__(name, value)
+        class Model(metaclass=Locked):
+            size = 1
+            other = 1
+        """,
+    )
+
+    def factory(original: object) -> object:
+        raise KeyError("mine")
+
+    session = hookpatch.active(
+        hookpatch.replace("half_locked:Model.size", 2), hookpatch.derive("half_locked:Model.other", factory)
+    )
+    with pytest.raises(errors.ApplyError, match="the derive raised KeyError: 'mine'") as caught:
+        session.open()
+    assert caught.value.__notes__ == ["and while taking back what was applied: RuntimeError: size is locked"]
+    assert [patch.state for patch in session.report()] == ["failed", "failed"]
+    assert module.Model.other == 1

@@ -29,15 +29,15 @@ class RunCommand(TyperCommand):
         at = 0
         while at < len(args):
             word = args[at]
-            if word in ("--", "--help"):
-                break
             if word in _TAKES_VALUE:
                 at += 2
-            elif word.startswith(("--plugin=", "--option=", "--report=")) or (word[:2] in ("-p", "-o")):
-                at += 1
-            else:
+                continue
+            if not word.startswith("-") or word == "-" or word[:2] in ("-m", "-c"):
                 args = [*args[:at], "--", *args[at:]]
                 break
+            if word == "--":
+                break
+            at += 1  # an option of ours, or one that is none and that typer refuses: -I would switch us off in silence
         return list(super().parse_args(ctx, args))
 
 
@@ -65,6 +65,11 @@ def run(
     host = Host()
     given = _options(option or (), selection, host)
     host.load(Selection(selection.names, given, "-p"))  # a wrong name or option ends here, not in the program
+    if sys.flags.ignore_environment:
+        raise SettingError(
+            "hookpatch run",
+            "this python ignores the environment (-I or -E), so the program would run unpatched; leave the flag out",
+        )
     if not _startup_file():
         raise SettingError(
             "hookpatch run",

@@ -1,0 +1,109 @@
+"""What stands in a slot for call layers that lie together: made once, the same object while layers come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
+from typing import Any, Final, cast, final
+
+from hookpatch._layer import Layer
+from hookpatch._slot import AttributeSlot, FunctionSlot, Slot
+from hookpatch._trampoline import Swap, Trampoline, as_it_was, pass_through
+
+
+@final
+class Standing:
+    """What stands in a slot for a run of call layers. Lives as long as its site; a leaked one passes through.
+
+    Attributes:
+        base: what it stands over, as it lay in the slot.
+        value: what to put into the slot.
+        callee: what is called in the end.
+        binds: True when its first argument is the object or class that it is called on.
+    """
+
+    def __init__(self, base: Any, slot: Slot, own: bool) -> None:
+        self.base: Final = base
+        self._inner: dict[Layer, Trampoline] = {}
+        self._top: Trampoline | None = None
+        self.callee: Any = base.__func__ if isinstance(base, (staticmethod, classmethod)) else base
+        self.binds = binds(slot, base)
+        if isinstance(slot, FunctionSlot):
+            self.callee = as_it_was(slot.owner, base)
+            self._bottom: Callable[..., Any] = self.callee
+            self._top = Trampoline(self.callee, self._bottom, self.binds)
+            self.value: Any = Swap(self.callee, self._top.function)
+        elif not own and slot.in_class is not None and isinstance(self.callee, _METHODS):
+            self._bottom = _inherited(slot, self.callee, base)
+            like = self.callee if isinstance(self.callee, FunctionType) else self._bottom
+            self._top = Trampoline(like, self._bottom, self.binds)
+            self.value = self._top.function if base is self.callee else type(base)(self._top.function)
+        elif isinstance(self.callee, FunctionType):
+            self._bottom = self.callee
+            self._top = Trampoline(self.callee, self._bottom, self.binds)
+            self.value = self._top.function if base is self.callee else type(base)(self._top.function)
+        else:
+            from hookpatch._proxy import Proxy  # wrapt is heavy, and most patches are on functions
+
+            self.value = Proxy(base, _reference(slot))
+
+    def point(self, layers: list[Layer]) -> None:
+        """From now on run these layers, the outermost first."""
+        if self._top is None:
+            self.value.point(tuple(layers))
+            return
+        below = self._bottom
+        for layer in reversed(layers[1:]):
+            # One for each inner layer, kept as long as the layer: an outer wrapper may hold it in a variable.
+            trampoline = self._inner.get(layer) or Trampoline(self._top.function, self._bottom, self.binds)
+            self._inner[layer] = trampoline
+            trampoline.point(layer.call, below)
+            below = trampoline.function
+        self._top.point(layers[0].call if layers else pass_through, below)
+        for layer in self._inner.keys() - set(layers[1:]):
+            self._inner[layer].point(layer.call, below)
+            if layer not in layers:
+                del self._inner[layer]
+
+
+def binds(slot: Slot, held: Any) -> bool:
+    """Tell whether what lies in a slot gets the object or class that it is called on as its first argument."""
+    if isinstance(slot, FunctionSlot):
+        return slot.binds
+    return slot.in_class is not None and hasattr(type(held), "__get__") and not isinstance(held, (staticmethod, type))
+
+
+# Functions of Python and C that get the object that they are called on.
+_METHODS: Final = (FunctionType, MethodDescriptorType, WrapperDescriptorType)
+
+
+def _inherited(slot: Slot, like: Any, base: Any) -> FunctionType:
+    """Return a function that calls what the owner inherits, looked up at each call: its base may get patched too."""
+    owner, name = slot.in_class, cast(AttributeSlot, slot).name
+    if isinstance(base, staticmethod):
+
+        def below(*args: Any, **kwargs: Any) -> Any:
+            return getattr(super(owner, owner), name)(*args, **kwargs)
+    else:
+
+        def below(*args: Any, **kwargs: Any) -> Any:
+            try:
+                callee = getattr(super(owner, args[0]), name)
+            except (IndexError, TypeError):
+                return like(*args, **kwargs)  # called without an object of the class: as if we were not there
+            return callee(*args[1:], **kwargs)
+
+    function = cast(FunctionType, below)
+    function.__name__, function.__qualname__, function.__doc__ = like.__name__, like.__qualname__, like.__doc__
+    function.__module__ = getattr(like, "__module__", None) or cast(type, owner).__module__
+    return function
+
+
+def _reference(slot: Slot) -> tuple[str, str] | None:
+    """Return the module and path by which pickle finds what stands in a slot, None when there is none."""
+    if not isinstance(slot, AttributeSlot):
+        return None
+    if slot.in_class is not None:
+        return slot.in_class.__module__, f"{slot.in_class.__qualname__}.{slot.name}"
+    module = getattr(slot.owner, "__name__", None)
+    return (module, slot.name) if isinstance(module, str) and hasattr(slot.owner, "__spec__") else None
