@@ -100,6 +100,8 @@ class Attempt:
         for entry, undo in reversed(undos):
             try:
                 undo()
+            except HookpatchWarning as warning:  # made an error by the user; the undo itself is done
+                errors.append(warning)
             except Exception as error:  # collected: the other undos follow, and RestoreError tells of all
                 entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
                 errors.append(error)
@@ -158,17 +160,21 @@ class Attempt:
                 site.refresh()  # reloaded: the module is the same, what it holds is new
                 return
         site = site_at(slot)
-        layer = Layer(patch, self._asked.plugin, owner, self._rank, self._left_out)
+        layer = Layer(patch, self._asked.plugin, owner, self._rank)
         site.add(layer)
         entry = self._fresh_entry()
         entry.become("applied")
+        layer.tell = partial(self._left_out, entry)
         self._placed.append((entry, site, layer))
 
-    def _left_out(self, error: Exception) -> None:
-        """Note that a patch that was applied no longer has an effect: another one beneath it has ended."""
-        reason = f"no longer applied: {error}"
-        self._entry.become("failed", reason)
-        warnings.warn(f"{self._asked.patch.address} of {self._asked.owner}: {reason}", PatchFailedWarning, stacklevel=2)
+    def _left_out(self, entry: Entry, error: Exception | None) -> None:
+        """Note that a patch that was applied has no effect, since another one beneath it has ended, or has it again."""
+        if error is None:
+            entry.become("applied")
+            return
+        entry.become("failed", f"no longer applied: {error}")
+        said = f"{self._asked.patch.address} of {self._asked.owner}: {entry.reason}"
+        warnings.warn(said, PatchFailedWarning, stacklevel=2)
 
     def _enter(self, module: ModuleType) -> None:
         if self._entered is not None:
@@ -190,9 +196,12 @@ class Attempt:
         entry.become("restored")
 
     def _drop(self, entry: Entry, site: Site, layer: Layer) -> None:
+        left_out = entry.state == "failed"
+        entry.become("restored")
         ending = site.drop(layer)
-        if ending == "restored":
-            entry.become(ending)
+        if left_out:
+            entry.become("failed", "was not applied when it ended: what it lay over had gone before")
+        if ending == "restored" or left_out:
             return
         reason = f"somebody else patched {site.slot} meanwhile; it was left alone"
         entry.become(ending, reason)

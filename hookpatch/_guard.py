@@ -89,7 +89,7 @@ def _refuse_unsettable(patch: Patch, slot: AttributeSlot, held: object, owner: o
         return
     if along_mro(type(slot.owner), "__setattr__") is not vars(object)["__setattr__"] and held is not ABSENT:
         problem = f"is kept elsewhere by {a_kind(slot.owner)}'s own __setattr__"
-        way = "patch it where it is kept, with hookpatch.Target.item(owner._parameters, name) for a torch parameter"
+        way = "patch it where it is kept: for a torch module hookpatch.Target.item(owner._parameters, name) or _modules"
         raise TargetRefused(patch.address, owner, f"{slot} {problem}; {way}")
 
 

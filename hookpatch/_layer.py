@@ -22,21 +22,15 @@ class Layer:
         plugin: the plugin's name, None for a patch given to ``active``.
         owner: how messages name who asked for it.
         rank: its place before ``before`` and ``after`` are looked at; the greater lies outside.
-        left_out: what to tell when a layer beneath it has gone and it cannot lie over what is left.
+        is_left_out: True while it cannot lie over what is beneath it.
+        tell: what hears why it is left out, when a layer beneath it has gone and it cannot lie over what is left;
+            and None when it lies there again.
         call: the wrapper it runs at each call; one that passes through once it has ended.
     """
 
-    __slots__ = ("_derived", "_ended", "call", "left_out", "owner", "patch", "plugin", "rank")
+    __slots__ = ("_derived", "_ended", "call", "is_left_out", "owner", "patch", "plugin", "rank", "tell")
 
-    def __init__(
-        self,
-        patch: Patch,
-        plugin: str | None,
-        owner: str,
-        rank: tuple[int, ...],
-        left_out: Callable[[Exception], None],
-    ) -> None:
-        self.left_out: Final = left_out
+    def __init__(self, patch: Patch, plugin: str | None, owner: str, rank: tuple[int, ...]) -> None:
         self.patch: Final = patch
         self.plugin: Final = plugin
         self.owner: Final = owner
@@ -44,6 +38,8 @@ class Layer:
         self.call: Wrapper = patch.change if patch.verb == "wrap" else pass_through
         self._derived: tuple[Any, Any] | None = None
         self._ended = False
+        self.is_left_out = False
+        self.tell: Callable[[Exception | None], None] = _tell_nobody
 
     @property
     def wraps(self) -> bool:
@@ -81,6 +77,12 @@ class Layer:
             check_arguments(self.patch, parameters, self.owner)
         self.call = _injector(self.patch.change, parameters)
 
+    def leave_out(self, error: Exception | None) -> None:
+        """Note whether it can lie at its site, and tell of a change."""
+        if (error is not None) != self.is_left_out:
+            self.is_left_out = error is not None
+            self.tell(error)
+
     def end(self) -> None:
         """Pass through from now on, wherever its wrapper has got to."""
         self._ended = True
@@ -88,6 +90,10 @@ class Layer:
 
     def __repr__(self) -> str:
         return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"
+
+
+def _tell_nobody(error: Exception | None) -> None:
+    """Hear nothing: the layer is not placed yet."""
 
 
 def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter]) -> Wrapper:

@@ -7,6 +7,7 @@ the slot is computed again from both. So removal in any order is exact, which sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from threading import RLock
 from typing import Any, Final, Literal, TypeAlias, final
 
@@ -58,7 +59,7 @@ class Site:
         Raises:
             ApplyError, OrderError: it cannot lie there; nothing is changed.
         """
-        self._change(lambda layers: ordered([*layers, layer], self.slot), strict=True)
+        self._change(lambda layers: ordered([*layers, layer], self.slot), adding=True)
 
     def drop(self, layer: Layer) -> Ending:
         """Take a layer off; return what became of the slot.
@@ -69,7 +70,7 @@ class Site:
             Exception: what the owner raised when the slot was set; the layer passes through all the same.
         """
         layer.end()
-        self._change(lambda layers: [other for other in layers if other is not layer], strict=False)
+        self._change(lambda layers: [other for other in layers if other is not layer])
         if self._layers or same(self.slot.read(), self.original):
             return "restored"
         return "dormant" if layer.wraps else "displaced"
@@ -82,32 +83,33 @@ class Site:
             self._retired += self._runs  # functions taken before the reload stay patched as long as we are
             self._ground()
             layers, self._layers = self._layers, []
-        self._change(lambda _: layers, strict=False)
+        self._change(lambda _: layers)
 
-    def _change(self, edit: Callable[[list[Layer]], list[Layer]], strict: bool) -> None:
+    def _change(self, edit: Callable[[list[Layer]], list[Layer]], adding: bool = False) -> None:
         # Factories are foreign code: they run outside the lock, lest they import what another thread is importing
         # while it waits for us. If somebody changed the site meanwhile, once more.
         while True:
             with _lock:
                 before = self._layers
                 after = edit(before)
-            value, runs, left_out = self._compute(after, strict)
+            value, runs, left_out = self._compute(after, adding)
             with _lock:
                 if self._layers is before:
                     self._commit(after, value, runs)
                     break
-        for layer, error in left_out:
-            layer.left_out(error)
+        with ExitStack() as telling:  # all are told, whatever one of them raises
+            for layer in after:
+                telling.callback(layer.leave_out, left_out.get(layer))
 
-    def _compute(self, layers: Sequence[Layer], strict: bool) -> tuple[Any, list[_Run], list[tuple[Layer, Exception]]]:
+    def _compute(self, layers: Sequence[Layer], adding: bool) -> tuple[Any, list[_Run], dict[Layer, Exception]]:
         """Return what belongs into the slot, what each run of call layers is to do, and which layers cannot lie there.
 
         Raises:
-            Exception: what kept a layer from lying there, when ``strict``.
+            Exception: what keeps a layer from lying there, when one is being added: it must not put another one out.
         """
         value, own = (self._base if layers else self.original), self.original is not ABSENT
         runs: list[_Run] = []
-        left_out: list[tuple[Layer, Exception]] = []
+        left_out: dict[Layer, Exception] = {}
         run: list[Layer] = []
         standing: Standing | None = None
         for layer in reversed(layers):
@@ -122,9 +124,9 @@ class Site:
                     value, run, standing = standing.value, [], None
                 value, own = layer.value(value if value is not ABSENT else self._nothing(layer)), True
             except Exception as error:
-                if strict:
+                if adding and not layer.is_left_out:
                     raise
-                left_out.append((layer, error))
+                left_out[layer] = error
         if standing is not None and run:
             runs.append((standing, run))
             value = standing.value
@@ -170,7 +172,11 @@ class Site:
             return  # somebody patched over us: never write over what is not ours
         self._set(value)
         if layers and not same(self.slot.read(), value):
-            self._set(self._held)
+            if self._held is not ABSENT:
+                self._set(self._held)
+            else:
+                with suppress(AttributeError, LookupError):  # it may have kept it elsewhere, as torch modules do
+                    self._delete()
             problem = f"{self.slot} does not keep what is put there"
             raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch what it is made from")
         self._held = value
@@ -179,8 +185,11 @@ class Site:
         if value is not ABSENT:
             self.slot.write(value)
         elif self.slot.read() is not ABSENT:
-            assert not isinstance(self.slot, FunctionSlot)  # a function always has code
-            self.slot.delete()
+            self._delete()
+
+    def _delete(self) -> None:
+        assert not isinstance(self.slot, FunctionSlot)  # a function always has code
+        self.slot.delete()
 
 
 def site_at(slot: Slot) -> Site:

@@ -121,9 +121,7 @@ class ItemSlot:
             return self.owner[self.index] if self.index < len(self.owner) else ABSENT
         if self.index not in self.owner:  # asked first: a defaultdict would make one
             return ABSENT
-        if isinstance(self.owner, dict):
-            return dict.__getitem__(self.owner, self.index)  # a subclass may give out what it makes of it
-        return self.owner[self.index]
+        return self._raw("__getitem__")(self.index)
 
     def inherited(self) -> Any:
         """Return ABSENT: items are not inherited."""
@@ -132,17 +130,22 @@ class ItemSlot:
     def write(self, value: Any) -> None:
         """Put a value there; a key that was deleted goes back to its position."""
         if self._removed is None or self.index in self.owner:
-            self.owner[self.index] = value
+            self._raw("__setitem__")(self.index, value)
             return
         (order, key), self._removed = self._removed, None
-        self.owner[key] = value
+        self._raw("__setitem__")(key, value)
         order.move_back(self.owner, key)
 
     def delete(self) -> None:
         """Make it absent, and note where it was."""
         order = _Order.of(self.owner)
         self._removed = order, order.note(self.index)
-        del self.owner[self.index]
+        self._raw("__delitem__")(self.index)
+
+    def _raw(self, method: str) -> Any:
+        """Return a method that reaches what is kept: a dict's subclass may give out, and take, something else."""
+        kind = next((kind for kind in (OrderedDict, dict) if isinstance(self.owner, kind)), type(self.owner))
+        return getattr(kind, method).__get__(self.owner)
 
     def __str__(self) -> str:
         return f"{describe(self.owner)}[{self.index!r}]"

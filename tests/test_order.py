@@ -187,7 +187,6 @@ def layers(names: Iterable[str], before: dict[str, list[str]], after: dict[str, 
             name,
             f"plugin '{name}'",
             (1, -place),
-            left_out=print,
         )
         for place, name in enumerate(names)
     ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
@@ -776,6 +778,56 @@ def test_wrap_over_a_replace_that_ends_first() -> None:
     upper.close()
     assert owner.x is value
     assert patched_slots() == []
+
+
+def test_layer_that_was_left_out_is_told_once_and_hinders_nobody() -> None:
+    """Later sessions come and go; the report of the one left out says so to its end, unless its layer lies again."""
+    owner = SimpleNamespace(x=3)
+    target = Target.attribute(owner, "x")
+    lower = hookpatch.active(hookpatch.replace(target, lambda: "given")).open()
+    upper = hookpatch.active(hookpatch.wrap(target, _tagged("p"))).open()
+    with pytest.warns(errors.PatchFailedWarning, match="no longer applied: "):
+        lower.close()
+    with hookpatch.active(hookpatch.replace(target, 9)):  # a second warning would be an error here
+        assert owner.x == 9
+    assert owner.x == 3
+    assert _states(upper) == ["failed"]
+    upper.close()
+    (patch,) = upper.report()
+    assert (patch.state, patch.reason) == ("failed", "was not applied when it ended: what it lay over had gone before")
+    assert vars(owner) == {"x": 3}
+
+
+def test_layer_that_lies_again_is_applied_again(make_module: MakeModule) -> None:
+    """After a reload that brings something to call where there was none."""
+    module = make_module("changing", "run = 3\n")
+    lower = hookpatch.active(hookpatch.replace("changing:run", lambda: "given")).open()
+    upper = hookpatch.active(hookpatch.wrap("changing:run", _tagged("p"))).open()
+    with pytest.warns(errors.PatchFailedWarning):
+        lower.close()
+    assert module.__file__ is not None
+    Path(module.__file__).write_text("def run():\n    return 'reloaded'\n")
+    importlib.reload(module)
+    assert module.run() == "p(reloaded)"
+    assert _states(upper) == ["applied"]
+    upper.close()
+    assert module.run() == "reloaded"
+    assert _states(upper) == ["restored"]
+
+
+def test_warning_that_is_an_error_does_not_make_an_undo_one() -> None:
+    """Under -W error the warning ends up in the RestoreError; the patch that ended is restored, and says so."""
+    owner = SimpleNamespace(x=3)
+    target = Target.attribute(owner, "x")
+    lower = hookpatch.active(hookpatch.replace(target, lambda: "given")).open()
+    uppers = [hookpatch.active(hookpatch.wrap(target, _tagged(tag))).open() for tag in "pq"]
+    with pytest.raises(errors.RestoreError) as caught:  # warnings are errors in these tests
+        lower.close()
+    assert [type(error) for error in caught.value.exceptions] == [errors.PatchFailedWarning]
+    assert [_states(session) for session in (lower, *uppers)] == [["restored"], ["failed"], ["failed"]]
+    for session in uppers:
+        session.close()
+    assert vars(owner) == {"x": 3}
 
 
 @pytest.mark.parametrize("verb", ["wrap", "derive"])

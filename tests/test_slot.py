@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import os
 import sys
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -670,8 +670,8 @@ def test_parameter_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
         pass
     place = f"<Linear object at {id(layer):#x}>.weight"
     assert str(caught.value) == (
-        f"{place} is kept elsewhere by a Linear's own __setattr__; patch it where it is kept, with "
-        "hookpatch.Target.item(owner._parameters, name) for a torch parameter "
+        f"{place} is kept elsewhere by a Linear's own __setattr__; patch it where it is kept: for a torch "
+        "module hookpatch.Target.item(owner._parameters, name) or _modules "
         f"(target {place} of a patch given to active())"
     )
     assert layer.weight is before
@@ -697,8 +697,8 @@ def test_submodule_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
         pass
     place = f"<Sequential object at {id(model):#x}>.a"
     assert str(caught.value) == (
-        f"{place} is kept elsewhere by a Sequential's own __setattr__; patch it where it is kept, with "
-        "hookpatch.Target.item(owner._parameters, name) for a torch parameter "
+        f"{place} is kept elsewhere by a Sequential's own __setattr__; patch it where it is kept: for a torch "
+        "module hookpatch.Target.item(owner._parameters, name) or _modules "
         f"(target {place} of a patch given to active())"
     )
     assert model.a is before[0][1]
@@ -770,22 +770,56 @@ def test_class_that_does_not_keep_what_is_set_is_refused() -> None:
 
 
 @pytest.mark.parametrize("key", ["a", "new"])
-def test_mapping_that_keeps_something_else_is_refused(key: str) -> None:
-    """A mapping that makes something else of what is put there is refused; it has its keys and values of before."""
+def test_dict_that_makes_something_else_of_its_values_is_patched_as_it_keeps_them(key: str) -> None:
+    """What its class does on setting and getting is passed by, so that what it kept is there again, as it was."""
     texts = Texts(a="first", b="second")
-    before = list(texts.items())
+    before = list(dict.items(texts))
+    with hookpatch.active(hookpatch.replace(Target.item(texts, key), 5)):
+        assert dict.__getitem__(texts, key) == 5
+    assert [name for name, _ in before] == list(texts)
+    assert all(dict.__getitem__(texts, name) is value for name, value in before)
+    with hookpatch.active(hookpatch.remove(Target.item(texts, "a"))):
+        assert list(texts) == ["b"]
+    assert all(one[0] == other[0] and one[1] is other[1] for one, other in zip(dict.items(texts), before, strict=True))
+
+
+@pytest.mark.parametrize("key", ["a", "new"])
+def test_mapping_that_keeps_something_else_is_refused(key: str) -> None:
+    """A mapping that is no dict is set and read by its own methods; if these do not agree, the patch is refused."""
+
+    class Tagged(UserDict[str, str]):
+        def __setitem__(self, name: str, value: str) -> None:
+            super().__setitem__(name, value.removesuffix("!") + "!")
+
+    tagged = Tagged(a="first!", b="second!")
+    before = list(tagged.items())
     with (
         pytest.raises(errors.TargetRefused) as caught,
-        hookpatch.active(hookpatch.replace(Target.item(texts, key), 5)),
+        hookpatch.active(hookpatch.replace(Target.item(tagged, key), "plain")),
     ):
         pass
-    place = f"<Texts object at {id(texts):#x}>[{key!r}]"
+    place = f"<{Tagged.__qualname__} object at {id(tagged):#x}>[{key!r}]"
     assert str(caught.value) == (
         f"{place} does not keep what is put there; patch what it is made from "
         f"(target {place} of a patch given to active())"
     )
-    assert [name for name, _ in before] == list(texts)
-    assert all(texts[name] is value for name, value in before)
+    assert list(tagged.items()) == before
+
+
+@pytest.mark.model
+def test_name_added_to_a_torch_module_is_refused_and_absent_again() -> None:
+    """The module keeps submodules elsewhere; what it had taken in is taken out."""
+    import torch
+
+    layer = torch.nn.Linear(2, 2)
+    modules, parameters = list(layer._modules), list(layer._parameters)
+    for value in (torch.nn.ReLU(), torch.nn.Parameter(torch.zeros(1))):
+        with (
+            pytest.raises(errors.TargetRefused, match="does not keep what is put there"),
+            hookpatch.active(hookpatch.replace(Target.attribute(layer, "extra"), value)),
+        ):
+            pass
+        assert (list(layer._modules), list(layer._parameters)) == (modules, parameters)
 
 
 class First:
