@@ -119,9 +119,10 @@ class Site:
                     layer.fit(standing.callee, standing.binds)
                     run.insert(0, layer)
                     continue
-                if standing is not None:
+                if standing is not None and run:
                     runs.append((standing, run))
-                    value, run, standing = standing.value, [], None
+                    value, run = standing.value, []
+                standing = None
                 value, own = layer.value(value if value is not ABSENT else self._nothing(layer)), True
             except Exception as error:
                 if adding and not layer.is_left_out:
@@ -168,8 +169,15 @@ class Site:
 
     def _put(self, value: Any, layers: list[Layer]) -> None:
         there = self.slot.read()
-        if there is value or not same(there, self._held):
-            return  # somebody patched over us: never write over what is not ours
+        if there is value:
+            return
+        if not same(there, self._held):  # somebody patched over us: never write over what is not ours
+            if len(layers) > len(self._layers) and value is not self._held:
+                problem = (
+                    f"{self.slot} holds what somebody else put over an earlier patch, and a new one would not show"
+                )
+                raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; take theirs off first")
+            return
         self._set(value)
         if layers and not same(self.slot.read(), value):
             if self._held is not ABSENT:

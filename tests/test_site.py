@@ -849,3 +849,48 @@ def test_layer_over_a_name_that_an_ended_session_had_added(verb: str) -> None:
     upper.close()
     assert vars(owner) == {}
     assert patched_slots() == []
+
+
+# --- somebody else's value over ours
+
+
+def test_patch_that_would_not_show_beneath_somebody_elses_is_refused() -> None:
+    """What is not ours is not written over, and a patch that has no effect is not reported as applied."""
+    owner = SimpleNamespace(x=3)
+    target = Target.attribute(owner, "x")
+    lower = hookpatch.active(hookpatch.replace(target, 4)).open()
+    owner.x = "theirs"
+    place = f"<SimpleNamespace object at {id(owner):#x}>.x"
+    with pytest.raises(errors.TargetRefused) as caught, hookpatch.active(hookpatch.replace(target, 5)):
+        pass
+    assert caught.value.problem == (
+        f"{place} holds what somebody else put over an earlier patch, and a new one would not show; "
+        "take theirs off first"
+    )
+    with pytest.warns(errors.DisplacedWarning):
+        lower.close()
+    assert vars(owner) == {"x": "theirs"}
+    assert _states(lower) == ["displaced"]
+
+
+def test_wrap_beneath_somebody_elses_wrapper_takes_part() -> None:
+    """A function of ours that somebody wrapped stays the same object: later layers are run inside theirs."""
+
+    def original() -> str:
+        return "o"
+
+    owner = SimpleNamespace(f=original)
+    target = Target.attribute(owner, "f")
+    lower = hookpatch.active(hookpatch.wrap(target, _tagged("1"))).open()
+    ours = owner.f
+
+    def theirs() -> str:
+        return f"theirs({ours()})"
+
+    owner.f = theirs
+    with hookpatch.active(hookpatch.wrap(target, _tagged("2"))) as upper:
+        assert owner.f() == "theirs(2(1(o)))"
+    lower.close()
+    assert owner.f is theirs
+    assert owner.f() == "theirs(o)"
+    assert (_states(lower), _states(upper)) == (["dormant"], ["restored"])
