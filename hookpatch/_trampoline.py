@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from textwrap import dedent, indent
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType
 from typing import Any, Final, TypeAlias, cast, final
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
-Link: TypeAlias = tuple[Wrapper, Callable[..., Any]]  # a wrapper, and what it wraps
+Link: TypeAlias = tuple[Wrapper, Any]  # a wrapper, and what it wraps
 
 
 def pass_through(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -50,7 +50,7 @@ class Trampoline:
         """
         self._link: Final = CellType((pass_through, below))
         first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
-        template = cast(FunctionType, (_method if binds else _function)(self._link.cell_contents, MethodType, first))
+        template = cast(FunctionType, (_method if binds else _function)(self._link.cell_contents, first))
         closure = tuple(
             self._link if name == "link" else cell
             for name, cell in zip(template.__code__.co_freevars, template.__closure__ or (), strict=True)
@@ -64,7 +64,7 @@ class Trampoline:
         self._link.cell_contents = (wrapper, below)
 
 
-def _function(link: Link, bind: object, first: object) -> Callable[..., Any]:
+def _function(link: Link, first: object) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
         wrapper, below = link
         return wrapper(below, None, args, kwargs)
@@ -72,14 +72,15 @@ def _function(link: Link, bind: object, first: object) -> Callable[..., Any]:
     return trampoline
 
 
-def _method(link: Link, bind: type[MethodType], first: str) -> Callable[..., Any]:
+def _method(link: Link, first: str) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
         wrapper, below = link
         if not args and first in kwargs:
             args = (kwargs.pop(first),)  # called as Class.method(self=object)
         if not args:
             return below(**kwargs)  # called without its object: the TypeError is the original's own
-        return wrapper(bind(below, args[0]), args[0], args[1:], kwargs)
+        # Bound by __get__ and not by types.MethodType, which torch.compile cannot trace.
+        return wrapper(below.__get__(args[0]), args[0], args[1:], kwargs)
 
     return trampoline
 

@@ -827,3 +827,35 @@ def test_slot_over_everywhere_shows_the_keyword_defaults_of_the_original(kinds: 
     with hookpatch.active(_wrap("plain", "everywhere")), hookpatch.active(_wrap("plain", "slot")):
         assert kinds.plain.__kwdefaults__ == {"c": 3.0}
     assert kinds.plain.__kwdefaults__ is before
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", ["helper", "of_class", "static"])
+def test_patched_method_is_traced_by_torch_without_a_graph_break(name: str) -> None:
+    """torch.compile sees through what stands in the slot: one graph, with the patch in it."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def helper(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+        @classmethod
+        def of_class(cls, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+        @staticmethod
+        def static(x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = getattr(self, name)(x)
+            return found
+
+    def hundredfold(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        return wrapped(*args, **kwargs) * 100
+
+    torch._dynamo.reset()
+    with hookpatch.active(hookpatch.wrap(Target.attribute(Model, name), hundredfold)):
+        compiled = torch.compile(Model(), backend="eager", fullgraph=True)
+        assert compiled(torch.ones(1)).item() == 200
+    torch._dynamo.reset()
