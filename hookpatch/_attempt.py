@@ -14,6 +14,7 @@ from hookpatch._layer import Layer
 from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import CALL_VERBS, Patch
 from hookpatch._resolve import resolve
+from hookpatch._selection import EXIT_STATUS
 from hookpatch._site import Site, site_at
 from hookpatch._slot import FunctionSlot, Slot, beneath, own_beneath
 from hookpatch._standing import binds
@@ -29,8 +30,6 @@ from hookpatch.errors import (
 )
 
 Policy: TypeAlias = Literal["exit", "warn"]
-
-EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h
 
 
 @final

@@ -19,6 +19,8 @@ DISABLE: Final = "HOOKPATCH_DISABLE"
 ON_ERROR: Final = "HOOKPATCH_ON_ERROR"
 REPORT: Final = "HOOKPATCH_REPORT"
 
+EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: what was asked for cannot be had
+
 
 class Selection:
     """The plugin names and options a user asked for. Frozen by convention; one for each session.

@@ -28,19 +28,16 @@ class Standing:
         self._top: Trampoline | None = None
         self.callee: Any = base.__func__ if isinstance(base, (staticmethod, classmethod)) else base
         self.binds = binds(slot, base)
+        inherits = not own and slot.in_class is not None
         if isinstance(slot, FunctionSlot):
             self.callee = as_it_was(slot.owner, base)
             self._bottom: Callable[..., Any] = self.callee
             self._top = Trampoline(self.callee, self._bottom, self.binds)
             self.value: Any = Swap(self.callee, self._top.function)
-        elif not own and slot.in_class is not None and isinstance(self.callee, _METHODS):
-            self._bottom = _inherited(slot, self.callee, base)
+        elif isinstance(self.callee, FunctionType) or (inherits and isinstance(self.callee, _METHODS)):
+            self._bottom = _inherited(slot, self.callee, base) if inherits else self.callee
             like = self.callee if isinstance(self.callee, FunctionType) else self._bottom
-            self._top = Trampoline(like, self._bottom, self.binds)
-            self.value = self._top.function if base is self.callee else type(base)(self._top.function)
-        elif isinstance(self.callee, FunctionType):
-            self._bottom = self.callee
-            self._top = Trampoline(self.callee, self._bottom, self.binds)
+            self._top = Trampoline(cast(FunctionType, like), self._bottom, self.binds)
             self.value = self._top.function if base is self.callee else type(base)(self._top.function)
         else:
             from hookpatch._proxy import Proxy  # wrapt is heavy, and most patches are on functions
@@ -73,8 +70,8 @@ def binds(slot: Slot, held: Any) -> bool:
     return slot.in_class is not None and hasattr(type(held), "__get__") and not isinstance(held, (staticmethod, type))
 
 
-# Functions of Python and C that get the object that they are called on.
-_METHODS: Final = (FunctionType, MethodDescriptorType, WrapperDescriptorType)
+# Functions of C that get the object that they are called on.
+_METHODS: Final = (MethodDescriptorType, WrapperDescriptorType)
 
 
 def _inherited(slot: Slot, like: Any, base: Any) -> FunctionType:

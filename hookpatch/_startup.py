@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-EXIT_STATUS = 78  # EX_CONFIG of sysexits.h
-
 _begun = False
 _session: Any = None  # held for the life of the process
 
@@ -106,7 +104,7 @@ def _refuse(message: str) -> None:
         if not fired and event.startswith("cpython.run_"):
             fired = True
             sys.stderr.write(f"hookpatch: error: {message}\n")
-            raise SystemExit(EXIT_STATUS)
+            raise SystemExit(_selection.EXIT_STATUS)
 
     sys.addaudithook(hook)
 

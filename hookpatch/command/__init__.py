@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from hookpatch import __version__
+from hookpatch._selection import EXIT_STATUS
 from hookpatch.command._list import list_plugins
 from hookpatch.command._run import RunCommand, run
 from hookpatch.errors import HookpatchError
-
-EXIT_STATUS = 78  # EX_CONFIG of sysexits.h: what was asked for cannot be had
 
 app = typer.Typer(
     name="hookpatch",
