@@ -197,17 +197,24 @@ class Attempt:
     def _drop(self, entry: Entry, site: Site, layer: Layer) -> None:
         left_out = entry.state == "failed"
         entry.become("restored")
-        ending = site.drop(layer)
+        ending = site.drop(layer, partial(entry.become, "restored", "once what somebody else had put there was gone"))
         if left_out:
             entry.become("failed", "was not applied when it ended: what it lay over had gone before")
         if ending == "restored" or left_out:
             return
-        reason = f"somebody else patched {site.slot} meanwhile; it was left alone"
+        reason = _REASONS[ending].format(slot=site.slot)
         entry.become(ending, reason)
         if ending == "displaced":
             warnings.warn(
                 f"{self._asked.patch.address} of {self._asked.owner}: {reason}", DisplacedWarning, stacklevel=2
             )
+
+
+_REASONS: Final = {
+    "unlinked": "somebody else's wrapper stands at {slot}; ours was taken out from beneath it",
+    "dormant": "what somebody else put at {slot} lies over ours, which passes through from now on",
+    "displaced": "somebody else changed {slot} meanwhile; it was left alone",
+}
 
 
 def _everywhere(patch: Patch, slot: Slot, owner: str) -> FunctionSlot:

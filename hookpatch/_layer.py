@@ -77,6 +77,11 @@ class Layer:
             check_arguments(self.patch, parameters, self.owner)
         self.call = _injector(self.patch.change, parameters)
 
+    @property
+    def ended(self) -> bool:
+        """True when it passes through for good."""
+        return self._ended
+
     def leave_out(self, error: Exception | None) -> None:
         """Note whether it can lie at its site, and tell of a change."""
         if (error is not None) != self.is_left_out:

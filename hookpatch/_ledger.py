@@ -7,7 +7,9 @@ from typing import Final, Literal, TypeAlias, final
 
 from hookpatch._patch import Patch
 
-State: TypeAlias = Literal["waiting", "applied", "skipped", "failed", "restored", "dormant", "displaced", "unused"]
+State: TypeAlias = Literal[
+    "waiting", "applied", "skipped", "failed", "restored", "unlinked", "dormant", "displaced", "unused"
+]
 
 
 @final
@@ -41,6 +43,7 @@ class Entry:
     Attributes:
         asked: the patch and who asked for it.
         state: *waiting* for its module, *applied*, *skipped* or *failed* for a reason; at the end *restored*,
+            *unlinked* (taken out from beneath somebody else's proxy),
             *dormant* (something of somebody else's lies over it; it passes through), *displaced* (somebody put
             something else there, which was left alone) or *unused* (its module was never imported).
         reason: why, for the states that need one.

@@ -22,7 +22,7 @@ class PatchReport:
         distribution: the plugin's distribution with its version, None likewise.
         target: the address.
         verb: the verb of the patch.
-        state: waiting, applied, skipped, failed; at the end restored, dormant, displaced, unused.
+        state: waiting, applied, skipped, failed; at the end restored, unlinked, dormant, displaced, unused.
         reason: why it was skipped, failed or ended otherwise than restored; None else.
         why: what the patch says is wrong at the target.
         upstream: the link it gives.

@@ -19,6 +19,7 @@ from hookpatch._ledger import Asked, Ledger
 from hookpatch._patch import Patch
 from hookpatch._report import Report, report_of
 from hookpatch._selection import Selection
+from hookpatch._site import settle
 from hookpatch._target import a_kind
 from hookpatch.errors import RestoreError, SessionError, SettingError
 
@@ -55,6 +56,7 @@ class Session:
         """
         if self._state != "new":
             raise SessionError(f"{self!r} cannot be opened again; make a new one with active()")
+        settle()
         self._state = "open"
         self._number = number = next(_numbers)
         attempts = [
@@ -90,11 +92,13 @@ class Session:
         self._state = "closed"
         _open.discard(self)
         self._stack.close()
+        settle()
         if self._errors:
             raise RestoreError(self._errors)
 
     def report(self) -> Report:
         """Return what became of each patch until now."""
+        settle()
         return report_of(self._ledger.entries)
 
     def __enter__(self) -> Session:
@@ -179,6 +183,7 @@ def open_from_environment() -> Session:
 
 def report() -> Report:
     """Return what became of each patch of every session that is open now, the first opened first."""
+    settle()
     sessions = sorted(_open, key=lambda session: session._number)
     return report_of(entry for session in sessions for entry in session._ledger.entries)
 

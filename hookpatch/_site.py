@@ -6,24 +6,32 @@ the slot is computed again from both. So removal in any order is exact, which sa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from threading import RLock
 from typing import Any, Final, Literal, TypeAlias, final
+from weakref import WeakValueDictionary
 
 from hookpatch._guard import check_callable
 from hookpatch._layer import Layer
+from hookpatch._leftover import Leftover, is_recognisable
 from hookpatch._order import ordered
 from hookpatch._resolve import missing
-from hookpatch._slot import ABSENT, FunctionSlot, Slot, originals, same
+from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath_proxies, originals, put, same
 from hookpatch._standing import Standing
 from hookpatch.errors import TargetRefused
 
-Ending: TypeAlias = Literal["restored", "dormant", "displaced"]
+Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
+_Edit: TypeAlias = Callable[[list[Layer]], list[Layer]]
 _Run: TypeAlias = tuple[Standing, list[Layer]]  # call layers that lie together, and what stands for them
 
-_lock: Final = RLock()
-_sites: Final[dict[tuple[Any, ...], Site]] = {}
+_lock: Final = RLock()  # of the three below, held for a look-up at most
+_sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()
+_blocked: Final[set[Site]] = (
+    set()
+)  # those that cannot put what they should, since something of somebody else's is there
+_leftovers: Final[dict[Leftover, Site]] = {}
 
 
 @final
@@ -37,9 +45,14 @@ class Site:
 
     def __init__(self, slot: Slot) -> None:
         self.slot: Final = slot
+        # One for each site, and not held while a factory runs: reading and setting the slot may run its owner's code.
+        self._turn = RLock()
+        self._inside = False  # this thread has its turn already: we are called by a finalizer, in the midst of a change
+        self._queue: list[_Edit] = []
         self._layers: list[Layer] = []
         self._retired: list[_Run] = []
-        self._ground()
+        self._ending: Ending = "restored"
+        self._ours: Any = None
 
     def _ground(self) -> None:
         """Take what the slot holds now as the original."""
@@ -61,42 +74,86 @@ class Site:
         """
         self._change(lambda layers: ordered([*layers, layer], self.slot), adding=True)
 
-    def drop(self, layer: Layer) -> Ending:
+    def drop(self, layer: Layer, given_back: Callable[[], None] = lambda: None) -> Ending:
         """Take a layer off; return what became of the slot.
 
         Another layer that cannot lie over what is left is left out, and told so.
+
+        Args:
+            layer: the layer.
+            given_back: called later on, if somebody else's value keeps the slot from being restored now and ours
+                comes to light again.
 
         Raises:
             Exception: what the owner raised when the slot was set; the layer passes through all the same.
         """
         layer.end()
         self._change(lambda layers: [other for other in layers if other is not layer])
-        if self._layers or same(self.slot.read(), self.original):
-            return "restored"
-        return "dormant" if layer.wraps else "displaced"
+        with self._turn:
+            if self._layers or self._ending == "restored":
+                return "restored"
+            if self._ending == "dormant" and not layer.wraps:
+                self._ending = "displaced"
+            self._leave(given_back)
+            return self._ending
 
     def refresh(self) -> None:
         """Lay all layers over what the slot holds now: its module was executed anew."""
-        with _lock:
-            if same(self.slot.read(), self._held):
+        with self._turn:
+            if not self._layers or same(self.slot.read(), self._held):
                 return
             self._retired += self._runs  # functions taken before the reload stay patched as long as we are
             self._ground()
             layers, self._layers = self._layers, []
-        self._change(lambda _: layers)
+        self._change(lambda _: [layer for layer in layers if not layer.ended])
 
-    def _change(self, edit: Callable[[list[Layer]], list[Layer]], adding: bool = False) -> None:
+    def settle(self) -> None:
+        """Put what belongs into the slot, if somebody else's value was in the way and has gone."""
+        with self._turn:
+            if self._inside or not (_blocked or _leftovers):
+                return
+            self._inside = True
+            try:
+                for leftover in [one for one, site in list(_leftovers.items()) if site is self]:
+                    if leftover.look():
+                        _leftovers.pop(leftover, None)
+                if self._layers:
+                    self._put(self._wanted, self._layers)
+            finally:
+                self._inside = False
+
+    def _stir(self) -> None:
+        """Look whether theirs has gone, because some value died: anywhere, in any thread, so never wait for a turn."""
+        if self._turn.acquire(blocking=False):
+            try:
+                self.settle()
+            finally:
+                self._turn.release()
+
+    def _change(self, edit: _Edit, adding: bool = False) -> None:
         # Factories are foreign code: they run outside the lock, lest they import what another thread is importing
         # while it waits for us. If somebody changed the site meanwhile, once more.
         while True:
-            with _lock:
+            with self._turn:
+                if self._inside:
+                    self._queue.append(edit)
+                    return
+                if not self._layers:
+                    self.settle()
+                    self._ground()
                 before = self._layers
-                after = edit(before)
+            after = edit(before)
             value, runs, left_out = self._compute(after, adding)
-            with _lock:
+            with self._turn:
                 if self._layers is before:
-                    self._commit(after, value, runs)
+                    self._inside = True
+                    try:
+                        self._commit(after, value, runs)
+                    finally:
+                        self._inside = False
                     break
+        while self._queue:
+            self._change(self._queue.pop(0))
         with ExitStack() as telling:  # all are told, whatever one of them raises
             for layer in after:
                 telling.callback(layer.leave_out, left_out.get(layer))
@@ -158,55 +215,95 @@ class Site:
         for standing, run in [*self._retired, *self._runs]:
             if all(standing is not kept for kept, _ in runs):
                 standing.point([layer for layer in run if layer in layers])
-        self._layers, self._runs = layers, runs
+        ours = self._held
+        self._layers, self._runs, self._wanted = layers, runs, value
         if layers:
-            _sites[self.slot.key] = self
             originals[self.slot.key] = self.original
-        elif _sites.get(self.slot.key) is self:
-            del _sites[self.slot.key], originals[self.slot.key]
+        else:
+            originals.pop(self.slot.key, None)
         if not adding:
             self._put(value, layers)
+        if not layers:
+            self._ending = self._what_became(ours)
+            self._retired, self._runs, self._held = [], [], self.original
 
-    def _put(self, value: Any, layers: list[Layer]) -> None:
+    def _put(self, value: Any, layers: Sequence[Layer]) -> None:
         there = self.slot.read()
         if there is value:
+            self._held = value
             return
-        if not same(there, self._held):  # somebody patched over us: never write over what is not ours
+        place = self.slot if same(there, self._held) else beneath_proxies(there, self._held)
+        if place is None or (value is ABSENT and place is not self.slot):
+            # Somebody patched over us: never write over what is not ours.
             if len(layers) > len(self._layers) and value is not self._held:
                 problem = (
                     f"{self.slot} holds what somebody else put over an earlier patch, and a new one would not show"
                 )
                 raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; take theirs off first")
+            _blocked.add(self)
             return
-        self._set(value)
-        if layers and not same(self.slot.read(), value):
+        _blocked.discard(self)
+        put(place, value)
+        if layers and not same(place.read(), value):
             if self._held is not ABSENT:
-                self._set(self._held)
+                put(place, self._held)
             else:
                 with suppress(AttributeError, LookupError):  # it may have kept it elsewhere, as torch modules do
-                    self._delete()
+                    put(place, ABSENT, unseen=True)
             problem = f"{self.slot} does not keep what is put there"
             raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch what it is made from")
         self._held = value
 
-    def _set(self, value: Any) -> None:
-        if value is not ABSENT:
-            self.slot.write(value)
-        elif self.slot.read() is not ABSENT:
-            self._delete()
+    def _what_became(self, ours: Any) -> Ending:
+        """Return what became of the slot when the last layer went, and what to wait for if ours may come back."""
+        _blocked.discard(self)
+        there = self.slot.read()
+        if same(there, self.original):
+            return "restored"
+        self._ours = ours if is_recognisable(ours) else None
+        if beneath_proxies(there, self.original) is not None:
+            return "unlinked"
+        return "displaced" if there is ABSENT else "dormant"
 
-    def _delete(self) -> None:
-        assert not isinstance(self.slot, FunctionSlot)  # a function always has code
-        self.slot.delete()
+    def _leave(self, given_back: Callable[[], None]) -> None:
+        """Give the slot back later on, when theirs has gone and ours comes to light again."""
+        if self._ours is not None:
+            leftover = Leftover(self.slot, self._ours, self.original, given_back, self._stir)
+            self._ours = None
+            _leftovers[leftover] = self
+            if leftover.look():
+                del _leftovers[leftover]
 
 
 def site_at(slot: Slot) -> Site:
-    """Return the site of a slot: the one that has layers, or a new one."""
+    """Return the site of a slot: the one that is known, or a new one."""
     with _lock:
-        return _sites.get(slot.key) or Site(slot)
+        site = _sites.get(slot.key)
+        if site is None:
+            site = _sites[slot.key] = Site(slot)
+        return site
+
+
+def _reborn() -> None:
+    """Take new locks in a forked child: whoever held one in the parent is not here."""
+    for site in _sites.values():
+        site._turn, site._inside = RLock(), False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+    os.register_at_fork(after_in_child=_reborn)
+
+
+def settle() -> None:
+    """Give back every slot that somebody else's value was in the way of, and is no longer."""
+    if _blocked or _leftovers:
+        for site in {*_blocked, *_leftovers.values()}:
+            site.settle()
 
 
 def patched_slots() -> list[str]:
     """Return the slots that have layers, in words."""
     with _lock:
-        return [str(site.slot) for site in _sites.values()]
+        sites = list(_sites.values())
+    return [str(site.slot) for site in sites if site.layers]

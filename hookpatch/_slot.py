@@ -267,6 +267,30 @@ def beneath(slot: Slot) -> Any:
     return own if own is not ABSENT else slot.inherited()
 
 
+def put(slot: Slot, value: Any, unseen: bool = False) -> None:
+    """Put a value into a slot, or make it absent for ABSENT; ``unseen``: even if it seems absent already."""
+    if value is not ABSENT:
+        slot.write(value)
+    elif unseen or slot.read() is not ABSENT:
+        assert not isinstance(slot, FunctionSlot)  # a function always has code
+        slot.delete()
+
+
+def beneath_proxies(there: Any, wanted: Any) -> AttributeSlot | None:
+    """Return the place in which somebody's proxy, such as wrapt's, keeps a value that it wraps; None if none does.
+
+    Args:
+        there: what stands in the slot: the proxy, or a chain of them.
+        wanted: the value that is looked for.
+    """
+    while isinstance(along_mro(type(there), "__wrapped__"), KEPT):
+        inside = AttributeSlot(there, "__wrapped__")
+        there = inside.read()
+        if there is wanted:
+            return inside
+    return None
+
+
 def same(one: Any, other: Any) -> bool:
     """Tell whether two values read from a slot are one. Some owners, such as os.environ, make plain values anew."""
     return one is other or (type(one) is type(other) and type(one) in (str, bytes, int, float) and one == other)

@@ -19,6 +19,7 @@ FLOORS = (
         "_proxy",
         "_standing",
         "_order",
+        "_leftover",
         "_site",
         "_ledger",
         "_attempt",

@@ -1,0 +1,69 @@
+"""What is left of a patch at whose end somebody else's value lay over it: the slot is given back when theirs has gone.
+
+They saved what stood there, and it was ours; so they will put ours back, which by then is dead. Nothing tells of that
+but the death of their value, and otherwise the next look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, final
+from weakref import ref
+
+from hookpatch._slot import ABSENT, Slot, put
+
+# A value of these may be anybody's: that it stands there again says nothing.
+_PLAIN: Final = (str, bytes, int, float, complex, tuple, frozenset, type(None), type(ABSENT))
+
+
+def is_recognisable(value: object) -> bool:
+    """Tell whether a value that stands in a slot can be known as the very one that was put there."""
+    return not isinstance(value, _PLAIN)
+
+
+@final
+class Leftover:
+    """A slot that is to hold its original again as soon as ours comes to light. Lives as long as ours may come back."""
+
+    def __init__(
+        self,
+        slot: Slot,
+        ours: object,
+        original: object,
+        given_back: Callable[[], None],
+        stir: Callable[[], None],
+    ) -> None:
+        """Take note.
+
+        Args:
+            slot: the place.
+            ours: what we had put there.
+            original: what is to stand there, or ABSENT.
+            given_back: told when it stands there again.
+            stir: called when a look may be worth it; from anywhere, in any thread.
+        """
+        self.slot: Final = slot
+        self._original: Final = original
+        self._given_back: Final = given_back
+        self._stir: Final = stir
+        self._ours: Final = self._watched(ours) or (lambda: ours)
+        self._theirs: Callable[[], object] | None = None
+
+    def look(self) -> bool:
+        """Give the slot back if it holds ours; return True when there is nothing left to wait for."""
+        ours, there = self._ours(), self.slot.read()
+        if ours is None:
+            return True  # nobody has it, so nobody can put it there
+        if there is not ours:
+            self._theirs = self._watched(there)
+            return False
+        put(self.slot, self._original)
+        self._given_back()
+        return True
+
+    def _watched(self, value: object) -> Callable[[], object] | None:
+        """Return a weak reference whose end is a reason to look; None to what cannot have one, as a static method."""
+        try:
+            return ref(value, lambda _: self._stir())
+        except TypeError:
+            return None
