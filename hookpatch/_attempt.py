@@ -9,10 +9,10 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Final, Literal, TypeAlias, final
 
-from hookpatch import _guard, _imports
+from hookpatch import _guard, _imports, _task
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked, Entry, Ledger
-from hookpatch._patch import CALL_VERBS, Patch
+from hookpatch._patch import CALL_VERBS, Patch, Scope
 from hookpatch._resolve import resolve
 from hookpatch._selection import EXIT_STATUS
 from hookpatch._site import Site, site_at
@@ -36,11 +36,14 @@ Policy: TypeAlias = Literal["exit", "warn"]
 class Attempt:
     """One patch in one session. Lives as long as the session."""
 
-    def __init__(self, asked: Asked, rank: tuple[int, ...], ledger: Ledger, policy: Policy) -> None:
+    def __init__(
+        self, asked: Asked, rank: tuple[int, ...], ledger: Ledger, policy: Policy, scope: Scope = "process"
+    ) -> None:
         self._asked: Final = asked
         self._rank: Final = rank
         self._ledger: Final = ledger
         self._policy: Final = policy
+        self._scope: Final = scope
         self._entry: Entry = ledger.open(asked)
         self._placed: list[tuple[Entry, Site, Layer]] = []
         self._entered: tuple[Entry, ExitStack] | None = None
@@ -80,6 +83,7 @@ class Attempt:
         if not patch.required or patch.target is None or (module is None and patch.module is not None):
             return
         _guard.check_requirement(patch, self._asked.owner)
+        _guard.check_scope(patch, self._scope, self._asked.owner)
         slot = resolve(patch.target, module, self._asked.owner)
         _guard.check_slot(patch, slot, own_beneath(slot), self._asked.owner)
         if patch.reach == "everywhere":
@@ -139,6 +143,7 @@ class Attempt:
     def _guarded(self, module: ModuleType | None) -> None:
         patch, owner = self._asked.patch, self._asked.owner
         _guard.check_requirement(patch, owner)
+        _guard.check_scope(patch, self._scope, owner)
         if (reason := _guard.unneeded(patch, owner)) is not None:
             warnings.warn(f"{patch.address} of {owner}: {reason}", PatchUnneededWarning, stacklevel=2)
         if patch.verb == "enter":
@@ -159,7 +164,8 @@ class Attempt:
                 site.refresh()  # reloaded: the module is the same, what it holds is new
                 return
         site = site_at(slot)
-        layer = Layer(patch, self._asked.plugin, owner, self._rank)
+        gate = partial(_task.only_inside, self._rank[0]) if self._scope == "task" else None
+        layer = Layer(patch, self._asked.plugin, owner, self._rank, gate)
         site.add(layer)
         entry = self._fresh_entry()
         entry.become("applied")

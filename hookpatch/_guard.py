@@ -7,7 +7,7 @@ from collections.abc import MutableSequence, Sequence
 from importlib import metadata
 from types import ModuleType
 
-from hookpatch._patch import CALL_VERBS, Patch
+from hookpatch._patch import CALL_VERBS, Patch, Scope
 from hookpatch._resolve import missing
 from hookpatch._slot import ABSENT, KEPT, AttributeSlot, Slot, along_mro, originals
 from hookpatch._target import a_kind, describe
@@ -68,6 +68,17 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
             raise TargetRefused(patch.address, owner, f"{slot} is inherited; remove it from the class that defines it")
     if patch.verb in CALL_VERBS and slot.key not in originals:
         check_callable(patch, slot, held, owner)
+
+
+def check_scope(patch: Patch, scope: Scope, owner: object) -> None:
+    """Refuse a patch that cannot tell who asks.
+
+    Raises:
+        TargetRefused: it is not around calls, and its session holds for one task.
+    """
+    if scope == "task" and patch.verb not in CALL_VERBS:
+        problem = f"scope='task' is for wrap and inject: a call can ask who makes it, what {patch.verb} does is for all"
+        raise TargetRefused(patch.address, owner, f"{problem}; take scope='process', or wrap what calls it")
 
 
 def _refuse_unsettable(patch: Patch, slot: AttributeSlot, held: object, owner: object) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 from hookpatch._guard import check_arguments
 from hookpatch._patch import CALL_VERBS, Patch, Wrapper
 from hookpatch._slot import ABSENT
 from hookpatch._trampoline import pass_through
+
+Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # what makes a wrapper ask at each call whether it is to run
 
 
 @final
@@ -28,14 +30,17 @@ class Layer:
         call: the wrapper it runs at each call; one that passes through once it has ended.
     """
 
-    __slots__ = ("_derived", "_ended", "call", "is_left_out", "owner", "patch", "plugin", "rank", "tell")
+    __slots__ = ("_derived", "_ended", "_gate", "call", "is_left_out", "owner", "patch", "plugin", "rank", "tell")
 
-    def __init__(self, patch: Patch, plugin: str | None, owner: str, rank: tuple[int, ...]) -> None:
+    def __init__(
+        self, patch: Patch, plugin: str | None, owner: str, rank: tuple[int, ...], gate: Gate | None = None
+    ) -> None:
         self.patch: Final = patch
         self.plugin: Final = plugin
         self.owner: Final = owner
         self.rank: Final = rank
-        self.call: Wrapper = patch.change if patch.verb == "wrap" else pass_through
+        self._gate: Final = gate or _always
+        self.call: Wrapper = self._gate(patch.change) if patch.verb == "wrap" else pass_through
         self._derived: tuple[Any, Any] | None = None
         self._ended = False
         self.is_left_out = False
@@ -75,7 +80,7 @@ class Layer:
             parameters = []  # a C function may tell none
         else:
             check_arguments(self.patch, parameters, self.owner)
-        self.call = _injector(self.patch.change, parameters)
+        self.call = self._gate(_injector(self.patch.change, parameters))
 
     @property
     def ended(self) -> bool:
@@ -95,6 +100,11 @@ class Layer:
 
     def __repr__(self) -> str:
         return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"
+
+
+def _always(wrapper: Wrapper) -> Wrapper:
+    """Return the wrapper of a patch that holds at every call."""
+    return wrapper
 
 
 def _tell_nobody(error: Exception | None) -> None:

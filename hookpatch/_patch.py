@@ -16,6 +16,7 @@ Factory: TypeAlias = Callable[[Any], Any]
 Entered: TypeAlias = Callable[[ModuleType], AbstractContextManager[object]]
 Verb: TypeAlias = Literal["wrap", "inject", "replace", "derive", "remove", "enter"]
 Reach: TypeAlias = Literal["slot", "everywhere"]
+Scope: TypeAlias = Literal["process", "task"]
 
 CALL_VERBS: Final = frozenset({"wrap", "inject"})
 

@@ -8,15 +8,15 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import wraps
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar, cast, final
 from weakref import WeakSet
 
-from hookpatch import _selection
+from hookpatch import _selection, _task
 from hookpatch._attempt import Attempt, Policy
 from hookpatch._ledger import Asked, Ledger
-from hookpatch._patch import Patch
+from hookpatch._patch import Patch, Scope
 from hookpatch._report import Report, report_of
 from hookpatch._selection import Selection
 from hookpatch._site import settle
@@ -38,9 +38,10 @@ class Session:
     unclosed is a ``ResourceWarning`` and is closed then. Used as a decorator it is opened anew for each call.
     """
 
-    def __init__(self, asked: Sequence[Asked], policy: Policy = "warn") -> None:
+    def __init__(self, asked: Sequence[Asked], policy: Policy = "warn", scope: Scope = "process") -> None:
         self._asked: Final = tuple(asked)
         self._policy: Final = policy
+        self._scope: Final = scope
         self._number = 0  # set when it is opened
         self._ledger: Final = Ledger()
         self._state = "new"
@@ -60,15 +61,20 @@ class Session:
         self._state = "open"
         self._number = number = next(_numbers)
         attempts = [
-            Attempt(asked, (number, -place), self._ledger, self._policy) for place, asked in enumerate(self._asked)
+            Attempt(asked, (number, -place), self._ledger, self._policy, self._scope)
+            for place, asked in enumerate(self._asked)
         ]
         if _selection.disabled():
             for attempt in attempts:
                 attempt.skip(f"{_selection.DISABLE} is set")
             return self
+        if self._scope == "task":
+            attempts += [Attempt(asked, (number,), self._ledger, self._policy) for asked in _task.CARRIERS]
         try:
             for attempt in attempts:
                 attempt.check()
+            if self._scope == "task":
+                self._stack.callback(_task.begin(number))
             for attempt in attempts:
                 self._stack.callback(attempt.end, self._errors)
                 attempt.begin()
@@ -111,7 +117,7 @@ class Session:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function in whose calls the patches hold."""
-        asked, policy = self._asked, self._policy
+        anew = partial(Session, self._asked, self._policy, self._scope)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
@@ -121,14 +127,14 @@ class Session:
 
             @wraps(function)
             async def patched_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
-                with Session(asked, policy):
+                with anew():
                     return await function(*args, **kwargs)
 
             return cast(Callable[P, R], patched_coroutine)
 
         @wraps(function)
         def patched(*args: P.args, **kwargs: P.kwargs) -> R:
-            with Session(asked, policy):
+            with anew():
                 return function(*args, **kwargs)
 
         return patched
@@ -145,13 +151,17 @@ class Session:
             warnings.warn(said, ResourceWarning, stacklevel=2, source=self)
 
 
-def active(*what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None = None) -> Session:
+def active(
+    *what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None = None, scope: Scope = "process"
+) -> Session:
     """Return a session of these plugins and patches; ``with`` opens and closes it.
 
     Args:
         *what: names of installed plugins (``name@distribution`` where two share one) and patches; of patches on the
             same site the first lies outermost.
         options: options by plugin name, such as ``{"onnxsim_skip": {"passes": ["fuse_qkv"]}}``.
+        scope: ``"process"``; or ``"task"``: for this thread or asyncio task and the tasks and threads it starts, and
+            not for its neighbours. That is for ``wrap`` and ``inject`` alone.
 
     Raises:
         SelectionError: a name or an option is none.
@@ -162,12 +172,14 @@ def active(*what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None =
             raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
     if not isinstance(options, Mapping | None):
         raise SettingError("active()", f"options= takes a mapping by plugin name, not {a_kind(options)}")
+    if scope not in ("process", "task"):
+        raise SettingError("active()", f"scope={scope!r} is neither 'process' nor 'task'")
     names = [item for item in what if isinstance(item, str)]
     by_name = _load(Selection(names, options or {}, "active()"))
     asked: list[Asked] = []
     for item in what:
         asked += [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), ())
-    return Session(asked)
+    return Session(asked, scope=scope)
 
 
 def open_from_environment() -> Session:

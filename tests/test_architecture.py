@@ -22,6 +22,7 @@ FLOORS = (
         "_leftover",
         "_site",
         "_ledger",
+        "_task",
         "_attempt",
         "_discovery",
         "_options",
