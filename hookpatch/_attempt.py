@@ -6,19 +6,17 @@ import sys
 import warnings
 from contextlib import ExitStack
 from functools import partial
-from types import FunctionType, ModuleType
-from typing import Final, Literal, TypeAlias, final
+from types import ModuleType
+from typing import Any, Final, Literal, TypeAlias, final
 
-from hookpatch import _guard, _imports, _task
+from hookpatch import _everywhere, _guard, _imports, _task
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked, Entry, Ledger
-from hookpatch._patch import CALL_VERBS, Patch, Scope
+from hookpatch._patch import Scope
 from hookpatch._resolve import resolve
 from hookpatch._selection import EXIT_STATUS
 from hookpatch._site import Site, site_at
-from hookpatch._slot import FunctionSlot, Slot, beneath, own_beneath
-from hookpatch._standing import binds
-from hookpatch._target import a_kind
+from hookpatch._slot import FunctionSlot, Slot, own_beneath
 from hookpatch.errors import (
     ApplyError,
     DisplacedWarning,
@@ -26,7 +24,6 @@ from hookpatch.errors import (
     HookpatchWarning,
     PatchFailedWarning,
     PatchUnneededWarning,
-    TargetRefused,
 )
 
 Policy: TypeAlias = Literal["exit", "warn"]
@@ -48,6 +45,8 @@ class Attempt:
         self._placed: list[tuple[Entry, Site, Layer]] = []
         self._entered: tuple[Entry, ExitStack] | None = None
         self._watch: _imports.Watch | None = None
+        self._derived: Final[dict[int, tuple[Any, Any]]] = {}
+        self._were_there: Final = _imports.names() if asked.patch.reach == "everywhere" else frozenset()
 
     def skip(self, reason: str) -> None:
         """Never apply it."""
@@ -86,8 +85,7 @@ class Attempt:
         _guard.check_scope(patch, self._scope, self._asked.owner)
         slot = resolve(patch.target, module, self._asked.owner)
         _guard.check_slot(patch, slot, own_beneath(slot), self._asked.owner)
-        if patch.reach == "everywhere":
-            _everywhere(patch, slot, self._asked.owner)
+        _everywhere.check(patch, slot, self._asked.owner)
 
     def end(self, errors: list[Exception]) -> None:
         """Take it back wherever it was applied, past every error; add them to ``errors``."""
@@ -99,7 +97,8 @@ class Attempt:
         if self._entered is not None:
             entry, stack = self._entered
             undos.append((entry, partial(self._leave, entry, stack)))
-        self._placed, self._entered = [], None
+        placed, self._placed, self._entered = self._placed, [], None
+        stood = [(site, entry.held, site.stands) for entry, site, _ in placed if entry.held is not None]
         for entry, undo in reversed(undos):
             try:
                 undo()
@@ -108,6 +107,9 @@ class Attempt:
             except Exception as error:  # collected: the other undos follow, and RestoreError tells of all
                 entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
                 errors.append(error)
+        if self._asked.patch.reach == "everywhere":
+            gone = {id(value): (value, held) for site, held, value in stood if not site.layers}
+            _everywhere.call_back(gone.values(), self._were_there, errors.append)
 
     def _arrive(self, module: ModuleType) -> None:
         """Apply it to a module that was executed just now, inside somebody's import."""
@@ -156,19 +158,29 @@ class Attempt:
         patch, owner = self._asked.patch, self._asked.owner
         assert patch.target is not None  # only enter has none
         slot = resolve(patch.target, module, owner)
-        _guard.check_slot(patch, slot, own_beneath(slot), owner)
-        if patch.reach == "everywhere":
-            slot = _everywhere(patch, slot, owner)
-        for _, site, _layer in self._placed:
-            if site.slot.key == slot.key:
-                site.refresh()  # reloaded: the module is the same, what it holds is new
-                return
+        held = own_beneath(slot)
+        _guard.check_slot(patch, slot, held, owner)
+        placed = {site.slot.key: site for _, site, _ in self._placed}
+        _everywhere.check(patch, slot, owner)
+        for at, words in _everywhere.places(patch, slot):
+            if at.key in placed:
+                placed[at.key].refresh()  # reloaded: the module is the same, what it holds is new
+                continue
+            try:
+                self._lay(at, words, None if isinstance(at, FunctionSlot) else _everywhere.inner(held))
+            except Exception:
+                if words is None:
+                    raise  # the target itself; another place that cannot be set is found in the report as stale
+
+    def _lay(self, slot: Slot, words: str | None, held: object) -> None:
+        """Put a layer on a slot, and note it."""
         site = site_at(slot)
         gate = partial(_task.only_inside, self._rank[0]) if self._scope == "task" else None
-        layer = Layer(patch, self._asked.plugin, owner, self._rank, gate)
+        layer = Layer(self._asked.patch, self._asked.plugin, self._asked.owner, self._rank, gate, self._derived)
         site.add(layer)
         entry = self._fresh_entry()
         entry.become("applied")
+        entry.place, entry.held, entry.put = words, held, layer.put
         layer.tell = partial(self._left_out, entry)
         self._placed.append((entry, site, layer))
 
@@ -221,21 +233,3 @@ _REASONS: Final = {
     "dormant": "what somebody else put at {slot} lies over ours, which passes through from now on",
     "displaced": "somebody else changed {slot} meanwhile; it was left alone",
 }
-
-
-def _everywhere(patch: Patch, slot: Slot, owner: str) -> FunctionSlot:
-    """Return the slot inside the function that a slot holds.
-
-    Raises:
-        TargetRefused: it holds something else, or the patch is not around its calls.
-    """
-    held = beneath(slot)  # not a trampoline of ours: the names bound to the function before us are to be reached
-    function = held.__func__ if isinstance(held, (staticmethod, classmethod)) else held
-    if not isinstance(function, FunctionType) or patch.verb not in CALL_VERBS:
-        raise TargetRefused(
-            patch.address,
-            owner,
-            f"reach='everywhere' is for wrap and inject on Python functions, not for {patch.verb} on "
-            f"{a_kind(function)}; take reach='slot', and one patch for each place that holds it",
-        )
-    return FunctionSlot(function, binds(slot, held))

@@ -82,6 +82,16 @@ def fetch(module: str) -> ModuleType:
     return sys.modules.get(module) or importlib.import_module(module)
 
 
+def modules() -> list[tuple[str, ModuleType]]:
+    """Return the modules that are imported, by name; what else lies there, such as a lazy stand-in, is left out."""
+    return [(name, module) for name, module in list(sys.modules.items()) if issubclass(type(module), ModuleType)]
+
+
+def names() -> frozenset[str]:
+    """Return the names of the modules that are imported."""
+    return frozenset(sys.modules)
+
+
 def watched() -> list[str]:
     """Return the modules that somebody waits for."""
     return sorted(_watches)

@@ -33,7 +33,13 @@ class Layer:
     __slots__ = ("_derived", "_ended", "_gate", "call", "is_left_out", "owner", "patch", "plugin", "rank", "tell")
 
     def __init__(
-        self, patch: Patch, plugin: str | None, owner: str, rank: tuple[int, ...], gate: Gate | None = None
+        self,
+        patch: Patch,
+        plugin: str | None,
+        owner: str,
+        rank: tuple[int, ...],
+        gate: Gate | None = None,
+        derived: dict[int, tuple[Any, Any]] | None = None,
     ) -> None:
         self.patch: Final = patch
         self.plugin: Final = plugin
@@ -41,7 +47,9 @@ class Layer:
         self.rank: Final = rank
         self._gate: Final = gate or _always
         self.call: Wrapper = self._gate(patch.change) if patch.verb == "wrap" else pass_through
-        self._derived: tuple[Any, Any] | None = None
+        # What was derived from what: once for each value below, so that a derived class is the same class as long as
+        # the session lasts, and in all the slots that the patch goes to.
+        self._derived: Final = {} if derived is None else derived
         self._ended = False
         self.is_left_out = False
         self.tell: Callable[[Exception | None], None] = _tell_nobody
@@ -57,10 +65,9 @@ class Layer:
             return self.patch.change
         if self.patch.verb == "remove":
             return ABSENT
-        if self._derived is None or self._derived[0] is not below:
-            # Once for each value below, so that a derived class is the same class as long as the session lasts.
-            self._derived = below, self.patch.change(below)
-        return self._derived[1]
+        if id(below) not in self._derived:
+            self._derived[id(below)] = below, self.patch.change(below)
+        return self._derived[id(below)][1]
 
     def fit(self, callee: Any, binds: bool) -> None:
         """Get ready to run around a callee.
@@ -81,6 +88,13 @@ class Layer:
         else:
             check_arguments(self.patch, parameters, self.owner)
         self.call = self._gate(_injector(self.patch.change, parameters))
+
+    @property
+    def put(self) -> Any:
+        """What it has put into its slot; None for one that runs around calls."""
+        if self.patch.verb == "derive":
+            return next((derived for _, derived in self._derived.values()), None)
+        return None if self.wraps else self.patch.change
 
     @property
     def ended(self) -> bool:

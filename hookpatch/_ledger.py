@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 from hookpatch._patch import Patch
 
@@ -47,11 +47,19 @@ class Entry:
             *dormant* (something of somebody else's lies over it; it passes through), *displaced* (somebody put
             something else there, which was left alone) or *unused* (its module was never imported).
         reason: why, for the states that need one.
+        place: where, when that is not the target but another holder that reach="everywhere" found.
+        held: what stood there, whose other holders are *stale*; None for what is not looked for.
+        put: what stands there instead.
+        stale: who else held it when it was last looked at.
     """
 
     asked: Asked
     state: State = "waiting"
     reason: str | None = None
+    place: str | None = None
+    held: Any = None
+    put: Any = None
+    stale: tuple[str, ...] = ()
 
     def become(self, state: State, reason: str | None = None) -> None:
         """Note the next state."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
+from hookpatch._holders import holders
 from hookpatch._ledger import Entry, State
+from hookpatch._leftover import is_recognisable
 
 
 @final
@@ -24,6 +26,10 @@ class PatchReport:
         verb: the verb of the patch.
         state: waiting, applied, skipped, failed; at the end restored, unlinked, dormant, displaced, unused.
         reason: why it was skipped, failed or ended otherwise than restored; None else.
+        place: where, when that is not the target but another holder that ``reach="everywhere"`` found; None else.
+        stale: names bound before that hold the original still, and call past the patch: with ``reach="slot"`` all of
+            them, with ``reach="everywhere"`` those that cannot be set. As of the last report made while it was
+            applied; local variables of running functions are not among them.
         why: what the patch says is wrong at the target.
         upstream: the link it gives.
     """
@@ -34,12 +40,17 @@ class PatchReport:
     verb: str
     state: State
     reason: str | None
+    place: str | None
+    stale: tuple[str, ...]
     why: str | None
     upstream: str | None
 
     def __str__(self) -> str:
-        text = f"{self.state:<9} {self.verb:<7} {self.target}  ({self.plugin or 'active()'})"
-        return f"{text}: {self.reason}" if self.reason else text
+        at = f" at {self.place}" if self.place else ""
+        text = f"{self.state:<9} {self.verb:<7} {self.target}{at}  ({self.plugin or 'active()'})"
+        lines = [f"{text}: {self.reason}" if self.reason else text]
+        stale = self.stale if self.state == "applied" else ()
+        return "\n".join([*lines, *(f"{'':<9} stale   {name} holds the original still" for name in stale)])
 
 
 @final
@@ -76,7 +87,22 @@ class Report:
 
 def report_of(entries: Iterable[Entry]) -> Report:
     """Return the report of some entries as they are now."""
+    entries = list(entries)
+    _look_for_stale([entry for entry in entries if entry.state == "applied" and is_recognisable(entry.held)])
     return Report(tuple(map(_patch_report, entries)))
+
+
+def _look_for_stale(entries: Sequence[Entry]) -> None:
+    """Note who holds what the patches were put in the place of: one look at all objects for all of them."""
+    if not entries:
+        return
+    stale: dict[int, list[str]] = {id(entry.held): [] for entry in entries}
+    for holder in holders([*{id(entry.held): entry.held for entry in entries}.values()]):
+        is_put = any(holder.holder is entry.put for entry in entries)  # a subclass that was put there holds its base
+        if not is_put and (holder.root is not None or holder.slot is None):  # not one without a name
+            stale[id(holder.thing)].append(holder.words)
+    for entry in entries:
+        entry.stale = tuple(sorted(stale[id(entry.held)]))
 
 
 def _patch_report(entry: Entry) -> PatchReport:
@@ -88,6 +114,8 @@ def _patch_report(entry: Entry) -> PatchReport:
         verb=patch.verb,
         state=entry.state,
         reason=entry.reason,
+        place=entry.place,
+        stale=entry.stale,
         why=patch.why,
         upstream=patch.upstream,
     )

@@ -20,6 +20,7 @@ from hookpatch._order import ordered
 from hookpatch._resolve import missing
 from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath_proxies, originals, put, same
 from hookpatch._standing import Standing
+from hookpatch._target import a_kind
 from hookpatch.errors import TargetRefused
 
 Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
@@ -58,6 +59,8 @@ class Site:
         """Take what the slot holds now as the original."""
         self.original: Any = self.slot.read()
         self._base: Any = self.original if self.original is not ABSENT else self.slot.inherited()
+        if isinstance(self.slot, FunctionSlot):
+            self._base = self.slot.copy_with(self.original)
         self._held: Any = self.original  # what the slot holds as far as we know: the original, or what we put
         self._runs: list[_Run] = []
 
@@ -65,6 +68,11 @@ class Site:
     def layers(self) -> tuple[Layer, ...]:
         """The layers, the outermost first."""
         return tuple(self._layers)
+
+    @property
+    def stands(self) -> Any:
+        """What stands in the slot because of its layers, as far as we know."""
+        return self._held
 
     def add(self, layer: Layer) -> None:
         """Put a layer on.
@@ -178,17 +186,29 @@ class Site:
                     continue
                 if standing is not None and run:
                     runs.append((standing, run))
-                    value, run = standing.value, []
+                    value, run = standing.seen, []
                 standing = None
-                value, own = layer.value(value if value is not ABSENT else self._nothing(layer)), True
+                over = layer.value(value if value is not ABSENT else self._nothing(layer))
+                value, own = self._callable(over, layer) if isinstance(self.slot, FunctionSlot) else over, True
             except Exception as error:
                 if adding and not layer.is_left_out:
                     raise
                 left_out[layer] = error
-        if standing is not None and run:
+        calls = isinstance(self.slot, FunctionSlot) and layers and value is not self._base
+        if calls and not run:
+            standing = self._standing(value, own, layers[0])  # a value cannot stand in a function: it is called there
+        if standing is not None and (run or calls):
             runs.append((standing, run))
             value = standing.value
-        return value, runs, left_out
+        return (self.original if value is self._base else value), runs, left_out
+
+    def _callable(self, value: Any, layer: Layer) -> Any:
+        """Return what a value puts into a function: what is called instead of it."""
+        called = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+        if callable(called):
+            return called
+        problem = f"reach='everywhere' changes the function inside: it is to call something else, not {a_kind(value)}"
+        raise TargetRefused(layer.patch.address, layer.owner, f"{problem}; take reach='slot'")
 
     def _nothing(self, layer: Layer) -> Any:
         """Return ABSENT to a layer that can lie over nothing; refuse the others."""
@@ -293,6 +313,13 @@ def _reborn() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
     os.register_at_fork(after_in_child=_reborn)
+
+
+def over(original: Any) -> list[Slot]:
+    """Return the slots that held an object before any layer."""
+    with _lock:
+        sites = list(_sites.values())
+    return [site.slot for site in sites if site.layers and site.original is original]
 
 
 def settle() -> None:

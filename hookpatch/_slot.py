@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import MutableMapping, MutableSequence
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
-from typing import Any, ClassVar, Final, TypeAlias, final
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from typing import Any, ClassVar, Final, Protocol, final
 from weakref import WeakValueDictionary
 
 from hookpatch._target import describe
-from hookpatch._trampoline import Swap
+from hookpatch._trampoline import Swap, as_it_was
 
 
 @final
@@ -192,7 +192,7 @@ class _Order:
 class FunctionSlot:
     """The code of a Python function, for patches that hold wherever the function is bound: its identity stays."""
 
-    __slots__ = ("_before", "_swap", "binds", "owner")
+    __slots__ = ("_before", "_swap", "binds", "copy", "owner")
 
     def __init__(self, function: FunctionType, binds: bool) -> None:
         """Take a function.
@@ -200,10 +200,14 @@ class FunctionSlot:
         Args:
             function: the function.
             binds: True when its first argument is the object or class that it is called on.
+
+        Attributes:
+            copy: what ``copy_with`` returned last.
         """
         self.owner: Final = function
         self.binds: Final = binds
         self._swap: Swap | None = None
+        self.copy: FunctionType | None = None
         self._before: tuple[dict[str, Any] | None, bool] = (None, False)
 
     @property
@@ -224,6 +228,12 @@ class FunctionSlot:
     def inherited(self) -> Any:
         """Return ABSENT: a function always has code of its own."""
         return ABSENT
+
+    def copy_with(self, code: CodeType) -> FunctionType:
+        """Return a function that does what this one does with that code: the same one for the same code."""
+        if self.copy is None or self.copy.__code__ is not code:
+            self.copy = as_it_was(self.owner, code)
+        return self.copy
 
     def write(self, value: Any) -> None:
         """Put a Swap, or the code of before, into the function.
@@ -246,11 +256,41 @@ class FunctionSlot:
             vars(function).pop("__signature__", None)
         self._swap = None
 
+    def delete(self) -> None:
+        """Refuse: a function always has code."""
+        raise TypeError(f"the code of {self} cannot be absent")
+
     def __str__(self) -> str:
         return f"{self.owner.__module__}:{self.owner.__qualname__}"
 
 
-Slot: TypeAlias = AttributeSlot | ItemSlot | FunctionSlot
+class Slot(Protocol):
+    """One place of one owner: the three of this file, and those of _part.py."""
+
+    @property
+    def owner(self) -> Any:
+        """Whose place it is."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What two slots share when they are the same place."""
+
+    @property
+    def in_class(self) -> type | None:
+        """The owner when it is a class, so that functions in it are methods."""
+
+    def read(self) -> Any:
+        """Return the owner's *own* value, or ABSENT."""
+
+    def inherited(self) -> Any:
+        """Return what the owner has from elsewhere when it has nothing of its own, or ABSENT."""
+
+    def write(self, value: Any) -> None:
+        """Put a value there."""
+
+    def delete(self) -> None:
+        """Make it absent."""
+
 
 # What the slots that have layers of ours held before, by the slot's key: kept by their sites.
 originals: Final[dict[tuple[Any, ...], Any]] = {}
@@ -272,7 +312,6 @@ def put(slot: Slot, value: Any, unseen: bool = False) -> None:
     if value is not ABSENT:
         slot.write(value)
     elif unseen or slot.read() is not ABSENT:
-        assert not isinstance(slot, FunctionSlot)  # a function always has code
         slot.delete()
 
 

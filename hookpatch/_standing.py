@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final, cast, final
 
 from hookpatch._layer import Layer
 from hookpatch._slot import AttributeSlot, FunctionSlot, Slot
-from hookpatch._trampoline import Swap, Trampoline, as_it_was, pass_through
+from hookpatch._trampoline import Swap, Trampoline, pass_through
 
 
 @final
@@ -30,10 +31,10 @@ class Standing:
         self.binds = binds(slot, base)
         inherits = not own and slot.in_class is not None
         if isinstance(slot, FunctionSlot):
-            self.callee = as_it_was(slot.owner, base)
-            self._bottom: Callable[..., Any] = self.callee
-            self._top = Trampoline(self.callee, self._bottom, self.binds)
-            self.value: Any = Swap(self.callee, self._top.function)
+            assert slot.copy is not None  # the site has made it
+            self._bottom: Callable[..., Any] = base if isinstance(base, FunctionType) else _calling(base, slot.copy)
+            self._top = Trampoline(self._bottom, self._bottom, self.binds)
+            self.value: Any = Swap(slot.copy, self._top.function)
         elif isinstance(self.callee, FunctionType) or (inherits and isinstance(self.callee, _METHODS)):
             self._bottom = _inherited(slot, self.callee, base) if inherits else self.callee
             like = self.callee if isinstance(self.callee, FunctionType) else self._bottom
@@ -43,6 +44,11 @@ class Standing:
             from hookpatch._proxy import Proxy  # wrapt is heavy, and most patches are on functions
 
             self.value = Proxy(base, _reference(slot))
+
+    @property
+    def seen(self) -> Any:
+        """What a layer that lies over it gets to see: inside a function the trampoline, else what is in the slot."""
+        return self._top.function if isinstance(self.value, Swap) and self._top is not None else self.value
 
     def point(self, layers: list[Layer]) -> None:
         """From now on run these layers, the outermost first."""
@@ -72,6 +78,15 @@ def binds(slot: Slot, held: Any) -> bool:
 
 # Functions of C that get the object that they are called on.
 _METHODS: Final = (MethodDescriptorType, WrapperDescriptorType)
+
+
+def _calling(value: Callable[..., Any], like: FunctionType) -> FunctionType:
+    """Return a function that calls something else that can be called, with the name and signature of a function."""
+
+    def below(*args: Any, **kwargs: Any) -> Any:
+        return value(*args, **kwargs)
+
+    return cast(FunctionType, wraps(like)(below))
 
 
 def _inherited(slot: Slot, like: Any, base: Any) -> FunctionType:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import Any, Final, final
+from types import FunctionType, ModuleType
+from typing import Any, Final, cast, final
 
 from hookpatch.errors import TargetSyntaxError
 
@@ -113,10 +113,11 @@ class Target:
 
 def describe(thing: object) -> str:
     """Return how a message names an object: by its address where it has one, else by its type."""
-    if isinstance(thing, ModuleType):
-        return thing.__name__
-    if isinstance(thing, type):
-        return f"{thing.__module__}:{thing.__qualname__}"
+    kind: type = type(thing)  # isinstance asks for __class__ too, which wakes a lazy proxy
+    if issubclass(kind, ModuleType):
+        return str(cast(ModuleType, thing).__name__)
+    if issubclass(kind, (type, FunctionType)):
+        return f"{thing.__module__}:{cast(type, thing).__qualname__}"
     return f"<{type(thing).__qualname__} object at {id(thing):#x}>"
 
 

@@ -148,9 +148,9 @@ class Swap:
 
     def __init__(self, like: FunctionType, trampoline: FunctionType) -> None:
         names = like.__code__.co_freevars
-        self.code: Final = _named_like(_code(_shape(like), len(names)), like).replace(co_freevars=names)
+        self.code: Final = _named_like(_code(_shape(trampoline), len(names)), like).replace(co_freevars=names)
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline}
-        self.signature: Final = inspect.signature(like)
+        self.signature: Final = inspect.signature(trampoline)
 
 
 def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:

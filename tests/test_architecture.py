@@ -14,24 +14,10 @@ PACKAGE = Path(__file__).parents[1] / "hookpatch"
 
 # From the ground up: a file imports only files that stand before it.
 FLOORS = (
-    *("errors", "_selection", "_target", "_patch", "_imports", "_trampoline", "_slot", "_resolve", "_guard", "_layer"),
-    *(
-        "_proxy",
-        "_standing",
-        "_order",
-        "_leftover",
-        "_site",
-        "_ledger",
-        "_task",
-        "_attempt",
-        "_discovery",
-        "_options",
-        "hookspecs",
-        "_host",
-        "_report",
-    ),
-    *("_session", "_receipt", "_startup", "__init__"),
-    *("command._list", "command._run", "command.__init__", "__main__"),
+    *("errors", "_selection", "_target", "_patch", "_imports", "_trampoline", "_slot", "_part", "_holders", "_resolve"),
+    *("_guard", "_layer", "_proxy", "_standing", "_order", "_leftover", "_site", "_ledger", "_task", "_everywhere"),
+    *("_attempt", "_discovery", "_options", "hookspecs", "_host", "_report", "_session", "_receipt", "_startup"),
+    *("__init__", "command._list", "command._run", "command.__init__", "__main__"),
 )
 
 

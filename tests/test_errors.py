@@ -411,24 +411,6 @@ def test_value_fetched_lazily_is_refused(lazy_kit: ModuleType) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("patch", "verb", "kind"),
-    [
-        (hookpatch.replace("vendor:simplify", 1, reach="everywhere"), "replace", "function"),
-        (hookpatch.derive("vendor:Model", repr, reach="everywhere"), "derive", "type"),
-        (hookpatch.wrap("vendor:Model", passing, reach="everywhere"), "wrap", "type"),
-    ],
-)
-def test_reach_everywhere_is_refused_for_what_it_is_not_for(
-    vendor: ModuleType, patch: Patch, verb: str, kind: str
-) -> None:
-    """The message says what it is for and what to take instead."""
-    assert refused(TargetRefused, patch) == (
-        f"reach='everywhere' is for wrap and inject on Python functions, not for {verb} on a {kind}; take "
-        f"reach='slot', and one patch for each place that holds it (target {patch.address} {OURS})"
-    )
-
-
 def test_wrapper_over_a_value_that_cannot_be_called_is_refused(vendor: ModuleType) -> None:
     """A patch inside another may take away what the outer one wraps; then neither is applied."""
     original = vendor.simplify

@@ -56,6 +56,8 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
         "verb": "wrap",
         "state": "applied",
         "reason": None,
+        "place": None,
+        "stale": [],
         "why": "too quiet",
         "upstream": "https://example.org/1",
     }

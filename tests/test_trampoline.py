@@ -691,20 +691,6 @@ def test_everywhere_over_slot_and_its_end_in_either_order(kinds: ModuleType, ord
     assert _same(before, _state(function))
 
 
-@pytest.mark.parametrize("verb", ["replace", "derive", "remove"])
-def test_everywhere_is_refused_for_values(kinds: ModuleType, verb: str) -> None:
-    """A value cannot be put into every place that holds a function: refused with what to do, nothing changed."""
-    before = _state(kinds.plain)
-    patch = {
-        "replace": lambda: hookpatch.replace("functions:plain", 1, reach="everywhere"),
-        "derive": lambda: hookpatch.derive("functions:plain", lambda original: 1, reach="everywhere"),
-        "remove": lambda: hookpatch.remove("functions:plain", reach="everywhere"),
-    }[verb]()
-    with pytest.raises(hookpatch.errors.TargetRefused, match="one patch for each place"), hookpatch.active(patch):
-        pass
-    assert _same(before, _state(kinds.plain))
-
-
 def test_arguments_are_injected_everywhere(kinds: ModuleType) -> None:
     """inject reaches a function under every name; its own defaults stay as they are."""
     alias, before = kinds.plain, _state(kinds.plain)

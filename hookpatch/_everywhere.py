@@ -1,0 +1,97 @@
+"""reach="everywhere": which slots a patch goes to, for names that were bound before us."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import FunctionType, ModuleType
+from typing import Any
+
+from hookpatch import _imports
+from hookpatch._holders import Holder, holders
+from hookpatch._leftover import is_recognisable
+from hookpatch._part import PartSlot
+from hookpatch._patch import Patch
+from hookpatch._site import over
+from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath, originals, own_beneath, put
+from hookpatch._standing import binds
+from hookpatch._target import a_kind
+from hookpatch.errors import TargetRefused
+
+
+def check(patch: Patch, slot: Slot, owner: str) -> None:
+    """Refuse a patch that cannot go everywhere.
+
+    Raises:
+        TargetRefused: what the slot holds may stand anywhere by chance, or the patch would empty its holders.
+    """
+    if patch.reach == "slot":
+        return
+    thing = inner(beneath(slot))
+    if patch.verb == "remove":
+        problem = "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter"
+        raise TargetRefused(patch.address, owner, f"{problem}; take one remove for each name")
+    if not is_recognisable(thing) or isinstance(thing, ModuleType):
+        problem = f"reach='everywhere' looks for who holds an object, and {a_kind(thing)} may be held by chance"
+        raise TargetRefused(patch.address, owner, f"{problem}; take reach='slot', and one patch for each place")
+
+
+def places(patch: Patch, slot: Slot) -> list[tuple[Slot, str | None]]:
+    """Return the slots that a patch goes to, each with its place in words where it is not the target itself.
+
+    A Python function is changed inside, whoever holds it. Of everything else the holders are changed that can be.
+    """
+    if patch.reach == "slot":
+        return [(slot, None)]
+    held = beneath(slot)  # not a trampoline of ours: the names bound to the function before us are to be reached
+    thing = inner(held)
+    if type(thing) is FunctionType:
+        return [(FunctionSlot(thing, binds(slot, held)), None)]
+    own = own_beneath(slot) is not ABSENT
+    found: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if own else {}
+    for other in over(thing):
+        found.setdefault(other.key, (other, str(other)))
+    for holder in holders([thing]):
+        if holder.slot is not None and not _is_a_note(holder):
+            found.setdefault(holder.slot.key, (holder.slot, holder.words))
+    the_same = {("part", 0, *slot.key)} if thing is not held else set()
+    return [place for key, place in found.items() if key not in the_same | _of_its_own(patch.change)]
+
+
+def inner(held: Any) -> Any:
+    """Return what names outside a class are bound to: of a static or class method the function."""
+    return held.__func__ if isinstance(held, (staticmethod, classmethod)) else held
+
+
+def call_back(
+    gone: Iterable[tuple[Any, Any]], were_there: frozenset[str], collect: Callable[[Exception], None]
+) -> None:
+    """Give the original to modules that were imported in a session and copied what stood in a slot then.
+
+    Args:
+        gone: what stood in a slot and does not any more, each with the original that is to take its place.
+        were_there: the names of the modules that were imported before; what those hold is not looked at.
+        collect: takes an error of an owner that cannot be set.
+    """
+    originals_of = {id(stood): original for stood, original in gone if is_recognisable(stood) and stood is not original}
+    if not originals_of or not _imports.names() - were_there:
+        return
+    for holder in holders([stood for stood, _ in gone if id(stood) in originals_of]):
+        slot, came = holder.slot, holder.root not in were_there
+        is_its_home = holder.root == getattr(holder.thing, "__module__", None)  # it was not copied, it is from there
+        if slot is None or holder.root is None or not came or is_its_home or slot.key in originals:
+            continue
+        try:
+            put(slot, originals_of[id(holder.thing)])
+        except Exception as error:  # collected: the others follow
+            collect(error)
+
+
+def _is_a_note(holder: Holder) -> bool:
+    """Tell whether a holder is a tuple or the like in something that has no name: what somebody noted down, no name."""
+    return holder.root is None and isinstance(holder.slot, PartSlot)
+
+
+def _of_its_own(change: Any) -> set[tuple[Any, ...]]:
+    """Return the keys of places in which a wrapper or factory keeps the original for itself."""
+    cells = change.__closure__ or () if type(change) is FunctionType else ()
+    return {("attribute", id(cell), "cell_contents") for cell in cells}

@@ -1,0 +1,530 @@
+"""reach="everywhere": names that were bound before us, and what is told of those that are not reached."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import hookpatch
+from hookpatch import _imports
+from hookpatch._target import describe
+from hookpatch.errors import TargetRefused
+
+VENDOR = """
+    from itertools import accumulate as counted
+    def plain(x=1): return ("plain", x)
+    class Kind:
+        def method(self, x): return ("method", x)
+        @classmethod
+        def of_class(cls, x): return ("of_class", x)
+        @staticmethod
+        def static(x): return ("static", x)
+    c = __import__("math").sqrt
+"""
+# Every way to have bound a name before us, each with how the object is got back from there.
+HOLDERS = """
+    import functools, types, collections
+    from vendor import {name} as thing
+    from vendor import {name} as renamed
+    class Class:
+        attribute = thing
+        static = staticmethod(thing)
+        prop = property(thing)
+        def __init__(self): self.own = thing
+    class Slotted:
+        __slots__ = ("own",)
+    instance, slotted = Class(), Slotted()
+    slotted.own = thing
+    by_key = {{"a": thing, "deep": {{"b": [0, thing]}}}}
+    ordered = collections.OrderedDict(a=thing)
+    in_list = [1, thing, 2, thing]
+    queue = collections.deque([thing])
+    in_tuple = (1, (thing, 2), thing)
+    def default(first=0, function=thing): return function
+    def keyword(*, function=thing): return function
+    def outer():
+        held = thing
+        def inner(): return held
+        return inner
+    closure = outer()
+    part = functools.partial(thing)
+    argument = functools.partial(tuple.__new__, tuple, (thing,))
+    arguments = functools.partial(print, thing, function=thing)
+"""
+WAYS: dict[str, Callable[[ModuleType], Any]] = {
+    "from import": lambda m: m.thing,
+    "renamed": lambda m: m.renamed,
+    "class attribute": lambda m: vars(m.Class)["attribute"],
+    "static method": lambda m: m.Class.static,
+    "property": lambda m: m.Class.prop.fget,
+    "instance attribute": lambda m: m.instance.own,
+    "__slots__": lambda m: m.slotted.own,
+    "dict": lambda m: m.by_key["a"],
+    "nested": lambda m: m.by_key["deep"]["b"][1],
+    "ordered dict": lambda m: m.ordered["a"],
+    "list": lambda m: m.in_list[1],
+    "list, again": lambda m: m.in_list[3],
+    "deque": lambda m: m.queue[0],
+    "tuple": lambda m: m.in_tuple[2],
+    "tuple in a tuple": lambda m: m.in_tuple[1][0],
+    "default": lambda m: m.default(),
+    "keyword default": lambda m: m.keyword(),
+    "closure": lambda m: m.closure(),
+    "partial": lambda m: m.part.func,
+    "argument of a partial": lambda m: m.argument()[0],
+    "arguments of a partial": lambda m: m.arguments.args[0],
+    "keyword of a partial": lambda m: m.arguments.keywords["function"],
+}
+
+
+def marked(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    return ("patched", wrapped(*args, **kwargs))
+
+
+def other(*args: Any) -> Any:
+    return ("other", *args)
+
+
+@pytest.fixture
+def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
+    return make_module("vendor", VENDOR)
+
+
+def whole(holder: ModuleType) -> dict[str, Any]:
+    """Return what the objects of the module hold: the identical things, in their order."""
+    kept: dict[str, Any] = {"module": list(vars(holder).items())}
+    for name in ("Class", "instance"):
+        kept[name] = list(vars(vars(holder)[name]).items())
+    kept["slotted"] = holder.slotted.own
+    for name in ("by_key", "ordered"):
+        kept[name] = list(vars(holder)[name].items())
+    kept["lists"] = [*holder.in_list, *holder.by_key["deep"]["b"], *holder.queue]
+    kept["default"] = holder.default.__defaults__, holder.keyword.__kwdefaults__
+    kept["cell"] = holder.closure.__closure__[0].cell_contents
+    kept["partials"] = [
+        (partial.func, partial.args, partial.keywords) for partial in (holder.part, holder.argument, holder.arguments)
+    ]
+    return kept
+
+
+def identities(kept: Any) -> Any:
+    """Return the same with each leaf's identity for it."""
+    if type(kept) in (list, tuple):
+        return [id(kept) if type(kept) is tuple and len(kept) > 3 else 0, *map(identities, kept)]
+    return {key: identities(value) for key, value in kept.items()} if type(kept) is dict else id(kept)
+
+
+@pytest.mark.parametrize("verb", ["wrap", "replace", "derive"])
+@pytest.mark.parametrize("name", ["plain", "c", "Kind"])
+def test_every_name_bound_before_is_reached(
+    vendor: ModuleType, make_module: Callable[[str, str], ModuleType], name: str, verb: str
+) -> None:
+    """For Python functions, C functions and classes; and each of them holds the identical thing again at the end."""
+    holder = make_module("holder", HOLDERS.format(name=name))
+    thing = vars(vendor)[name]
+    before = identities(whole(holder))
+    patch = {
+        "wrap": lambda: hookpatch.wrap(f"vendor:{name}", marked, reach="everywhere"),
+        "replace": lambda: hookpatch.replace(f"vendor:{name}", other, reach="everywhere"),
+        "derive": lambda: hookpatch.derive(f"vendor:{name}", lambda original: other, reach="everywhere"),
+    }[verb]()
+    argument = () if name == "Kind" else (4,)
+    with hookpatch.active(patch) as session:
+        for way, get in WAYS.items():
+            answer = get(holder)(*argument)
+            assert answer[0] == ("patched" if verb == "wrap" else "other"), way
+        assert vars(vendor)[name](*argument)[0] == ("patched" if verb == "wrap" else "other")
+        assert [stale for patch_report in session.report() for stale in patch_report.stale] == []
+    assert identities(whole(holder)) == before
+    assert vars(vendor)[name] is thing
+    for way, get in WAYS.items():
+        assert get(holder) is thing, way
+
+
+def test_functions_are_reached_where_nothing_can_be_set(make_module: Callable[[str, str], ModuleType]) -> None:
+    """A bound method kept in a variable, functools.lru_cache, a key, a set, a generator: a function changes inside."""
+    make_module("vendor", VENDOR)
+    holder = make_module(
+        "holder",
+        """
+        import functools
+        from vendor import plain, Kind
+        bound, bound_class = Kind().method, Kind.of_class
+        cached = functools.lru_cache(plain)
+        keys, members = {plain: 1}, frozenset([plain])
+        def generate(function):
+            while True: yield function(5)
+        running = generate(plain)
+        """,
+    )
+    patches = [
+        hookpatch.wrap(f"vendor:{name}", marked, reach="everywhere")
+        for name in ("plain", "Kind.method", "Kind.of_class", "Kind.static")
+    ]
+    calls = [
+        lambda: holder.bound(1),
+        lambda: holder.bound_class(1),
+        lambda: holder.cached.__wrapped__(1),
+        lambda: next(iter(holder.keys))(1),
+        lambda: next(iter(holder.members))(1),
+        lambda: next(holder.running),
+    ]
+    with hookpatch.active(*patches) as session:
+        assert [call()[0] for call in calls] == ["patched"] * 6
+        assert holder.cached(2)[0] == "patched"
+        assert all(patch.stale == () for patch in session.report())
+    assert [call()[0] for call in calls] == [
+        "plain" if at not in (0, 1) else ("method", "of_class")[at] for at in range(6)
+    ]
+
+
+def test_what_cannot_be_reached_is_listed(make_module: Callable[[str, str], ModuleType]) -> None:
+    """With the name of who holds it."""
+    holder = make_module(
+        "holder",
+        """
+        import functools
+        from math import sqrt
+        class Vector: pass
+        class Longer(Vector): pass
+        cached = functools.lru_cache(sqrt)
+        keys, members = {sqrt: 1, Vector: 2}, {sqrt}
+        def generate(function):
+            yield
+            yield function
+        running = generate(sqrt)
+        next(running)
+        """,
+    )
+    reach: Any = {"reach": "everywhere"}
+    with hookpatch.active(
+        hookpatch.wrap("math:sqrt", marked, **reach), hookpatch.replace("holder:Vector", dict, **reach)
+    ) as session:
+        report = session.report()
+    stale = {patch.target: patch.stale for patch in report if patch.place is None}
+    assert stale == {
+        "math:sqrt": (
+            "a key of holder:keys",
+            "a local variable of generate",
+            "holder:cached (a _lru_cache_wrapper)",
+            "holder:members (a set)",
+        ),
+        "holder:Vector": ("a key of holder:keys", "holder:Longer (a subclass)"),
+    }
+    assert {patch.place for patch in report if patch.target == "math:sqrt"} >= {None, "holder:sqrt"}
+    assert holder.sqrt is __import__("math").sqrt
+
+
+def test_a_module_imported_inside_that_copies_the_name(
+    vendor: ModuleType, write_module: Callable[[str, str], Path]
+) -> None:
+    """It is patched inside; used after the end it has the original, like everybody."""
+    write_module("late", HOLDERS.format(name="Kind"))
+    write_module("late_c", HOLDERS.format(name="c"))
+    write_module("late_function", HOLDERS.format(name="plain"))
+    kind, c, plain = vendor.Kind, vendor.c, vendor.plain
+    patches = [
+        hookpatch.derive("vendor:Kind", lambda kind: type("Better", (kind,), {}), reach="everywhere"),
+        hookpatch.wrap("vendor:c", marked, reach="everywhere"),
+        hookpatch.wrap("vendor:plain", marked, reach="everywhere"),
+    ]
+    with hookpatch.active(*patches):
+        late, late_c, late_function = map(importlib.import_module, ("late", "late_c", "late_function"))
+        assert late.thing.__name__ == "Better"
+        assert late_c.thing(4)[0] == late_function.thing(4)[0] == "patched"
+    for module, original in ((late, kind), (late_c, c), (late_function, plain)):
+        for way, get in WAYS.items():
+            assert get(module) is original, (module.__name__, way)
+
+
+def test_a_value_in_its_own_home_stays(vendor: ModuleType, write_module: Callable[[str, str], Path]) -> None:
+    """A class that is defined in a module imported inside was not copied from the patched name."""
+    write_module("better", "class Better: pass")
+    patch = hookpatch.derive("vendor:Kind", lambda kind: importlib.import_module("better").Better, reach="everywhere")
+    with hookpatch.active(patch):
+        better = sys.modules["better"]
+        assert vendor.Kind is better.Better
+    assert better.Better.__name__ == "Better"
+    assert vendor.Kind is not better.Better
+
+
+def test_a_factory_keeps_the_original_for_itself(make_module: Callable[[str, str], ModuleType]) -> None:
+    """What a derived class or a wrapper holds in a closure of its own is the original: no endless recursion."""
+    vendor = make_module("vendor", VENDOR)
+    kind, c = vendor.Kind, vendor.c
+
+    def better(original: Any) -> Any:
+        class Better(original):
+            def method(self, x: Any) -> Any:
+                return ("better", original.method(self, x))
+
+        return Better
+
+    def around(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        return ("around", c(*args))
+
+    with hookpatch.active(
+        hookpatch.derive("vendor:Kind", better, reach="everywhere"),
+        hookpatch.wrap("vendor:c", around, reach="everywhere"),
+    ):
+        assert vendor.Kind().method(1) == ("better", ("method", 1))
+        assert vendor.c(4) == ("around", 2)
+    assert (vendor.Kind, vendor.c) == (kind, c)
+
+
+def test_a_function_replaced_in_place(make_module: Callable[[str, str], ModuleType]) -> None:
+    """It calls what is given, with that one's kind and signature; layers lie over it and beneath it."""
+    vendor = make_module(
+        "vendor",
+        """
+        cell = 3
+        def make():
+            free = 5
+            def closed(x): return free + x
+            return closed
+        closed = make()
+        def plain(x): return x
+        class Kind:
+            def method(self, x): return x
+            @staticmethod
+            def static(x): return x
+        """,
+    )
+    alias, method, bound = vendor.plain, vendor.Kind.method, vendor.Kind().method
+    codes = [vars(vendor)[name].__code__ for name in ("plain", "closed")]
+
+    async def later(x: int, y: int = 2) -> int:
+        return x + y
+
+    reach: Any = {"reach": "everywhere"}
+    with hookpatch.active(hookpatch.replace("vendor:plain", later, **reach)):
+        assert asyncio.run(alias(1)) == 3
+        assert asyncio.iscoroutinefunction(alias)
+        assert str(__import__("inspect").signature(alias)) == "(x: 'int', y: 'int' = 2) -> 'int'"
+        with hookpatch.active(hookpatch.derive("vendor:plain", lambda below: lambda x: below, **reach)):
+            assert asyncio.run(alias(0)(1)) == 3
+        assert asyncio.run(alias(1)) == 3
+    with hookpatch.active(
+        hookpatch.wrap("vendor:closed", marked, **reach),
+        hookpatch.replace("vendor:closed", max, **reach),
+        hookpatch.wrap("vendor:closed", marked, **reach),
+    ):
+        assert vendor.closed(1, 2) == ("patched", 2)
+    with hookpatch.active(
+        hookpatch.derive("vendor:closed", lambda below: lambda x: ("derived", below(x)), **reach),
+        hookpatch.wrap("vendor:closed", marked, **reach),
+    ):
+        assert vendor.closed(1) == ("derived", ("patched", 6))
+    with hookpatch.active(
+        hookpatch.wrap("vendor:Kind.method", marked, **reach),
+        hookpatch.replace("vendor:Kind.method", lambda self, x: (type(self).__name__, x), **reach),
+        hookpatch.replace("vendor:Kind.static", staticmethod(lambda x: ("static", x)), **reach),
+    ):
+        assert bound(1) == ("patched", ("Kind", 1))
+        assert vendor.Kind.static(1) == ("static", 1)
+    assert vars(vendor.Kind)["method"] is method
+    assert (alias(1), bound(1), vendor.closed(1), vendor.Kind.static(1)) == (1, 1, 6, 1)
+    assert [vars(vendor)[name].__code__ for name in ("plain", "closed")] == codes
+    assert vars(alias) == {}
+    assert alias.__kwdefaults__ is None
+
+
+def test_overlapping_sessions_everywhere(vendor: ModuleType, make_module: Callable[[str, str], ModuleType]) -> None:
+    """One over the other, with one that reaches the slot alone; ended in every order."""
+    holder = make_module("holder", HOLDERS.format(name="c"))
+    before, c = identities(whole(holder)), vendor.c
+
+    def named(name: str) -> Any:
+        return lambda wrapped, instance, args, kwargs: (name, wrapped(*args))
+
+    for order in ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]):
+        sessions = [
+            hookpatch.active(hookpatch.wrap("vendor:c", named("first"), reach="everywhere")).open(),
+            hookpatch.active(hookpatch.wrap("vendor:c", named("slot"))).open(),
+            hookpatch.active(hookpatch.replace("vendor:c", other, reach="everywhere")).open(),
+        ]
+        assert (vendor.c(4), holder.by_key["a"](4)) == (("other", 4), ("other", 4))
+        for place in order:
+            sessions[place].close()
+        assert vendor.c is c
+        assert identities(whole(holder)) == before
+
+
+@pytest.mark.parametrize(
+    ("patch", "problem"),
+    [
+        (
+            hookpatch.remove("vendor:c", reach="everywhere"),
+            "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter; "
+            "take one remove for each name",
+        ),
+        (
+            hookpatch.replace("vendor:number", 3, reach="everywhere"),
+            "reach='everywhere' looks for who holds an object, and an int may be held by chance; "
+            "take reach='slot', and one patch for each place",
+        ),
+        (
+            hookpatch.replace("vendor:function", 3, reach="everywhere"),
+            "reach='everywhere' changes the function inside: it is to call something else, not an int; "
+            "take reach='slot'",
+        ),
+    ],
+    ids=["remove", "number", "function"],
+)
+def test_refused(make_module: Callable[[str, str], ModuleType], patch: hookpatch.Patch, problem: str) -> None:
+    """With what to do now; nothing is changed."""
+    vendor = make_module("vendor", "from math import sqrt as c\nnumber = 7\ndef function(): pass")
+    before = dict(vars(vendor)), vendor.function.__code__
+    with pytest.raises(TargetRefused) as raised, hookpatch.active(patch):
+        pass
+    assert str(raised.value) == f"{problem} (target {patch.address} of a patch given to active())"
+    assert (dict(vars(vendor)), vendor.function.__code__) == before
+
+
+def test_stale_holders_of_a_patched_slot_are_reported(
+    vendor: ModuleType, make_module: Callable[[str, str], ModuleType]
+) -> None:
+    """Each by module and name; nobody is changed, and what was patched everywhere has none."""
+    holder = make_module("holder", HOLDERS.format(name="plain"))
+    before = identities(whole(holder))
+    with hookpatch.active(
+        hookpatch.wrap("vendor:plain", marked), hookpatch.wrap("vendor:Kind.method", marked, reach="everywhere")
+    ) as session:
+        report = session.report()
+        assert holder.thing() == ("plain", 1)
+    plain, method = report
+    assert method.stale == ()
+    assert plain.stale == (
+        "holder:Class.attribute",
+        "holder:Class.prop.fget",
+        "holder:Class.static",
+        "holder:argument.args[1][0]",
+        "holder:arguments.args[0]",
+        "holder:arguments.keywords['function']",
+        "holder:by_key['a']",
+        "holder:by_key['deep']['b'][1]",
+        "holder:in_list[1]",
+        "holder:in_list[3]",
+        "holder:in_tuple[1][0]",
+        "holder:in_tuple[2]",
+        "holder:instance.own",
+        "holder:ordered['a']",
+        "holder:part.func",
+        "holder:queue[0]",
+        "holder:renamed",
+        "holder:slotted.own",
+        "holder:thing",
+        "the closure variable 'held' of holder:outer.<locals>.inner",
+        "the defaults of holder:default",
+        "the defaults of holder:keyword['function']",
+    )
+    assert str(report).splitlines()[:2] == [
+        "applied   wrap    vendor:plain  (active())",
+        "          stale   holder:Class.attribute holds the original still",
+    ]
+    assert identities(whole(holder)) == before
+
+
+def test_looking_for_holders_wakes_nothing(vendor: ModuleType, make_module: Callable[[str, str], ModuleType]) -> None:
+    """No lazy module, no property, no ``__class__`` of a proxy, no ``__eq__`` of a key or element."""
+    make_module(
+        "awake",
+        """
+        import sys, types
+        from vendor import plain
+        woken = []
+        class Lazy(types.ModuleType):
+            def __getattr__(self, name):
+                woken.append(name)
+                raise AttributeError(name)
+        lazy = sys.modules["awake_lazy"] = Lazy("awake_lazy")
+        class Proxy:
+            def __init__(self): self.plain = plain
+            @property
+            def __class__(self): woken.append("__class__"); return int
+            @property
+            def value(self): woken.append("value")
+            def __getattribute__(self, name):
+                if name != "plain": woken.append(name)
+                return object.__getattribute__(self, name)
+            def __eq__(self, other): woken.append("=="); return False
+            def __hash__(self): return 1
+            def __bool__(self): woken.append("bool"); return True
+        proxy = Proxy()
+        table = {proxy: plain, "proxy": proxy}
+        elements = [proxy, plain]
+        woken.clear()
+        """,
+    )
+    awake = sys.modules["awake"]
+    try:
+        with hookpatch.active(hookpatch.wrap("vendor:plain", marked)) as session:
+            (patch,) = session.report()
+    finally:
+        del sys.modules["awake_lazy"]
+    assert awake.woken == []
+    assert patch.stale == (
+        "awake:elements[1]",
+        "awake:plain",
+        "awake:proxy.plain",
+        f"awake:table[{describe(awake.proxy)}]",
+    )
+
+
+def test_modules_that_the_collector_was_told_to_leave_out(
+    vendor: ModuleType, make_module: Callable[[str, str], ModuleType]
+) -> None:
+    """After gc.freeze(), which servers call before they fork, names in modules and classes are found all the same."""
+    holder = make_module("holder", HOLDERS.format(name="c"))
+    c = holder.thing
+    gc.freeze()
+    try:
+        with hookpatch.active(hookpatch.replace("vendor:c", other, reach="everywhere")):
+            assert holder.thing is holder.renamed is vars(holder.Class)["attribute"] is other
+    finally:
+        gc.unfreeze()
+    assert holder.thing is holder.renamed is vars(holder.Class)["attribute"] is c
+
+
+def test_one_look_for_all_patches(make_module: Callable[[str, str], ModuleType], monkeypatch: Any) -> None:
+    """However many patches a session has, all objects are gone through once for each step to a name."""
+    names = [f"f{number}" for number in range(200)]
+    make_module("vendor", "\n".join(f"def {name}(): pass" for name in names))
+    make_module("holder", f"from vendor import {', '.join(names)}")
+    looks: list[int] = []
+    look = gc.get_referrers
+
+    def counted(*things: Any) -> list[Any]:
+        looks.append(len(things))
+        return look(*things)
+
+    with hookpatch.active(*(hookpatch.wrap(f"vendor:{name}", marked) for name in names)) as session:
+        monkeypatch.setattr(gc, "get_referrers", counted)
+        report = session.report()
+        monkeypatch.undo()
+    assert [patch.stale for patch in report] == [(f"holder:{name}",) for name in names]
+    assert looks[0] == 200
+    assert len(looks) <= 4
+
+
+def test_a_reload_inside(make_module: Callable[[str, str], ModuleType]) -> None:
+    """The new object is looked for anew; in the end each holder has its own again."""
+    vendor = make_module("vendor", "class Kind: pass")
+    holder = make_module("holder", "from vendor import Kind")
+    first = holder.Kind
+    with hookpatch.active(hookpatch.derive("vendor:Kind", lambda kind: type("B", (kind,), {}), reach="everywhere")):
+        importlib.reload(vendor)
+        assert (vendor.Kind.__name__, holder.Kind.__name__) == ("B", "B")
+        assert vendor.Kind.__bases__[0] is not first
+    assert holder.Kind is first
+    assert vendor.Kind.__name__ == "Kind"
+    assert vendor.Kind is not first
+    assert _imports.watched() == []
