@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import MutableSequence, Sequence
 from importlib import metadata
-from types import ModuleType
 
 from hookpatch._patch import CALL_VERBS, Patch, Scope
 from hookpatch._resolve import missing
@@ -96,12 +95,11 @@ def _refuse_unsettable(patch: Patch, slot: AttributeSlot, held: object, owner: o
     ):
         problem = f"is {a_kind(found)} of its class: to set it would run it"
         raise TargetRefused(patch.address, owner, f"{slot} {problem}; patch {describe(type(slot.owner))}.{slot.name}")
-    if isinstance(slot.owner, (ModuleType, type)) or found is not ABSENT:
-        return
-    if along_mro(type(slot.owner), "__setattr__") is not vars(object)["__setattr__"] and held is not ABSENT:
-        problem = f"is kept elsewhere by {a_kind(slot.owner)}'s own __setattr__"
-        way = "patch it where it is kept: for a torch module hookpatch.Target.item(owner._parameters, name) or _modules"
-        raise TargetRefused(patch.address, owner, f"{slot} {problem}; {way}")
+    if slot.is_handed_on and hasattr(slot.owner, "__dict__"):
+        for name, kept in vars(slot.owner).items():
+            if isinstance(kept, dict) and slot.name in kept:  # as a torch module does: its place there would be lost
+                way = f"take hookpatch.Target.item(owner.{name}, {slot.name!r})"
+                raise TargetRefused(patch.address, owner, f"{slot} is kept in {name} of {a_kind(slot.owner)}; {way}")
 
 
 def check_callable(patch: Patch, slot: Slot, held: object, owner: object) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import MutableMapping, MutableSequence
+from functools import partial
 from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, ClassVar, Final, Protocol, final
 from weakref import WeakValueDictionary
@@ -31,13 +32,18 @@ KEPT: Final = (MemberDescriptorType, GetSetDescriptorType)
 
 @final
 class AttributeSlot:
-    """An attribute of a module, class or instance."""
+    """An attribute of a module, class or instance.
 
-    __slots__ = ("name", "owner")
+    One that its owner hands on to something else by ``__setattr__`` and ``__delattr__`` of its own, as a proxy does, is
+    treated as unittest.mock treats it: set; at the end deleted, and set to what was there if it is then missing.
+    """
+
+    __slots__ = ("_handed_on", "name", "owner")
 
     def __init__(self, owner: Any, name: str) -> None:
         self.owner: Final = owner
         self.name: Final = name
+        self._handed_on: tuple[Any] | None = None  # what was there before, while something of ours is
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -57,7 +63,8 @@ class AttributeSlot:
                 return member.__get__(self.owner)
             except AttributeError:
                 return ABSENT
-        return vars(self.owner).get(self.name, ABSENT) if hasattr(self.owner, "__dict__") else ABSENT
+        own = vars(self.owner).get(self.name, ABSENT) if hasattr(self.owner, "__dict__") else ABSENT
+        return self._fetched() if own is ABSENT and self._handed_on is not None else own
 
     def inherited(self) -> Any:
         """Return what the owner has from elsewhere when it has nothing of its own, or ABSENT."""
@@ -71,11 +78,14 @@ class AttributeSlot:
         return found.__get__(self.owner, type(self.owner))
 
     def _fetched(self) -> Any:
-        """Return what the owner's ``__getattr__`` gives, or ABSENT."""
-        fetch = along_mro(type(self.owner), "__getattr__")
+        """Return what the owner's ``__getattr__`` gives, or a ``__getattribute__`` of its own; or ABSENT."""
+        kind = type(self.owner)
+        fetch = along_mro(kind, "__getattr__")
         fetch = fetch.__get__(self.owner) if fetch is not ABSENT else None
         if isinstance(self.owner, ModuleType):
             fetch = vars(self.owner).get("__getattr__", fetch)  # PEP 562
+        elif along_mro(kind, "__getattribute__") is not vars(object)["__getattribute__"]:
+            fetch = partial(getattr, self.owner)
         try:
             return fetch(self.name) if fetch is not None else ABSENT
         except AttributeError:
@@ -83,11 +93,25 @@ class AttributeSlot:
 
     def write(self, value: Any) -> None:
         """Put a value there."""
+        if self._handed_on is None and self.is_handed_on:
+            self._handed_on = (self._fetched(),)
         setattr(self.owner, self.name, value)
 
     def delete(self) -> None:
         """Make it absent."""
         delattr(self.owner, self.name)
+        if self._handed_on is not None:
+            (before,), self._handed_on = self._handed_on, None
+            if before is not ABSENT and self._fetched() is ABSENT:
+                setattr(self.owner, self.name, before)
+
+    @property
+    def is_handed_on(self) -> bool:
+        """True when what is set here lands in something else, and nothing of that name is the owner's own."""
+        if isinstance(self.owner, (ModuleType, type)) or self.read() is not ABSENT:
+            return False
+        is_own_setter = along_mro(type(self.owner), "__setattr__") is not vars(object)["__setattr__"]
+        return is_own_setter and along_mro(type(self.owner), self.name) is ABSENT
 
     def __str__(self) -> str:
         mark = ":" if isinstance(self.owner, ModuleType) else "."

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -670,8 +671,7 @@ def test_parameter_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
         pass
     place = f"<Linear object at {id(layer):#x}>.weight"
     assert str(caught.value) == (
-        f"{place} is kept elsewhere by a Linear's own __setattr__; patch it where it is kept: for a torch "
-        "module hookpatch.Target.item(owner._parameters, name) or _modules "
+        f"{place} is kept in _parameters of a Linear; take hookpatch.Target.item(owner._parameters, 'weight') "
         f"(target {place} of a patch given to active())"
     )
     assert layer.weight is before
@@ -697,8 +697,7 @@ def test_submodule_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
         pass
     place = f"<Sequential object at {id(model):#x}>.a"
     assert str(caught.value) == (
-        f"{place} is kept elsewhere by a Sequential's own __setattr__; patch it where it is kept: for a torch "
-        "module hookpatch.Target.item(owner._parameters, name) or _modules "
+        f"{place} is kept in _modules of a Sequential; take hookpatch.Target.item(owner._modules, 'a') "
         f"(target {place} of a patch given to active())"
     )
     assert model.a is before[0][1]
@@ -807,19 +806,17 @@ def test_mapping_that_keeps_something_else_is_refused(key: str) -> None:
 
 
 @pytest.mark.model
-def test_name_added_to_a_torch_module_is_refused_and_absent_again() -> None:
-    """The module keeps submodules elsewhere; what it had taken in is taken out."""
+def test_name_added_to_a_torch_module_is_absent_again() -> None:
+    """The module keeps submodules and parameters elsewhere; what it takes in is taken out."""
     import torch
 
     layer = torch.nn.Linear(2, 2)
     modules, parameters = list(layer._modules), list(layer._parameters)
     for value in (torch.nn.ReLU(), torch.nn.Parameter(torch.zeros(1))):
-        with (
-            pytest.raises(errors.TargetRefused, match="does not keep what is put there"),
-            hookpatch.active(hookpatch.replace(Target.attribute(layer, "extra"), value)),
-        ):
-            pass
+        with hookpatch.active(hookpatch.replace(Target.attribute(layer, "extra"), value)):
+            assert layer.extra is value
         assert (list(layer._modules), list(layer._parameters)) == (modules, parameters)
+        assert not hasattr(layer, "extra")
 
 
 class First:
@@ -908,3 +905,77 @@ def test_last_key_comes_back_before_the_keys_that_others_added() -> None:
     with hookpatch.active(hookpatch.remove(Target.item(mapping, "b"))):
         mapping["z"] = 3
     assert list(mapping.items()) == [("a", 1), ("b", 2), ("z", 3)]
+
+
+class Forwarding:
+    """A proxy without a __dict__ that hands everything on by __getattr__."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: Any) -> None:
+        object.__setattr__(self, "_kept", kept)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kept, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._kept, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._kept, name)
+
+
+class ForwardingAll:
+    """The same by __getattribute__."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: Any) -> None:
+        object.__setattr__(self, "_kept", kept)
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_kept"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(object.__getattribute__(self, "_kept"), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(object.__getattribute__(self, "_kept"), name)
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.first, self.own = 1, "own"
+
+    def method(self) -> str:
+        return "method"
+
+
+@pytest.mark.parametrize("proxy", [Forwarding, ForwardingAll])
+@pytest.mark.parametrize("name", ["own", "method", "absent"])
+def test_proxy_that_hands_on_is_patched_as_mock_does(proxy: type[Any], name: str) -> None:
+    """What it hands on to holds afterwards what it holds after mock.patch, and the same while patched."""
+    kept, by_mock = Kept(), Kept()
+    with mock.patch.object(proxy(by_mock), name, "other", create=True):
+        assert vars(by_mock)[name] == "other"
+    with hookpatch.active(hookpatch.replace(Target.attribute(proxy(kept), name), "other")):
+        assert vars(kept)[name] == "other"
+    assert list(vars(kept).items()) == list(vars(by_mock).items())
+    assert kept.method() == "method"
+
+
+@pytest.mark.parametrize("proxy", [Forwarding, ForwardingAll])
+def test_method_of_a_proxy_is_wrapped(proxy: type[Any]) -> None:
+    """It is reached through the proxy and beside it; sessions overlap; nothing is left."""
+    kept = Kept()
+    target = Target.attribute(proxy(kept), "method")
+
+    def marking(name: str) -> hookpatch.Patch:
+        return hookpatch.wrap(target, lambda wrapped, instance, args, kwargs: f"{wrapped()} {name}")
+
+    first, second = hookpatch.active(marking("a")).open(), hookpatch.active(marking("b")).open()
+    assert kept.method() == "method a b"
+    first.close()
+    assert kept.method() == "method b"
+    second.close()
+    assert vars(kept) == {"first": 1, "own": "own"}
