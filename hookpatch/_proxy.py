@@ -5,19 +5,17 @@ Apart from _trampoline.py because wrapt costs tens of milliseconds to import, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from operator import attrgetter
-from typing import Any, final
+import inspect
+from operator import itemgetter
+from pkgutil import resolve_name
+from types import FunctionType
+from typing import Any, cast, final
 
 import wrapt
 
 from hookpatch._layer import Layer
-
-
-def by_reference(module: str, path: str) -> Any:
-    """Return what an address names: how a pickled proxy is found again, patched or not in the process that loads it."""
-    return attrgetter(path)(import_module(module))
+from hookpatch._slot import ABSENT, along_mro
+from hookpatch._trampoline import Wrapper, name_frames, pass_through
 
 
 class _BoundProxy(wrapt.BoundFunctionWrapper[Any, Any]):
@@ -39,29 +37,34 @@ class _BoundProxy(wrapt.BoundFunctionWrapper[Any, Any]):
 class _Step(wrapt.CallableObjectProxy[Any]):
     """What a wrapper calls when more wrappers lie inside it: looks like the wrapped, calls the next layer."""
 
-    def __init__(self, wrapped: Any, instance: Any, inner: tuple[Layer, ...]) -> None:
+    def __init__(self, wrapped: Any, instance: Any, inner: Wrapper) -> None:
         super().__init__(wrapped)
         self._self_instance = instance
         self._self_inner = inner
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _run(self.__wrapped__, self._self_instance, self._self_inner, args, kwargs)
+        return self._self_inner(self.__wrapped__, self._self_instance, args, kwargs)
 
 
-def _run(
-    wrapped: Callable[..., Any], instance: Any, layers: tuple[Layer, ...], args: tuple[Any, ...], kwargs: Any
-) -> Any:
-    if not layers:
-        return wrapped(*args, **kwargs)
-    outermost, *inner = layers
-    return outermost.call(_Step(wrapped, instance, tuple(inner)) if inner else wrapped, instance, args, kwargs)
+def _around(inner: Wrapper, layer: Layer) -> Wrapper:
+    """Return a wrapper that runs a layer around another wrapper."""
+
+    def run(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        below = wrapped if inner is pass_through else _Step(wrapped, instance, inner)
+        return layer.call(below, instance, args, kwargs)
+
+    name_frames(cast(FunctionType, run), layer.patch.address, layer.owner)
+    return run
 
 
-@final
 class Proxy(wrapt.FunctionWrapper[Any, Any]):
     """A wrapt.FunctionWrapper over layers that come and go; pickles and copies by reference."""
 
     __bound_function_wrapper__ = _BoundProxy
+
+    def __new__(cls, value: Any, reference: tuple[str, str] | None) -> Proxy:
+        """Make one for a class where that is what it stands for."""
+        return super().__new__(_ClassProxy if isinstance(value, type) else cls, value, reference)
 
     def __init__(self, value: Any, reference: tuple[str, str] | None) -> None:
         """Make one that passes through.
@@ -71,23 +74,27 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
             reference: the module and path under which pickle finds it, None when it has no such name; it then
                 pickles as the value itself.
         """
-        layers: list[tuple[Layer, ...]] = [()]
+        outermost: list[Wrapper] = [pass_through]
 
         def dispatch(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            return _run(wrapped, instance, layers[0], args, kwargs)
+            return outermost[0](wrapped, instance, args, kwargs)
 
         super().__init__(value, dispatch)
-        self._self_layers = layers
+        self._self_outermost = outermost
         self._self_reference = reference
 
     def point(self, layers: tuple[Layer, ...]) -> None:
         """From now on run these layers, the outermost first."""
-        self._self_layers[0] = layers
+        outermost: Wrapper = pass_through
+        for layer in reversed(layers):
+            outermost = _around(outermost, layer)
+        self._self_outermost[0] = outermost
 
     def __reduce_ex__(self, protocol: object) -> Any:
+        # In words of the standard library: whoever loads it needs nothing of ours.
         if self._self_reference is None:
-            return _same, (self.__wrapped__,)
-        return by_reference, self._self_reference
+            return itemgetter(0), ((self.__wrapped__,),)
+        return resolve_name, (":".join(self._self_reference),)
 
     def __copy__(self) -> Any:
         return self
@@ -96,5 +103,17 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         return self
 
 
-def _same(value: Any) -> Any:
-    return value
+@final
+class _ClassProxy(Proxy):
+    """A proxy of a class: ``Model.__init__`` is the class's method, not that of the proxy."""
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What inspect takes; from Python 3.13 on it does not look through a proxy of a class by itself."""
+        return inspect.signature(self.__wrapped__)
+
+    def __getattribute__(self, name: str) -> Any:
+        wrapped = super().__getattribute__("__wrapped__")
+        if name in ("__reduce_ex__", "__deepcopy__") or along_mro(wrapped, name) is ABSENT:
+            return super().__getattribute__(name)
+        return getattr(wrapped, name)

@@ -216,7 +216,7 @@ class _Order:
 class FunctionSlot:
     """The code of a Python function, for patches that hold wherever the function is bound: its identity stays."""
 
-    __slots__ = ("_before", "_swap", "binds", "copy", "owner")
+    __slots__ = ("_added", "_keyword_defaults", "_swap", "binds", "copy", "owner")
 
     def __init__(self, function: FunctionType, binds: bool) -> None:
         """Take a function.
@@ -232,7 +232,8 @@ class FunctionSlot:
         self.binds: Final = binds
         self._swap: Swap | None = None
         self.copy: FunctionType | None = None
-        self._before: tuple[dict[str, Any] | None, bool] = (None, False)
+        self._keyword_defaults: dict[str, Any] | None = None
+        self._added: set[str] = set()
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -267,17 +268,17 @@ class FunctionSlot:
         function = self.owner
         if isinstance(value, Swap):
             if self._swap is None:
-                self._before = function.__kwdefaults__, "__signature__" in vars(function)
+                self._keyword_defaults = function.__kwdefaults__
+                self._added = value.attributes.keys() - vars(function).keys()
             function.__kwdefaults__ = value.keyword_defaults
             function.__code__ = value.code
-            if not self._before[1]:
-                function.__signature__ = value.signature  # type: ignore[attr-defined]  # PEP 362: inspect reads it
+            vars(function).update({name: value.attributes[name] for name in self._added & value.attributes.keys()})
             self._swap = value
             return
         function.__code__ = value
-        function.__kwdefaults__, had_signature = self._before
-        if not had_signature:
-            vars(function).pop("__signature__", None)
+        function.__kwdefaults__ = self._keyword_defaults
+        for name in self._added:
+            vars(function).pop(name, None)
         self._swap = None
 
     def delete(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final, cast, final
@@ -60,11 +62,12 @@ class Standing:
             # One for each inner layer, kept as long as the layer: an outer wrapper may hold it in a variable.
             trampoline = self._inner.get(layer) or Trampoline(self._top.function, self._bottom, self.binds)
             self._inner[layer] = trampoline
-            trampoline.point(layer.call, below)
+            trampoline.point(layer.call, below, layer.owner)
             below = trampoline.function
-        self._top.point(layers[0].call if layers else pass_through, below)
+        call, owner = (layers[0].call, layers[0].owner) if layers else (pass_through, "")
+        self._top.point(call, below, owner)
         for layer in self._inner.keys() - set(layers[1:]):
-            self._inner[layer].point(layer.call, below)
+            self._inner[layer].point(layer.call, below, layer.owner if layer in layers else "")
             if layer not in layers:
                 del self._inner[layer]
 
@@ -108,6 +111,8 @@ def _inherited(slot: Slot, like: Any, base: Any) -> FunctionType:
     function = cast(FunctionType, below)
     function.__name__, function.__qualname__, function.__doc__ = like.__name__, like.__qualname__, like.__doc__
     function.__module__ = getattr(like, "__module__", None) or cast(type, owner).__module__
+    with suppress(TypeError, ValueError):  # a function of C may tell none
+        function.__signature__ = inspect.signature(like)  # type: ignore[attr-defined]  # PEP 362: inspect reads it
     return function
 
 

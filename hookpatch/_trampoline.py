@@ -13,7 +13,9 @@ from collections.abc import Callable
 from functools import cache
 from textwrap import dedent, indent
 from types import CellType, CodeType, FunctionType
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Any, Final, TypeAlias, final
+
+from hookpatch import _imports
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 Link: TypeAlias = tuple[Wrapper, Any]  # a wrapper, and what it wraps
@@ -24,7 +26,8 @@ def pass_through(wrapped: Callable[..., Any], instance: object, args: tuple[Any,
     return wrapped(*args, **kwargs)
 
 
-HOOK: Final = "__hookpatch__"  # the keyword default in which a function that is changed in place finds its trampoline
+# The cell in which a function of ours finds what it calls, and the keyword default of one that is changed in place.
+HOOK: Final = "__hookpatch__"
 
 # What makes inspect.unwrap, TorchScript and Dynamo look through a function, past its wrapper.
 _SEE_THROUGH: Final = frozenset({"__wrapped__", "_torchdynamo_orig_callable"})
@@ -50,31 +53,40 @@ class Trampoline:
         """
         self._link: Final = CellType((pass_through, below))
         first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
-        template = cast(FunctionType, (_method if binds else _function)(self._link.cell_contents, first))
-        closure = tuple(
-            self._link if name == "link" else cell
-            for name, cell in zip(template.__code__.co_freevars, template.__closure__ or (), strict=True)
-        )
-        begin = _copy(template.__code__, like, closure)
+        cells = {HOOK: self._link, "first": CellType(first)}
+        code = _METHOD if binds else _FUNCTION
+        begin = _copy(code, like, tuple(cells[name] for name in code.co_freevars))
         shape = _shape(like)
         self.function: Final = begin if shape is None else _copy(_code(shape, None), like, (CellType(begin),))
 
-    def point(self, wrapper: Wrapper, below: Callable[..., Any]) -> None:
-        """From now on call ``wrapper`` around ``below``."""
+    def point(self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "") -> None:
+        """From now on call ``wrapper`` around ``below``, in a frame that names the wrapper's owner."""
         self._link.cell_contents = (wrapper, below)
+        name_frames(self.function, self.function.__name__, owner)
 
 
-def _function(link: Link, first: object) -> Callable[..., Any]:
+def name_frames(function: FunctionType, name: str, owner: str) -> None:
+    """Have tracebacks and profiles tell whose patch runs in a function's calls; an empty owner for none."""
+    # In the code's name, where it costs a call nothing: a note on the error would change what is not ours.
+    shown = f"{name} [hookpatch: {owner}]" if owner else name
+    if function.__code__.co_name != shown:
+        function.__code__ = function.__code__.replace(co_name=shown)
+
+
+# The code of a trampoline: taken out of these, which are never called.
+
+
+def _function(__hookpatch__: Link) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
-        wrapper, below = link
+        wrapper, below = __hookpatch__
         return wrapper(below, None, args, kwargs)
 
     return trampoline
 
 
-def _method(link: Link, first: str) -> Callable[..., Any]:
+def _method(__hookpatch__: Link, first: str) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
-        wrapper, below = link
+        wrapper, below = __hookpatch__
         if not args and first in kwargs:
             args = (kwargs.pop(first),)  # called as Class.method(self=object)
         if not args:
@@ -85,34 +97,70 @@ def _method(link: Link, first: str) -> Callable[..., Any]:
     return trampoline
 
 
+def _inner(code: CodeType) -> CodeType:
+    """Return the code of the one function that code defines, as if all of it stood in the function's first line.
+
+    It is shown in the file of another function, where its own lines are none of its own.
+    """
+    (inner,) = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    units = len(inner.co_code) // 2
+    # An entry for up to eight units each: of the kind that has a line and no columns, none further down.
+    entries = (bytes([0x80 | 13 << 3 | min(units - at, 8) - 1, 0]) for at in range(0, units, 8))
+    return inner.replace(co_linetable=b"".join(entries))
+
+
+_FUNCTION: Final = _inner(_function.__code__)
+_METHOD: Final = _inner(_method.__code__)
+
+
 def _shape(like: FunctionType) -> str | None:
     """Return which text in _BODIES a function needs that does not run when it is called, None for one that does."""
-    if inspect.iscoroutinefunction(like):
-        return "coroutine"
-    if inspect.isasyncgenfunction(like):
-        return "async generator"
-    return "generator" if inspect.isgeneratorfunction(like) else None
+    # By its code and not by inspect: a function that is only marked (inspect.markcoroutinefunction) runs when called.
+    return next((shape for flag, shape in _SHAPES.items() if like.__code__.co_flags & flag), None)
+
+
+_SHAPES: Final = {
+    inspect.CO_COROUTINE: "coroutine",
+    inspect.CO_ASYNC_GENERATOR: "async generator",
+    inspect.CO_GENERATOR: "generator",
+}
 
 
 def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:
-    """Return a function of this code with the name, signature and globals of ``like``.
-
-    The globals are its own too, so that typing.get_type_hints finds the names in its annotations.
-    """
-    code = _named_like(code, like)
-    copy = FunctionType(code, like.__globals__, like.__name__, like.__defaults__, closure)
+    """Return a function of this code that looks like another."""
+    source = inspect.unwrap(like)  # a decorated function has its text and the names in its annotations from there
+    if not isinstance(source, FunctionType):
+        source = like
+    code = _placed(code, like, source.__code__)
+    copy = FunctionType(code, source.__globals__, like.__name__, like.__defaults__, closure)
     _dress(copy, like)
     for name in _SEE_THROUGH & vars(copy).keys():
         del vars(copy)[name]
-    copy.__signature__ = inspect.signature(like)  # type: ignore[attr-defined]  # PEP 362: inspect reads it
+    vars(copy).update({"__signature__": inspect.signature(like), **_not_for_torchscript()})
     return copy
 
 
-def _named_like(code: CodeType, like: FunctionType) -> CodeType:
-    """Return code with the name of a function's, and awaitable if that is (types.coroutine)."""
-    before = like.__code__
-    awaitable = before.co_flags & inspect.CO_ITERABLE_COROUTINE
-    return code.replace(co_name=before.co_name, co_qualname=before.co_qualname, co_flags=code.co_flags | awaitable)
+def _not_for_torchscript() -> dict[str, Any]:
+    """Return the attributes by which TorchScript calls a function and does not compile its source, which has no patch.
+
+    Scripted by itself it is refused. What could be scripted is in a module that has imported torch.
+    """
+    torch: Any = _imports.present("torch._jit_internal")
+    if torch is None:
+        return {}
+    problem = "it is patched by hookpatch, and its source tells nothing of that; script it where the patch is not on"
+    return {"_torchscript_modifier": torch.FunctionModifiers.IGNORE, "__script_unsupported": problem}
+
+
+def _placed(code: CodeType, like: FunctionType, source: CodeType) -> CodeType:
+    """Return code with a function's name and the place of other code, where inspect.getsource finds the text."""
+    return code.replace(
+        co_name=like.__name__,
+        co_qualname=like.__qualname__,
+        co_filename=source.co_filename,
+        co_firstlineno=source.co_firstlineno,
+        co_flags=code.co_flags | like.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE,  # types.coroutine: awaitable
+    )
 
 
 def _dress(copy: FunctionType, like: FunctionType) -> None:
@@ -141,16 +189,18 @@ class Swap:
     Attributes:
         code: the code.
         keyword_defaults: the keyword defaults.
-        signature: what ``inspect.signature`` is to answer meanwhile.
+        attributes: what it bears meanwhile unless it has an attribute of that name.
     """
 
-    __slots__ = ("code", "keyword_defaults", "signature")
+    __slots__ = ("attributes", "code", "keyword_defaults")
 
     def __init__(self, like: FunctionType, trampoline: FunctionType) -> None:
         names = like.__code__.co_freevars
-        self.code: Final = _named_like(_code(_shape(trampoline), len(names)), like).replace(co_freevars=names)
+        self.code: Final = _placed(_code(_shape(trampoline), len(names)), like, like.__code__).replace(
+            co_freevars=names
+        )
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline}
-        self.signature: Final = inspect.signature(trampoline)
+        self.attributes: Final = {"__signature__": inspect.signature(trampoline), **_not_for_torchscript()}
 
 
 def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:
@@ -204,11 +254,7 @@ def _code(shape: str | None, cells: int | None) -> CodeType:
     kind = "async def" if shape in ("coroutine", "async generator") else "def"
     seen = f"if 0: {', '.join(names)}" if names else ""
     text = f"def make({', '.join(names)}):\n {kind} trampoline({parameters}):\n  {seen}\n{_indented(_BODIES[shape])}"
-    (make,) = (
-        constant for constant in compile(text, "<hookpatch>", "exec").co_consts if isinstance(constant, CodeType)
-    )
-    (code,) = (constant for constant in make.co_consts if isinstance(constant, CodeType))
-    return code
+    return _inner(_inner(compile(text, "<hookpatch>", "exec")))
 
 
 def _indented(body: str) -> str:

@@ -20,7 +20,7 @@ for version in "$@"; do
     if [ ! -e "$installed" ] || [ pyproject.toml -nt "$installed" ] || [ constraints.txt -nt "$installed" ]; then
         "$python" -m venv "$venv"
         "$venv/bin/python" -m pip --disable-pip-version-check -qq install --constraint constraints.txt \
-            pytest hypothesis build hatchling editables --editable .
+            pytest hypothesis cloudpickle build hatchling editables --editable .
         touch "$installed"
     fi
     echo "the core's tests on $("$venv/bin/python" --version)"

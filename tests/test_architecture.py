@@ -70,8 +70,8 @@ def test_the_imports_are_seen() -> None:
         (r"\bsys\.meta_path\b", {"_imports"}),
         (r"\bsys\.modules\b", {"_imports"}),
         (r"\b(setattr|delattr)\(", {"_slot"}),
-        (r"\.__code__ = ", {"_slot"}),
-        (r"\.__kwdefaults__ = ", {"_slot", "_trampoline"}),  # _trampoline: of the functions it makes
+        (r"\.__code__ = ", {"_slot", "_trampoline"}),  # _trampoline: of functions of ours
+        (r"\.__kwdefaults__ = ", {"_slot", "_trampoline"}),  # likewise
         (r"^\s*(import|from) wrapt\b", {"_proxy"}),
         (r"^\s*(import|from) pluggy\b", {"_host", "hookspecs"}),
         (r"^\s*(import|from) packaging\b", {"_guard"}),

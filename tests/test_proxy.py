@@ -223,6 +223,34 @@ def test_wrapped_class_is_still_a_class(callables: ModuleType) -> None:
     assert isinstance(Inside(), callables.Model)
 
 
+def test_methods_of_a_wrapped_class_are_called_by_name(make_module: MakeModule) -> None:
+    """Base.__init__(self), written in a subclass, is the class's own method; the patch goes on."""
+    module = make_module(
+        "callables",
+        """
+        class Base:
+            def __init__(self, size):
+                self.size = size
+            def __eq__(self, other):
+                return self.size == other.size
+        class Sub(Base):
+            def __init__(self):
+                Base.__init__(self, 5)
+            def __eq__(self, other):
+                return Base.__eq__(self, other)
+            def __repr__(self):
+                return Base.__repr__(self)
+        """,
+    )
+    with hookpatch.active(hookpatch.wrap("callables:Base", _around)):
+        assert module.Sub().size == 5
+        assert module.Sub() == module.Sub()
+        assert repr(module.Sub()).startswith("<callables.Sub object at ")
+        assert str(inspect.signature(module.Base)) == "(size)"
+        patched, base = module.Base(4)
+        assert (patched, base.size) == ("patched", 4)
+
+
 def test_attributes_and_signature_show_through(callables: ModuleType) -> None:
     """Attributes, methods and the signature of what is wrapped can be had from the proxy."""
     before = inspect.signature(callables.instance)
