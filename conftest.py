@@ -12,8 +12,7 @@ from types import ModuleType
 import pytest
 from environments import PROJECTS, Environment, build
 
-from hookpatch import _imports
-from hookpatch._site import patched_slots
+from hookpatch.testing import pristine
 
 MakeModule = Callable[..., ModuleType]
 MakeDistribution = Callable[..., Path]
@@ -22,12 +21,8 @@ MakeDistribution = Callable[..., Path]
 @pytest.fixture(autouse=True)
 def _nothing_left() -> Iterator[None]:
     """Every test leaves no patch, no watch and no finder behind."""
-    # Against before, not against nothing: a test that fails with patches on does not fail those after it.
-    finders, slots, watched = list(sys.meta_path), patched_slots(), _imports.watched()
-    yield
-    assert patched_slots() == slots
-    assert _imports.watched() == watched
-    assert [finder for finder in sys.meta_path if finder not in finders] == []
+    with pristine():  # against before, not against nothing: a test that fails does not fail those after it
+        yield
 
 
 @pytest.fixture

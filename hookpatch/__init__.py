@@ -4,11 +4,13 @@
 ``inject``, ``replace``, ``derive``, ``remove`` and ``enter`` declare patches without a plugin.
 
 Importing this package imports nothing else: each name is fetched when it is first used.
+
+PYTEST_DONT_REWRITE: pytest would warn that it cannot where the start-up file has imported us before it.
 """
 
 TYPE_CHECKING = False  # what typing.TYPE_CHECKING is, without the import: this file runs at interpreter start
 if TYPE_CHECKING:
-    from hookpatch import errors
+    from hookpatch import errors, testing
     from hookpatch._patch import Patch, derive, enter, inject, remove, replace, wrap
     from hookpatch._report import PatchReport, Report
     from hookpatch._session import Session, active, report
@@ -30,6 +32,7 @@ __all__ = [
     "remove",
     "replace",
     "report",
+    "testing",
     "wrap",
 ]
 

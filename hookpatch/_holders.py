@@ -81,11 +81,11 @@ class _Search:
     """One look at all objects. Lives as long as the call."""
 
     def __init__(self, things: Sequence[Any]) -> None:
-        self._modules = {id(vars(module)): (name, module) for name, module in _imports.modules()}
-        self._classes = {id(gc.get_referents(vars(cls))[0]): cls for cls in _classes()}
         self._mine: set[int] = {id(things), id(originals)}  # what refers to them because of us
         self._kept: list[Any] = [things]  # so that no number in _mine is given to another object
         self._mine.add(id(self._kept))
+        self._modules = self._keep({id(vars(module)): (name, module) for name, module in _imports.modules()})
+        self._classes = self._keep({id(gc.get_referents(vars(cls))[0]): cls for cls in _classes()})
         for thing in things:
             if isinstance(thing, type):  # the tuples in which a class and its subclasses keep their bases
                 subclasses = self._keep([*_classes(thing)])
@@ -290,6 +290,6 @@ def _is_ours(thing: Any) -> bool:
     """Tell whether something is a part of hookpatch, or a function that it made."""
     if type(thing) is FunctionType:
         return HOOK in thing.__code__.co_freevars or thing.__code__.co_filename.startswith(_HERE)
-    is_module = issubclass(type(thing), dict) and dict.get(thing, "__spec__") is not None
+    is_module = type(thing) is dict and thing.get("__spec__") is not None
     module = dict.get(thing, "__name__") if is_module else type(thing).__module__
     return isinstance(module, str) and module.partition(".")[0] == "hookpatch"

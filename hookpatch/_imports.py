@@ -97,6 +97,16 @@ def watched() -> list[str]:
     return sorted(_watches)
 
 
+def pending() -> list[Watch]:
+    """Return the watches that have not been cancelled, by their modules' names."""
+    return [wish for _, wishes in sorted(_watches.items()) for wish in wishes]
+
+
+def finders(ours: bool) -> list[object]:
+    """Return what stands on sys.meta_path: our finder if it does, or all others."""
+    return [finder for finder in sys.meta_path if (finder is _Finder) is ours]
+
+
 def _put(watches: dict[str, tuple[Watch, ...]]) -> None:
     """Set the watches, and have the finder in place while there are any."""
     global _watches

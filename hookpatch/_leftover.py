@@ -7,7 +7,7 @@ but the death of their value, and otherwise the next look.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, final
+from typing import Any, Final, final
 from weakref import ref
 
 from hookpatch._slot import ABSENT, Slot, put
@@ -23,7 +23,14 @@ def is_recognisable(value: object) -> bool:
 
 @final
 class Leftover:
-    """A slot that is to hold its original again as soon as ours comes to light. Lives as long as ours may come back."""
+    """A slot that is to hold its original again as soon as ours comes to light.
+
+    Lives as long as ours, which bears it where it can: kept by anything else it would keep the slot's owner, which has
+    theirs, which has ours, and none of them would ever go.
+
+    Attributes:
+        slot: the place.
+    """
 
     def __init__(
         self,
@@ -31,7 +38,7 @@ class Leftover:
         ours: object,
         original: object,
         given_back: Callable[[], None],
-        stir: Callable[[], None],
+        stir: Callable[[Leftover], None],
     ) -> None:
         """Take note.
 
@@ -40,13 +47,13 @@ class Leftover:
             ours: what we had put there.
             original: what is to stand there, or ABSENT.
             given_back: told when it stands there again.
-            stir: called when a look may be worth it; from anywhere, in any thread.
+            stir: called with this leftover when a look may be worth it; from anywhere, in any thread.
         """
         self.slot: Final = slot
         self._original: Final = original
         self._given_back: Final = given_back
         self._stir: Final = stir
-        self._ours: Final = self._watched(ours) or (lambda: ours)
+        self._ours: Final = _weakly(ours, None) or (lambda: ours)
         self._theirs: Callable[[], object] | None = None
 
     def look(self) -> bool:
@@ -55,15 +62,26 @@ class Leftover:
         if ours is None:
             return True  # nobody has it, so nobody can put it there
         if there is not ours:
-            self._theirs = self._watched(there)
+            me = ref(self)
+            self._theirs = _weakly(there, lambda _: _stir(me))
             return False
         put(self.slot, self._original)
         self._given_back()
         return True
 
-    def _watched(self, value: object) -> Callable[[], object] | None:
-        """Return a weak reference whose end is a reason to look; None to what cannot have one, as a static method."""
-        try:
-            return ref(value, lambda _: self._stir())
-        except TypeError:
-            return None
+    def stir(self) -> None:
+        """Have somebody look: theirs has gone."""
+        self._stir(self)
+
+
+def _stir(leftover: Callable[[], Leftover | None]) -> None:
+    if (still_there := leftover()) is not None:
+        still_there.stir()
+
+
+def _weakly(value: object, died: Callable[[Any], None] | None) -> Callable[[], object] | None:
+    """Return a weak reference; None for what cannot have one, as a static method."""
+    try:
+        return ref(value, died)
+    except TypeError:
+        return None

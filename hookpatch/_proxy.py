@@ -83,6 +83,10 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         self._self_outermost = outermost
         self._self_reference = reference
 
+    def bear(self, something: object) -> None:
+        """Keep something alive as long as this is."""
+        self._self_borne = something
+
     def point(self, layers: tuple[Layer, ...]) -> None:
         """From now on run these layers, the outermost first."""
         outermost: Wrapper = pass_through

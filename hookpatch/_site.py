@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from threading import RLock
 from typing import Any, Final, Literal, TypeAlias, final
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from hookpatch._guard import check_callable
 from hookpatch._layer import Layer
@@ -32,7 +32,8 @@ _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary(
 _blocked: Final[set[Site]] = (
     set()
 )  # those that cannot put what they should, since something of somebody else's is there
-_leftovers: Final[dict[Leftover, Site]] = {}
+_leftovers: Final[WeakSet[Leftover]] = WeakSet()
+_unborne: Final[set[Leftover]] = set()  # those that what we had put there cannot bear
 
 
 @final
@@ -54,6 +55,7 @@ class Site:
         self._retired: list[_Run] = []
         self._ending: Ending = "restored"
         self._ours: Any = None
+        self._bearer: Standing | None = None
 
     def _ground(self) -> None:
         """Take what the slot holds now as the original."""
@@ -122,15 +124,16 @@ class Site:
                 return
             self._inside = True
             try:
-                for leftover in [one for one, site in list(_leftovers.items()) if site is self]:
+                for leftover in [one for one in list(_leftovers) if one.slot.key == self.slot.key]:
                     if leftover.look():
-                        _leftovers.pop(leftover, None)
+                        _leftovers.discard(leftover)
+                        _unborne.discard(leftover)
                 if self._layers:
                     self._put(self._wanted, self._layers)
             finally:
                 self._inside = False
 
-    def _stir(self) -> None:
+    def stir(self) -> None:
         """Look whether theirs has gone, because some value died: anywhere, in any thread, so never wait for a turn."""
         if self._turn.acquire(blocking=False):
             try:
@@ -235,7 +238,7 @@ class Site:
         for standing, run in [*self._retired, *self._runs]:
             if all(standing is not kept for kept, _ in runs):
                 standing.point([layer for layer in run if layer in layers])
-        ours = self._held
+        ours, stood = self._held, self._runs
         self._layers, self._runs, self._wanted = layers, runs, value
         if layers:
             originals[self.slot.key] = self.original
@@ -245,6 +248,7 @@ class Site:
             self._put(value, layers)
         if not layers:
             self._ending = self._what_became(ours)
+            self._bearer = next((standing for standing, _ in stood if standing.value is ours), None)
             self._retired, self._runs, self._held = [], [], self.original
 
     def _put(self, value: Any, layers: Sequence[Layer]) -> None:
@@ -288,11 +292,11 @@ class Site:
     def _leave(self, given_back: Callable[[], None]) -> None:
         """Give the slot back later on, when theirs has gone and ours comes to light again."""
         if self._ours is not None:
-            leftover = Leftover(self.slot, self._ours, self.original, given_back, self._stir)
-            self._ours = None
-            _leftovers[leftover] = self
-            if leftover.look():
-                del _leftovers[leftover]
+            leftover = Leftover(self.slot, self._ours, self.original, given_back, _stir)
+            if not leftover.look():
+                _leftovers.add(leftover)
+                _unborne.add(leftover) if self._bearer is None else self._bearer.bear(leftover)
+            self._ours = self._bearer = None
 
 
 def site_at(slot: Slot) -> Site:
@@ -325,8 +329,18 @@ def over(original: Any) -> list[Slot]:
 def settle() -> None:
     """Give back every slot that somebody else's value was in the way of, and is no longer."""
     if _blocked or _leftovers:
-        for site in {*_blocked, *_leftovers.values()}:
+        for site in {*_blocked, *(site_at(leftover.slot) for leftover in list(_leftovers))}:
             site.settle()
+
+
+def _stir(leftover: Leftover) -> None:
+    # Called by the collector, anywhere: a lock that this thread holds already is no reason to wait.
+    if _lock.acquire(blocking=False):
+        try:
+            site = site_at(leftover.slot)
+        finally:
+            _lock.release()
+        site.stir()
 
 
 def patched_slots() -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast, final
 
 from hookpatch._layer import Layer
 from hookpatch._slot import AttributeSlot, FunctionSlot, Slot
-from hookpatch._trampoline import Swap, Trampoline, pass_through
+from hookpatch._trampoline import HOOK, Swap, Trampoline, pass_through
 
 
 @final
@@ -51,6 +51,13 @@ class Standing:
     def seen(self) -> Any:
         """What a layer that lies over it gets to see: inside a function the trampoline, else what is in the slot."""
         return self._top.function if isinstance(self.value, Swap) and self._top is not None else self.value
+
+    def bear(self, something: object) -> None:
+        """Keep something alive as long as what stood in the slot is."""
+        if self._top is None:
+            self.value.bear(something)
+        else:
+            vars(self._top.function)[HOOK] = something
 
     def point(self, layers: list[Layer]) -> None:
         """From now on run these layers, the outermost first."""

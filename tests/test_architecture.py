@@ -16,8 +16,9 @@ PACKAGE = Path(__file__).parents[1] / "hookpatch"
 FLOORS = (
     *("errors", "_selection", "_target", "_patch", "_imports", "_trampoline", "_slot", "_part", "_holders", "_resolve"),
     *("_guard", "_layer", "_proxy", "_standing", "_order", "_leftover", "_site", "_ledger", "_task", "_everywhere"),
-    *("_attempt", "_discovery", "_options", "hookspecs", "_host", "_report", "_session", "_receipt", "_startup"),
-    *("__init__", "command._list", "command._run", "command.__init__", "__main__"),
+    *("_attempt", "_discovery", "_options", "hookspecs", "_host", "_report", "_session"),
+    *("_footprint", "_snapshot", "testing", "_receipt", "_startup"),
+    *("__init__", "_pytest", "command._list", "command._run", "command.__init__", "__main__"),
 )
 
 
@@ -67,7 +68,7 @@ def test_the_imports_are_seen() -> None:
     ("act", "addresses"),
     [
         (r"\bos\.environ\b", {"_selection"}),
-        (r"\bsys\.meta_path\b", {"_imports"}),
+        (r"\bsys\.meta_path\b", {"_imports", "testing"}),  # testing: names it in a message
         (r"\bsys\.modules\b", {"_imports"}),
         (r"\b(setattr|delattr)\(", {"_slot"}),
         (r"\.__code__ = ", {"_slot", "_trampoline"}),  # _trampoline: of functions of ours
@@ -76,6 +77,7 @@ def test_the_imports_are_seen() -> None:
         (r"^\s*(import|from) pluggy\b", {"_host", "hookspecs"}),
         (r"^\s*(import|from) packaging\b", {"_guard"}),
         (r"^\s*(import|from) msgspec\b", {"_options"}),
+        (r"^\s*(import|from) pytest\b", {"_pytest"}),
         (r"^\s*(import|from) (typer|rich)\b", {"command.__init__", "command._list", "command._run"}),
         (r"\bsite\.exec\w+ = ", {"_startup"}),
         (r"\bos\.exec", {"command._run"}),
@@ -118,6 +120,12 @@ def test_a_patch_on_a_function_needs_neither_wrapt_nor_pluggy() -> None:
     assert "wrapt" in modules_after(
         code.replace("inject('inspect:signature', eval_str=True)", "wrap('math:sin', print)")
     )
+
+
+def test_the_pytest_plugin_needs_nothing_but_the_face() -> None:
+    """It is loaded by every pytest run, patched or not."""
+    loaded = modules_after("import pytest, hookpatch._pytest")
+    assert {name for name in loaded if name.startswith("hookpatch")} == {"hookpatch", "hookpatch._pytest"}
 
 
 def test_the_start_up_file_needs_nothing_that_is_not_there() -> None:

@@ -1,0 +1,77 @@
+"""What hookpatch has in this process at a moment: open sessions, layers, watches, and what it could not take away."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Collection, Iterator
+
+from hookpatch import _imports, _session, _site
+from hookpatch._imports import Watch
+from hookpatch._layer import Layer
+from hookpatch._leftover import Leftover
+from hookpatch._session import Session
+from hookpatch._site import Site, settle
+
+
+def footprint() -> set[object]:
+    """Return a key for each thing of ours that is there.
+
+    It is the same at another moment if the thing is. No key keeps a session alive: that has to end when it is dropped.
+    """
+    return {key for key, _ in _things()}
+
+
+def lines_beyond(before: Collection[object]) -> Iterator[str]:
+    """Yield a line for each thing of ours that is there and is not among these keys."""
+    if any(leftover not in before for leftover in _site._leftovers):
+        gc.collect()  # beneath what nobody holds any more there is no trace
+    for key, thing in _things():
+        if key in before:
+            continue
+        if isinstance(thing, Session):
+            yield f"{thing!r} is open"
+        elif isinstance(thing, Site):
+            assert isinstance(key, Layer)  # a site has one thing for each of them
+            yield f"{thing.slot} is patched by {by(key)}"
+        elif isinstance(thing, Watch):
+            yield f"module {thing.module} is waited for"
+        elif isinstance(thing, Leftover):
+            yield f"{thing.slot} holds what somebody else put over a patch that has ended since"
+        else:
+            yield "the finder of hookpatch is in place, and nobody waits for a module"
+
+
+def held_by_sessions() -> set[object]:
+    """Return the keys of the open sessions, and of their layers in modules that came since they were opened."""
+    numbers = open_sessions().keys()
+    return numbers | {key for key, _ in _things() if isinstance(key, Layer) and key.rank[0] in numbers}
+
+
+def open_sessions() -> dict[object, Session]:
+    """Return the sessions that are open by their keys in a footprint, the first opened first."""
+    return {session._number: session for session in sorted(_session._open, key=lambda session: session._number)}
+
+
+def layers_at(key: tuple[object, ...]) -> list[Layer]:
+    """Return the layers over the slot of that key, and over parts of what it holds; the outermost of each first."""
+    return [layer for site in _sites() if site.slot.key[-len(key) :] == key for layer in site.layers]
+
+
+def by(layer: Layer) -> str:
+    """Return how messages name a patch and who asked for it."""
+    return f"{layer.owner} ({layer.patch.verb} {layer.patch.address})"
+
+
+def _things() -> Iterator[tuple[object, object]]:
+    settle()  # what can be given back by now is no trace
+    yield from open_sessions().items()
+    yield from ((layer, site) for site in _sites() for layer in site.layers)
+    yield from ((leftover, leftover) for leftover in list(_site._leftovers))
+    waiting = _imports.pending()
+    yield from ((watch, watch) for watch in waiting)
+    yield from ((finder, finder) for finder in _imports.finders(ours=True) if not waiting)
+
+
+def _sites() -> list[Site]:
+    with _site._lock:
+        return list(_site._sites.values())
