@@ -24,7 +24,9 @@ from hookpatch._trampoline import HOOK
 
 _HERE: Final = os.path.dirname(__file__) + os.sep
 _DEPTH: Final = 4  # as in m:REGISTRY['a'][0][1]: how far away from a name a holder may be to be named
-_CROWD: Final = 1000  # what more objects than these refer to is not what one names a holder by
+_CROWD: Final = 500  # more nameless holders than these are not followed to names
+_MANY: Final = 16  # from so many on it is faster to look at the references of all objects ourselves
+_STEP: Final = 64  # objects that are looked at together
 
 # What belongs to a class or to the type system and is not a name that somebody bound.
 _BELONGS: Final = (
@@ -105,14 +107,14 @@ class _Search:
         """Note who refers to the objects, who refers to those, and so on."""
         level = self._keep({id(thing): thing for thing in things})
         for depth in range(_DEPTH):
-            referrers = self._keep(gc.get_referrers(*level.values()))
+            referrers = self._keep(_referrers(level))
             if depth == 0 and gc.get_freeze_count():
                 referrers += self._frozen()  # which the collector leaves out
             for referrer in referrers:
                 if id(referrer) in self._mine or _is_ours(referrer) or issubclass(type(referrer), _BELONGS):
                     continue
-                for thing in {id(one): one for one in gc.get_referents(referrer) if id(one) in level}.values():
-                    self._of(thing).append(referrer)
+                for at in level.keys() & map(id, gc.get_referents(referrer)):
+                    self._of(level[at]).append(referrer)
             upwards = self._keep({})
             for thing in level.values():
                 found = self._referrers.get(id(thing), ())
@@ -261,6 +263,19 @@ def _is_instance(holder: Any, thing: Any) -> bool:
 def _attributes(thing: Any) -> Any:
     found = along_mro(type(thing), "__dict__")
     return found.__get__(thing) if isinstance(found, types.GetSetDescriptorType) else None
+
+
+def _referrers(things: dict[int, Any]) -> list[Any]:
+    """Return what refers to objects that are given by their numbers."""
+    if len(things) < _MANY:
+        return gc.get_referrers(*things.values())
+    # The collector compares each reference with each of them. So the other way round, in steps that C does whole.
+    objects, found, has_none, referents = gc.get_objects(), [], set(things).isdisjoint, gc.get_referents
+    for start in range(0, len(objects), _STEP):
+        step = objects[start : start + _STEP]
+        if not has_none(map(id, referents(*step))):
+            found += [one for one in step if not has_none(map(id, referents(one)))]
+    return found
 
 
 def _annotations(thing: Any) -> Any:

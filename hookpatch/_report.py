@@ -97,9 +97,9 @@ def _look_for_stale(entries: Sequence[Entry]) -> None:
     if not entries:
         return
     stale: dict[int, list[str]] = {id(entry.held): [] for entry in entries}
+    put = {id(entry.put) for entry in entries}  # a subclass that was put there holds its base
     for holder in holders([*{id(entry.held): entry.held for entry in entries}.values()]):
-        is_put = any(holder.holder is entry.put for entry in entries)  # a subclass that was put there holds its base
-        if not is_put and (holder.root is not None or holder.slot is None):  # not one without a name
+        if id(holder.holder) not in put and (holder.root is not None or holder.slot is None):  # not one without a name
             stale[id(holder.thing)].append(holder.words)
     for entry in entries:
         entry.stale = tuple(sorted(stale[id(entry.held)]))

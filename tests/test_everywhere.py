@@ -499,20 +499,19 @@ def test_one_look_for_all_patches(make_module: Callable[[str, str], ModuleType],
     names = [f"f{number}" for number in range(200)]
     make_module("vendor", "\n".join(f"def {name}(): pass" for name in names))
     make_module("holder", f"from vendor import {', '.join(names)}")
-    looks: list[int] = []
-    look = gc.get_referrers
+    looks: list[str] = []
 
-    def counted(*things: Any) -> list[Any]:
-        looks.append(len(things))
-        return look(*things)
+    def counted(name: str) -> Callable[..., Any]:
+        look = getattr(gc, name)
+        return lambda *things: looks.append(name) or look(*things)
 
     with hookpatch.active(*(hookpatch.wrap(f"vendor:{name}", marked) for name in names)) as session:
-        monkeypatch.setattr(gc, "get_referrers", counted)
+        for name in ("get_referrers", "get_objects"):
+            monkeypatch.setattr(gc, name, counted(name))
         report = session.report()
         monkeypatch.undo()
     assert [patch.stale for patch in report] == [(f"holder:{name}",) for name in names]
-    assert looks[0] == 200
-    assert len(looks) <= 4
+    assert 1 <= len(looks) <= 4
 
 
 def test_a_reload_inside(make_module: Callable[[str, str], ModuleType]) -> None:
