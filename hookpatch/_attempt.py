@@ -114,7 +114,7 @@ class Attempt:
     def _arrive(self, module: ModuleType) -> None:
         """Apply it to a module that was executed just now, inside somebody's import."""
         try:
-            self._apply(module)
+            self._apply(module, anew=True)
         except HookpatchError as error:
             self._fresh_entry().become("failed", str(error))
             if self._asked.patch.required and self._policy == "exit":
@@ -122,8 +122,12 @@ class Attempt:
                 raise SystemExit(EXIT_STATUS) from error
             warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=2)
 
-    def _apply(self, module: ModuleType | None) -> None:
+    def _apply(self, module: ModuleType | None, anew: bool = False) -> None:
         """Apply it; when it does not fit and is not required, note that it is skipped.
+
+        Args:
+            module: its module, None for an object at hand.
+            anew: True when the module was executed just now.
 
         Raises:
             HookpatchError: it does not fit, and is required.
@@ -131,7 +135,7 @@ class Attempt:
         patch, owner = self._asked.patch, self._asked.owner
         try:
             try:
-                self._guarded(module)
+                self._guarded(module, anew)
             except (HookpatchError, HookpatchWarning):  # a warning that the user made an error stays his
                 raise
             except Exception as error:
@@ -142,7 +146,7 @@ class Attempt:
                 raise
             self._fresh_entry().become("skipped", str(error))
 
-    def _guarded(self, module: ModuleType | None) -> None:
+    def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._asked.owner
         _guard.check_requirement(patch, owner)
         _guard.check_scope(patch, self._scope, owner)
@@ -152,12 +156,14 @@ class Attempt:
             assert module is not None  # enter has a module, and this is it
             self._enter(module)
         else:
-            self._place(module)
+            self._place(module, anew)
 
-    def _place(self, module: ModuleType | None) -> None:
+    def _place(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._asked.owner
         assert patch.target is not None  # only enter has none
         slot = resolve(patch.target, module, owner)
+        if anew:
+            site_at(slot).refresh()  # before anything is looked up: if it has layers, it still has the old original
         held = own_beneath(slot)
         _guard.check_slot(patch, slot, held, owner)
         placed = {site.slot.key: site for _, site, _ in self._placed}

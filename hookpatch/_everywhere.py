@@ -48,13 +48,15 @@ def places(patch: Patch, slot: Slot) -> list[tuple[Slot, str | None]]:
         return [(FunctionSlot(thing, binds(slot, held)), None)]
     own = own_beneath(slot) is not ABSENT
     found: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if own else {}
-    for other in over(thing):
-        found.setdefault(other.key, (other, str(other)))
+    changes = [patch.change]
+    for site in over(thing):
+        found.setdefault(site.slot.key, (site.slot, str(site.slot)))
+        changes += [layer.put for layer in site.layers]
     for holder in holders([thing]):
         if holder.slot is not None and not _is_a_note(holder):
             found.setdefault(holder.slot.key, (holder.slot, holder.words))
     the_same = {("part", 0, *slot.key)} if thing is not held else set()
-    return [place for key, place in found.items() if key not in the_same | _of_its_own(patch.change)]
+    return [place for key, place in found.items() if key not in the_same.union(*map(_of_its_own, changes))]
 
 
 def inner(held: Any) -> Any:

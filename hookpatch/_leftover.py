@@ -6,7 +6,7 @@ but the death of their value, and otherwise the next look.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 from weakref import ref
 
@@ -35,7 +35,7 @@ class Leftover:
     def __init__(
         self,
         slot: Slot,
-        ours: object,
+        ours: Sequence[Callable[[], object]],
         original: object,
         given_back: Callable[[], None],
         stir: Callable[[Leftover], None],
@@ -44,7 +44,7 @@ class Leftover:
 
         Args:
             slot: the place.
-            ours: what we had put there.
+            ours: what we had put there at one time or another, each ``weakly``.
             original: what is to stand there, or ABSENT.
             given_back: told when it stands there again.
             stir: called with this leftover when a look may be worth it; from anywhere, in any thread.
@@ -53,17 +53,18 @@ class Leftover:
         self._original: Final = original
         self._given_back: Final = given_back
         self._stir: Final = stir
-        self._ours: Final = _weakly(ours, None) or (lambda: ours)
+        self._ours: Final = tuple(ours)
         self._theirs: Callable[[], object] | None = None
 
     def look(self) -> bool:
         """Give the slot back if it holds ours; return True when there is nothing left to wait for."""
-        ours, there = self._ours(), self.slot.read()
-        if ours is None:
+        ours = [one for one in (weak() for weak in self._ours) if one is not None]
+        if not ours:
             return True  # nobody has it, so nobody can put it there
-        if there is not ours:
+        there = self.slot.read()
+        if all(there is not one for one in ours):
             me = ref(self)
-            self._theirs = _weakly(there, lambda _: _stir(me))
+            self._theirs = weakly(there, lambda _: _stir(me)) if is_recognisable(there) else None
             return False
         put(self.slot, self._original)
         self._given_back()
@@ -79,9 +80,9 @@ def _stir(leftover: Callable[[], Leftover | None]) -> None:
         still_there.stir()
 
 
-def _weakly(value: object, died: Callable[[Any], None] | None) -> Callable[[], object] | None:
-    """Return a weak reference; None for what cannot have one, as a static method."""
+def weakly(value: object, died: Callable[[Any], None] | None = None) -> Callable[[], object]:
+    """Return a weak reference; a strong one to what cannot have one, such as a static method."""
     try:
         return ref(value, died)
     except TypeError:
-        return None
+        return lambda: value

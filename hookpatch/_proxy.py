@@ -82,10 +82,11 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         super().__init__(value, dispatch)
         self._self_outermost = outermost
         self._self_reference = reference
+        self._self_borne: list[object] = []
 
     def bear(self, something: object) -> None:
         """Keep something alive as long as this is."""
-        self._self_borne = something
+        self._self_borne.append(something)
 
     def point(self, layers: tuple[Layer, ...]) -> None:
         """From now on run these layers, the outermost first."""

@@ -7,15 +7,16 @@ the slot is computed again from both. So removal in any order is exact, which sa
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from threading import RLock
 from typing import Any, Final, Literal, TypeAlias, final
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from hookpatch._guard import check_callable
 from hookpatch._layer import Layer
-from hookpatch._leftover import Leftover, is_recognisable
+from hookpatch._leftover import Leftover, is_recognisable, weakly
 from hookpatch._order import ordered
 from hookpatch._resolve import missing
 from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath_proxies, originals, put, same
@@ -52,10 +53,9 @@ class Site:
         self._inside = False  # this thread has its turn already: we are called by a finalizer, in the midst of a change
         self._queue: list[_Edit] = []
         self._layers: list[Layer] = []
-        self._retired: list[_Run] = []
+        self._retired: WeakKeyDictionary[Standing, list[Layer]] = WeakKeyDictionary()
         self._ending: Ending = "restored"
-        self._ours: Any = None
-        self._bearer: Standing | None = None
+        self._bearers: list[Standing] = []
 
     def _ground(self) -> None:
         """Take what the slot holds now as the original."""
@@ -64,6 +64,8 @@ class Site:
         if isinstance(self.slot, FunctionSlot):
             self._base = self.slot.copy_with(self.original)
         self._held: Any = self.original  # what the slot holds as far as we know: the original, or what we put
+        # What we have put there, the last few: whoever wrapped one of them may put it back.
+        self._puts: deque[Callable[[], object]] = deque(maxlen=32)
         self._runs: list[_Run] = []
 
     @property
@@ -112,7 +114,7 @@ class Site:
         with self._turn:
             if not self._layers or same(self.slot.read(), self._held):
                 return
-            self._retired += self._runs  # functions taken before the reload stay patched as long as we are
+            self._retire(self._runs)  # functions taken before the reload stay patched as long as we are
             self._ground()
             layers, self._layers = self._layers, []
         self._change(lambda _: [layer for layer in layers if not layer.ended])
@@ -235,10 +237,13 @@ class Site:
             self._put(value, layers)  # first: if the owner refuses it, nothing has changed
         for standing, run in runs:
             standing.point(run)
-        for standing, run in [*self._retired, *self._runs]:
-            if all(standing is not kept for kept, _ in runs):
-                standing.point([layer for layer in run if layer in layers])
-        ours, stood = self._held, self._runs
+        kept = {id(standing) for standing, _ in runs}
+        gone = [(standing, run) for standing, run in self._runs if id(standing) not in kept] + [*self._retired.items()]
+        for standing, run in gone:
+            standing.point([layer for layer in run if layer in layers])
+        self._retired.clear()
+        if layers:
+            self._retire(gone)
         self._layers, self._runs, self._wanted = layers, runs, value
         if layers:
             originals[self.slot.key] = self.original
@@ -247,16 +252,16 @@ class Site:
         if not adding:
             self._put(value, layers)
         if not layers:
-            self._ending = self._what_became(ours)
-            self._bearer = next((standing for standing, _ in stood if standing.value is ours), None)
-            self._retired, self._runs, self._held = [], [], self.original
+            self._ending = self._what_became()
+            self._bearers = [standing for standing, _ in gone] if self._ending != "restored" else []
+            self._held = self.original
 
     def _put(self, value: Any, layers: Sequence[Layer]) -> None:
         there = self.slot.read()
         if there is value:
             self._held = value
             return
-        place = self.slot if same(there, self._held) else beneath_proxies(there, self._held)
+        place = self.slot if self._is_ours(there) else beneath_proxies(there, self._is_ours)
         if place is None or (value is ABSENT and place is not self.slot):
             # Somebody patched over us: never write over what is not ours.
             if len(layers) > len(self._layers) and value is not self._held:
@@ -266,7 +271,6 @@ class Site:
                 raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; take theirs off first")
             _blocked.add(self)
             return
-        _blocked.discard(self)
         put(place, value)
         if layers and not same(place.read(), value):
             if self._held is not ABSENT:
@@ -277,26 +281,42 @@ class Site:
             problem = f"{self.slot} does not keep what is put there"
             raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch what it is made from")
         self._held = value
+        _blocked.discard(self) if place is self.slot else _blocked.add(self)
+        if layers and is_recognisable(value):
+            self._puts.append(weakly(value))
 
-    def _what_became(self, ours: Any) -> Ending:
-        """Return what became of the slot when the last layer went, and what to wait for if ours may come back."""
+    def _is_ours(self, value: Any) -> bool:
+        """Tell whether a value is the original or one that we have put there."""
+        return same(value, self._held) or any(weak() is value for weak in self._puts if value is not None)
+
+    def _retire(self, runs: Sequence[_Run]) -> None:
+        """Keep pointing what stood in the slot: somebody may hold it still. It is kept by itself, not by us."""
+        for standing, run in runs:
+            if left := [layer for layer in run if not layer.ended]:
+                standing.bear(standing)
+                self._retired[standing] = left
+
+    def _what_became(self) -> Ending:
+        """Return what became of the slot when the last layer went."""
         _blocked.discard(self)
         there = self.slot.read()
         if same(there, self.original):
             return "restored"
-        self._ours = ours if is_recognisable(ours) else None
-        if beneath_proxies(there, self.original) is not None:
+        if beneath_proxies(there, lambda value: value is self.original) is not None:
             return "unlinked"
         return "displaced" if there is ABSENT else "dormant"
 
     def _leave(self, given_back: Callable[[], None]) -> None:
         """Give the slot back later on, when theirs has gone and ours comes to light again."""
-        if self._ours is not None:
-            leftover = Leftover(self.slot, self._ours, self.original, given_back, _stir)
-            if not leftover.look():
-                _leftovers.add(leftover)
-                _unborne.add(leftover) if self._bearer is None else self._bearer.bear(leftover)
-            self._ours = self._bearer = None
+        leftover = Leftover(self.slot, self._puts, self.original, given_back, _stir)
+        if leftover.look():
+            return
+        _leftovers.add(leftover)
+        for standing in self._bearers:
+            standing.bear(leftover)
+        if not self._bearers:
+            _unborne.add(leftover)
+        self._bearers = []
 
 
 def site_at(slot: Slot) -> Site:
@@ -319,11 +339,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reborn)
 
 
-def over(original: Any) -> list[Slot]:
-    """Return the slots that held an object before any layer."""
+def over(original: Any) -> list[Site]:
+    """Return the sites whose slots held an object before any layer."""
     with _lock:
         sites = list(_sites.values())
-    return [site.slot for site in sites if site.layers and site.original is original]
+    return [site for site in sites if site.layers and site.original is original]
 
 
 def settle() -> None:

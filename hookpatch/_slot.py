@@ -6,7 +6,7 @@ Reading a slot wakes nothing and makes nothing: no property runs, no defaultdict
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import MutableMapping, MutableSequence
+from collections.abc import Callable, MutableMapping, MutableSequence
 from functools import partial
 from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, ClassVar, Final, Protocol, final
@@ -272,7 +272,7 @@ class FunctionSlot:
                 self._added = value.attributes.keys() - vars(function).keys()
             function.__kwdefaults__ = value.keyword_defaults
             function.__code__ = value.code
-            vars(function).update({name: value.attributes[name] for name in self._added & value.attributes.keys()})
+            vars(function).update({name: one for name, one in value.attributes.items() if name in self._added})
             self._swap = value
             return
         function.__code__ = value
@@ -340,17 +340,17 @@ def put(slot: Slot, value: Any, unseen: bool = False) -> None:
         slot.delete()
 
 
-def beneath_proxies(there: Any, wanted: Any) -> AttributeSlot | None:
-    """Return the place in which somebody's proxy, such as wrapt's, keeps a value that it wraps; None if none does.
+def beneath_proxies(there: Any, is_wanted: Callable[[Any], bool]) -> AttributeSlot | None:
+    """Return the place in which somebody's proxy, such as wrapt's, keeps what it wraps; None if none does.
 
     Args:
         there: what stands in the slot: the proxy, or a chain of them.
-        wanted: the value that is looked for.
+        is_wanted: tells the value that is looked for.
     """
     while isinstance(along_mro(type(there), "__wrapped__"), KEPT):
         inside = AttributeSlot(there, "__wrapped__")
         there = inside.read()
-        if there is wanted:
+        if is_wanted(there):
             return inside
     return None
 

@@ -57,7 +57,7 @@ class Standing:
         if self._top is None:
             self.value.bear(something)
         else:
-            vars(self._top.function)[HOOK] = something
+            vars(self._top.function).setdefault(HOOK, []).append(something)
 
     def point(self, layers: list[Layer]) -> None:
         """From now on run these layers, the outermost first."""
