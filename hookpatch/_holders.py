@@ -75,7 +75,10 @@ def holders(things: Sequence[Any]) -> list[Holder]:
     Args:
         things: the objects; each has to be one that is not held by chance, as a small number is.
     """
-    return _Search(things).found
+    search = _Search(things)
+    found = search.found
+    vars(search).clear()  # it refers to itself: until garbage is collected the next look would find what it kept
+    return found
 
 
 @final
