@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, final
 
 from hookpatch._patch import Patch
@@ -68,15 +68,21 @@ class Entry:
 
 
 @final
-@dataclass(slots=True)
 class Ledger:
     """The entries of one session, in the order in which the patches were asked for."""
 
-    entries: list[Entry] = field(default_factory=list)
+    __slots__ = ("_of",)
+
+    def __init__(self) -> None:
+        self._of: Final[dict[int, list[Entry]]] = {}  # by the number of what was asked for, which the entries keep
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries; those of one patch beside each other."""
+        return [entry for entries in self._of.values() for entry in entries]
 
     def open(self, asked: Asked) -> Entry:
         """Add an entry for a patch, after those of the same patch."""
-        entry: Final = Entry(asked)
-        places = [at for at, other in enumerate(self.entries) if other.asked is asked]
-        self.entries.insert(places[-1] + 1 if places else len(self.entries), entry)
+        entry = Entry(asked)
+        self._of.setdefault(id(asked), []).append(entry)
         return entry

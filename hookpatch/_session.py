@@ -71,8 +71,8 @@ class Session:
         if self._scope == "task":
             attempts += [Attempt(asked, (number,), self._ledger, self._policy) for asked in _task.CARRIERS]
         try:
-            for attempt in attempts:
-                attempt.check()
+            for attempt in attempts if len(attempts) > 1 else ():
+                attempt.check()  # all of them before any is applied; a single one refuses in time by itself
             if self._scope == "task":
                 self._stack.callback(_task.begin(number))
             for attempt in attempts:

@@ -54,6 +54,7 @@ class Site:
         self._queue: list[_Edit] = []
         self._layers: list[Layer] = []
         self._retired: WeakKeyDictionary[Standing, list[Layer]] = WeakKeyDictionary()
+        self._has_left_out = False
         self._ending: Ending = "restored"
         self._bearers: list[Standing] = []
 
@@ -167,9 +168,11 @@ class Site:
                     break
         while self._queue:
             self._change(self._queue.pop(0))
-        with ExitStack() as telling:  # all are told, whatever one of them raises
-            for layer in after:
-                telling.callback(layer.leave_out, left_out.get(layer))
+        if left_out or self._has_left_out:
+            with ExitStack() as telling:  # all are told, whatever one of them raises
+                for layer in after:
+                    telling.callback(layer.leave_out, left_out.get(layer))
+        self._has_left_out = bool(left_out)
 
     def _compute(self, layers: Sequence[Layer], adding: bool) -> tuple[Any, list[_Run], dict[Layer, Exception]]:
         """Return what belongs into the slot, what each run of call layers is to do, and which layers cannot lie there.
@@ -238,11 +241,13 @@ class Site:
         for standing, run in runs:
             standing.point(run)
         kept = {id(standing) for standing, _ in runs}
-        gone = [(standing, run) for standing, run in self._runs if id(standing) not in kept] + [*self._retired.items()]
+        gone = [(standing, run) for standing, run in self._runs if id(standing) not in kept]
+        if self._retired:
+            gone += self._retired.items()
+            self._retired.clear()
         for standing, run in gone:
             standing.point([layer for layer in run if layer in layers])
-        self._retired.clear()
-        if layers:
+        if layers and gone:
             self._retire(gone)
         self._layers, self._runs, self._wanted = layers, runs, value
         if layers:

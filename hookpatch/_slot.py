@@ -38,12 +38,14 @@ class AttributeSlot:
     treated as unittest.mock treats it: set; at the end deleted, and set to what was there if it is then missing.
     """
 
-    __slots__ = ("_handed_on", "name", "owner")
+    __slots__ = ("_handed_on", "_member", "name", "owner")
 
     def __init__(self, owner: Any, name: str) -> None:
         self.owner: Final = owner
         self.name: Final = name
         self._handed_on: tuple[Any] | None = None  # what was there before, while something of ours is
+        member = along_mro(type(owner), name)
+        self._member: Final = member if isinstance(member, KEPT) and name != "__dict__" else None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -57,10 +59,9 @@ class AttributeSlot:
 
     def read(self) -> Any:
         """Return the owner's *own* value, never a bound or inherited one, or ABSENT."""
-        member = along_mro(type(self.owner), self.name)
-        if isinstance(member, KEPT) and self.name != "__dict__":
+        if self._member is not None:
             try:
-                return member.__get__(self.owner)
+                return self._member.__get__(self.owner)
             except AttributeError:
                 return ABSENT
         own = vars(self.owner).get(self.name, ABSENT) if hasattr(self.owner, "__dict__") else ABSENT
