@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any, Final, TypeAlias, final
@@ -133,9 +134,15 @@ def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter]) -> 
         and parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     ]
 
+    # A call with fewer arguments by place than this has none to be changed: most calls.
+    least = min((place + 1 - positional_only for place, _, positional_only in by_place), default=sys.maxsize)
+    plain = all(_fresh(value) is value for value in arguments.values())
+
     def injected(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = {name: _fresh(value) for name, value in arguments.items()}
-        placed = list(args)
+        given = arguments if plain else {name: _fresh(value) for name, value in arguments.items()}
+        if len(args) < least:
+            return wrapped(*args, **{**kwargs, **given})
+        placed, given = list(args), dict(given)
         for place, name, positional_only in by_place:
             if place < len(placed):
                 placed[place] = given.pop(name)

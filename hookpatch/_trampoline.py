@@ -41,7 +41,7 @@ class Trampoline:
         function: the function to put into the slot.
     """
 
-    __slots__ = ("_link", "function")
+    __slots__ = ("_binds", "_link", "function")
 
     def __init__(self, like: FunctionType, below: Callable[..., Any], binds: bool) -> None:
         """Make one that passes through.
@@ -51,7 +51,8 @@ class Trampoline:
             below: what it calls.
             binds: True when its first argument is the object or class that it is called on.
         """
-        self._link: Final = CellType((pass_through, below))
+        self._binds: Final = binds
+        self._link: Final = CellType((pass_through, below.__get__ if binds else below))
         first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
         cells = {HOOK: self._link, "first": CellType(first)}
         code = _METHOD if binds else _FUNCTION
@@ -61,7 +62,7 @@ class Trampoline:
 
     def point(self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "") -> None:
         """From now on call ``wrapper`` around ``below``, in a frame that names the wrapper's owner."""
-        self._link.cell_contents = (wrapper, below)
+        self._link.cell_contents = (wrapper, below.__get__ if self._binds else below)
         name_frames(self.function, self.function.__name__, owner)
 
 
@@ -86,13 +87,13 @@ def _function(__hookpatch__: Link) -> Callable[..., Any]:
 
 def _method(__hookpatch__: Link, first: str) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
-        wrapper, below = __hookpatch__
+        # Bound by __get__ and not by types.MethodType, which torch.compile cannot trace.
+        wrapper, bind = __hookpatch__
         if not args and first in kwargs:
             args = (kwargs.pop(first),)  # called as Class.method(self=object)
         if not args:
-            return below(**kwargs)  # called without its object: the TypeError is the original's own
-        # Bound by __get__ and not by types.MethodType, which torch.compile cannot trace.
-        return wrapper(below.__get__(args[0]), args[0], args[1:], kwargs)
+            return bind.__self__(**kwargs)  # called without its object: the TypeError is the original's own
+        return wrapper(bind(args[0]), args[0], args[1:], kwargs)
 
     return trampoline
 
