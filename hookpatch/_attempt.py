@@ -107,6 +107,8 @@ class Attempt:
             except Exception as error:  # collected: the other undos follow, and RestoreError tells of all
                 entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
                 errors.append(error)
+        for entry, _, _ in placed:
+            entry.held = entry.put = None  # the session may be kept for its report, and is to keep nothing alive
         if self._asked.patch.reach == "everywhere":
             gone = {id(value): (value, held) for site, held, value in stood if not site.layers}
             _everywhere.call_back(gone.values(), self._were_there, errors.append)

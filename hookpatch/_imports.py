@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import importlib
 import importlib._bootstrap
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from threading import RLock, local
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Final, TypeAlias, final
 
 _bootstrap: Final[Any] = importlib._bootstrap  # Any: typeshed does not know the locks of imports
 
 Arrival: TypeAlias = Callable[[ModuleType], None]
 
-_lock: Final = RLock()
-_watches: dict[str, tuple[Watch, ...]] = {}  # replaced whole, so that the finder reads it without the lock
+_lock: Final = RLock()  # held for a change of the watches; nothing foreign runs meanwhile, but for finalizers
+_watches: Final[dict[str, dict[Watch, None]]] = {}  # by module, in order; read without the lock
 _executing: set[str] = set()
 _asking: Final = local()
 
@@ -56,25 +57,30 @@ class Watch:
 def watch(module: str, arrival: Arrival) -> Watch:
     """Call ``arrival(module)`` each time the module has been executed from now on.
 
-    A module that is half imported at this moment counts as one that comes. One that is there already does not: ask
-    ``present`` for it.
+    A module that is half imported or half reloaded at this moment counts as one that comes. One that is there already
+    does not: ask ``present`` for it, afterwards.
     """
     wish = Watch(module, arrival)
     with _lock:
-        _put({**_watches, module: (*_watches.get(module, ()), wish)})
+        while wish not in _watches.get(module, ()):  # again if a session that was collected took the entry away
+            _watches.setdefault(module, {})[wish] = None
+        _place_finder()
     here = sys.modules.get(module)
     if here is not None and module not in _executing and _is_initializing(here):
-        _tell_when_initialized(vars(here)["__spec__"])
+        spec = vars(here)["__spec__"]
+        _tell_when_initialized(spec)
+        if not _is_initializing(here):
+            _tell_no_more(spec)  # its import ended in between: it is ``present`` now
     return wish
 
 
 def present(module: str) -> ModuleType | None:
-    """Return the module if it is imported, to its end."""
+    """Return the module if it is imported, to its end; None while it is, or is reloaded, and a watch will tell."""
     if module not in sys.modules and module in _bootstrap._module_locks:
         # Another thread has found it but not begun to execute it, too early for our finder: wait as an import does.
         _bootstrap._lock_unlock_module(module)
     here = sys.modules.get(module)
-    return None if here is None or _is_initializing(here) else here
+    return None if here is None or module in _executing or _is_initializing(here) else here
 
 
 def fetch(module: str) -> ModuleType:
@@ -107,35 +113,69 @@ def finders(ours: bool) -> list[object]:
     return [finder for finder in sys.meta_path if (finder is _Finder) is ours]
 
 
-def _put(watches: dict[str, tuple[Watch, ...]]) -> None:
-    """Set the watches, and have the finder in place while there are any."""
-    global _watches
-    _watches = watches
-    if watches and _Finder not in sys.meta_path:
-        sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
-    elif not watches and _Finder in sys.meta_path:
-        sys.meta_path.remove(_Finder)
-
-
 def _forget(wish: Watch) -> None:
     with _lock:
-        if wish.module in _watches:
-            rest = tuple(other for other in _watches[wish.module] if other is not wish)
-            others = {name: wishes for name, wishes in _watches.items() if name != wish.module}
-            _put({**others, wish.module: rest} if rest else others)
+        wishes = _watches.get(wish.module, {})
+        wishes.pop(wish, None)
+        if not wishes:
+            _watches.pop(wish.module, None)
+        _place_finder()
+
+
+def _place_finder() -> None:
+    """Have the finder on sys.meta_path while there are watches, and only then."""
+    while any(finder is _Finder for finder in sys.meta_path) != bool(_watches):
+        if _watches:
+            sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
+        else:
+            _take_off()
+
+
+def _take_off() -> None:
+    """Take the finder off sys.meta_path.
+
+    An import that goes through the list at this moment would skip a finder if ours were deleted from the list, and not
+    find a module that is there. So it keeps the list that it has, and the others get a new one. Mostly there is none,
+    and the list stays the object that it was.
+    """
+    searched = sys.meta_path
+    sys.meta_path = [finder for finder in searched if finder is not _Finder]
+    if not _is_searching():
+        searched[:] = sys.meta_path
+        sys.meta_path = searched
+
+
+def _is_searching() -> bool:
+    """Tell whether some thread, this one too, is asking the finders at this moment."""
+    for frame in sys._current_frames().values():
+        at: FrameType | None = frame
+        while at is not None:
+            if at.f_code is _bootstrap._find_spec.__code__:
+                return True
+            at = at.f_back
+    return False
 
 
 def _announce(name: str) -> None:
-    """Tell all who wait for this module. The first error is raised after all have been told."""
-    module = sys.modules.get(name)
-    if module is None:
-        return
+    """Tell all who wait for this module, also those that come meanwhile; it is no longer executed when all know.
+
+    The first error is raised after all have been told.
+    """
     failure: BaseException | None = None
-    for wish in _watches.get(name, ()):
-        try:
-            wish.fire(module)
-        except BaseException as error:  # raised below: one plugin's failure must not keep the next from its module
-            failure = failure or error
+    told: set[Watch] = set()
+    while True:
+        with _lock:
+            module = sys.modules.get(name)
+            waiting = [wish for wish in _watches.get(name, ()) if wish not in told]
+            if module is None or not waiting:
+                _executing.discard(name)
+                break
+        for wish in waiting:
+            told.add(wish)
+            try:
+                wish.fire(module)
+            except BaseException as error:  # raised below: one plugin's failure must not keep the next from its module
+                failure = failure or error
     if failure is not None:
         raise failure
 
@@ -145,13 +185,14 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in _watches or getattr(_asking, "name", None) == name:
+        asking: tuple[str, ...] = getattr(_asking, "names", ())
+        if name not in _watches or name in asking:
             return None
-        _asking.name = name  # a finder that asks the others, as we do, would ask us again
+        _asking.names = (*asking, name)  # a finder that asks the others, as we do, would ask us again
         try:
             spec = _find(name, path, target)
         finally:
-            del _asking.name
+            _asking.names = asking
         if spec is not None and spec.loader is None:
             _tell_when_initialized(spec)  # a namespace package
         elif spec is not None and hasattr(spec.loader, "exec_module"):
@@ -192,9 +233,8 @@ class _Loader:
         except BaseException:
             if reloading:
                 _announce(spec.name)  # the module stays, and what was executed of it before the error is new
-            raise
-        finally:
             _executing.discard(spec.name)
+            raise
         _announce(spec.name)
 
     def __getattr__(self, name: str) -> Any:
@@ -226,10 +266,20 @@ class _ToldSpec(ModuleSpec):
     def _initializing(self, value: bool) -> None:
         vars(self)["_initializing"] = value
         if not value:
-            self.__class__ = ModuleSpec  # type: ignore[assignment]  # back to what it was
+            _tell_no_more(self)
             _announce(self.name)
 
 
 def _tell_when_initialized(spec: ModuleSpec) -> None:
     if type(spec) is ModuleSpec:
         spec.__class__ = _ToldSpec
+
+
+def _tell_no_more(spec: ModuleSpec) -> None:
+    if type(spec) is _ToldSpec:
+        spec.__class__ = ModuleSpec  # type: ignore[assignment]  # back to what it was
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked child would inherit the lock as some other thread of its parent held it, for ever.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
