@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
+from weakref import ref
 
 from hookpatch import _everywhere, _guard, _imports, _task
 from hookpatch._layer import Layer
@@ -108,7 +110,7 @@ class Attempt:
                 entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
                 errors.append(error)
         for entry, _, _ in placed:
-            entry.held = entry.put = None  # the session may be kept for its report, and is to keep nothing alive
+            entry.held, entry.put = None, ()  # the session may be kept for its report, and is to keep nothing alive
         if self._asked.patch.reach == "everywhere":
             gone = {id(value): (value, held) for site, held, value in stood if not site.layers}
             _everywhere.call_back(gone.values(), self._were_there, errors.append)
@@ -223,7 +225,7 @@ class Attempt:
     def _drop(self, entry: Entry, site: Site, layer: Layer) -> None:
         left_out = entry.state == "failed"
         entry.become("restored")
-        ending = site.drop(layer, partial(entry.become, "restored", "once what somebody else had put there was gone"))
+        ending = site.drop(layer, partial(_given_back, ref(entry)))
         if left_out:
             entry.become("failed", "was not applied when it ended: what it lay over had gone before")
         if ending == "restored" or left_out:
@@ -234,6 +236,12 @@ class Attempt:
             warnings.warn(
                 f"{self._asked.patch.address} of {self._asked.owner}: {reason}", DisplacedWarning, stacklevel=2
             )
+
+
+def _given_back(entry: Callable[[], Entry | None]) -> None:
+    """Note that a slot holds its original after all: weakly, for the entry knows the patch, which has what was put."""
+    if (still_there := entry()) is not None:
+        still_there.become("restored", "once what somebody else had put there was gone")
 
 
 _REASONS: Final = {

@@ -51,7 +51,7 @@ def places(patch: Patch, slot: Slot) -> list[tuple[Slot, str | None]]:
     changes = [patch.change]
     for site in over(thing):
         found.setdefault(site.slot.key, (site.slot, str(site.slot)))
-        changes += [layer.put for layer in site.layers]
+        changes += [one for layer in site.layers for one in layer.put]
     for holder in holders([thing]):
         if holder.slot is not None and not _is_a_note(holder):
             found.setdefault(holder.slot.key, (holder.slot, holder.words))

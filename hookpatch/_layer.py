@@ -91,11 +91,11 @@ class Layer:
         self.call = self._gate(_injector(self.patch.change, parameters))
 
     @property
-    def put(self) -> Any:
-        """What it has put into its slot; None for one that runs around calls."""
+    def put(self) -> tuple[Any, ...]:
+        """What it has put into its slots; nothing for one that runs around calls."""
         if self.patch.verb == "derive":
-            return next((derived for _, derived in self._derived.values()), None)
-        return None if self.wraps else self.patch.change
+            return tuple(derived for _, derived in self._derived.values())
+        return () if self.wraps else (self.patch.change,)
 
     @property
     def ended(self) -> bool:

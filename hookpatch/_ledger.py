@@ -36,7 +36,7 @@ class Asked:
 
 
 @final
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Entry:
     """One patch at one site, or one that has no site yet.
 
@@ -58,7 +58,7 @@ class Entry:
     reason: str | None = None
     place: str | None = None
     held: Any = None
-    put: Any = None
+    put: tuple[Any, ...] = ()
     stale: tuple[str, ...] = ()
 
     def become(self, state: State, reason: str | None = None) -> None:

@@ -97,7 +97,7 @@ def _look_for_stale(entries: Sequence[Entry]) -> None:
     if not entries:
         return
     stale: dict[int, list[str]] = {id(entry.held): [] for entry in entries}
-    put = {id(entry.put) for entry in entries}  # a subclass that was put there holds its base
+    put = {id(one) for entry in entries for one in entry.put}  # a subclass that was put there holds its base
     for holder in holders([*{id(entry.held): entry.held for entry in entries}.values()]):
         if id(holder.holder) not in put and (holder.root is not None or holder.slot is None):  # not one without a name
             stale[id(holder.thing)].append(holder.words)
