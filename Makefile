@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: demo test check test-core test-pythons bench-startup clean
+.PHONY: demo test check test-pythons bench bench-startup clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
@@ -25,6 +25,10 @@ check: $(INSTALLED)
 # The core's tests on the other Pythons of this machine; a Python that is not there is said to be missing.
 test-pythons: $(INSTALLED)
 	@sh tests/other_pythons.sh 3.12 3.13
+
+# Figures, not tests: what is measured, the ratio to the others, the goal.
+bench: $(INSTALLED) bench-startup
+	@for benchmark in calls sessions scale memory holders; do $(BIN)/python tests/benchmarks/$$benchmark.py || exit 1; done
 
 bench-startup: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/startup.py

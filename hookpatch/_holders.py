@@ -20,7 +20,7 @@ from hookpatch import _imports
 from hookpatch._part import PartialSlot, PartSlot
 from hookpatch._slot import AttributeSlot, ItemSlot, Slot, along_mro, originals
 from hookpatch._target import a_kind, describe
-from hookpatch._trampoline import HOOK
+from hookpatch._trampoline import HOOK, Trampoline
 
 _HERE: Final = os.path.dirname(__file__) + os.sep
 _DEPTH: Final = 4  # as in m:REGISTRY['a'][0][1]: how far away from a name a holder may be to be named
@@ -90,7 +90,8 @@ class _Search:
         self._kept: list[Any] = [things]  # so that no number in _mine is given to another object
         self._mine.add(id(self._kept))
         self._modules = self._keep({id(vars(module)): (name, module) for name, module in _imports.modules()})
-        self._classes = self._keep({id(gc.get_referents(vars(cls))[0]): cls for cls in _classes()})
+        self._classes: dict[int, type] | None = None
+        self._mine |= set(map(id, self._keep(Trampoline.links())))
         for thing in things:
             if isinstance(thing, type):  # the tuples in which a class and its subclasses keep their bases
                 subclasses = self._keep([*_classes(thing)])
@@ -140,13 +141,23 @@ class _Search:
     def _frozen(self) -> list[Any]:
         return [
             *(vars(module) for _, module in _imports.modules()),
-            *(gc.get_referents(vars(cls))[0] for cls in self._classes.values()),
+            *(gc.get_referents(vars(cls))[0] for cls in _classes()),
         ]
 
     def _is_named(self, holder: Any) -> bool:
         return (
-            id(holder) in self._modules or id(holder) in self._classes or issubclass(type(holder), (ModuleType, type))
+            id(holder) in self._modules
+            or issubclass(type(holder), (ModuleType, type))
+            or self._class_of(holder) is not None
         )
+
+    def _class_of(self, holder: Any) -> type | None:
+        """Return the class whose attributes a dict holds."""
+        if type(holder) is not dict:
+            return None
+        if self._classes is None:  # looked up when the first dict is met that is no module's
+            self._classes = self._keep({id(gc.get_referents(vars(cls))[0]): cls for cls in _classes()})
+        return self._classes.get(id(holder))
 
     def _places(self, thing: Any, depth: int) -> Iterator[tuple[Slot | None, str, str | None]]:
         """Yield the places that hold an object: slot, words, root."""
@@ -159,8 +170,7 @@ class _Search:
             module, owner = self._modules[id(holder)]
             for name in _keys(holder, thing):
                 yield AttributeSlot(owner, name), f"{module}:{name}", module
-        elif id(holder) in self._classes:
-            cls = self._classes[id(holder)]
+        elif (cls := self._class_of(holder)) is not None:
             for name in _keys(holder, thing):
                 yield AttributeSlot(cls, name), f"{describe(cls)}.{name}", cls.__module__
         elif issubclass(kind, dict):

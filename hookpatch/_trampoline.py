@@ -13,7 +13,8 @@ from collections.abc import Callable
 from functools import cache
 from textwrap import dedent, indent
 from types import CellType, CodeType, FunctionType
-from typing import Any, Final, TypeAlias, final
+from typing import Any, ClassVar, Final, TypeAlias, final
+from weakref import WeakSet
 
 from hookpatch import _imports
 
@@ -41,7 +42,9 @@ class Trampoline:
         function: the function to put into the slot.
     """
 
-    __slots__ = ("_binds", "_link", "function")
+    __slots__ = ("__weakref__", "_binds", "_link", "function")
+
+    _all: ClassVar[WeakSet[Trampoline]] = WeakSet()
 
     def __init__(self, like: FunctionType, below: Callable[..., Any], binds: bool) -> None:
         """Make one that passes through.
@@ -59,6 +62,12 @@ class Trampoline:
         begin = _copy(code, like, tuple(cells[name] for name in code.co_freevars))
         shape = _shape(like)
         self.function: Final = begin if shape is None else _copy(_code(shape, None), like, (CellType(begin),))
+        self._all.add(self)
+
+    @classmethod
+    def links(cls) -> list[object]:
+        """Return the tuples in which trampolines keep what they call: holders of the original that are no names."""
+        return [trampoline._link.cell_contents for trampoline in cls._all]
 
     def point(self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "") -> None:
         """From now on call ``wrapper`` around ``below``, in a frame that names the wrapper's owner."""

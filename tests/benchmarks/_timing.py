@@ -1,0 +1,81 @@
+"""What the benchmarks share: modules to patch, times of interleaved rounds, and a table with the goals."""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from statistics import median
+from time import process_time
+from timeit import Timer
+from types import ModuleType
+from typing import Any, Final
+
+_numbers: Final = itertools.count()
+
+
+def vendor(source: str) -> ModuleType:
+    """Return a new module of this source, imported under a name of its own."""
+    module = ModuleType(f"vendor{next(_numbers)}")
+    exec(source, vars(module))
+    sys.modules[module.__name__] = module
+    return module
+
+
+def timer(statement: str, **names: Any) -> Timer:
+    """Return a timer of a statement, with the garbage collector on: it is a part of what a patch costs.
+
+    In time of the processor, so that what else runs on the machine does not count.
+    """
+    return Timer(statement, "import gc; gc.enable()", process_time, names)
+
+
+def medians(timers: Mapping[str, Timer], rounds: int = 25, seconds: float = 0.01) -> dict[str, float]:
+    """Return the median time in seconds of each statement; each has its turn in every round."""
+    numbers = {}
+    for name, one in timers.items():
+        number, taken = one.autorange()
+        numbers[name] = max(1, round(number * seconds / taken))
+    found: dict[str, list[float]] = {name: [] for name in timers}
+    for _ in range(rounds):
+        for name, one in timers.items():
+            found[name].append(one.timeit(numbers[name]) / numbers[name])
+    return {name: median(times) for name, times in found.items()}
+
+
+def compare(times: Mapping[str, float | None], goals: Mapping[str, float]) -> None:
+    """Print what the first takes, what the others take, and how the first compares with each.
+
+    Args:
+        times: seconds by name; None for what is not installed.
+        goals: by name, the greatest ratio of the first to it that is wanted.
+    """
+    ours, *_ = times.values()
+    assert ours is not None  # hookpatch is what is measured
+    unit, scale = ("ns", 1e9) if ours < 1e-6 else ("µs", 1e6)
+    for name, taken in times.items():
+        if taken is None:
+            print(f"  {name:<36}  not installed")
+            continue
+        line = f"  {name:<36} {taken * scale:9.1f} {unit}"
+        if taken is not ours:
+            line += f"  {ours / taken:6.2f} of it  {verdict(ours / taken, goals.get(name))}"
+        print(line.rstrip())
+
+
+def verdict(ratio: float, goal: float | None) -> str:
+    """Return a goal and whether it was met, in words."""
+    return "" if goal is None else f"goal {goal:.2f}  {'met' if ratio <= goal else 'NOT MET'}"
+
+
+def heading(text: str) -> None:
+    """Print what is measured, and on what."""
+    print(f"\n{text} ({platform.python_implementation()} {platform.python_version()})")
+
+
+def table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows, their columns aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

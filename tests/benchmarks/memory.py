@@ -1,0 +1,131 @@
+"""What a patch takes of memory while it is declared, while it is on, and after; and what a patch of others takes.
+
+usage: python tests/benchmarks/memory.py
+"""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial, wraps
+from typing import Any
+from unittest import mock
+
+import wrapt
+from _timing import heading, table, vendor
+
+import hookpatch
+
+COUNT = 1_000
+
+
+def around(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+    """Do nothing but call."""
+    return wrapped(*args, **kwargs)
+
+
+def functions() -> list[str]:
+    """Return the addresses of functions that nobody has patched before."""
+    name = vendor("\n".join(f"def f{number}(x, y=1): return x" for number in range(COUNT))).__name__
+    return [f"{name}:f{number}" for number in range(COUNT)]
+
+
+def entries() -> list[hookpatch.Target]:
+    """Return the addresses of as many entries of a dict."""
+    registry = dict.fromkeys(range(COUNT))
+    return [hookpatch.Target.item(registry, key) for key in registry]
+
+
+def in_use() -> int:
+    """Return how many bytes are in use, cycles that nobody reaches not counted."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def ours(targets: Sequence[Any], declare: Callable[[Any], hookpatch.Patch]) -> list[int]:
+    """Return the bytes in use before, declared, on, taken back, with the session dropped, and with the patches."""
+    found = [in_use()]
+    patches = [declare(target) for target in targets]
+    found.append(in_use())
+    session = hookpatch.active(*patches).open()
+    found.append(in_use())
+    session.close()
+    found.append(in_use())
+    del session
+    found.append(in_use())
+    del patches
+    found.append(in_use())
+    return found
+
+
+def theirs(targets: Sequence[str], patch: Callable[[str], Callable[[], object]]) -> list[int]:
+    """Return the bytes in use before, on, and taken back."""
+    found = [in_use()]
+    with ExitStack() as stack:
+        for target in targets:
+            stack.callback(patch(target))
+        found.append(in_use())
+    found.append(in_use())
+    return found
+
+
+def mocked(target: str) -> Callable[[], object]:
+    """Patch with mock.patch; return what takes it back."""
+    patcher = mock.patch(target.replace(":", "."))
+    patcher.start()
+    return patcher.stop
+
+
+def wrapped_by_wrapt(target: str) -> Callable[[], object]:
+    """Wrap with wrapt; return what takes it back."""
+    owner, name, function = wrapt.resolve_path(*target.split(":"))
+    wrapt.wrap_function_wrapper(owner, name, around)
+    return partial(setattr, owner, name, function)
+
+
+def wrapped_by_hand(target: str) -> Callable[[], object]:
+    """Put a closure there; return what takes it back."""
+    owner, name, function = wrapt.resolve_path(*target.split(":"))
+
+    @wraps(function)
+    def closure(*args: Any, **kwargs: Any) -> Any:
+        return around(function, None, args, kwargs)
+
+    setattr(owner, name, closure)
+    return partial(setattr, owner, name, function)
+
+
+OURS: dict[str, tuple[Callable[[], Sequence[Any]], Callable[[Any], hookpatch.Patch]]] = {
+    "wrap, of a function": (functions, lambda target: hookpatch.wrap(target, around)),
+    "wrap, of a function in place": (functions, lambda target: hookpatch.wrap(target, around, reach="everywhere")),
+    "replace, of a dict's entry": (entries, lambda target: hookpatch.replace(target, 1)),
+}
+THEIRS = {
+    'mock.patch("m.f")': mocked,
+    "wrapt.FunctionWrapper": wrapped_by_wrapt,
+    "a closure by hand": wrapped_by_hand,
+}
+
+
+def main() -> None:
+    tracemalloc.start()
+    heading(f"bytes a patch, of {COUNT:,} in one session")
+    rows = [("", "declared", "on", "taken back", "session dropped", "patches dropped")]
+    for title, (targets, declare) in OURS.items():
+        ours(targets(), declare)  # what is made once and kept
+        before, *found = ours(targets(), declare)
+        rows.append((title, *(f"{(bytes_ - before) / COUNT:,.1f}" for bytes_ in found)))
+    table(rows)
+    heading(f"bytes a patch of others, of {COUNT:,}")
+    rows = [("", "on", "taken back")]
+    for title, patch in THEIRS.items():
+        theirs(functions(), patch)
+        before, *found = theirs(functions(), patch)
+        rows.append((title, *(f"{(bytes_ - before) / COUNT:,.1f}" for bytes_ in found)))
+    table(rows)
+
+
+if __name__ == "__main__":
+    main()

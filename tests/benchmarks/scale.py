@@ -1,0 +1,108 @@
+"""Whether the time a patch stays the same however many there are: on as many sites, and as layers of one site.
+
+usage: python tests/benchmarks/scale.py [MOST]
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from statistics import median
+from time import process_time
+from typing import Any, TypeAlias
+
+from _timing import heading, table, vendor, verdict
+
+import hookpatch
+
+GOAL = 1.5
+ROUNDS = 7
+LEAST = 300  # patches a measurement: few are put on as many times
+
+Patches: TypeAlias = list[hookpatch.Patch]
+
+
+def around(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+    """Do nothing but call."""
+    return wrapped(*args, **kwargs)
+
+
+def wraps_of_functions(count: int) -> Patches:
+    name = vendor("\n".join(f"def f{number}(x): return x" for number in range(count))).__name__
+    return [hookpatch.wrap(f"{name}:f{number}", around) for number in range(count)]
+
+
+def values_in_a_dict(count: int) -> Patches:
+    registry = dict.fromkeys(range(count))
+    return [hookpatch.replace(hookpatch.Target.item(registry, number), number) for number in range(count)]
+
+
+def wraps_of_one_function(count: int) -> Patches:
+    name = vendor("def f(x): return x").__name__
+    return [hookpatch.wrap(f"{name}:f", around) for _ in range(count)]
+
+
+def values_of_one_entry(count: int) -> Patches:
+    registry = {"entry": None}
+    return [hookpatch.replace(hookpatch.Target.item(registry, "entry"), number) for number in range(count)]
+
+
+def in_one(patches: Patches) -> list[Patches]:
+    return [patches]
+
+
+def in_many(patches: Patches) -> list[Patches]:
+    return [[patch] for patch in patches]
+
+
+def seconds(spans: list[Patches], step: int) -> tuple[float, float]:
+    """Return the time to open a session for each span, and to close them, the first or the last first."""
+    start = process_time()
+    sessions = [hookpatch.active(*patches).open() for patches in spans]
+    middle = process_time()
+    for session in sessions[::step]:
+        session.close()
+    return middle - start, process_time() - middle
+
+
+def each(spans: list[Patches], step: int, count: int) -> tuple[float, float]:
+    """Return the same for each of ``count`` patches."""
+    gc.collect()
+    times = max(1, LEAST // count)
+    on, off = zip(*(seconds(spans, step) for _ in range(times)), strict=True)
+    return sum(on) / times / count, sum(off) / times / count
+
+
+CASES: dict[str, tuple[Callable[[int], Patches], Callable[[Patches], list[Patches]], int, int]] = {
+    "as many functions wrapped, one session": (wraps_of_functions, in_one, 1, 10_000),
+    "as many entries of a dict replaced, one session": (values_in_a_dict, in_one, 1, 10_000),
+    "one function wrapped as often, one session": (wraps_of_one_function, in_one, 1, 1_000),
+    "one function wrapped as often, a session each, first closed first": (wraps_of_one_function, in_many, 1, 1_000),
+    "one function wrapped as often, a session each, last closed first": (wraps_of_one_function, in_many, -1, 1_000),
+    "one entry replaced as often, one session": (values_of_one_entry, in_one, 1, 1_000),
+    "one entry replaced as often, a session each, first closed first": (values_of_one_entry, in_many, 1, 1_000),
+    "one entry replaced as often, a session each, last closed first": (values_of_one_entry, in_many, -1, 1_000),
+}
+
+
+def main(most: int) -> None:
+    for title, (make, divide, step, largest) in CASES.items():
+        heading(title)
+        spans = {count: divide(make(count)) for count in (1, 10, 100, 1_000, 10_000) if count <= min(most, largest)}
+        found: dict[int, list[tuple[float, float]]] = {count: [] for count in spans}
+        for _ in range(ROUNDS):
+            for count in spans:
+                found[count].append(each(spans[count], step, count))
+        medians = {count: [median(way) for way in zip(*times, strict=True)] for count, times in found.items()}
+        rows = [("patches", "on, µs each", "of 1", "", "off, µs each", "of 1", "")]
+        for count, ways in medians.items():
+            row = [f"{count:,}"]
+            for taken, first in zip(ways, medians[1], strict=True):
+                row += [f"{taken * 1e6:.1f}", f"{taken / first:.2f}", verdict(taken / first, GOAL)]
+            rows.append(tuple(row))
+        table(rows)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
