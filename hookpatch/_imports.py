@@ -147,13 +147,16 @@ def _take_off() -> None:
 
 def _is_searching() -> bool:
     """Tell whether some thread, this one too, is asking the finders at this moment."""
-    for frame in sys._current_frames().values():
-        at: FrameType | None = frame
-        while at is not None:
-            if at.f_code is _bootstrap._find_spec.__code__:
-                return True
-            at = at.f_back
-    return False
+    at: FrameType | None = None
+    is_found = False
+    frames = list(sys._current_frames().values())
+    while not is_found and (frames or at is not None):
+        at = at.f_back if at is not None else frames.pop()
+        is_found = at is not None and at.f_code is _bootstrap._find_spec.__code__
+    # One of them is this very frame: left in its own variables it would keep itself, and all that called us, alive.
+    at = None
+    frames.clear()
+    return is_found
 
 
 def _announce(name: str) -> None:
