@@ -54,7 +54,8 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         TargetRefused: it cannot be called, or cannot be made absent.
     """
     assert patch.target is not None  # patches without a slot are not checked against one
-    held = own if own is not ABSENT else slot.inherited()
+    # What is replaced is not looked at: a name that a module serves by its __getattr__ would wake.
+    held = own if own is not ABSENT or patch.verb == "replace" else slot.inherited()
     # replace adds: a registry's new entry. Where other layers lie already, one may have added it: the site will see.
     if held is ABSENT and patch.verb != "replace" and slot.key not in originals:
         raise missing(slot, patch.target, owner)

@@ -64,7 +64,7 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
 
     def __new__(cls, value: Any, reference: tuple[str, str] | None) -> Proxy:
         """Make one for a class where that is what it stands for."""
-        return super().__new__(_ClassProxy if isinstance(value, type) else cls, value, reference)
+        return super().__new__(_ClassProxy if issubclass(type(value), type) else cls, value, reference)
 
     def __init__(self, value: Any, reference: tuple[str, str] | None) -> None:
         """Make one that passes through.

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from threading import RLock
+from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
@@ -61,7 +62,9 @@ class Site:
     def _ground(self) -> None:
         """Take what the slot holds now as the original."""
         self.original: Any = self.slot.read()
-        self._base: Any = self.original if self.original is not ABSENT else self.slot.inherited()
+        self._base: Any = self.original
+        if self.original is ABSENT and not isinstance(self.slot.owner, ModuleType):
+            self._base = self.slot.inherited()  # now: later on some owners would give what we put there
         if isinstance(self.slot, FunctionSlot):
             self._base = self.slot.copy_with(self.original)
         self._held: Any = self.original  # what the slot holds as far as we know: the original, or what we put
@@ -180,6 +183,13 @@ class Site:
         Raises:
             Exception: what keeps a layer from lying there, when one is being added: it must not put another one out.
         """
+        if (
+            self._base is ABSENT
+            and isinstance(self.slot.owner, ModuleType)
+            and layers
+            and layers[-1].patch.verb != "replace"
+        ):
+            self._base = self.slot.inherited()  # of a module, and only for what lies over it: a lazy name may wake
         value, own = (self._base if layers else self.original), self.original is not ABSENT
         runs: list[_Run] = []
         left_out: dict[Layer, Exception] = {}
