@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Iterator
 
-from hookpatch import _imports, _session, _site
+from hookpatch import _imports, _site
 from hookpatch._imports import Watch
 from hookpatch._layer import Layer
 from hookpatch._leftover import Leftover
-from hookpatch._session import Session
+from hookpatch._session import Session, open_sessions
 from hookpatch._site import Site, settle
 
 
@@ -23,7 +23,7 @@ def footprint() -> set[object]:
 
 def lines_beyond(before: Collection[object]) -> Iterator[str]:
     """Yield a line for each thing of ours that is there and is not among these keys."""
-    if any(leftover not in before for leftover in _site._leftovers):
+    if any(leftover not in before for leftover in _site.leftovers()):
         gc.collect()  # beneath what nobody holds any more there is no trace
     for key, thing in _things():
         if key in before:
@@ -47,11 +47,6 @@ def held_by_sessions() -> set[object]:
     return numbers | {key for key, _ in _things() if isinstance(key, Layer) and key.rank[0] in numbers}
 
 
-def open_sessions() -> dict[object, Session]:
-    """Return the sessions that are open by their keys in a footprint, the first opened first."""
-    return {session._number: session for session in sorted(_session._open, key=lambda session: session._number)}
-
-
 def layers_at(key: tuple[object, ...]) -> list[Layer]:
     """Return the layers over the slot of that key, and over parts of what it holds; the outermost of each first."""
     return [layer for site in _sites() if site.slot.key[-len(key) :] == key for layer in site.layers]
@@ -66,7 +61,7 @@ def _things() -> Iterator[tuple[object, object]]:
     settle()  # what can be given back by now is no trace
     yield from open_sessions().items()
     yield from ((layer, site) for site in _sites() for layer in site.layers)
-    yield from ((leftover, leftover) for leftover in list(_site._leftovers))
+    yield from ((leftover, leftover) for leftover in _site.leftovers())
     waiting = _imports.pending()
     yield from ((watch, watch) for watch in waiting)
     yield from ((finder, finder) for finder in _imports.finders(ours=True) if not waiting)

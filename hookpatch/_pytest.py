@@ -68,7 +68,8 @@ class Watchman:
         """Take back what a test left behind; return what to say of it."""
         if item.get_closest_marker("hookpatch_leaves") is not None or _footprint() <= self._allowed:
             return []
-        from hookpatch._footprint import held_by_sessions, lines_beyond, open_sessions
+        from hookpatch._footprint import held_by_sessions, lines_beyond
+        from hookpatch._session import open_sessions
         from hookpatch.errors import RestoreError
 
         lines = []

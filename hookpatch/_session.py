@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar, cast, final
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from hookpatch import _selection, _task
 from hookpatch._attempt import Attempt, Policy
@@ -27,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _numbers: Final = itertools.count(1)
-_open: Final[WeakSet[Session]] = WeakSet()
+_open: Final[WeakValueDictionary[int, Session]] = WeakValueDictionary()  # by number
 
 
 @final
@@ -84,7 +84,7 @@ class Session:
             for failure in self._errors:
                 error.add_note(f"and while taking back what was applied: {type(failure).__name__}: {failure}")
             raise
-        _open.add(self)
+        _open[number] = self
         return self
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Session:
         if self._state != "open":
             return
         self._state = "closed"
-        _open.discard(self)
+        _open.pop(self._number, None)
         self._stack.close()
         settle()
         if self._errors:
@@ -196,8 +196,13 @@ def open_from_environment() -> Session:
 def report() -> Report:
     """Return what became of each patch of every session that is open now, the first opened first."""
     settle()
-    sessions = sorted(_open, key=lambda session: session._number)
-    return report_of(entry for session in sessions for entry in session._ledger.entries)
+    return report_of(entry for session in open_sessions().values() for entry in session._ledger.entries)
+
+
+def open_sessions() -> dict[int, Session]:
+    """Return the sessions that are open by their numbers, the first opened first."""
+    there = (weak() for weak in _open.valuerefs())  # a copy, while other threads open and close
+    return {session._number: session for session in sorted(filter(None, there), key=lambda session: session._number)}
 
 
 def _load(selection: Selection) -> dict[str, list[Asked]]:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from threading import RLock
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from hookpatch._guard import check_callable
 from hookpatch._layer import Layer
@@ -34,7 +34,7 @@ _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary(
 _blocked: Final[set[Site]] = (
     set()
 )  # those that cannot put what they should, since something of somebody else's is there
-_leftovers: Final[WeakSet[Leftover]] = WeakSet()
+_leftovers: Final[WeakKeyDictionary[Leftover, None]] = WeakKeyDictionary()
 _unborne: Final[set[Leftover]] = set()  # those that what we had put there cannot bear
 
 
@@ -130,9 +130,9 @@ class Site:
                 return
             self._inside = True
             try:
-                for leftover in [one for one in list(_leftovers) if one.slot.key == self.slot.key]:
+                for leftover in [one for one in leftovers() if one.slot.key == self.slot.key]:
                     if leftover.look():
-                        _leftovers.discard(leftover)
+                        _leftovers.pop(leftover, None)
                         _unborne.discard(leftover)
                 if self._layers:
                     self._put(self._wanted, self._layers)
@@ -326,7 +326,7 @@ class Site:
         leftover = Leftover(self.slot, self._puts, self.original, given_back, _stir)
         if leftover.look():
             return
-        _leftovers.add(leftover)
+        _leftovers[leftover] = None
         for standing in self._bearers:
             standing.bear(leftover)
         if not self._bearers:
@@ -361,10 +361,15 @@ def over(original: Any) -> list[Site]:
     return [site for site in sites if site.layers and site.original is original]
 
 
+def leftovers() -> list[Leftover]:
+    """Return what waits for somebody else's value to go."""
+    return [one for one in (weak() for weak in _leftovers.keyrefs()) if one is not None]
+
+
 def settle() -> None:
     """Give back every slot that somebody else's value was in the way of, and is no longer."""
     if _blocked or _leftovers:
-        for site in {*_blocked, *(site_at(leftover.slot) for leftover in list(_leftovers))}:
+        for site in {*_blocked, *(site_at(leftover.slot) for leftover in leftovers())}:
             site.settle()
 
 

@@ -74,6 +74,8 @@ class AttributeSlot:
         found = along_mro(type(self.owner), self.name)
         if found is ABSENT:
             return self._fetched()
+        if found is self._member:
+            return ABSENT  # a slot of __slots__ that nobody has set
         if hasattr(type(found), "__set__") or not hasattr(type(found), "__get__"):
             return found  # a property is not run
         return found.__get__(self.owner, type(self.owner))

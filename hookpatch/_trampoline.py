@@ -14,7 +14,7 @@ from functools import cache
 from textwrap import dedent, indent
 from types import CellType, CodeType, FunctionType
 from typing import Any, ClassVar, Final, TypeAlias, final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from hookpatch import _imports
 
@@ -44,7 +44,7 @@ class Trampoline:
 
     __slots__ = ("__weakref__", "_binds", "_link", "function")
 
-    _all: ClassVar[WeakSet[Trampoline]] = WeakSet()
+    _all: ClassVar[WeakKeyDictionary[Trampoline, None]] = WeakKeyDictionary()
 
     def __init__(self, like: FunctionType, below: Callable[..., Any], binds: bool) -> None:
         """Make one that passes through.
@@ -62,12 +62,12 @@ class Trampoline:
         begin = _copy(code, like, tuple(cells[name] for name in code.co_freevars))
         shape = _shape(like)
         self.function: Final = begin if shape is None else _copy(_code(shape, None), like, (CellType(begin),))
-        self._all.add(self)
+        self._all[self] = None
 
     @classmethod
     def links(cls) -> list[object]:
         """Return the tuples in which trampolines keep what they call: holders of the original that are no names."""
-        return [trampoline._link.cell_contents for trampoline in cls._all]
+        return [one._link.cell_contents for one in (weak() for weak in cls._all.keyrefs()) if one is not None]
 
     def point(self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "") -> None:
         """From now on call ``wrapper`` around ``below``, in a frame that names the wrapper's owner."""

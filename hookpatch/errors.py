@@ -10,7 +10,7 @@ def _suggest(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the known word nearest to ``word``, else nothing."""
     import difflib  # only the failing path pays for it
 
-    near = difflib.get_close_matches(word, list(known), n=1)
+    near = difflib.get_close_matches(word, [other for other in known if other != word], n=1)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 

@@ -1,0 +1,201 @@
+"""The slots of ``targets.awkward``, each with the verbs that fit, and a world in which one of them is patched."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType, ModuleType
+from typing import Any, ClassVar, Final
+from weakref import WeakSet
+
+import targets
+from snapshot import ABSENT, Snapshot, is_mapping
+
+import hookpatch
+from hookpatch import Target
+
+NAME: Final = "targets.awkward"
+CALLS: Final = ("wrap", "inject")
+VALUES: Final = ("replace", "derive")
+SHARED: Final = (*CALLS, *VALUES, "everywhere")
+ALL: Final = (*SHARED, "remove")
+
+# what it is -> its address in the module, the verbs, and where it shows if that is another place
+SLOTS: Final[dict[str, tuple[Any, ...]]] = {
+    "function": ("function", ALL),
+    "c function": ("c_function", (*CALLS, *VALUES, "remove")),
+    "value": ("LIMIT", (*VALUES, "remove")),
+    "class": ("Model", (*CALLS, *VALUES, "remove")),
+    "own method": ("Child.method", ALL),
+    "static method": ("Child.static_method", ALL),
+    "class method": ("Child.class_method", ALL),
+    "inherited method": ("Child.inherited", SHARED),
+    "inherited static method": ("Child.inherited_static", SHARED),
+    "inherited class method": ("Child.inherited_class", SHARED),
+    "inherited c method": ("Table.get", (*CALLS, *VALUES)),
+    "inherited c class method": ("Table.fromkeys", ("wrap", *VALUES)),
+    "property": ("Child.attribute", (*VALUES, "remove")),
+    "inherited property": ("Child.inherited_property", VALUES),
+    "metaclass method": ("Meta.meta_method", ALL),
+    "nested class": ("Child.Nested", (*CALLS, *VALUES, "remove")),
+    "method of nested class": ("Child.Nested.method", ALL),
+    "descriptor of slots": ("Slotted.member", (*VALUES, "remove")),
+    "member of slots": ("slotted.member", ALL),
+    "unset member of slots": ("slotted.unset", ("replace",)),
+    "instance attribute": ("instance.own", ALL),
+    "inherited by instance": ("instance.method", (*CALLS, *VALUES)),
+    "forwarded attribute": ("forwarding.own", SHARED, "behind.own"),
+    "forwarded method": ("forwarding.method", (*CALLS, *VALUES), "behind.method"),
+    "attribute through ObjectProxy": ("proxy.own", ALL, "wrapped.own"),
+    "method through ObjectProxy": ("proxy.method", (*CALLS, *VALUES), "wrapped.method"),
+    "served by getattr": ("lazy", SHARED),
+    "never fetched from getattr": ("sleeping", ("replace",)),
+    "entry of dict": ("table['b']", ALL),
+    "entry of OrderedDict": ("ordered['b']", ALL),
+    "entry of defaultdict": ("lists['b']", ALL),
+    "entry of mapping": ("store['b']", ALL),
+    "list index": ("rows[1]", SHARED),
+    "last list index": ("rows[-1]", SHARED, "rows[2]"),
+    "absent in module": ("added", ("replace",)),
+    "absent in class": ("Child.added", ("replace",)),
+    "absent in instance": ("instance.added", ("replace",)),
+    "absent in dict": ("table['added']", ("replace",)),
+    "absent in OrderedDict": ("ordered['added']", ("replace",)),
+    "absent in defaultdict": ("lists['added']", ("replace",)),
+    "absent in mapping": ("store['added']", ("replace",)),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A slot, and a verb that patches it; ``everywhere`` is *wrap* with that reach."""
+
+    slot: str
+    address: str
+    verb: str
+    place: str  # where it shows
+
+    @property
+    def is_forwarded(self) -> bool:
+        """True for a proxy that keeps nothing itself, not even in its vars()."""
+        return self.address.startswith("forwarding.")
+
+    def __str__(self) -> str:
+        return f"{self.slot}-{self.verb}".replace(" ", "_")
+
+
+CELLS: Final = [
+    Cell(slot, address, verb, shows[0] if shows else address)
+    for slot, (address, verbs, *shows) in SLOTS.items()
+    for verb in verbs
+]
+
+
+@functools.cache
+def _parsed(address: str) -> tuple[CodeType, bool, Any]:
+    """Return how to get the owner of an address, whether the slot is an item, and its key or name."""
+    node: Any = ast.parse(f"module.{address}", mode="eval").body
+    is_item = isinstance(node, ast.Subscript)
+    owner = compile(ast.Expression(node.value), "<address>", "eval")
+    return owner, is_item, ast.literal_eval(node.slice) if is_item else node.attr
+
+
+def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    """Change nothing: what is compared is no behaviour."""
+    return wrapped(*args, **kwargs)
+
+
+class World:
+    """The module, new for each test, and one slot in it."""
+
+    opened: ClassVar[WeakSet[hookpatch.Session]] = WeakSet()
+
+    def __init__(self, cell: Cell, imported: bool = True) -> None:
+        self.cell: Final = cell
+        self.given: Final[list[Any]] = [around]  # what hookpatch gets of ours: nothing is to be left on it either
+        self.finders: Final = list(sys.meta_path)
+        self.original: Any = None
+        sys.modules.pop(NAME, None)
+        targets.executed[:] = [self.executed]
+        if imported:
+            importlib.import_module(NAME)
+
+    def executed(self, module: ModuleType) -> None:
+        """Look at the module when its code has run, before anybody can have patched it."""
+        self.module, self.before = module, Snapshot(module)
+        if self.original is ABSENT:  # executed again: what a patch had put there is there still
+            self.before.drop(self.cell.place)
+        self.original = self.there()
+        owner, self.is_item, self.key = _parsed(self.cell.address)
+        self.owner = eval(owner, {"module": module})
+        self.in_mapping = is_mapping(self.owner)
+        # Theirs dies in the midst of it: not the moment to set or delete.
+        self.has_setter = self.in_mapping and type(self.owner).__setitem__ is not dict.__setitem__
+        if self.in_mapping:
+            self.key = next((key for key in self.owner if key == self.key), self.key)  # the very key
+        self.changes = {self.cell.place}
+        if self.cell.verb == "everywhere":
+            function = self.owner[self.key] if self.is_item else getattr(self.owner, self.key)
+            at = self.before.of_function(getattr(function, "__func__", function))
+            self.changes = {f"{at}.{name}" for name in ("__code__", "__kwdefaults__", "__signature__")}
+
+    # what hookpatch is asked for
+
+    def at_hand(self) -> Target:
+        """Return the slot as a target without an address."""
+        return (Target.item if self.is_item else Target.attribute)(self.owner, self.key)
+
+    def patch(self, verb: str = "", target: str | Target = "") -> hookpatch.Patch:
+        """Return a patch of the slot by the cell's verb, if not by another or of another target."""
+        verb, target = verb or self.cell.verb, target or f"{NAME}:{self.cell.address}"
+        value = lambda *args, key=None: None  # noqa: E731 - an object of its own for each patch
+        self.given.append(value)
+        if verb in ("wrap", "everywhere"):
+            return hookpatch.wrap(target, around, reach="slot" if verb == "wrap" else "everywhere")
+        if verb == "inject":
+            return hookpatch.inject(target, key=value)
+        if verb == "derive":
+            return hookpatch.derive(target, lambda low: type("Low", (low,), {}) if isinstance(low, type) else value)
+        return hookpatch.replace(target, value) if verb == "replace" else hookpatch.remove(target)
+
+    def open(self, verb: str = "", target: str | Target = "") -> hookpatch.Session:
+        """Open a session of one patch of the slot."""
+        session = hookpatch.active(self.patch(verb, target)).open()
+        self.opened.add(session)
+        return session
+
+    def is_patched(self, *also: str) -> bool:
+        """Tell whether the slot is changed, and nothing else."""
+        changed = set(self.before.changed(self.moves()))
+        return bool(changed) and changed <= {*self.changes, *also}
+
+    def moves(self, by_others: bool = False) -> str:
+        """Return the place, if its position may be another at the end: it was deleted and set again.
+
+        We delete what is to be removed, and keep its position in mappings only. Through a proxy that keeps nothing in
+        its vars() we delete and set as mock.patch does.
+
+        Args:
+            by_others: whether somebody else has deleted it, or set what we removed.
+        """
+        is_removed = self.cell.verb == "remove" and not self.in_mapping
+        return self.cell.place if is_removed or by_others or self.cell.is_forwarded else ""
+
+    # what somebody else does
+
+    def there(self) -> Any:
+        """Return what lies in the slot, or ABSENT."""
+        return self.before.now(self.cell.place)
+
+    def put(self, value: Any) -> None:
+        """Put a value there, or nothing for ABSENT."""
+        if value is ABSENT:
+            self.owner.__delitem__(self.key) if self.is_item else delattr(self.owner, self.key)
+        elif self.is_item:
+            self.owner[self.key] = value
+        else:
+            setattr(self.owner, self.key, value)

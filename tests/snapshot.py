@@ -1,0 +1,116 @@
+"""What everything within reach of a module holds, to be compared later; knows nothing of hookpatch."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from importlib.machinery import ModuleSpec
+from types import FunctionType, MemberDescriptorType, ModuleType
+from typing import Any, Final
+
+ABSENT: Final = object()
+FUNCTION: Final = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__name__", "__qualname__", "__doc__")
+
+Held = list[tuple[str, Any, Any]]  # how a place is written behind its owner, its key, its value
+
+
+class Snapshot:
+    """All owners within reach of a module: their keys in order, and the very objects under them."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._home: Final = module.__name__
+        self._owners: Final[dict[str, tuple[Any, list[MemberDescriptorType], Held]]] = {}
+        todo: list[tuple[str, Any]] = [("", module)]
+        seen = set()
+        for place, owner in todo:  # it grows as we go
+            if id(owner) in seen:
+                continue
+            seen.add(id(owner))
+            kinds = [] if isinstance(owner, type) else [k for k in type(owner).__mro__ if k.__module__ == self._home]
+            # Taken now: what reads a member of __slots__ lies in the class, and may be patched itself.
+            members = [one for kind in kinds for one in vars(kind).values() if type(one) is MemberDescriptorType]
+            held = _held(owner, members)
+            self._owners[place] = owner, members, held
+            for step, _, value in held:
+                if self._goes_into(value) and not (is_mapping(owner) and step.startswith(".")):
+                    todo.append((_joined(place, step), getattr(value, "__func__", value)))
+
+    def _goes_into(self, value: Any) -> bool:
+        kind = type(value)
+        if kind in (FunctionType, staticmethod, classmethod) or issubclass(kind, type):
+            return bool(value.__module__ == self._home)
+        return kind in (dict, OrderedDict, defaultdict, list) or kind.__module__ == self._home or kind is ModuleSpec
+
+    def of_function(self, function: object) -> str:
+        """Return the place of a function."""
+        return next(place for place, (owner, _, _) in self._owners.items() if owner is function)
+
+    def drop(self, place: str) -> None:
+        """Take it that nothing was at a place."""
+        self._owners.pop(place, None)
+        for at, (_, _, held) in self._owners.items():
+            held[:] = [one for one in held if _joined(at, one[0]) != place]
+
+    def now(self, place: str) -> Any:
+        """Return what lies at a place now, or ABSENT."""
+        for at, (owner, members, _) in self._owners.items():
+            for step, _, value in _held(owner, members) if place.startswith(at) else ():
+                if _joined(at, step) == place:
+                    return value
+        return ABSENT
+
+    def changed(self, moved: str = "") -> list[str]:
+        """Return the places that hold another object or key now, none, or one more; and the owners out of order.
+
+        Args:
+            moved: a place whose position in its owner does not count.
+        """
+        found: list[str] = []
+        for at, (owner, members, before) in self._owners.items():
+            after = _held(owner, members)
+            if len(before) == len(after) and all(map(_is_same, before, after)):
+                continue
+            old, new = ({_joined(at, one[0]): one for one in held} for held in (before, after))
+            nothing = ("", ABSENT, ABSENT)
+            pairs = {place: (old.get(place, nothing), new.get(place, nothing)) for place in (*old, *new)}
+            found += [
+                place for place, (one, other) in pairs.items() if one[1] is not other[1] or one[2] is not other[2]
+            ]
+            both = [
+                [place for place in held if place in old and place in new and place != moved] for held in (old, new)
+            ]
+            if both[0] != both[1]:
+                found.append(f"order of {at}")
+        return found
+
+
+def is_mapping(owner: object) -> bool:
+    """Tell whether an owner has entries by key. Not by an ABC, which becomes slow with each class that is made."""
+    return hasattr(type(owner), "popitem")
+
+
+def _is_same(one: tuple[str, Any, Any], other: tuple[str, Any, Any]) -> bool:
+    return one[0] == other[0] and one[1] is other[1] and one[2] is other[2]
+
+
+def _joined(place: str, step: str) -> str:
+    return (place + step).removeprefix(".")
+
+
+def _held(owner: Any, members: list[MemberDescriptorType]) -> Held:
+    """Return all that an owner holds itself, past what it makes of it for others."""
+    held: Held = [(".__class__", "", type(owner))]
+    # importlib drops _initializing from a spec when the import has ended.
+    held += [(f".{name}", name, v) for name, v in getattr(owner, "__dict__", {}).items() if name != "_initializing"]
+    for member in members:
+        try:
+            held.append((f".{member.__name__}", "", member.__get__(owner)))
+        except AttributeError:
+            continue
+    if type(owner) is FunctionType:
+        held += [(f".{name}", "", getattr(owner, name)) for name in FUNCTION]
+    elif type(owner) is list:
+        held += [(f"[{index}]", "", value) for index, value in enumerate(owner)]
+    elif is_mapping(owner):
+        kind = next((kind for kind in (OrderedDict, dict) if isinstance(owner, kind)), type(owner))
+        held += [(f"[{key!r}]", key, value) for key, value in kind.items(owner)]
+    return held
