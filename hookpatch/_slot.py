@@ -332,6 +332,10 @@ def own_beneath(slot: Slot) -> Any:
 def beneath(slot: Slot) -> Any:
     """Return what a user of the slot would get without our layers, or ABSENT."""
     own = own_beneath(slot)
+    if own is ABSENT and isinstance(slot, AttributeSlot) and slot.in_class is not None:
+        bases = type.__dict__["__mro__"].__get__(slot.in_class)[1:]
+        found = (own_beneath(AttributeSlot(base, slot.name)) for base in bases)  # not what lies over a base's own
+        return next((value for value in found if value is not ABSENT), ABSENT)
     return own if own is not ABSENT else slot.inherited()
 
 

@@ -527,3 +527,24 @@ def test_a_reload_inside(make_module: Callable[[str, str], ModuleType]) -> None:
     assert vendor.Kind.__name__ == "Kind"
     assert vendor.Kind is not first
     assert _imports.watched() == []
+
+
+def test_an_inherited_method_that_is_patched_in_its_base(vendor: ModuleType) -> None:
+    """Everywhere means the function itself, not what another patch has put over it."""
+    method, held = vars(vendor.Kind)["method"], vendor.Kind.method
+
+    class Child(vendor.Kind):  # type: ignore[name-defined,misc]
+        pass
+
+    def named(name: str) -> Any:
+        return lambda wrapped, instance, args, kwargs: (name, wrapped(*args))
+
+    inherited = hookpatch.Target.attribute(Child, "method")
+    with (
+        hookpatch.active(hookpatch.wrap("vendor:Kind.method", named("slot"))),
+        hookpatch.active(hookpatch.wrap(inherited, named("everywhere"), reach="everywhere")),
+    ):
+        assert held(vendor.Kind(), 1) == ("everywhere", ("method", 1))
+        assert vendor.Kind().method(1) == Child().method(1) == ("slot", ("everywhere", ("method", 1)))
+    assert vars(vendor.Kind)["method"] is method
+    assert "method" not in vars(Child)
