@@ -7,10 +7,11 @@ but the death of their value, and otherwise the next look.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, Final, final
 from weakref import ref
 
-from hookpatch._slot import ABSENT, Slot, put
+from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, put
 
 # A value of these may be anybody's: that it stands there again says nothing.
 _PLAIN: Final = (str, bytes, int, float, complex, tuple, frozenset, type(None), type(ABSENT))
@@ -18,7 +19,7 @@ _PLAIN: Final = (str, bytes, int, float, complex, tuple, frozenset, type(None), 
 
 def is_recognisable(value: object) -> bool:
     """Tell whether a value that stands in a slot can be known as the very one that was put there."""
-    return not isinstance(value, _PLAIN)
+    return not issubclass(type(value), _PLAIN)  # not isinstance, which a proxy of a number passes
 
 
 @final
@@ -64,7 +65,9 @@ class Leftover:
         there = self.slot.read()
         if all(there is not one for one in ours):
             me = ref(self)
-            self._theirs = weakly(there, lambda _: _stir(me)) if is_recognisable(there) else None
+            theirs = there.__func__ if type(there) in (staticmethod, classmethod) else there
+            is_seen = is_recognisable(theirs) and _is_plainly_set(self.slot)
+            self._theirs = weakly(theirs, lambda _: _stir(me)) if is_seen else None
             return False
         put(self.slot, self._original)
         self._given_back()
@@ -78,6 +81,19 @@ class Leftover:
 def _stir(leftover: Callable[[], Leftover | None]) -> None:
     if (still_there := leftover()) is not None:
         still_there.stir()
+
+
+_SETTERS: Final = {vars(kind)["__setattr__"] for kind in (object, type)}
+_ITEM_SETTERS: Final = (vars(dict)["__setitem__"], vars(list)["__setitem__"])
+
+
+def _is_plainly_set(slot: Slot) -> bool:
+    """Tell whether a value may be exchanged while its owner is being set: an OrderedDict, for one, would be spoilt."""
+    if isinstance(slot, ItemSlot):
+        return along_mro(type(slot.owner), "__setitem__") in _ITEM_SETTERS
+    if isinstance(slot, AttributeSlot):
+        return isinstance(slot.owner, ModuleType) or along_mro(type(slot.owner), "__setattr__") in _SETTERS
+    return False
 
 
 def weakly(value: object, died: Callable[[Any], None] | None = None) -> Callable[[], object]:

@@ -23,6 +23,7 @@ from hookpatch._resolve import missing
 from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath_proxies, originals, put, same
 from hookpatch._standing import Standing
 from hookpatch._target import a_kind
+from hookpatch._trampoline import can_stand_in
 from hookpatch.errors import TargetRefused
 
 Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
@@ -223,9 +224,10 @@ class Site:
     def _callable(self, value: Any, layer: Layer) -> Any:
         """Return what a value puts into a function: what is called instead of it."""
         called = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
-        if callable(called):
+        if callable(called) and can_stand_in(self._base, called):
             return called
-        problem = f"reach='everywhere' changes the function inside: it is to call something else, not {a_kind(value)}"
+        what = "something of another kind (async, generator)" if callable(called) else a_kind(value)
+        problem = f"reach='everywhere' changes the function inside: it is to call something else, not {what}"
         raise TargetRefused(layer.patch.address, layer.owner, f"{problem}; take reach='slot'")
 
     def _nothing(self, layer: Layer) -> Any:

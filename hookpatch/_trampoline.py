@@ -123,6 +123,13 @@ _FUNCTION: Final = _inner(_function.__code__)
 _METHOD: Final = _inner(_method.__code__)
 
 
+def can_stand_in(function: FunctionType, value: object) -> bool:
+    """Tell whether a function can be changed inside to call another: one that does not run when it is called cannot
+    become one that does (Python forbids to change that)."""
+    shape = _shape(function)
+    return shape is None or (isinstance(value, FunctionType) and _shape(value) == shape)
+
+
 def _shape(like: FunctionType) -> str | None:
     """Return which text in _BODIES a function needs that does not run when it is called, None for one that does."""
     # By its code and not by inspect: a function that is only marked (inspect.markcoroutinefunction) runs when called.
@@ -206,9 +213,7 @@ class Swap:
 
     def __init__(self, like: FunctionType, trampoline: FunctionType) -> None:
         names = like.__code__.co_freevars
-        self.code: Final = _placed(_code(_shape(trampoline), len(names)), like, like.__code__).replace(
-            co_freevars=names
-        )
+        self.code: Final = _placed(_code(_shape(like), len(names)), like, like.__code__).replace(co_freevars=names)
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline}
         self.attributes: Final = {"__signature__": inspect.signature(trampoline), **_not_for_torchscript()}
 

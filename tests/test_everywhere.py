@@ -6,6 +6,7 @@ import asyncio
 import gc
 import importlib
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,9 +15,9 @@ from typing import Any
 import pytest
 
 import hookpatch
-from hookpatch import _imports
+from hookpatch import Target, _imports
 from hookpatch._target import describe
-from hookpatch.errors import TargetRefused
+from hookpatch.errors import DisplacedWarning, TargetRefused
 
 VENDOR = """
     from itertools import accumulate as counted
@@ -307,7 +308,6 @@ def test_a_function_replaced_in_place(make_module: Callable[[str, str], ModuleTy
     reach: Any = {"reach": "everywhere"}
     with hookpatch.active(hookpatch.replace("vendor:plain", later, **reach)):
         assert asyncio.run(alias(1)) == 3
-        assert asyncio.iscoroutinefunction(alias)
         assert str(__import__("inspect").signature(alias)) == "(x: 'int', y: 'int' = 2) -> 'int'"
         with hookpatch.active(hookpatch.derive("vendor:plain", lambda below: lambda x: below, **reach)):
             assert asyncio.run(alias(0)(1)) == 3
@@ -548,3 +548,32 @@ def test_an_inherited_method_that_is_patched_in_its_base(vendor: ModuleType) -> 
         assert vendor.Kind().method(1) == Child().method(1) == ("slot", ("everywhere", ("method", 1)))
     assert vars(vendor.Kind)["method"] is method
     assert "method" not in vars(Child)
+
+
+def test_a_coroutine_function_is_not_made_to_call_what_is_none(make_module: Callable[[str, str], ModuleType]) -> None:
+    """Python lets no function change its kind: refused, with what to do, on every version."""
+    vendor = make_module("vendor", "async def later(): return 1")
+    code = vendor.later.__code__
+    with (
+        pytest.raises(TargetRefused) as raised,
+        hookpatch.active(hookpatch.replace("vendor:later", lambda: 2, reach="everywhere")),
+    ):
+        pass
+    assert str(raised.value) == (
+        "reach='everywhere' changes the function inside: it is to call something else, not something of another kind "
+        "(async, generator); take reach='slot' (target vendor:later of a patch given to active())"
+    )
+    assert vendor.later.__code__ is code
+
+
+def test_an_ordered_dict_is_not_set_while_it_is_being_set() -> None:
+    """Theirs dies inside its __setitem__: the slot is given back at the next look, and the dict is whole."""
+    owner = OrderedDict(a=1)
+    session = hookpatch.active(hookpatch.replace(Target.item(owner, "b"), lambda: 2)).open()
+    saved = owner["b"]
+    owner["b"] = lambda: saved()
+    with pytest.warns(DisplacedWarning):
+        session.close()
+    owner["b"] = saved
+    hookpatch.report()
+    assert list(owner.items()) == [("a", 1)]
