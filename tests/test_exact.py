@@ -404,10 +404,8 @@ def _fits(cell: Cell, ending: str) -> bool:
         return False
     if ending.startswith("mock") and cell.address.startswith("rows"):
         return False
-    if ending.endswith("death") and (
-        "static" in cell.slot or "class method" in cell.slot or cell.slot in ("value", "absent in OrderedDict")
-    ):
-        return False  # theirs is nothing that can be referred to weakly: its end is seen by the next look
+    if ending.endswith("death") and any(kind in cell.slot for kind in ("forwarded", "ObjectProxy", "OrderedDict")):
+        return False  # while its own code sets it nothing is exchanged: the next look sees that theirs has gone
     if cell.verb == "remove":
         return ending.split("-")[0] not in ("wrapt", "closure", "deleted") and not ending.endswith("death")
     if "forwarded" in cell.slot or "ObjectProxy" in cell.slot:
