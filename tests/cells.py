@@ -141,7 +141,8 @@ class World:
         if self.cell.verb == "everywhere":
             function = self.owner[self.key] if self.is_item else getattr(self.owner, self.key)
             at = self.before.of_function(getattr(function, "__func__", function))
-            self.changes = {f"{at}.{name}" for name in ("__code__", "__kwdefaults__", "__signature__")}
+            marks = ("_torchscript_modifier", "__script_unsupported") if "torch._jit_internal" in sys.modules else ()
+            self.changes = {f"{at}.{name}" for name in ("__code__", "__kwdefaults__", "__signature__", *marks)}
 
     # what hookpatch is asked for
 
