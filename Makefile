@@ -15,7 +15,7 @@ demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
 test: check test-pythons
-	$(BIN)/python -m pytest
+	STRESS_SECONDS=60 $(BIN)/python -m pytest
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -6,7 +6,9 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from threading import RLock
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 from weakref import ref
@@ -17,7 +19,7 @@ from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import Scope
 from hookpatch._resolve import resolve
 from hookpatch._selection import EXIT_STATUS
-from hookpatch._site import Site, site_at
+from hookpatch._site import Ending, Site, site_at
 from hookpatch._slot import FunctionSlot, Slot, own_beneath
 from hookpatch.errors import (
     ApplyError,
@@ -29,6 +31,16 @@ from hookpatch.errors import (
 )
 
 Policy: TypeAlias = Literal["exit", "warn"]
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _Place:
+    """One layer of a patch, and its entry as soon as it lies there."""
+
+    site: Site
+    layer: Layer
+    entry: Entry | None = None
 
 
 @final
@@ -44,8 +56,11 @@ class Attempt:
         self._policy: Final = policy
         self._scope: Final = scope
         self._entry: Entry = ledger.open(asked)
-        self._placed: list[tuple[Entry, Site, Layer]] = []
-        self._entered: tuple[Entry, ExitStack] | None = None
+        # A session may be closed while another thread imports a module of it, and applies a patch there.
+        self._turn: Final = RLock()
+        self._ended = False
+        self._placed: dict[Site, _Place] = {}
+        self._entered: list[tuple[Entry, ExitStack]] = []
         self._watch: _imports.Watch | None = None
         self._derived: Final[dict[int, tuple[Any, Any]]] = {}
         self._were_there: Final = _imports.names() if asked.patch.reach == "everywhere" else frozenset()
@@ -93,26 +108,29 @@ class Attempt:
         """Take it back wherever it was applied, past every error; add them to ``errors``."""
         if self._watch is not None:
             self._watch.cancel()
+        with self._turn:
+            self._ended = True
+            placed, self._placed = list(self._placed.values()), {}
+            entered, self._entered = self._entered, []
         if self._entry.state == "waiting":
             self._entry.become("unused", f"{self._asked.patch.module} was never imported")
-        undos = [(entry, partial(self._drop, entry, site, layer)) for entry, site, layer in self._placed]
-        if self._entered is not None:
-            entry, stack = self._entered
-            undos.append((entry, partial(self._leave, entry, stack)))
-        placed, self._placed, self._entered = self._placed, [], None
-        stood = [(site, entry.held, site.stands) for entry, site, _ in placed if entry.held is not None]
+        stood = [(one, one.entry.held, one.site.stands) for one in placed if one.entry and one.entry.held is not None]
+        undos: list[tuple[Entry | None, Callable[[], None]]] = [(one.entry, partial(self._drop, one)) for one in placed]
+        undos += [(entry, partial(self._leave, entry, stack)) for entry, stack in entered]
         for entry, undo in reversed(undos):
             try:
                 undo()
             except HookpatchWarning as warning:  # made an error by the user; the undo itself is done
                 errors.append(warning)
             except Exception as error:  # collected: the other undos follow, and RestoreError tells of all
-                entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
+                if entry is not None:
+                    entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
                 errors.append(error)
-        for entry, _, _ in placed:
-            entry.held, entry.put = None, ()  # the session may be kept for its report, and is to keep nothing alive
+        for one in placed:
+            if one.entry is not None:  # the session may be kept for its report, and is to keep nothing alive
+                one.entry.held, one.entry.put = None, ()
         if self._asked.patch.reach == "everywhere":
-            gone = {id(value): (value, held) for site, held, value in stood if not site.layers}
+            gone = {id(value): (value, held) for one, held, value in stood if not one.site.layers}
             _everywhere.call_back(gone.values(), self._were_there, errors.append)
 
     def _arrive(self, module: ModuleType) -> None:
@@ -170,12 +188,8 @@ class Attempt:
             site_at(slot).refresh()  # before anything is looked up: if it has layers, it still has the old original
         held = own_beneath(slot)
         _guard.check_slot(patch, slot, held, owner)
-        placed = {site.slot.key: site for _, site, _ in self._placed}
         _everywhere.check(patch, slot, owner)
         for at, words in _everywhere.places(patch, slot):
-            if at.key in placed:
-                placed[at.key].refresh()  # reloaded: the module is the same, what it holds is new
-                continue
             try:
                 self._lay(at, words, None if isinstance(at, FunctionSlot) else _everywhere.inner(held))
             except Exception:
@@ -187,30 +201,51 @@ class Attempt:
         site = site_at(slot)
         gate = partial(_task.only_inside, self._rank[0]) if self._scope == "task" else None
         layer = Layer(self._asked.patch, self._asked.plugin, self._asked.owner, self._rank, gate, self._derived)
-        site.add(layer)
-        entry = self._fresh_entry()
-        entry.become("applied")
-        entry.place, entry.held, entry.put = words, held, layer.put
-        layer.tell = partial(self._left_out, entry)
-        self._placed.append((entry, site, layer))
-
-    def _left_out(self, entry: Entry, error: Exception | None) -> None:
-        """Note that a patch that was applied has no effect, since another one beneath it has ended, or has it again."""
-        if error is None:
-            entry.become("applied")
+        one = _Place(site, layer)
+        with self._turn:
+            if self._ended:
+                return
+            known = self._placed.setdefault(site, one)
+        if known is not one:
+            known.site.refresh()  # reloaded: the module is the same, what it holds is new
             return
-        entry.become("failed", f"no longer applied: {error}")
-        said = f"{self._asked.patch.address} of {self._asked.owner}: {entry.reason}"
-        warnings.warn(said, PatchFailedWarning, stacklevel=2)
+
+        def note() -> None:
+            one.entry = entry = self._fresh_entry()
+            entry.become("applied")
+            entry.place, entry.held, entry.put = words, held, layer.put
+
+        layer.tell = partial(self._left_out, one)
+        try:
+            site.add(layer, note)
+        except BaseException:
+            self._placed.pop(site, None)
+            raise
+
+    def _left_out(self, one: _Place, error: Exception | None) -> Callable[[], None] | None:
+        """Note that a patch that was applied has no effect, since another one beneath it has ended, or has it again."""
+        assert one.entry is not None  # it lies there
+        if error is None:
+            one.entry.become("applied")
+            return None
+        one.entry.become("failed", f"no longer applied: {error}")
+        said = f"{self._asked.patch.address} of {self._asked.owner}: {one.entry.reason}"
+        return partial(warnings.warn, said, PatchFailedWarning, stacklevel=2)
 
     def _enter(self, module: ModuleType) -> None:
-        if self._entered is not None:
-            self._entered[1].close()  # reloaded: leave it for the old content, enter it for the new
+        entry = None
+        while self._entered:
+            entry, stack = self._entered.pop()
+            stack.close()  # reloaded: leave it for the old content, enter it for the new
         stack = ExitStack()
         stack.enter_context(self._asked.patch.change(module))
-        entry = self._entered[0] if self._entered is not None else self._fresh_entry()
-        entry.become("applied")
-        self._entered = entry, stack
+        with self._turn:
+            if not self._ended:
+                entry = entry or self._fresh_entry()
+                entry.become("applied")
+                self._entered.append((entry, stack))
+                return
+        stack.close()
 
     def _fresh_entry(self) -> Entry:
         """Return the entry that waits, or a new one: its module was imported more than once."""
@@ -222,20 +257,24 @@ class Attempt:
         stack.close()
         entry.become("restored")
 
-    def _drop(self, entry: Entry, site: Site, layer: Layer) -> None:
-        left_out = entry.state == "failed"
-        entry.become("restored")
-        ending = site.drop(layer, partial(_given_back, ref(entry)))
-        if left_out:
-            entry.become("failed", "was not applied when it ended: what it lay over had gone before")
-        if ending == "restored" or left_out:
-            return
-        reason = _REASONS[ending].format(slot=site.slot)
-        entry.become(ending, reason)
-        if ending == "displaced":
-            warnings.warn(
-                f"{self._asked.patch.address} of {self._asked.owner}: {reason}", DisplacedWarning, stacklevel=2
-            )
+    def _drop(self, one: _Place) -> None:
+        entry = one.entry or Entry(self._asked)  # none if another thread is about to lay it: it will not
+        left_out = one.layer.is_left_out
+
+        def note(ending: Ending) -> None:
+            nonlocal entry
+            entry = one.entry or entry
+            if left_out:
+                entry.become("failed", "was not applied when it ended: what it lay over had gone before")
+            elif ending == "restored":
+                entry.become("restored")
+            else:
+                entry.become(ending, _REASONS[ending].format(slot=one.site.slot))
+
+        ending = one.site.drop(one.layer, note, partial(_given_back, ref(entry)))
+        if ending == "displaced" and not left_out:
+            said = f"{self._asked.patch.address} of {self._asked.owner}: {entry.reason}"
+            warnings.warn(said, DisplacedWarning, stacklevel=2)
 
 
 def _given_back(entry: Callable[[], Entry | None]) -> None:

@@ -56,10 +56,11 @@ def installed() -> tuple[Installed, ...]:
     """
     folders = [folder for folder in dict.fromkeys(sys.path) if folder]
     stamp = tuple((folder, _changed(folder)) for folder in folders)
-    if stamp not in _cache:
+    found = _cache.get(stamp)
+    if found is None:
         _cache.clear()
-        _cache[stamp] = tuple(sorted(_scan(folders)))
-    return _cache[stamp]
+        found = _cache[stamp] = tuple(sorted(_scan(folders)))
+    return found
 
 
 def find(name: str, asked_by: str) -> Installed:

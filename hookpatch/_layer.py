@@ -26,8 +26,8 @@ class Layer:
         owner: how messages name who asked for it.
         rank: its place before ``before`` and ``after`` are looked at; the greater lies outside.
         is_left_out: True while it cannot lie over what is beneath it.
-        tell: what hears why it is left out, when a layer beneath it has gone and it cannot lie over what is left;
-            and None when it lies there again.
+        tell: notes why it is left out, when a layer beneath it has gone and it cannot lie over what is left, or None
+            when it lies there again; returns what is to be said of it once nothing of ours is locked.
         call: the wrapper it runs at each call; one that passes through once it has ended.
     """
 
@@ -53,7 +53,7 @@ class Layer:
         self._derived: Final = {} if derived is None else derived
         self._ended = False
         self.is_left_out = False
-        self.tell: Callable[[Exception | None], None] = _tell_nobody
+        self.tell: Callable[[Exception | None], Callable[[], None] | None] = _tell_nobody
 
     @property
     def wraps(self) -> bool:
@@ -67,7 +67,7 @@ class Layer:
         if self.patch.verb == "remove":
             return ABSENT
         if id(below) not in self._derived:
-            self._derived[id(below)] = below, self.patch.change(below)
+            self._derived.setdefault(id(below), (below, self.patch.change(below)))  # the first, if threads make two
         return self._derived[id(below)][1]
 
     def fit(self, callee: Any, binds: bool) -> None:
@@ -89,12 +89,14 @@ class Layer:
         else:
             check_arguments(self.patch, parameters, self.owner)
         self.call = self._gate(_injector(self.patch.change, parameters))
+        if self._ended:  # in another thread, meanwhile
+            self.call = pass_through
 
     @property
     def put(self) -> tuple[Any, ...]:
         """What it has put into its slots; nothing for one that runs around calls."""
         if self.patch.verb == "derive":
-            return tuple(derived for _, derived in self._derived.values())
+            return tuple(derived for _, derived in list(self._derived.values()))
         return () if self.wraps else (self.patch.change,)
 
     @property
@@ -102,11 +104,12 @@ class Layer:
         """True when it passes through for good."""
         return self._ended
 
-    def leave_out(self, error: Exception | None) -> None:
-        """Note whether it can lie at its site, and tell of a change."""
-        if (error is not None) != self.is_left_out:
-            self.is_left_out = error is not None
-            self.tell(error)
+    def leave_out(self, error: Exception | None) -> Callable[[], None] | None:
+        """Note whether it can lie at its site; return what is to be said of a change."""
+        if (error is not None) == self.is_left_out:
+            return None
+        self.is_left_out = error is not None
+        return self.tell(error)
 
     def end(self) -> None:
         """Pass through from now on, wherever its wrapper has got to."""
@@ -123,7 +126,7 @@ def _always(wrapper: Wrapper) -> Wrapper:
 
 
 def _tell_nobody(error: Exception | None) -> None:
-    """Hear nothing: the layer is not placed yet."""
+    """Note nothing: nobody asked."""
 
 
 def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter]) -> Wrapper:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from threading import RLock
 from types import MethodType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, final
 from weakref import WeakValueDictionary
@@ -36,16 +37,20 @@ class _Whole:
 
     _known: ClassVar[WeakValueDictionary[tuple[Any, ...], _Whole]] = WeakValueDictionary()
 
+    _lock: ClassVar = RLock()  # to look one up
+
     def __init__(self, value: Any) -> None:
+        self.turn: Final = RLock()  # of its parts: each puts the others together anew
         self.value: Final = value
 
     @classmethod
     def in_place(cls, place: Slot) -> _Whole:
         """Return the one of a place, made now if there is none."""
-        known = cls._known.get(place.key)
-        if known is None:
-            known = cls._known[place.key] = cls(place.read())
-        return known
+        with cls._lock:
+            known = cls._known.get(place.key)
+            if known is None:
+                known = cls._known[place.key] = cls(place.read())
+            return known
 
 
 @final
@@ -101,16 +106,17 @@ class PartSlot:
     def write(self, value: Any) -> None:
         """Put another whole into the place; the first one as soon as all its parts are those of before."""
         first = self._whole = self._whole or _Whole.in_place(self.owner)
-        whole = self.owner.read()
-        apart, together, _ = _KINDS[type(whole)]
-        parts = apart(whole)
-        parts = (*parts[: self.at], value, *parts[self.at + 1 :])
-        before = apart(first.value)
-        if len(parts) == len(before) and all(map(_is, parts, before)):
-            self.owner.write(first.value)
-            self._whole = None
-        else:
-            self.owner.write(together(whole, parts))
+        with first.turn:
+            whole = self.owner.read()
+            apart, together, _ = _KINDS[type(whole)]
+            parts = apart(whole)
+            parts = (*parts[: self.at], value, *parts[self.at + 1 :])
+            before = apart(first.value)
+            if len(parts) == len(before) and all(map(_is, parts, before)):
+                self.owner.write(first.value)
+                self._whole = None
+            else:
+                self.owner.write(together(whole, parts))
 
     def delete(self) -> None:
         """Refuse: the others would move."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableSequence
+from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from hookpatch import _imports
-from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, beneath, originals
+from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, beneath, without_ours
 from hookpatch._target import Attribute, Item, Target, a_kind, describe
 from hookpatch.errors import TargetNotFound, TargetRefused
+
+_MISSING: Final = object()
 
 
 def resolve(target: Target, module: ModuleType | None, owner: object) -> Slot:
@@ -51,16 +54,15 @@ def _follow(holder: Any, way: Target, at: int, target: Target, owner: object) ->
     step = way.steps[at]
     if isinstance(step, Attribute):
         slot = AttributeSlot(holder, step.name)
-        if slot.key in originals:
-            return beneath(slot)  # not what a patch put there: it may end before the one that is being placed
-        try:
-            return getattr(holder, step.name)
-        except AttributeError:
-            where = _place(way, at)
-            raise TargetNotFound(target, owner, where, "attribute", step.name, _names(holder)) from None
-    found = _item(holder, way, at, target, owner)
-    if (value := beneath(found)) is ABSENT:
-        raise TargetNotFound(target, owner, _place(way, at), "key", found.index, _keys(holder))
+        # Not what a patch put there: it may end before the one that is being placed.
+        found = without_ours(slot, partial(getattr, holder, step.name, _MISSING))
+        value = slot.inherited() if found is ABSENT else found
+        if value is _MISSING or value is ABSENT:
+            raise TargetNotFound(target, owner, _place(way, at), "attribute", step.name, _names(holder))
+        return value
+    item = _item(holder, way, at, target, owner)
+    if (value := beneath(item)) is ABSENT:
+        raise TargetNotFound(target, owner, _place(way, at), "key", item.index, _keys(holder))
     return value
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from threading import RLock
+from time import monotonic
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -20,7 +21,7 @@ from hookpatch._layer import Layer
 from hookpatch._leftover import Leftover, is_recognisable, weakly
 from hookpatch._order import ordered
 from hookpatch._resolve import missing
-from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath_proxies, originals, put, same
+from hookpatch._slot import ABSENT, FunctionSlot, Slot, began, beneath_proxies, originals, put, same
 from hookpatch._standing import Standing
 from hookpatch._target import a_kind
 from hookpatch._trampoline import can_stand_in
@@ -53,7 +54,7 @@ class Site:
         # One for each site, and not held while a factory runs: reading and setting the slot may run its owner's code.
         self._turn = RLock()
         self._inside = False  # this thread has its turn already: we are called by a finalizer, in the midst of a change
-        self._queue: list[_Edit] = []
+        self._queue: deque[tuple[_Edit, Callable[[], None]]] = deque()
         self._layers: list[Layer] = []
         self._retired: WeakKeyDictionary[Standing, list[Layer]] = WeakKeyDictionary()
         self._has_left_out = False
@@ -74,6 +75,11 @@ class Site:
         self._runs: list[_Run] = []
 
     @property
+    def _my_turn(self) -> RLock:
+        with _lock:  # not while a child is forked: that waits for all turns to end
+            return self._turn
+
+    @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers, the outermost first."""
         return tuple(self._layers)
@@ -83,21 +89,30 @@ class Site:
         """What stands in the slot because of its layers, as far as we know."""
         return self._held
 
-    def add(self, layer: Layer) -> None:
-        """Put a layer on.
+    def add(self, layer: Layer, note: Callable[[], None]) -> None:
+        """Put a layer on, unless it has ended by now.
+
+        Args:
+            layer: the layer.
+            note: called when it lies there, before anybody else changes the site.
 
         Raises:
             ApplyError, OrderError: it cannot lie there; nothing is changed.
         """
-        self._change(lambda layers: ordered([*layers, layer], self.slot), adding=True)
 
-    def drop(self, layer: Layer, given_back: Callable[[], None] = lambda: None) -> Ending:
+        def edit(layers: list[Layer]) -> list[Layer]:
+            return layers if layer.ended else ordered([*layers, layer], self.slot)
+
+        self._change(edit, lambda: note() if layer in self._layers else None, adding=True)
+
+    def drop(self, layer: Layer, note: Callable[[Ending], None], given_back: Callable[[], None]) -> Ending:
         """Take a layer off; return what became of the slot.
 
         Another layer that cannot lie over what is left is left out, and told so.
 
         Args:
             layer: the layer.
+            note: called with what became of the slot, before anybody else changes the site.
             given_back: called later on, if somebody else's value keeps the slot from being restored now and ours
                 comes to light again.
 
@@ -105,28 +120,33 @@ class Site:
             Exception: what the owner raised when the slot was set; the layer passes through all the same.
         """
         layer.end()
-        self._change(lambda layers: [other for other in layers if other is not layer])
-        with self._turn:
-            if self._layers or self._ending == "restored":
-                return "restored"
-            if self._ending == "dormant" and not layer.wraps:
-                self._ending = "displaced"
-            self._leave(given_back)
-            return self._ending
+        ending: Ending = "restored"
+
+        def end() -> None:
+            nonlocal ending
+            if not self._layers and self._ending != "restored":
+                ending = "displaced" if self._ending == "dormant" and not layer.wraps else self._ending
+            note(ending)
+            if ending != "restored":
+                self._leave(given_back)
+
+        self._change(lambda layers: [other for other in layers if other is not layer], end)
+        return ending
 
     def refresh(self) -> None:
         """Lay all layers over what the slot holds now: its module was executed anew."""
-        with self._turn:
+        with self._my_turn:
             if not self._layers or same(self.slot.read(), self._held):
                 return
             self._retire(self._runs)  # functions taken before the reload stay patched as long as we are
             self._ground()
-            layers, self._layers = self._layers, []
-        self._change(lambda _: [layer for layer in layers if not layer.ended])
+            self._layers = list(self._layers)  # another list: whoever is computing has to do it again
+            began(self.slot, self.original)
+        self._change(list)
 
     def settle(self) -> None:
         """Put what belongs into the slot, if somebody else's value was in the way and has gone."""
-        with self._turn:
+        with self._my_turn:
             if self._inside or not (_blocked or _leftovers):
                 return
             self._inside = True
@@ -148,37 +168,55 @@ class Site:
             finally:
                 self._turn.release()
 
-    def _change(self, edit: _Edit, adding: bool = False) -> None:
+    def _change(self, edit: _Edit, note: Callable[[], None] = lambda: None, adding: bool = False) -> None:
         # Factories are foreign code: they run outside the lock, lest they import what another thread is importing
         # while it waits for us. If somebody changed the site meanwhile, once more.
         while True:
-            with self._turn:
+            with self._my_turn:
                 if self._inside:
-                    self._queue.append(edit)
+                    self._queue.append((edit, note))
                     return
                 if not self._layers:
                     self.settle()
                     self._ground()
-                before = self._layers
+                before, known = self._layers, self._known
             after = edit(before)
-            value, runs, left_out = self._compute(after, adding)
-            with self._turn:
-                if self._layers is before:
-                    self._inside = True
-                    try:
-                        self._commit(after, value, runs)
-                    finally:
-                        self._inside = False
-                    break
-        while self._queue:
-            self._change(self._queue.pop(0))
-        if left_out or self._has_left_out:
-            with ExitStack() as telling:  # all are told, whatever one of them raises
-                for layer in after:
-                    telling.callback(layer.leave_out, left_out.get(layer))
-        self._has_left_out = bool(left_out)
+            value, runs, left_out = self._compute(after, adding, known)
+            with self._my_turn:
+                if self._layers is not before or self._was_set():
+                    continue
+                self._inside = True
+                try:
+                    self._commit(after, value, runs)
+                    note()
+                    says = self._leave_out(after, left_out)
+                finally:
+                    self._inside = False
+                break
+        with suppress(IndexError):  # another thread may take them, too
+            while True:
+                self._change(*self._queue.popleft())
+        with ExitStack() as saying:  # all is said, whatever a warning raises
+            for say in says:
+                saying.callback(say)
 
-    def _compute(self, layers: Sequence[Layer], adding: bool) -> tuple[Any, list[_Run], dict[Layer, Exception]]:
+    def _leave_out(self, layers: Sequence[Layer], left_out: Mapping[Layer, Exception]) -> list[Callable[[], None]]:
+        """Note which layers cannot lie here; return what is to be said of it when nothing of ours is locked."""
+        if not (left_out or self._has_left_out):
+            return []
+        self._has_left_out = bool(left_out)
+        return [say for layer in layers if (say := layer.leave_out(left_out.get(layer))) is not None]
+
+    def _was_set(self) -> bool:
+        """Tell whether the slot, with no layers on it yet, got another original while a factory ran: by a reload."""
+        if self._layers:
+            return False
+        now = self.slot.read()
+        return not same(now, self._held) and same(now, self.slot.read())
+
+    def _compute(
+        self, layers: Sequence[Layer], adding: bool, known: Sequence[_Run]
+    ) -> tuple[Any, list[_Run], dict[Layer, Exception]]:
         """Return what belongs into the slot, what each run of call layers is to do, and which layers cannot lie there.
 
         Raises:
@@ -199,11 +237,12 @@ class Site:
         for layer in reversed(layers):
             try:
                 if layer.wraps:
-                    standing = standing or self._standing(value, own, layer)
+                    standing = standing or self._standing(value, own, layer, known)
                     layer.fit(standing.callee, standing.binds)
                     run.insert(0, layer)
                     continue
                 if standing is not None and run:
+                    standing = self._settled(standing, run, layers, own, known)
                     runs.append((standing, run))
                     value, run = standing.seen, []
                 standing = None
@@ -215,8 +254,11 @@ class Site:
                 left_out[layer] = error
         calls = isinstance(self.slot, FunctionSlot) and layers and value is not self._base
         if calls and not run:
-            standing = self._standing(value, own, layers[0])  # a value cannot stand in a function: it is called there
+            standing = self._standing(
+                value, own, layers[0], known
+            )  # a value cannot stand in a function: it is called there
         if standing is not None and (run or calls):
+            standing = self._settled(standing, run, layers, own, known)
             runs.append((standing, run))
             value = standing.value
         return (self.original if value is self._base else value), runs, left_out
@@ -237,38 +279,61 @@ class Site:
             raise missing(self.slot, layer.patch.target, layer.owner)
         return ABSENT
 
-    def _standing(self, base: Any, own: bool, layer: Layer) -> Standing:
+    def _standing(self, base: Any, own: bool, layer: Layer, known: Sequence[_Run]) -> Standing:
         """Return what stands over a base: the one that stands there already, if there is one."""
-        for standing, _ in self._runs:
+        for standing, _ in known:
             if standing.base is base:
                 return standing
         if not isinstance(self.slot, FunctionSlot):
             check_callable(layer.patch, self.slot, base, layer.owner)
         return Standing(base, self.slot, own)
 
+    @property
+    def _known(self) -> list[_Run]:
+        """What stands in the slot, or did and may be held by somebody."""
+        return [*self._runs, *self._retired.items()] if self._retired else self._runs
+
+    def _settled(
+        self, standing: Standing, run: list[Layer], layers: Sequence[Layer], own: bool, known: Sequence[_Run]
+    ) -> Standing:
+        """Return what stands for a run: one that stood for it before, if it did for no other layer that is still there.
+
+        No layer moves from one to another: a call on its way through both would run it twice, or not at all.
+        """
+        for one, before in known:
+            if one.base is standing.base and set(before) & set(layers) == set(run) & set(self._layers):
+                return one
+        is_new = all(one is not standing for one, _ in known)
+        return standing if is_new else Standing(standing.base, self.slot, own)
+
     def _commit(self, layers: list[Layer], value: Any, runs: list[_Run]) -> None:
         adding = len(layers) > len(self._layers)
         if adding:
-            self._put(value, layers)  # first: if the owner refuses it, nothing has changed
+            for standing, run in runs:
+                if all(standing is not known for known, _ in self._known):
+                    standing.point(run)  # before anybody can call it
+            if not self._layers:
+                began(self.slot, self.original)
+            try:
+                self._put(value, layers)  # first: if the owner refuses it, nothing has changed
+            except BaseException:
+                if not self._layers:
+                    originals.pop(self.slot.key, None)
+                raise
         for standing, run in runs:
             standing.point(run)
         kept = {id(standing) for standing, _ in runs}
-        gone = [(standing, run) for standing, run in self._runs if id(standing) not in kept]
-        if self._retired:
-            gone += self._retired.items()
-            self._retired.clear()
+        gone = [(standing, run) for standing, run in self._known if id(standing) not in kept]
+        self._retired.clear()
         for standing, run in gone:
             standing.point([layer for layer in run if layer in layers])
         if layers and gone:
             self._retire(gone)
         self._layers, self._runs, self._wanted = layers, runs, value
-        if layers:
-            originals[self.slot.key] = self.original
-        else:
-            originals.pop(self.slot.key, None)
         if not adding:
             self._put(value, layers)
         if not layers:
+            originals.pop(self.slot.key, None)
             self._ending = self._what_became()
             self._bearers = [standing for standing, _ in gone] if self._ending != "restored" else []
             self._held = self.original
@@ -345,15 +410,32 @@ def site_at(slot: Slot) -> Site:
         return site
 
 
-def _reborn() -> None:
-    """Take new locks in a forked child: whoever held one in the parent is not here."""
-    for site in _sites.values():
-        site._turn, site._inside = RLock(), False
+def _before_fork() -> None:
+    # A child gets the slots as they are, and only this thread: let no other be in the midst of a change. One that runs
+    # its owner's code may wait for this very thread, so do not wait long.
+    _lock.acquire()
+    end = monotonic() + _PATIENCE
+    _quiet.update(site for site in list(_sites.values()) if site._turn.acquire(timeout=max(0, end - monotonic())))
 
+
+def _after_fork() -> None:
+    while _quiet:
+        _quiet.pop()._turn.release()
+    _lock.release()
+
+
+def _in_child() -> None:
+    for site in list(_sites.values()):
+        if site not in _quiet:
+            site._turn, site._inside = RLock(), False
+    _after_fork()
+
+
+_PATIENCE: Final = 1.0  # seconds
+_quiet: Final[set[Site]] = set()  # whose turn the forking thread has
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
-    os.register_at_fork(after_in_child=_reborn)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
 
 def over(original: Any) -> list[Site]:
@@ -372,7 +454,7 @@ def settle() -> None:
     """Give back every slot that somebody else's value was in the way of, and is no longer."""
     if _blocked or _leftovers:
         for site in {*_blocked, *(site_at(leftover.slot) for leftover in leftovers())}:
-            site.settle()
+            site.stir()  # not if another thread has its turn: that one may be waiting for this one
 
 
 def _stir(leftover: Leftover) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, MutableMapping, MutableSequence
 from functools import partial
+from threading import RLock
 from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
-from typing import Any, ClassVar, Final, Protocol, final
+from typing import Any, ClassVar, Final, Protocol, TypeVar, final
 from weakref import WeakValueDictionary
 
 from hookpatch._target import describe
 from hookpatch._trampoline import Swap, as_it_was
+
+T = TypeVar("T")
 
 
 @final
@@ -146,7 +149,9 @@ class ItemSlot:
         """Return the value as it is kept, or ABSENT."""
         if isinstance(self.owner, MutableSequence):
             return self.owner[self.index] if self.index < len(self.owner) else ABSENT
-        if self.index not in self.owner:  # asked first: a defaultdict would make one
+        if isinstance(self.owner, dict):
+            return dict.get(self.owner, self.index, ABSENT)  # one step, past __missing__
+        if self.index not in self.owner:  # asked first: the owner may make one
             return ABSENT
         return self._raw("__getitem__")(self.index)
 
@@ -160,14 +165,16 @@ class ItemSlot:
             self._raw("__setitem__")(self.index, value)
             return
         (order, key), self._removed = self._removed, None
-        self._raw("__setitem__")(key, value)
-        order.move_back(self.owner, key)
+        with order.turn:
+            self._raw("__setitem__")(key, value)
+            order.move_back(self.owner, key)
 
     def delete(self) -> None:
         """Make it absent, and note where it was."""
         order = _Order.of(self.owner)
-        self._removed = order, order.note(self.index)
-        self._raw("__delitem__")(self.index)
+        with order.turn:
+            self._removed = order, order.note(self.index)
+            self._raw("__delitem__")(self.index)
 
     def _raw(self, method: str) -> Any:
         """Return a method that reaches what is kept: a dict's subclass may give out, and take, something else."""
@@ -183,34 +190,39 @@ class _Order:
 
     _known: ClassVar[WeakValueDictionary[int, _Order]] = WeakValueDictionary()
 
+    _lock: ClassVar = RLock()  # to look one up
+
     def __init__(self, owner: Any) -> None:
+        self.turn: Final = RLock()  # of the slots in the mapping: each moves neighbours
         self._owner: Final = owner  # held: its id is the key under which this is known
         self._keys: list[Any] = []
 
     @classmethod
     def of(cls, owner: Any) -> _Order:
         """Return the order of a mapping, one for all slots in it."""
-        known = cls._known.get(id(owner))
-        if known is None:
-            known = cls._known[id(owner)] = cls(owner)
-        return known
+        with cls._lock:
+            known = cls._known.get(id(owner))
+            if known is None:
+                known = cls._known[id(owner)] = cls(owner)
+            return known
 
     def note(self, index: Any) -> Any:
         """Note all keys that are there now, the later ones behind; return the one that ``index`` is equal to."""
-        self._keys += [key for key in self._owner if key not in self._keys]
+        self._keys += [key for key in list(self._owner) if key not in self._keys]
         return self._keys[self._keys.index(index)]
 
     def move_back(self, owner: Any, key: Any) -> None:
         """Move a key that was just added behind those that stood before it: a mapping has no other way to insert."""
         before = self._keys[: self._keys.index(key)]
-        now = [other for other in owner if other != key]
+        now = [other for other in list(owner) if other != key]
         at = max((place for place, other in enumerate(now, 1) if other in before), default=0)
+        if isinstance(owner, dict) and not isinstance(owner, OrderedDict):
+            # One step of the interpreter: no other thread finds a neighbour away, or sets one in between.
+            dict.update(owner, zip(now[at:], map(partial(dict.pop, owner), now[at:]), strict=True))
+            return
         for other in now[at:]:
             if isinstance(owner, OrderedDict):
                 owner.move_to_end(other)
-            elif isinstance(owner, dict):
-                value = dict.pop(owner, other)
-                dict.__setitem__(owner, other, value)
             else:
                 owner[other] = owner.pop(other)
 
@@ -324,9 +336,44 @@ class Slot(Protocol):
 originals: Final[dict[tuple[Any, ...], Any]] = {}
 
 
+class _Look:
+    """One look at what a slot holds. Overtaken when another thread puts the first layer there meanwhile."""
+
+    going_on: ClassVar[set[_Look]] = set()
+
+    def __init__(self, slot: Slot) -> None:
+        self.key: Final = slot.key
+        self.is_overtaken = False
+
+
+def began(slot: Slot, original: Any) -> None:
+    """Note what a slot holds, before the first layer is put there."""
+    originals[slot.key] = original
+    for look in list(_Look.going_on):
+        if look.key == slot.key:
+            look.is_overtaken = True
+
+
+def without_ours(slot: Slot, read: Callable[[], T]) -> T:
+    """Return what a slot holds without our layers: the original, or what ``read`` finds where there is no layer."""
+    look = _Look(slot)
+    _Look.going_on.add(look)
+    try:
+        while True:
+            look.is_overtaken = False
+            known: T | _Look = originals.get(look.key, look)
+            if not isinstance(known, _Look):
+                return known
+            found = read()
+            if not look.is_overtaken:
+                return found
+    finally:
+        _Look.going_on.discard(look)
+
+
 def own_beneath(slot: Slot) -> Any:
     """Return the owner's own value without our layers, or ABSENT."""
-    return originals[slot.key] if slot.key in originals else slot.read()
+    return without_ours(slot, slot.read)
 
 
 def beneath(slot: Slot) -> Any:

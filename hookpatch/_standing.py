@@ -27,6 +27,7 @@ class Standing:
 
     def __init__(self, base: Any, slot: Slot, own: bool) -> None:
         self.base: Final = base
+        self._run: list[Layer] = []
         self._inner: dict[Layer, Trampoline] = {}
         self._top: Trampoline | None = None
         self.callee: Any = base.__func__ if isinstance(base, (staticmethod, classmethod)) else base
@@ -73,10 +74,16 @@ class Standing:
             below = trampoline.function
         call, owner = (layers[0].call, layers[0].owner) if layers else (pass_through, "")
         self._top.point(call, below, owner)
-        for layer in self._inner.keys() - set(layers[1:]):
-            self._inner[layer].point(layer.call, below, layer.owner if layer in layers else "")
-            if layer not in layers:
-                del self._inner[layer]
+        # A call may be on its way to a layer that has gone: it goes on to what lay beneath, and runs nothing twice.
+        if layers and layers[0] in self._inner:
+            self._inner[layers[0]].point(call, below, owner)
+        below = self._bottom
+        for layer in reversed(self._run):
+            if layer in self._inner and layer not in layers:
+                self._inner.pop(layer).point(pass_through, below, "")
+            elif layer in self._inner:
+                below = self._inner[layer].function
+        self._run = layers
 
 
 def binds(slot: Slot, held: Any) -> bool:

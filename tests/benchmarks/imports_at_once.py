@@ -1,0 +1,117 @@
+"""How often threads that import a hooked package and its hooked submodules at once wait for each other for ever.
+
+Each run is a process of its own: five threads import a package and four modules of it, each of which imports the
+package, all five hooked by hookpatch.active or by wrapt.when_imported. A run counts as a deadlock when its threads
+have not ended within five seconds; the import system's own way out, a module that is half imported, does not.
+usage: python tests/benchmarks/imports_at_once.py [RUNS]
+       python tests/benchmarks/imports_at_once.py hookpatch|wrapt RUNS    (in one process, up to the first deadlock)
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any
+
+NAMES = ("pkg", *(f"pkg.sub{number}" for number in range(4)))
+RUN = "def run():\n    return 'original'\n"
+SECONDS = 5
+
+
+def write(folder: Path) -> None:
+    """Write the package; its modules sleep, so that the threads meet."""
+    (folder / "pkg").mkdir()
+    (folder / "pkg" / "__init__.py").write_text("import time\ntime.sleep(0.002)\nfrom pkg import sub0\n" + RUN)
+    for name in NAMES[1:]:
+        folder.joinpath(*name.split(".")).with_suffix(".py").write_text(
+            "import time\ntime.sleep(0.002)\nimport pkg\n" + RUN
+        )
+
+
+def with_hookpatch() -> AbstractContextManager[object]:
+    import hookpatch
+
+    def around(wrapped: Any, instance: object, args: Any, kwargs: Any) -> str:
+        return f"patched({wrapped(*args, **kwargs)})"
+
+    return hookpatch.active(*(hookpatch.wrap(f"{name}:run", around) for name in NAMES))
+
+
+def with_wrapt() -> AbstractContextManager[object]:
+    import wrapt
+
+    @wrapt.decorator
+    def around(wrapped: Any, instance: object, args: Any, kwargs: Any) -> str:
+        return f"patched({wrapped(*args, **kwargs)})"
+
+    def arrived(module: Any) -> None:
+        module.run = around(module.run)
+
+    for name in NAMES:
+        wrapt.register_post_import_hook(arrived, name)
+    return ExitStack()
+
+
+def once() -> bool:
+    """Import all at once; return False when the threads do not end. Every function is patched when they have."""
+    barrier, failures = threading.Barrier(len(NAMES)), []
+    for name in NAMES:
+        sys.modules.pop(name, None)
+
+    def load(name: str) -> None:
+        barrier.wait()
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=load, args=(name,), daemon=True) for name in NAMES]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + SECONDS
+    for thread in threads:
+        thread.join(max(0, end - time.monotonic()))
+    if any(thread.is_alive() for thread in threads):
+        return False
+    assert failures == [], failures
+    assert [sys.modules[name].run() for name in NAMES] == ["patched(original)"] * len(NAMES)
+    return True
+
+
+def compare(runs: int) -> None:
+    """Print for each tool how many of so many new processes deadlock."""
+    for tool in TOOLS:
+        command = [sys.executable, __file__, tool, "1"]
+        printed = [subprocess.run(command, capture_output=True, text=True).stdout.strip() for _ in range(runs)]
+        print(f"{tool}: {printed.count('0 ended')} deadlocks and {printed.count('1 ended')} ends in {runs} runs")
+
+
+def run(tool: str, runs: int) -> None:
+    """Print how many of so many runs in this process end; after one that does not there is no other."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder))
+        sys.path.insert(0, folder)
+        ended = 0
+        while ended < runs:
+            with TOOLS[tool]():
+                if not once():
+                    break
+            ended += 1
+        print(f"{ended} ended", flush=True)
+
+
+TOOLS: dict[str, Callable[[], AbstractContextManager[object]]] = {"hookpatch": with_hookpatch, "wrapt": with_wrapt}
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    if words and words[0] in TOOLS:
+        run(words[0], int(words[1]))
+    else:
+        compare(int(words[0]) if words else 50)
