@@ -279,7 +279,7 @@ class Attempt:
 
 def _given_back(entry: Callable[[], Entry | None]) -> None:
     """Note that a slot holds its original after all: weakly, for the entry knows the patch, which has what was put."""
-    if (still_there := entry()) is not None:
+    if (still_there := entry()) is not None and still_there.state in _REASONS:
         still_there.become("restored", "once what somebody else had put there was gone")
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from hookpatch import _imports
 from hookpatch._holders import Holder, holders
+from hookpatch._layer import derived
 from hookpatch._leftover import is_recognisable
 from hookpatch._part import PartSlot
 from hookpatch._patch import Patch
 from hookpatch._site import over
 from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath, originals, own_beneath, put
-from hookpatch._standing import binds
+from hookpatch._standing import binds, is_ours
 from hookpatch._target import a_kind
 from hookpatch.errors import TargetRefused
 
@@ -48,15 +49,17 @@ def places(patch: Patch, slot: Slot) -> list[tuple[Slot, str | None]]:
         return [(FunctionSlot(thing, binds(slot, held)), None)]
     own = own_beneath(slot) is not ABSENT
     found: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if own else {}
-    changes = [patch.change]
     for site in over(thing):
         found.setdefault(site.slot.key, (site.slot, str(site.slot)))
-        changes += [one for layer in site.layers for one in layer.put]
     for holder in holders([thing]):
         if holder.slot is not None and not _is_a_note(holder):
             found.setdefault(holder.slot.key, (holder.slot, holder.words))
     the_same = {("part", 0, *slot.key)} if thing is not held else set()
-    return [place for key, place in found.items() if key not in the_same.union(*map(_of_its_own, changes))]
+    return [
+        place
+        for key, place in found.items()
+        if key not in the_same.union(*map(_of_its_own, [patch.change, *derived()]))
+    ]
 
 
 def inner(held: Any) -> Any:
@@ -67,20 +70,29 @@ def inner(held: Any) -> Any:
 def call_back(
     gone: Iterable[tuple[Any, Any]], were_there: frozenset[str], collect: Callable[[Exception], None]
 ) -> None:
-    """Give the original to modules that were imported in a session and copied what stood in a slot then.
+    """Give the original to modules that were executed in a session and copied what stood in a slot then.
 
     Args:
         gone: what stood in a slot and does not any more, each with the original that is to take its place.
-        were_there: the names of the modules that were imported before; what those hold is not looked at.
+        were_there: the names of the modules that were imported before; what those hold of a given value is not looked
+            at. What we have made has no business anywhere: a module that was there may have been reloaded.
         collect: takes an error of an owner that cannot be set.
     """
-    originals_of = {id(stood): original for stood, original in gone if is_recognisable(stood) and stood is not original}
-    if not originals_of or not _imports.names() - were_there:
+    came = _imports.names() - were_there
+    originals_of = {
+        id(stood): original
+        for stood, original in gone
+        if stood is not original and (is_ours(stood) or (came and is_recognisable(stood)))
+    }
+    if not originals_of:
         return
     for holder in holders([stood for stood, _ in gone if id(stood) in originals_of]):
-        slot, came = holder.slot, holder.root not in were_there
-        is_its_home = holder.root == getattr(holder.thing, "__module__", None)  # it was not copied, it is from there
-        if slot is None or holder.root is None or not came or is_its_home or slot.key in originals:
+        slot, thing = holder.slot, holder.thing
+        # A value that was given may be theirs by right; or it was not copied, it is from there.
+        is_theirs = not is_ours(thing) and (
+            holder.root not in came or holder.root == getattr(thing, "__module__", None)
+        )
+        if slot is None or holder.root is None or is_theirs or slot.key in originals:
             continue
         try:
             put(slot, originals_of[id(holder.thing)])
@@ -94,6 +106,9 @@ def _is_a_note(holder: Holder) -> bool:
 
 
 def _of_its_own(change: Any) -> set[tuple[Any, ...]]:
-    """Return the keys of places in which a wrapper or factory keeps the original for itself."""
+    """Return the keys of places in which a wrapper, a factory, or what it has made, keeps the original for itself."""
+    if isinstance(change, type):
+        own = {("attribute", id(change), name) for name in vars(change)}
+        return own.union(*(_of_its_own(inner(held)) for held in vars(change).values() if held is not change))
     cells = change.__closure__ or () if type(change) is FunctionType else ()
     return {("attribute", id(cell), "cell_contents") for cell in cells}

@@ -23,7 +23,7 @@ def footprint() -> set[object]:
 
 def lines_beyond(before: Collection[object]) -> Iterator[str]:
     """Yield a line for each thing of ours that is there and is not among these keys."""
-    if any(leftover not in before for leftover in _site.leftovers()):
+    if any(leftover not in before for leftover in _site.leftovers() if leftover.is_covered):
         gc.collect()  # beneath what nobody holds any more there is no trace
     for key, thing in _things():
         if key in before:
@@ -61,7 +61,7 @@ def _things() -> Iterator[tuple[object, object]]:
     settle()  # what can be given back by now is no trace
     yield from open_sessions().items()
     yield from ((layer, site) for site in _sites() for layer in site.layers)
-    yield from ((leftover, leftover) for leftover in _site.leftovers())
+    yield from ((leftover, leftover) for leftover in _site.leftovers() if leftover.is_covered)
     waiting = _imports.pending()
     yield from ((watch, watch) for watch in waiting)
     yield from ((finder, finder) for finder in _imports.finders(ours=True) if not waiting)

@@ -93,7 +93,7 @@ class _Search:
         self._classes: dict[int, type] | None = None
         self._mine |= set(map(id, self._keep(Trampoline.links())))
         for thing in things:
-            if isinstance(thing, type):  # the tuples in which a class and its subclasses keep their bases
+            if issubclass(type(thing), type):  # the tuples in which a class and its subclasses keep their bases
                 subclasses = self._keep([*_classes(thing)])
                 self._mine |= {id(one) for cls in subclasses for one in (cls.__mro__, cls.__bases__)}
         self._referrers: dict[int, list[Any]] = {}

@@ -6,7 +6,9 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
+from types import FunctionType
 from typing import Any, Final, TypeAlias, final
+from weakref import WeakValueDictionary
 
 from hookpatch._guard import check_arguments
 from hookpatch._patch import CALL_VERBS, Patch, Wrapper
@@ -67,7 +69,11 @@ class Layer:
         if self.patch.verb == "remove":
             return ABSENT
         if id(below) not in self._derived:
-            self._derived.setdefault(id(below), (below, self.patch.change(below)))  # the first, if threads make two
+            made = self.patch.change(below)
+            self._derived.setdefault(id(below), (below, made))  # the first, if threads make two
+            inside = made.__func__ if isinstance(made, (staticmethod, classmethod)) else made
+            if isinstance(inside, (FunctionType, type)):
+                _made[id(inside)] = inside
         return self._derived[id(below)][1]
 
     def fit(self, callee: Any, binds: bool) -> None:
@@ -118,6 +124,14 @@ class Layer:
 
     def __repr__(self) -> str:
         return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"
+
+
+def derived() -> list[FunctionType | type]:
+    """Return the functions and classes that patches have made of what they found, and that somebody holds."""
+    return list(_made.values())
+
+
+_made: Final[WeakValueDictionary[int, FunctionType | type]] = WeakValueDictionary()
 
 
 def _always(wrapper: Wrapper) -> Wrapper:

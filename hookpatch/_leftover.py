@@ -7,11 +7,12 @@ but the death of their value, and otherwise the next look.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, Final, final
 from weakref import ref
 
-from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, put
+from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, put, same
 
 # A value of these may be anybody's: that it stands there again says nothing.
 _PLAIN: Final = (str, bytes, int, float, complex, tuple, frozenset, type(None), type(ABSENT))
@@ -30,7 +31,7 @@ class Leftover:
     theirs, which has ours, and none of them would ever go.
 
     Attributes:
-        slot: the place.
+        slot: the place, None once its owner is gone.
     """
 
     def __init__(
@@ -50,26 +51,45 @@ class Leftover:
             given_back: told when it stands there again.
             stir: called with this leftover when a look may be worth it; from anywhere, in any thread.
         """
-        self.slot: Final = slot
+        self._slot: Callable[[], Slot | None] = lambda: slot
         self._original: Final = original
         self._given_back: Final = given_back
         self._stir: Final = stir
         self._ours: Final = tuple(ours)
         self._theirs: Callable[[], object] | None = None
 
+    @property
+    def slot(self) -> Slot | None:
+        """The place."""
+        return self._slot()
+
+    @property
+    def is_covered(self) -> bool:
+        """True when something else stands there than what was there before."""
+        slot = self.slot
+        return slot is not None and not same(slot.read(), self._original)
+
+    def hold_owner_weakly(self) -> None:
+        """Do not keep the slot's owner alive, where that can be: ours, which may live for ever, does not bear this."""
+        slot = self.slot
+        if isinstance(slot, AttributeSlot) and _is_plainly_set(slot):
+            with suppress(TypeError):
+                owner, name = ref(slot.owner), slot.name
+                self._slot = lambda: None if (there := owner()) is None else AttributeSlot(there, name)
+
     def look(self) -> bool:
         """Give the slot back if it holds ours; return True when there is nothing left to wait for."""
-        ours = [one for one in (weak() for weak in self._ours) if one is not None]
-        if not ours:
+        slot, ours = self.slot, [one for one in (weak() for weak in self._ours) if one is not None]
+        if slot is None or not ours:
             return True  # nobody has it, so nobody can put it there
-        there = self.slot.read()
+        there = slot.read()
         if all(there is not one for one in ours):
             me = ref(self)
             theirs = there.__func__ if type(there) in (staticmethod, classmethod) else there
-            is_seen = is_recognisable(theirs) and _is_plainly_set(self.slot)
+            is_seen = is_recognisable(theirs) and _is_plainly_set(slot)
             self._theirs = weakly(theirs, lambda _: _stir(me)) if is_seen else None
             return False
-        put(self.slot, self._original)
+        put(slot, self._original)
         self._given_back()
         return True
 

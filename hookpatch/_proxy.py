@@ -6,6 +6,7 @@ Apart from _trampoline.py because wrapt costs tens of milliseconds to import, an
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from operator import itemgetter
 from pkgutil import resolve_name
 from types import FunctionType
@@ -82,13 +83,10 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         super().__init__(value, dispatch)
         self._self_outermost = outermost
         self._self_reference = reference
-        self._self_borne: list[object] = []
+        self._self_borne: list[object] = []  # what it keeps alive
 
-    def bear(self, something: object) -> None:
-        """Keep something alive as long as this is."""
-        self._self_borne.append(something)
-
-    def point(self, layers: tuple[Layer, ...]) -> None:
+    # Named as wrapt has it: any other name would hide an attribute of what it stands for.
+    def _self_point(self, layers: Sequence[Layer]) -> None:
         """From now on run these layers, the outermost first."""
         outermost: Wrapper = pass_through
         for layer in reversed(layers):

@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from threading import RLock
 from time import monotonic
 from types import ModuleType
@@ -19,16 +20,16 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from hookpatch._guard import check_callable
 from hookpatch._layer import Layer
 from hookpatch._leftover import Leftover, is_recognisable, weakly
-from hookpatch._order import ordered
+from hookpatch._order import Pile, place
 from hookpatch._resolve import missing
-from hookpatch._slot import ABSENT, FunctionSlot, Slot, began, beneath_proxies, originals, put, same
-from hookpatch._standing import Standing
+from hookpatch._slot import ABSENT, FunctionSlot, ItemSlot, Slot, began, beneath_proxies, originals, put, same
+from hookpatch._standing import Standing, bear, is_ours
 from hookpatch._target import a_kind
 from hookpatch._trampoline import can_stand_in
 from hookpatch.errors import TargetRefused
 
 Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
-_Edit: TypeAlias = Callable[[list[Layer]], list[Layer]]
+_Edit: TypeAlias = Callable[[Pile], Pile]
 _Run: TypeAlias = tuple[Standing, list[Layer]]  # call layers that lie together, and what stands for them
 
 _lock: Final = RLock()  # of the three below, held for a look-up at most
@@ -36,8 +37,25 @@ _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary(
 _blocked: Final[set[Site]] = (
     set()
 )  # those that cannot put what they should, since something of somebody else's is there
-_leftovers: Final[WeakKeyDictionary[Leftover, None]] = WeakKeyDictionary()
+_leftovers: Final[dict[tuple[Any, ...], WeakKeyDictionary[Leftover, None]]] = {}  # by the slot's key
 _unborne: Final[set[Leftover]] = set()  # those that what we had put there cannot bear
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is to become of a slot.
+
+    Attributes:
+        value: what belongs into it.
+        runs: what each run of call layers is to do.
+        left_out: which layers cannot lie there, and why.
+        one: the layer that comes or goes when no other but those of its run is touched.
+    """
+
+    value: Any = ABSENT
+    runs: list[_Run] = field(default_factory=list)
+    left_out: dict[Layer, Exception] = field(default_factory=dict)
+    one: Layer | None = None
 
 
 @final
@@ -54,15 +72,17 @@ class Site:
         # One for each site, and not held while a factory runs: reading and setting the slot may run its owner's code.
         self._turn = RLock()
         self._inside = False  # this thread has its turn already: we are called by a finalizer, in the midst of a change
-        self._queue: deque[tuple[_Edit, Callable[[], None]]] = deque()
-        self._layers: list[Layer] = []
-        self._retired: WeakKeyDictionary[Standing, list[Layer]] = WeakKeyDictionary()
+        self._queue: deque[tuple[_Edit, Callable[[], None], Layer | None]] = deque()
+        self._pile = Pile()
+        self._retired: WeakKeyDictionary[Standing, None] = WeakKeyDictionary()
         self._has_left_out = False
         self._ending: Ending = "restored"
-        self._bearers: list[Standing] = []
+        self._was_taken = False
 
     def _ground(self) -> None:
         """Take what the slot holds now as the original."""
+        if isinstance(self.slot, ItemSlot):
+            self.slot.forget()
         self.original: Any = self.slot.read()
         self._base: Any = self.original
         if self.original is ABSENT and not isinstance(self.slot.owner, ModuleType):
@@ -72,7 +92,8 @@ class Site:
         self._held: Any = self.original  # what the slot holds as far as we know: the original, or what we put
         # What we have put there, the last few: whoever wrapped one of them may put it back.
         self._puts: deque[Callable[[], object]] = deque(maxlen=32)
-        self._runs: list[_Run] = []
+        self._standings: list[Standing] = []  # what stands there, one for each run of call layers
+        self._of: dict[Layer, Standing] = {}
 
     @property
     def _my_turn(self) -> RLock:
@@ -82,7 +103,7 @@ class Site:
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers, the outermost first."""
-        return tuple(self._layers)
+        return tuple(self._pile.layers)
 
     @property
     def stands(self) -> Any:
@@ -100,10 +121,10 @@ class Site:
             ApplyError, OrderError: it cannot lie there; nothing is changed.
         """
 
-        def edit(layers: list[Layer]) -> list[Layer]:
-            return layers if layer.ended else ordered([*layers, layer], self.slot)
+        def edit(pile: Pile) -> Pile:
+            return pile if layer.ended else pile.with_one_more(layer, self.slot)
 
-        self._change(edit, lambda: note() if layer in self._layers else None, adding=True)
+        self._change(edit, lambda: note() if layer in self._pile.layers else None, layer, adding=True)
 
     def drop(self, layer: Layer, note: Callable[[Ending], None], given_back: Callable[[], None]) -> Ending:
         """Take a layer off; return what became of the slot.
@@ -124,25 +145,25 @@ class Site:
 
         def end() -> None:
             nonlocal ending
-            if not self._layers and self._ending != "restored":
+            if not self._pile.layers and self._ending != "restored":
                 ending = "displaced" if self._ending == "dormant" and not layer.wraps else self._ending
             note(ending)
-            if ending != "restored":
+            if ending != "restored" or (not self._pile.layers and self._was_taken):
                 self._leave(given_back)
 
-        self._change(lambda layers: [other for other in layers if other is not layer], end)
+        self._change(lambda pile: pile.with_one_less(layer), end, layer)
         return ending
 
     def refresh(self) -> None:
         """Lay all layers over what the slot holds now: its module was executed anew."""
         with self._my_turn:
-            if not self._layers or same(self.slot.read(), self._held):
+            if not self._pile.layers or same(self.slot.read(), self._held):
                 return
-            self._retire(self._runs)  # functions taken before the reload stay patched as long as we are
+            self._retire(self._standings)  # functions taken before the reload stay patched as long as we are
             self._ground()
-            self._layers = list(self._layers)  # another list: whoever is computing has to do it again
+            self._pile = self._pile.again()  # another one: whoever is computing has to do it anew
             began(self.slot, self.original)
-        self._change(list)
+        self._change(Pile.again)
 
     def settle(self) -> None:
         """Put what belongs into the slot, if somebody else's value was in the way and has gone."""
@@ -151,12 +172,16 @@ class Site:
                 return
             self._inside = True
             try:
-                for leftover in [one for one in leftovers() if one.slot.key == self.slot.key]:
-                    if leftover.look():
-                        _leftovers.pop(leftover, None)
-                        _unborne.discard(leftover)
-                if self._layers:
-                    self._put(self._wanted, self._layers)
+                for leftover in leftovers(self.slot.key):
+                    with suppress(
+                        Exception
+                    ):  # of the owner's, which is nothing to who happens to look: once more, then
+                        if leftover.look():
+                            _leftovers[self.slot.key].pop(leftover, None)
+                            _unborne.discard(leftover)
+                if self._pile.layers:
+                    with suppress(Exception):
+                        self._put(self._wanted, self._pile.layers)
             finally:
                 self._inside = False
 
@@ -168,28 +193,30 @@ class Site:
             finally:
                 self._turn.release()
 
-    def _change(self, edit: _Edit, note: Callable[[], None] = lambda: None, adding: bool = False) -> None:
+    def _change(
+        self, edit: _Edit, note: Callable[[], None] = lambda: None, one: Layer | None = None, adding: bool = False
+    ) -> None:
         # Factories are foreign code: they run outside the lock, lest they import what another thread is importing
         # while it waits for us. If somebody changed the site meanwhile, once more.
         while True:
             with self._my_turn:
                 if self._inside:
-                    self._queue.append((edit, note))
+                    self._queue.append((edit, note, one))
                     return
-                if not self._layers:
+                if not self._pile.layers:
                     self.settle()
                     self._ground()
-                before, known = self._layers, self._known
+                before, known = self._pile, self._known
             after = edit(before)
-            value, runs, left_out = self._compute(after, adding, known)
+            plan = self._at_a_glance(before, after, one) or self._compute(after.layers, adding, known)
             with self._my_turn:
-                if self._layers is not before or self._was_set():
+                if self._pile is not before or self._was_set():
                     continue
                 self._inside = True
                 try:
-                    self._commit(after, value, runs)
+                    self._commit(after, plan)
                     note()
-                    says = self._leave_out(after, left_out)
+                    says = self._leave_out(after.layers, plan.left_out)
                 finally:
                     self._inside = False
                 break
@@ -209,15 +236,50 @@ class Site:
 
     def _was_set(self) -> bool:
         """Tell whether the slot, with no layers on it yet, got another original while a factory ran: by a reload."""
-        if self._layers:
+        if self._pile.layers:
             return False
         now = self.slot.read()
         return not same(now, self._held) and same(now, self.slot.read())
 
-    def _compute(
-        self, layers: Sequence[Layer], adding: bool, known: Sequence[_Run]
-    ) -> tuple[Any, list[_Run], dict[Layer, Exception]]:
-        """Return what belongs into the slot, what each run of call layers is to do, and which layers cannot lie there.
+    def _at_a_glance(self, before: Pile, after: Pile, layer: Layer | None) -> _Plan | None:
+        """Return what is to become of it when one layer comes or goes and only its neighbours need be looked at.
+
+        So the thousandth takes as long as the first. None: more may change than that.
+        """
+        less = len(before.layers) > len(after.layers)
+        at = (before if less else after).place(layer) if layer is not None else None
+        if layer is None or at is None or self._retired or self._has_left_out:
+            return None
+        outside, inside = after.layers[max(at - 1, 0) : at], after.layers[at + (not less) :][:1]
+        if layer.wraps:
+            return self._in_its_run(layer, [layer] if less else [*outside, *inside], less)
+        if layer.patch.verb != "replace" or isinstance(self.slot, FunctionSlot):
+            return None
+        if outside:  # beneath another value nothing shows
+            return _Plan(self._wanted, one=layer) if outside[0].patch.verb == "replace" else None
+        if not less:
+            return _Plan(layer.value(ABSENT), one=layer)
+        if not inside:
+            return _Plan(self.original, one=layer)
+        if inside[0] in self._of:
+            return _Plan(self._of[inside[0]].value, one=layer)
+        return _Plan(inside[0].value(ABSENT), one=layer) if inside[0].patch.verb == "replace" else None
+
+    def _in_its_run(self, layer: Layer, others: Sequence[Layer], less: bool) -> _Plan | None:
+        """Return what is to become of it when a call layer comes or goes beside others around the same thing."""
+        standing = next((self._of[other] for other in others if other in self._of), None)
+        if standing is None or (less and len(standing.layers) == 1):
+            return None
+        at = place(standing.layers, layer)
+        if less:
+            run = [*standing.layers[:at], *standing.layers[at + 1 :]]
+        else:
+            layer.fit(standing.callee, standing.binds)
+            run = [*standing.layers[:at], layer, *standing.layers[at:]]
+        return _Plan(self._wanted, [(standing, run)], one=layer)
+
+    def _compute(self, layers: Sequence[Layer], adding: bool, known: Sequence[Standing]) -> _Plan:
+        """Return what is to become of the slot and of all layers.
 
         Raises:
             Exception: what keeps a layer from lying there, when one is being added: it must not put another one out.
@@ -261,7 +323,7 @@ class Site:
             standing = self._settled(standing, run, layers, own, known)
             runs.append((standing, run))
             value = standing.value
-        return (self.original if value is self._base else value), runs, left_out
+        return _Plan(self.original if value is self._base else value, runs, left_out)
 
     def _callable(self, value: Any, layer: Layer) -> Any:
         """Return what a value puts into a function: what is called instead of it."""
@@ -279,9 +341,9 @@ class Site:
             raise missing(self.slot, layer.patch.target, layer.owner)
         return ABSENT
 
-    def _standing(self, base: Any, own: bool, layer: Layer, known: Sequence[_Run]) -> Standing:
+    def _standing(self, base: Any, own: bool, layer: Layer, known: Sequence[Standing]) -> Standing:
         """Return what stands over a base: the one that stands there already, if there is one."""
-        for standing, _ in known:
+        for standing in known:
             if standing.base is base:
                 return standing
         if not isinstance(self.slot, FunctionSlot):
@@ -289,64 +351,83 @@ class Site:
         return Standing(base, self.slot, own)
 
     @property
-    def _known(self) -> list[_Run]:
+    def _known(self) -> list[Standing]:
         """What stands in the slot, or did and may be held by somebody."""
-        return [*self._runs, *self._retired.items()] if self._retired else self._runs
+        return [*self._standings, *(one for one in (weak() for weak in self._retired.keyrefs()) if one is not None)]
 
     def _settled(
-        self, standing: Standing, run: list[Layer], layers: Sequence[Layer], own: bool, known: Sequence[_Run]
+        self, standing: Standing, run: list[Layer], layers: Sequence[Layer], own: bool, known: Sequence[Standing]
     ) -> Standing:
         """Return what stands for a run: one that stood for it before, if it did for no other layer that is still there.
 
         No layer moves from one to another: a call on its way through both would run it twice, or not at all.
         """
-        for one, before in known:
-            if one.base is standing.base and set(before) & set(layers) == set(run) & set(self._layers):
+        there, came_before = set(layers), set(run).intersection(self._pile.layers)
+        for one in known:
+            if one.base is standing.base and there.intersection(one.layers) == came_before:
                 return one
-        is_new = all(one is not standing for one, _ in known)
+        is_new = all(one is not standing for one in known)
         return standing if is_new else Standing(standing.base, self.slot, own)
 
-    def _commit(self, layers: list[Layer], value: Any, runs: list[_Run]) -> None:
-        adding = len(layers) > len(self._layers)
+    def _commit(self, pile: Pile, plan: _Plan) -> None:
+        layers, adding = pile.layers, len(pile.layers) > len(self._pile.layers)
         if adding:
-            for standing, run in runs:
-                if all(standing is not known for known, _ in self._known):
+            known = self._known
+            for standing, run in plan.runs:
+                if all(standing is not one for one in known):
                     standing.point(run)  # before anybody can call it
-            if not self._layers:
+            if not self._pile.layers:
                 began(self.slot, self.original)
             try:
-                self._put(value, layers)  # first: if the owner refuses it, nothing has changed
+                self._put(plan.value, layers)  # first: if the owner refuses it, nothing has changed
             except BaseException:
-                if not self._layers:
+                if not self._pile.layers:
                     originals.pop(self.slot.key, None)
                 raise
-        for standing, run in runs:
+        for standing, run in plan.runs:
             standing.point(run)
-        kept = {id(standing) for standing, _ in runs}
-        gone = [(standing, run) for standing, run in self._known if id(standing) not in kept]
-        self._retired.clear()
-        for standing, run in gone:
-            standing.point([layer for layer in run if layer in layers])
-        if layers and gone:
-            self._retire(gone)
-        self._layers, self._runs, self._wanted = layers, runs, value
-        if not adding:
-            self._put(value, layers)
+        if plan.one is None:
+            self._replace([standing for standing, _ in plan.runs])
+        elif plan.runs and adding:
+            self._of[plan.one] = plan.runs[0][0]
+        elif plan.runs:
+            del self._of[plan.one]
+        self._pile, self._wanted = pile, plan.value
+        try:
+            if not adding:
+                self._put(plan.value, layers)
+        except BaseException:
+            if layers:
+                _blocked.add(self)  # the next look tries again
+            raise
+        finally:
+            if not layers:
+                originals.pop(self.slot.key, None)
+                _blocked.discard(self)
         if not layers:
-            originals.pop(self.slot.key, None)
             self._ending = self._what_became()
-            self._bearers = [standing for standing, _ in gone] if self._ending != "restored" else []
             self._held = self.original
+
+    def _replace(self, standings: list[Standing]) -> None:
+        """Have these stand there, and the others no more."""
+        kept = set(standings)
+        self._retire([standing for standing in self._known if standing not in kept])
+        for standing in kept.intersection(self._retired):
+            del self._retired[standing]
+            standing.let_go(standing)
+        self._standings, self._of = standings, {layer: one for one in standings for layer in one.layers}
 
     def _put(self, value: Any, layers: Sequence[Layer]) -> None:
         there = self.slot.read()
         if there is value:
+            self._was_taken = not same(self._held, value)  # by somebody who may put ours back
             self._held = value
             return
+        self._was_taken = False
         place = self.slot if self._is_ours(there) else beneath_proxies(there, self._is_ours)
         if place is None or (value is ABSENT and place is not self.slot):
             # Somebody patched over us: never write over what is not ours.
-            if len(layers) > len(self._layers) and value is not self._held:
+            if len(layers) > len(self._pile.layers) and value is not self._held:
                 problem = (
                     f"{self.slot} holds what somebody else put over an earlier patch, and a new one would not show"
                 )
@@ -369,18 +450,24 @@ class Site:
 
     def _is_ours(self, value: Any) -> bool:
         """Tell whether a value is the original or one that we have put there."""
-        return same(value, self._held) or any(weak() is value for weak in self._puts if value is not None)
+        if same(value, self._held) or any(weak() is value for weak in self._puts if value is not None):
+            return True
+        # Or what stands elsewhere for the same thing, copied from there when a module was reloaded.
+        return is_ours(value) and getattr(value, "__wrapped__", ABSENT) is self.original
 
-    def _retire(self, runs: Sequence[_Run]) -> None:
+    def _retire(self, standings: Sequence[Standing]) -> None:
         """Keep pointing what stood in the slot: somebody may hold it still. It is kept by itself, not by us."""
-        for standing, run in runs:
-            if left := [layer for layer in run if not layer.ended]:
+        for standing in standings:
+            standing.point([layer for layer in standing.layers if not layer.ended])
+            if standing.layers and standing not in self._retired:
                 standing.bear(standing)
-                self._retired[standing] = left
+                self._retired[standing] = None
+            elif not standing.layers and standing in self._retired:
+                del self._retired[standing]
+                standing.let_go(standing)
 
     def _what_became(self) -> Ending:
         """Return what became of the slot when the last layer went."""
-        _blocked.discard(self)
         there = self.slot.read()
         if same(there, self.original):
             return "restored"
@@ -393,12 +480,12 @@ class Site:
         leftover = Leftover(self.slot, self._puts, self.original, given_back, _stir)
         if leftover.look():
             return
-        _leftovers[leftover] = None
-        for standing in self._bearers:
-            standing.bear(leftover)
-        if not self._bearers:
+        _leftovers.setdefault(self.slot.key, WeakKeyDictionary())[leftover] = None
+        ours = [value for value in (weak() for weak in self._puts) if value is not None]
+        borne = [bear(value, leftover) for value in ours]
+        if not all(borne):
+            leftover.hold_owner_weakly()
             _unborne.add(leftover)
-        self._bearers = []
 
 
 def site_at(slot: Slot) -> Site:
@@ -445,23 +532,30 @@ def over(original: Any) -> list[Site]:
     return [site for site in sites if site.layers and site.original is original]
 
 
-def leftovers() -> list[Leftover]:
-    """Return what waits for somebody else's value to go."""
-    return [one for one in (weak() for weak in _leftovers.keyrefs()) if one is not None]
+def leftovers(key: tuple[Any, ...] | None = None) -> list[Leftover]:
+    """Return what waits for somebody else's value to go: from the slot of that key, or from all."""
+    known = list(_leftovers.values()) if key is None else [_leftovers[key]] if key in _leftovers else []
+    return [one for of_slot in known for one in (weak() for weak in of_slot.keyrefs()) if one is not None]
 
 
 def settle() -> None:
     """Give back every slot that somebody else's value was in the way of, and is no longer."""
-    if _blocked or _leftovers:
-        for site in {*_blocked, *(site_at(leftover.slot) for leftover in leftovers())}:
-            site.stir()  # not if another thread has its turn: that one may be waiting for this one
+    if not (_blocked or _leftovers):
+        return
+    for key in [key for key, of_slot in list(_leftovers.items()) if not of_slot]:
+        _leftovers.pop(key, None)
+    waiting = {slot.key: slot for slot in (leftover.slot for leftover in leftovers()) if slot is not None}
+    _unborne.difference_update([one for one in list(_unborne) if one.slot is None])
+    for site in {*list(_blocked), *map(site_at, waiting.values())}:
+        site.stir()  # not if another thread has its turn: that one may be waiting for this one
 
 
 def _stir(leftover: Leftover) -> None:
     # Called by the collector, anywhere: a lock that this thread holds already is no reason to wait.
-    if _lock.acquire(blocking=False):
+    slot = leftover.slot
+    if slot is not None and _lock.acquire(blocking=False):
         try:
-            site = site_at(leftover.slot)
+            site = site_at(slot)
         finally:
             _lock.release()
         site.stir()

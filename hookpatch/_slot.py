@@ -9,8 +9,17 @@ from collections import OrderedDict
 from collections.abc import Callable, MutableMapping, MutableSequence
 from functools import partial
 from threading import RLock
-from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
-from typing import Any, ClassVar, Final, Protocol, TypeVar, final
+from types import (
+    BuiltinMethodType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast, final
 from weakref import WeakValueDictionary
 
 from hookpatch._target import describe
@@ -38,7 +47,7 @@ class AttributeSlot:
     """An attribute of a module, class or instance.
 
     One that its owner hands on to something else by ``__setattr__`` and ``__delattr__`` of its own, as a proxy does, is
-    treated as unittest.mock treats it: set; at the end deleted, and set to what was there if it is then missing.
+    treated as unittest.mock treats it: set; at the end deleted, and set to what was there if that is not there then.
     """
 
     __slots__ = ("_handed_on", "_member", "name", "owner")
@@ -68,10 +77,15 @@ class AttributeSlot:
             except AttributeError:
                 return ABSENT
         own = vars(self.owner).get(self.name, ABSENT) if hasattr(self.owner, "__dict__") else ABSENT
-        return self._fetched() if own is ABSENT and self._handed_on is not None else own
+        if own is not ABSENT or self._handed_on is None:
+            return own
+        now = self._fetched()
+        return ABSENT if _alike(now, self._handed_on[0]) else now
 
     def inherited(self) -> Any:
         """Return what the owner has from elsewhere when it has nothing of its own, or ABSENT."""
+        if self._handed_on is not None:
+            return self._handed_on[0]
         if self.in_class is not None:
             return along_mro(self.in_class, self.name, past_owner=True)
         found = along_mro(type(self.owner), self.name)
@@ -108,7 +122,7 @@ class AttributeSlot:
         delattr(self.owner, self.name)
         if self._handed_on is not None:
             (before,), self._handed_on = self._handed_on, None
-            if before is not ABSENT and self._fetched() is ABSENT:
+            if before is not ABSENT and not _alike(self._fetched(), before):
                 setattr(self.owner, self.name, before)
 
     @property
@@ -175,6 +189,10 @@ class ItemSlot:
         with order.turn:
             self._removed = order, order.note(self.index)
             self._raw("__delitem__")(self.index)
+
+    def forget(self) -> None:
+        """Forget where a deleted key was: one that is put there now is another."""
+        self._removed = None
 
     def _raw(self, method: str) -> Any:
         """Return a method that reaches what is kept: a dict's subclass may give out, and take, something else."""
@@ -332,8 +350,8 @@ class Slot(Protocol):
         """Make it absent."""
 
 
-# What the slots that have layers of ours held before, by the slot's key: kept by their sites.
-originals: Final[dict[tuple[Any, ...], Any]] = {}
+# What the slots that have layers of ours held before, and the slots themselves, by key: kept by their sites.
+originals: Final[dict[tuple[Any, ...], tuple[Any, Slot]]] = {}
 
 
 class _Look:
@@ -348,7 +366,7 @@ class _Look:
 
 def began(slot: Slot, original: Any) -> None:
     """Note what a slot holds, before the first layer is put there."""
-    originals[slot.key] = original
+    originals[slot.key] = original, slot
     for look in list(_Look.going_on):
         if look.key == slot.key:
             look.is_overtaken = True
@@ -361,9 +379,9 @@ def without_ours(slot: Slot, read: Callable[[], T]) -> T:
     try:
         while True:
             look.is_overtaken = False
-            known: T | _Look = originals.get(look.key, look)
-            if not isinstance(known, _Look):
-                return known
+            known = originals.get(look.key)
+            if known is not None:
+                return cast(T, known[0])
             found = read()
             if not look.is_overtaken:
                 return found
@@ -383,7 +401,10 @@ def beneath(slot: Slot) -> Any:
         bases = type.__dict__["__mro__"].__get__(slot.in_class)[1:]
         found = (own_beneath(AttributeSlot(base, slot.name)) for base in bases)  # not what lies over a base's own
         return next((value for value in found if value is not ABSENT), ABSENT)
-    return own if own is not ABSENT else slot.inherited()
+    if own is not ABSENT:
+        return own
+    known = originals.get(slot.key)
+    return (slot if known is None else known[1]).inherited()  # that one knows what its owner handed on before us
 
 
 def put(slot: Slot, value: Any, unseen: bool = False) -> None:
@@ -407,6 +428,14 @@ def beneath_proxies(there: Any, is_wanted: Callable[[Any], bool]) -> AttributeSl
         if is_wanted(there):
             return inside
     return None
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Tell whether two values fetched from an owner are one: methods are bound anew at each look."""
+    return one is other or (type(one) is type(other) and type(one) in _METHODS and one == other)
+
+
+_METHODS: Final = (MethodType, BuiltinMethodType, MethodWrapperType)
 
 
 def same(one: Any, other: Any) -> bool:

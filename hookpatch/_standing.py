@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
@@ -23,11 +24,12 @@ class Standing:
         value: what to put into the slot.
         callee: what is called in the end.
         binds: True when its first argument is the object or class that it is called on.
+        layers: what it runs, the outermost first.
     """
 
     def __init__(self, base: Any, slot: Slot, own: bool) -> None:
         self.base: Final = base
-        self._run: list[Layer] = []
+        self.layers: Sequence[Layer] = ()
         self._inner: dict[Layer, Trampoline] = {}
         self._top: Trampoline | None = None
         self.callee: Any = base.__func__ if isinstance(base, (staticmethod, classmethod)) else base
@@ -55,35 +57,90 @@ class Standing:
 
     def bear(self, something: object) -> None:
         """Keep something alive as long as what stood in the slot is."""
-        if self._top is None:
-            self.value.bear(something)
-        else:
-            vars(self._top.function).setdefault(HOOK, []).append(something)
+        _borne(self.value).append(something)
 
-    def point(self, layers: list[Layer]) -> None:
+    def let_go(self, something: object) -> None:
+        """Keep it alive no more."""
+        _borne(self.value).remove(something)
+
+    def point(self, layers: Sequence[Layer]) -> None:
         """From now on run these layers, the outermost first."""
+        before, self.layers = self.layers, layers
         if self._top is None:
-            self.value.point(tuple(layers))
+            self.value._self_point(layers)
             return
-        below = self._bottom
-        for layer in reversed(layers[1:]):
-            # One for each inner layer, kept as long as the layer: an outer wrapper may hold it in a variable.
-            trampoline = self._inner.get(layer) or Trampoline(self._top.function, self._bottom, self.binds)
-            self._inner[layer] = trampoline
-            trampoline.point(layer.call, below, layer.owner)
-            below = trampoline.function
-        call, owner = (layers[0].call, layers[0].owner) if layers else (pass_through, "")
-        self._top.point(call, below, owner)
+        at = _one_between(before, layers)
+        for place in reversed(range(len(layers))) if at is None else (at + 1, at, at - 1):
+            if 0 <= place < len(layers):
+                self._aim(self._top, place)
+        if not layers:
+            self._top.point(pass_through, self._bottom)
         # A call may be on its way to a layer that has gone: it goes on to what lay beneath, and runs nothing twice.
-        if layers and layers[0] in self._inner:
-            self._inner[layers[0]].point(call, below, owner)
-        below = self._bottom
-        for layer in reversed(self._run):
-            if layer in self._inner and layer not in layers:
-                self._inner.pop(layer).point(pass_through, below, "")
-            elif layer in self._inner:
-                below = self._inner[layer].function
-        self._run = layers
+        if at is not None and len(layers) < len(before):
+            self._take_out(before[at], self._beneath(at - 1))
+        elif at is None and self._inner:
+            for place in reversed(range(len(before))):
+                beneath = next((layer for layer in before[place + 1 :] if layer in self._inner), None)
+                if before[place] not in layers:
+                    self._take_out(before[place], self._bottom if beneath is None else self._inner[beneath].function)
+
+    def _beneath(self, place: int) -> Callable[..., Any]:
+        """Return what the layer at a place calls: the next one inside has been aimed before."""
+        inside = self.layers[place + 1 : place + 2]
+        return self._inner[inside[0]].function if inside and inside[0] in self._inner else self._bottom
+
+    def _aim(self, top: Trampoline, place: int) -> None:
+        """Have what runs the layer at a place call it around the next one inside."""
+        layer, below = self.layers[place], self._beneath(place)
+        if place and layer not in self._inner:
+            # One for each inner layer, kept as long as the layer: an outer wrapper may hold it in a variable.
+            self._inner[layer] = Trampoline(top.function, self._bottom, self.binds)
+        if layer in self._inner:
+            self._inner[layer].point(layer.call, below, layer.owner)
+        if not place:
+            top.point(layer.call, below, layer.owner)
+
+    def _take_out(self, layer: Layer, below: Callable[..., Any]) -> None:
+        """Let a layer that has gone pass through to what lies beneath."""
+        if layer in self._inner:
+            self._inner.pop(layer).point(pass_through, below)
+
+
+def _one_between(before: Sequence[Layer], after: Sequence[Layer]) -> int | None:
+    """Return where one has a layer that the other has not, None if they differ in more than that."""
+    short, long = sorted((before, after), key=len)
+    if len(long) != len(short) + 1:
+        return None
+    at = bisect_left(range(len(short)), True, key=lambda place: short[place] is not long[place])
+    return at if [*short[:at]] == [*long[:at]] and [*short[at:]] == [*long[at + 1 :]] else None
+
+
+def bear(value: object, something: object) -> bool:
+    """Have what stood in a slot keep something alive as long as it is itself; return False if it is none of ours."""
+    if is_ours(value):
+        _borne(value).append(something)
+        return True
+    return False
+
+
+def is_ours(value: object) -> bool:
+    """Tell whether a value is what stood in a slot for call layers."""
+    callee = _callee(value)
+    if type(callee) is FunctionType:
+        return HOOK in callee.__code__.co_freevars
+    return type(value) is Swap or getattr(type(callee), "__module__", None) == "hookpatch._proxy"
+
+
+def _borne(value: Any) -> list[object]:
+    """Return the list of what it keeps alive."""
+    callee = value.keyword_defaults[HOOK] if type(value) is Swap else _callee(value)
+    if type(callee) is FunctionType:
+        return cast("list[object]", vars(callee).setdefault(HOOK, []))
+    return cast("list[object]", callee._self_borne)
+
+
+def _callee(value: Any) -> Any:
+    return value.__func__ if type(value) in (staticmethod, classmethod) else value
 
 
 def binds(slot: Slot, held: Any) -> bool:

@@ -577,3 +577,71 @@ def test_an_ordered_dict_is_not_set_while_it_is_being_set() -> None:
     owner["b"] = saved
     hookpatch.report()
     assert list(owner.items()) == [("a", 1)]
+
+
+@pytest.mark.parametrize("name", ["c", "Kind"])
+def test_a_module_that_was_there_and_is_reloaded_inside(
+    name: str, vendor: Any, make_module: Callable[[str, str], ModuleType]
+) -> None:
+    """What it has copied by its reload is ours; at the end it holds the original, and nobody is said to be over us."""
+    user = make_module("user", f"from vendor import {name}")
+    original = getattr(vendor, name)
+    with hookpatch.active(
+        hookpatch.wrap(f"vendor:{name}", lambda w, i, a, k: w(*a, **k), reach="everywhere")
+    ) as session:
+        importlib.reload(user)
+        assert getattr(user, name) is getattr(vendor, name)
+    assert getattr(user, name) is getattr(vendor, name) is original
+    assert {patch.state for patch in session.report()} == {"restored"}
+
+
+def test_what_another_patch_has_made_keeps_the_original_for_itself(vendor: Any) -> None:
+    """A derived function, or class, that calls the original by its name: it is not changed inside."""
+    kind = vendor.Kind
+
+    def derived_function(below: Any) -> Any:
+        return lambda x: ("derived", below(x))
+
+    def derived_class(below: Any) -> Any:
+        class Kind(below):  # type: ignore[misc]  # mypy has no name for it
+            base = below
+
+            def method(self, x: Any) -> Any:
+                return ("derived", below.method(self, x))
+
+        return Kind
+
+    def twice(below: Any) -> Any:
+        return type("Twice", (below,), {})
+
+    with (
+        hookpatch.active(hookpatch.derive("vendor:c", derived_function)),
+        hookpatch.active(hookpatch.derive("vendor:Kind", derived_class)),
+    ):
+        inner = vendor.Kind
+        with hookpatch.active(
+            hookpatch.wrap("vendor:c", lambda w, i, a, k: ("wrapped", w(*a, **k)), reach="everywhere"),
+            hookpatch.derive("vendor:Kind", twice, reach="everywhere"),
+        ):
+            assert vendor.c(4) == ("wrapped", ("derived", 2.0))
+            assert vendor.Kind.__mro__[1:3] == (inner, kind)
+            assert inner.base is kind
+            assert inner.method.__closure__[0].cell_contents is kind
+    assert vendor.Kind is kind
+
+
+def test_what_was_derived_and_has_ended_is_left_alone(vendor: Any) -> None:
+    """A function derived by a patch that has ended lives on beneath a wrap: nobody goes into it any more."""
+    made: list[Any] = []
+
+    def derive(below: Any) -> Any:
+        made.append(lambda x: ("derived", below(x)))
+        return made[-1]
+
+    around = hookpatch.wrap("vendor:c", lambda w, i, a, k: w(*a, **k))
+    original = vendor.c
+    low = hookpatch.active(hookpatch.derive("vendor:c", derive)).open()
+    with hookpatch.active(around):
+        low.close()
+        with hookpatch.active(hookpatch.wrap("vendor:c", lambda w, i, a, k: w(*a, **k), reach="everywhere")):
+            assert made[0].__closure__[0].cell_contents is original

@@ -10,7 +10,8 @@ What is not in the matrix, since there is no such thing:
   nothing is, *remove* of what is not the owner's own, or in a list, where its neighbours would move;
 - a subclass through which a slot is named, where the slot is in no class that has one;
 - a wrapper of somebody's over a name that we have removed, and what was ours coming to light again there;
-- ``mock.patch`` in a list; and what ends by deleting a method through a proxy, where ours goes with theirs;
+- ``mock.patch`` in a list; what ends by deleting a method through a proxy, where ours goes with theirs; and the
+  deletion of an attribute through a proxy, with which goes what was there before us;
 - the deletion of what is in no place of the owner's own, and keys added to an object of ``__slots__``.
 """
 
@@ -254,8 +255,6 @@ def deleted(world: World) -> None:
     left = world.before.now(world.cell.place)  # in a list the next one
     _end(session, world)
     assert world.there() is left
-    if world.original is ABSENT:
-        return  # nothing of the owner's own was to be put back, and nobody waits
     if isinstance(world.owner, list):
         world.owner.insert(world.key % 3, ours)
     else:
@@ -401,18 +400,17 @@ def _fits(cell: Cell, ending: str) -> bool:
     if ending.startswith("subclass"):
         return cell.address.startswith("Child.") and cell.address.count(".") == 1
     if cell.address == "forwarding.method" and (ending.startswith("mock") or ending == "beneath-off-before-us"):
-        return False
+        return False  # where ours goes with theirs
     if ending.startswith("mock") and cell.address.startswith("rows"):
         return False
     if ending.endswith("death") and any(kind in cell.slot for kind in ("forwarded", "ObjectProxy", "OrderedDict")):
         return False  # while its own code sets it nothing is exchanged: the next look sees that theirs has gone
     if cell.verb == "remove":
         return ending.split("-")[0] not in ("wrapt", "closure", "deleted") and not ending.endswith("death")
-    if "forwarded" in cell.slot or "ObjectProxy" in cell.slot:
-        # What such a proxy gives is made anew at each look, so that what somebody puts back cannot be known. Three
-        # overlapping sessions everywhere are a known fault: docs/guarantees.md.
-        return ending not in ("beneath", "deleted") and not (cell.verb == "everywhere" and ending.startswith("closed-"))
-    return ending != "deleted" or cell.verb != "everywhere" or not ("inherited" in cell.slot or cell.address == "lazy")
+    if ending != "deleted":
+        return True
+    is_own = cell.verb != "everywhere" or not ("inherited" in cell.slot or cell.address == "lazy")
+    return is_own and cell.slot != "forwarded attribute"  # with which goes what was there before us
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,143 @@
+"""Leftovers: a slot that somebody else's value lies over at our end is given back when ours comes to light again."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import wrapt
+
+import hookpatch
+from hookpatch import Target, _site
+from hookpatch.errors import DisplacedWarning, RestoreError
+
+
+def _around(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return f"patched({wrapped(*args, **kwargs)})"
+
+
+class Owner:
+    """An owner that refuses, while ``locked``, to be set."""
+
+    locked = False
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if type(self).locked:
+            raise RuntimeError(f"{name} is locked")
+        super().__setattr__(name, value)
+
+
+def _original() -> str:
+    return "original"
+
+
+def _given() -> str:
+    return "given"
+
+
+@pytest.fixture
+def owner() -> SimpleNamespace:
+    """An owner of an attribute ``x``, and of nothing else."""
+    return SimpleNamespace(x=_original)
+
+
+def test_any_object_of_ours_that_comes_to_light_is_known(owner: SimpleNamespace) -> None:
+    """Not only what stood there last: somebody may have saved what stood there before another patch ended."""
+    target = Target.attribute(owner, "x")
+    low = hookpatch.active(hookpatch.wrap(target, _around)).open()
+    up = hookpatch.active(hookpatch.wrap(target, _around), hookpatch.replace(target, _given)).open()
+    saved = owner.x
+    owner.x = lambda: "theirs"
+    up.close()
+    low.close()
+    del up, low
+    gc.collect()
+    owner.x = saved
+    hookpatch.report()
+    assert owner.x is _original
+
+
+def test_proxy_of_theirs_that_puts_back_what_it_had_found(owner: SimpleNamespace) -> None:
+    """What stands there may have been exchanged beneath their proxy since they saved what they found."""
+    target = Target.attribute(owner, "x")
+    low = hookpatch.active(hookpatch.wrap(target, _around)).open()
+    saved = owner.x
+    owner.x = wrapt.FunctionWrapper(saved, lambda w, i, a, k: w(*a, **k))
+    up = hookpatch.active(hookpatch.replace(target, _given)).open()
+    owner.x = saved
+    hookpatch.report()
+    assert owner.x is _given
+    low.close()
+    up.close()
+    assert owner.x is _original
+
+
+def test_deleted_by_somebody_who_puts_ours_back(owner: SimpleNamespace) -> None:
+    """A name that was absent before and at the end is not to come back as a patch that has ended."""
+    target = Target.attribute(owner, "added")
+    with hookpatch.active(hookpatch.replace(target, _given)) as session:
+        saved = owner.added
+        del owner.added
+    assert [patch.state for patch in session.report()] == ["restored"]
+    owner.added = saved
+    hookpatch.report()
+    assert vars(owner) == {"x": _original}
+
+
+def test_what_a_look_cannot_give_back_is_given_back_by_the_next() -> None:
+    """An owner that refuses at one look raises nothing there, where nobody has asked for it."""
+    owner = Owner()
+    owner.x = _original  # type: ignore[attr-defined]
+    low = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), "low")).open()
+    up = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), _given)).open()
+    Owner.locked = True
+    with pytest.raises(RestoreError):
+        up.close()
+    hookpatch.report()
+    assert vars(owner) == {"x": _given}
+    Owner.locked = False
+    hookpatch.report()
+    assert vars(owner) == {"x": "low"}
+    low.close()
+    assert vars(owner) == {"x": _original}
+
+
+def test_owner_is_not_kept_alive() -> None:
+    """Neither by what was given, which lives for ever in its plugin, nor by theirs, which holds it."""
+
+    class Plain:
+        """An owner that can be referred to weakly."""
+
+    owner: Any = Plain()
+    session = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), _given)).open()
+    owner.x = lambda ours=owner.x: ours()
+    with pytest.warns(DisplacedWarning):
+        session.close()
+    assert [leftover.slot is not None for leftover in _site.leftovers()] == [True]
+    weak = weakref.ref(owner)
+    del owner, session
+    gc.collect()
+    assert weak() is None
+    hookpatch.report()
+    assert _site.leftovers() == []
+    assert _site._unborne == set()
+
+
+def test_each_of_many_is_given_back() -> None:
+    """A hundred slots that wait are given back one by one as ours comes to light, and nothing of them is kept."""
+    owners = [SimpleNamespace(x=_original) for _ in range(100)]
+    saved = []
+    for owner in owners:
+        with hookpatch.active(hookpatch.wrap(Target.attribute(owner, "x"), _around)):
+            saved.append(owner.x)
+            owner.x = lambda: "theirs"
+    assert len(_site.leftovers()) == 100
+    for owner, ours in zip(owners, saved, strict=True):
+        owner.x = ours
+    hookpatch.report()
+    assert all(owner.x is _original for owner in owners)
+    assert _site.leftovers() == []
