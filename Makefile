@@ -9,13 +9,13 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: demo test check test-pythons bench bench-startup clean
+.PHONY: demo test check test-pythons bench bench-startup soak clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
 test: check test-pythons
-	STRESS_SECONDS=60 $(BIN)/python -m pytest
+	$(BIN)/python -m pytest
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -40,6 +40,11 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 	@$(PIP) install -qq --constraint constraints.txt --requirement requirements-dev.txt
 	@$(PIP) install -qq --constraint constraints.txt --editable . $(PLUGINS:%=--editable %)
 	@touch $(INSTALLED)
+
+# The state machine of tests/test_machine.py from new seeds, for as long as one likes: make soak MINUTES=10
+MINUTES ?= 10
+soak: $(INSTALLED)
+	@$(BIN)/python tests/soak.py $(MINUTES)
 
 clean:
 	rm -rf $(VENV) .venv-* build dist .pytest_cache .mypy_cache .ruff_cache
