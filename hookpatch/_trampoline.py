@@ -98,10 +98,10 @@ def _method(__hookpatch__: Link, first: str) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
         # Bound by __get__ and not by types.MethodType, which torch.compile cannot trace.
         wrapper, bind = __hookpatch__
-        if not args and first in kwargs:
-            args = (kwargs.pop(first),)  # called as Class.method(self=object)
         if not args:
-            return bind.__self__(**kwargs)  # called without its object: the TypeError is the original's own
+            if first not in kwargs:
+                return bind.__self__(**kwargs)  # called without its object: the TypeError is the original's own
+            args = (kwargs.pop(first),)  # called as Class.method(self=object)
         return wrapper(bind(args[0]), args[0], args[1:], kwargs)
 
     return trampoline
