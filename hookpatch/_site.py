@@ -434,7 +434,9 @@ class Site:
                 raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; take theirs off first")
             _blocked.add(self)
             return
-        put(place, value)
+        is_there = place.read() is value  # beneath their proxy: this is not the first look
+        if not is_there:
+            put(place, value)
         if layers and not same(place.read(), value):
             if self._held is not ABSENT:
                 put(place, self._held)
@@ -445,7 +447,7 @@ class Site:
             raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch what it is made from")
         self._held = value
         _blocked.discard(self) if place is self.slot else _blocked.add(self)
-        if layers and is_recognisable(value):
+        if layers and not is_there and is_recognisable(value):
             self._puts.append(weakly(value))
 
     def _is_ours(self, value: Any) -> bool:

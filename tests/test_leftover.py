@@ -76,6 +76,22 @@ def test_proxy_of_theirs_that_puts_back_what_it_had_found(owner: SimpleNamespace
     assert owner.x is _original
 
 
+def test_looking_often_forgets_nothing(owner: SimpleNamespace) -> None:
+    """A slot that is looked at while their proxy lies over it is given back however often that was."""
+    target = Target.attribute(owner, "x")
+    low = hookpatch.active(hookpatch.wrap(target, _around)).open()
+    saved = owner.x
+    owner.x = wrapt.FunctionWrapper(saved, lambda w, i, a, k: w(*a, **k))
+    up = hookpatch.active(hookpatch.replace(target, _given)).open()
+    for _ in range(100):
+        hookpatch.report()
+    low.close()
+    up.close()
+    owner.x = saved
+    hookpatch.report()
+    assert owner.x is _original
+
+
 def test_deleted_by_somebody_who_puts_ours_back(owner: SimpleNamespace) -> None:
     """A name that was absent before and at the end is not to come back as a patch that has ended."""
     target = Target.attribute(owner, "added")
