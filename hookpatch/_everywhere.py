@@ -48,6 +48,10 @@ def places(patch: Patch, slot: Slot) -> list[tuple[Slot, str | None]]:
     if type(thing) is FunctionType:
         return [(FunctionSlot(thing, binds(slot, held)), None)]
     own = own_beneath(slot) is not ABSENT
+    of_patches = [
+        patch.change,
+        *derived(),
+    ]  # kept until the look is over: one that is garbage might go, and its cell not
     found: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if own else {}
     for site in over(thing):
         found.setdefault(site.slot.key, (site.slot, str(site.slot)))
@@ -55,11 +59,7 @@ def places(patch: Patch, slot: Slot) -> list[tuple[Slot, str | None]]:
         if holder.slot is not None and not _is_a_note(holder):
             found.setdefault(holder.slot.key, (holder.slot, holder.words))
     the_same = {("part", 0, *slot.key)} if thing is not held else set()
-    return [
-        place
-        for key, place in found.items()
-        if key not in the_same.union(*map(_of_its_own, [patch.change, *derived()]))
-    ]
+    return [place for key, place in found.items() if key not in the_same.union(*map(_of_its_own, of_patches))]
 
 
 def inner(held: Any) -> Any:
