@@ -15,7 +15,7 @@ from threading import RLock
 from time import monotonic
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
-from weakref import ReferenceType, WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from hookpatch._guard import check_callable
 from hookpatch._layer import Layer
@@ -74,7 +74,7 @@ class Site:
         self._inside = False  # this thread has its turn already: we are called by a finalizer, in the midst of a change
         self._queue: deque[tuple[_Edit, Callable[[], None], Layer | None]] = deque()
         self._pile = Pile()
-        self._retired: list[ReferenceType[Standing]] = []  # what stood there, and is held by somebody
+        self._retired: WeakKeyDictionary[Standing, None] = WeakKeyDictionary()
         self._has_left_out = False
         self._ending: Ending = "restored"
         self._was_taken = False
@@ -220,13 +220,12 @@ class Site:
                 finally:
                     self._inside = False
                 break
-        while self._queue:
-            with suppress(IndexError):  # another thread may take them, too
+        with suppress(IndexError):  # another thread may take them, too
+            while True:
                 self._change(*self._queue.popleft())
-        if says:
-            with ExitStack() as saying:  # all is said, whatever a warning raises
-                for say in says:
-                    saying.callback(say)
+        with ExitStack() as saying:  # all is said, whatever a warning raises
+            for say in says:
+                saying.callback(say)
 
     def _leave_out(self, layers: Sequence[Layer], left_out: Mapping[Layer, Exception]) -> list[Callable[[], None]]:
         """Note which layers cannot lie here; return what is to be said of it when nothing of ours is locked."""
@@ -247,16 +246,9 @@ class Site:
 
         So the thousandth takes as long as the first. None: more may change than that.
         """
-        if (
-            layer is None
-            or self._retired
-            or self._has_left_out
-            or (layer.wraps and not (before.layers and after.layers))
-        ):
-            return None
         less = len(before.layers) > len(after.layers)
-        at = (before if less else after).place(layer)
-        if at is None:
+        at = (before if less else after).place(layer) if layer is not None else None
+        if layer is None or at is None or self._retired or self._has_left_out:
             return None
         outside, inside = after.layers[max(at - 1, 0) : at], after.layers[at + (not less) :][:1]
         if layer.wraps:
@@ -361,9 +353,7 @@ class Site:
     @property
     def _known(self) -> list[Standing]:
         """What stands in the slot, or did and may be held by somebody."""
-        if not self._retired:
-            return self._standings
-        return [*self._standings, *(one for one in (weak() for weak in self._retired) if one is not None)]
+        return [*self._standings, *(one for one in (weak() for weak in self._retired.keyrefs()) if one is not None)]
 
     def _settled(
         self, standing: Standing, run: list[Layer], layers: Sequence[Layer], own: bool, known: Sequence[Standing]
@@ -381,13 +371,11 @@ class Site:
 
     def _commit(self, pile: Pile, plan: _Plan) -> None:
         layers, adding = pile.layers, len(pile.layers) > len(self._pile.layers)
-        runs = plan.runs
         if adding:
             known = self._known
-            for standing, run in runs:
+            for standing, run in plan.runs:
                 if all(standing is not one for one in known):
                     standing.point(run)  # before anybody can call it
-            runs = [(standing, run) for standing, run in runs if standing.layers is not run]
             if not self._pile.layers:
                 began(self.slot, self.original)
             try:
@@ -396,7 +384,7 @@ class Site:
                 if not self._pile.layers:
                     originals.pop(self.slot.key, None)
                 raise
-        for standing, run in runs:
+        for standing, run in plan.runs:
             standing.point(run)
         if plan.one is None:
             self._replace([standing for standing, _ in plan.runs])
@@ -422,9 +410,11 @@ class Site:
 
     def _replace(self, standings: list[Standing]) -> None:
         """Have these stand there, and the others no more."""
-        self._retire([one for one in self._known if one not in standings])
-        if self._retired:
-            self._bring_back(standings)
+        kept = set(standings)
+        self._retire([standing for standing in self._known if standing not in kept])
+        for standing in kept.intersection(self._retired):
+            del self._retired[standing]
+            standing.let_go(standing)
         self._standings, self._of = standings, {layer: one for one in standings for layer in one.layers}
 
     def _put(self, value: Any, layers: Sequence[Layer]) -> None:
@@ -471,20 +461,12 @@ class Site:
         """Keep pointing what stood in the slot: somebody may hold it still. It is kept by itself, not by us."""
         for standing in standings:
             standing.point([layer for layer in standing.layers if not layer.ended])
-        if standings and self._retired:
-            self._bring_back(standings)
-        for standing in standings:
-            if standing.layers:
+            if standing.layers and standing not in self._retired:
                 standing.bear(standing)
-                self._retired.append(ref(standing))
-
-    def _bring_back(self, standings: Sequence[Standing]) -> None:
-        """Have these not keep themselves any more, and forget those that nobody held."""
-        retired = [(weak, one) for weak, one in ((weak, weak()) for weak in self._retired) if one is not None]
-        self._retired = [weak for weak, one in retired if one not in standings]
-        for _, one in retired:
-            if one in standings:
-                one.let_go(one)
+                self._retired[standing] = None
+            elif not standing.layers and standing in self._retired:
+                del self._retired[standing]
+                standing.let_go(standing)
 
     def _what_became(self) -> Ending:
         """Return what became of the slot when the last layer went."""

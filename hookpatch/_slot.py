@@ -5,7 +5,6 @@ Reading a slot wakes nothing and makes nothing: no property runs, no defaultdict
 
 from __future__ import annotations
 
-import itertools
 from collections import OrderedDict
 from collections.abc import Callable, MutableMapping, MutableSequence
 from functools import partial
@@ -51,14 +50,12 @@ class AttributeSlot:
     treated as unittest.mock treats it: set; at the end deleted, and set to what was there if that is not there then.
     """
 
-    __slots__ = ("_handed_on", "_member", "_own", "name", "owner")
+    __slots__ = ("_handed_on", "_member", "name", "owner")
 
     def __init__(self, owner: Any, name: str) -> None:
         self.owner: Final = owner
         self.name: Final = name
         self._handed_on: tuple[Any] | None = None  # what was there before, while something of ours is
-        # Of a module or class: an object may get another dict.
-        self._own: Final = vars(owner) if isinstance(owner, (ModuleType, type)) else None
         member = along_mro(type(owner), name)
         self._member: Final = member if isinstance(member, KEPT) and name != "__dict__" else None
 
@@ -79,8 +76,6 @@ class AttributeSlot:
                 return self._member.__get__(self.owner)
             except AttributeError:
                 return ABSENT
-        if self._own is not None:
-            return self._own.get(self.name, ABSENT)
         own = vars(self.owner).get(self.name, ABSENT) if hasattr(self.owner, "__dict__") else ABSENT
         if own is not ABSENT or self._handed_on is None:
             return own
@@ -359,25 +354,39 @@ class Slot(Protocol):
 originals: Final[dict[tuple[Any, ...], tuple[Any, Slot]]] = {}
 
 
-_numbers: Final = itertools.count(1)
-_begun: Final = [0]  # a number that is another one after each first layer
+class _Look:
+    """One look at what a slot holds. Overtaken when another thread puts the first layer there meanwhile."""
+
+    going_on: ClassVar[set[_Look]] = set()
+
+    def __init__(self, slot: Slot) -> None:
+        self.key: Final = slot.key
+        self.is_overtaken = False
 
 
 def began(slot: Slot, original: Any) -> None:
     """Note what a slot holds, before the first layer is put there."""
     originals[slot.key] = original, slot
-    _begun[0] = next(_numbers)
+    for look in list(_Look.going_on):
+        if look.key == slot.key:
+            look.is_overtaken = True
 
 
 def without_ours(slot: Slot, read: Callable[[], T]) -> T:
     """Return what a slot holds without our layers: the original, or what ``read`` finds where there is no layer."""
-    while True:
-        before, known = _begun[0], originals.get(slot.key)
-        if known is not None:
-            return cast(T, known[0])
-        found = read()
-        if _begun[0] == before:
-            return found  # else another thread may have put the first layer there meanwhile
+    look = _Look(slot)
+    _Look.going_on.add(look)
+    try:
+        while True:
+            look.is_overtaken = False
+            known = originals.get(look.key)
+            if known is not None:
+                return cast(T, known[0])
+            found = read()
+            if not look.is_overtaken:
+                return found
+    finally:
+        _Look.going_on.discard(look)
 
 
 def own_beneath(slot: Slot) -> Any:

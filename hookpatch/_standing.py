@@ -108,11 +108,9 @@ class Standing:
 
 def _one_between(before: Sequence[Layer], after: Sequence[Layer]) -> int | None:
     """Return where one has a layer that the other has not, None if they differ in more than that."""
-    short, long = (before, after) if len(before) < len(after) else (after, before)
+    short, long = sorted((before, after), key=len)
     if len(long) != len(short) + 1:
         return None
-    if not short:
-        return 0
     at = bisect_left(range(len(short)), True, key=lambda place: short[place] is not long[place])
     return at if [*short[:at]] == [*long[:at]] and [*short[at:]] == [*long[at + 1 :]] else None
 

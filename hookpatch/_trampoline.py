@@ -42,7 +42,7 @@ class Trampoline:
         function: the function to put into the slot.
     """
 
-    __slots__ = ("__weakref__", "_binds", "_link", "_plain", "function")
+    __slots__ = ("__weakref__", "_binds", "_link", "function")
 
     _all: ClassVar[WeakKeyDictionary[Trampoline, None]] = WeakKeyDictionary()
 
@@ -62,7 +62,6 @@ class Trampoline:
         begin = _copy(code, like, tuple(cells[name] for name in code.co_freevars))
         shape = _shape(like)
         self.function: Final = begin if shape is None else _copy(_code(shape, None), like, (CellType(begin),))
-        self._plain: Final = self.function.__code__
         self._all[self] = None
 
     @classmethod
@@ -73,16 +72,13 @@ class Trampoline:
     def point(self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "") -> None:
         """From now on call ``wrapper`` around ``below``, in a frame that names the wrapper's owner."""
         self._link.cell_contents = (wrapper, below.__get__ if self._binds else below)
-        if owner:
-            name_frames(self.function, self.function.__name__, owner)
-        elif self.function.__code__ is not self._plain:
-            self.function.__code__ = self._plain
+        name_frames(self.function, self.function.__name__, owner)
 
 
 def name_frames(function: FunctionType, name: str, owner: str) -> None:
-    """Have tracebacks and profiles tell whose patch runs in a function's calls."""
+    """Have tracebacks and profiles tell whose patch runs in a function's calls; an empty owner for none."""
     # In the code's name, where it costs a call nothing: a note on the error would change what is not ours.
-    shown = f"{name} [hookpatch: {owner}]"
+    shown = f"{name} [hookpatch: {owner}]" if owner else name
     if function.__code__.co_name != shown:
         function.__code__ = function.__code__.replace(co_name=shown)
 
@@ -149,8 +145,7 @@ _SHAPES: Final = {
 
 def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:
     """Return a function of this code that looks like another."""
-    # A decorated function has its text and the names in its annotations from there.
-    source = inspect.unwrap(like) if "__wrapped__" in vars(like) else like
+    source = inspect.unwrap(like)  # a decorated function has its text and the names in its annotations from there
     if not isinstance(source, FunctionType):
         source = like
     code = _placed(code, like, source.__code__)
