@@ -20,7 +20,7 @@ from hookpatch._patch import Scope
 from hookpatch._resolve import resolve
 from hookpatch._selection import EXIT_STATUS
 from hookpatch._site import Ending, Site, site_at
-from hookpatch._slot import FunctionSlot, Slot, own_beneath
+from hookpatch._slot import FunctionSlot, Slot, inner, own_beneath
 from hookpatch.errors import (
     ApplyError,
     DisplacedWarning,
@@ -191,7 +191,7 @@ class Attempt:
         _everywhere.check(patch, slot, owner)
         for at, words in _everywhere.places(patch, slot):
             try:
-                self._lay(at, words, None if isinstance(at, FunctionSlot) else _everywhere.inner(held))
+                self._lay(at, words, None if isinstance(at, FunctionSlot) else inner(held))
             except Exception:
                 if words is None:
                     raise  # the target itself; another place that cannot be set is found in the report as stale

@@ -13,7 +13,7 @@ from hookpatch._leftover import is_recognisable
 from hookpatch._part import PartSlot
 from hookpatch._patch import Patch
 from hookpatch._site import over
-from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath, originals, own_beneath, put
+from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath, inner, originals, own_beneath, put
 from hookpatch._standing import binds, is_ours
 from hookpatch._target import a_kind
 from hookpatch.errors import TargetRefused
@@ -60,11 +60,6 @@ def places(patch: Patch, slot: Slot) -> list[tuple[Slot, str | None]]:
             found.setdefault(holder.slot.key, (holder.slot, holder.words))
     the_same = {("part", 0, *slot.key)} if thing is not held else set()
     return [place for key, place in found.items() if key not in the_same.union(*map(_of_its_own, of_patches))]
-
-
-def inner(held: Any) -> Any:
-    """Return what names outside a class are bound to: of a static or class method the function."""
-    return held.__func__ if isinstance(held, (staticmethod, classmethod)) else held
 
 
 def call_back(

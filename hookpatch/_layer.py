@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from hookpatch._guard import check_arguments
 from hookpatch._patch import CALL_VERBS, Patch, Wrapper
-from hookpatch._slot import ABSENT
+from hookpatch._slot import ABSENT, inner
 from hookpatch._trampoline import pass_through
 
 Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # what makes a wrapper ask at each call whether it is to run
@@ -71,7 +71,7 @@ class Layer:
         if id(below) not in self._derived:
             made = self.patch.change(below)
             self._derived.setdefault(id(below), (below, made))  # the first, if threads make two
-            inside = made.__func__ if isinstance(made, (staticmethod, classmethod)) else made
+            inside = inner(made)
             if isinstance(inside, (FunctionType, type)):
                 _made[id(inside)] = inside
         return self._derived[id(below)][1]

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Final, final
 from weakref import ref
 
-from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, put, same
+from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, inner, put, same
 
 # A value of these may be anybody's: that it stands there again says nothing.
 _PLAIN: Final = (str, bytes, int, float, complex, tuple, frozenset, type(None), type(ABSENT))
@@ -85,7 +85,7 @@ class Leftover:
         there = slot.read()
         if all(there is not one for one in ours):
             me = ref(self)
-            theirs = there.__func__ if type(there) in (staticmethod, classmethod) else there
+            theirs = inner(there)
             is_seen = is_recognisable(theirs) and _is_plainly_set(slot)
             self._theirs = weakly(theirs, lambda _: _stir(me)) if is_seen else None
             return False

@@ -22,7 +22,7 @@ from hookpatch._layer import Layer
 from hookpatch._leftover import Leftover, is_recognisable, weakly
 from hookpatch._order import Pile, place
 from hookpatch._resolve import missing
-from hookpatch._slot import ABSENT, FunctionSlot, ItemSlot, Slot, began, beneath_proxies, originals, put, same
+from hookpatch._slot import ABSENT, FunctionSlot, ItemSlot, Slot, began, beneath_proxies, inner, originals, put, same
 from hookpatch._standing import Standing, bear, is_ours
 from hookpatch._target import a_kind
 from hookpatch._trampoline import can_stand_in
@@ -327,7 +327,7 @@ class Site:
 
     def _callable(self, value: Any, layer: Layer) -> Any:
         """Return what a value puts into a function: what is called instead of it."""
-        called = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+        called = inner(value)
         if callable(called) and can_stand_in(self._base, called):
             return called
         what = "something of another kind (async, generator)" if callable(called) else a_kind(value)

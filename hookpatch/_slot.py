@@ -443,6 +443,12 @@ def same(one: Any, other: Any) -> bool:
     return one is other or (type(one) is type(other) and type(one) in (str, bytes, int, float) and one == other)
 
 
+def inner(held: Any) -> Any:
+    """Return what names outside a class are bound to: of a static or class method the function."""
+    # By its type: a proxy of a static method says that it is one, and is something else.
+    return held.__func__ if issubclass(type(held), (staticmethod, classmethod)) else held
+
+
 def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:
     """Return the first entry of that name along a class's MRO, as it lies there, or ABSENT."""
     for base in type.__dict__["__mro__"].__get__(owner)[past_owner:]:

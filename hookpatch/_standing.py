@@ -11,7 +11,7 @@ from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final, cast, final
 
 from hookpatch._layer import Layer
-from hookpatch._slot import AttributeSlot, FunctionSlot, Slot
+from hookpatch._slot import AttributeSlot, FunctionSlot, Slot, inner
 from hookpatch._trampoline import HOOK, Swap, Trampoline, pass_through
 
 
@@ -32,7 +32,7 @@ class Standing:
         self.layers: Sequence[Layer] = ()
         self._inner: dict[Layer, Trampoline] = {}
         self._top: Trampoline | None = None
-        self.callee: Any = base.__func__ if isinstance(base, (staticmethod, classmethod)) else base
+        self.callee: Any = inner(base)
         self.binds = binds(slot, base)
         inherits = not own and slot.in_class is not None
         if isinstance(slot, FunctionSlot):
@@ -125,7 +125,7 @@ def bear(value: object, something: object) -> bool:
 
 def is_ours(value: object) -> bool:
     """Tell whether a value is what stood in a slot for call layers."""
-    callee = _callee(value)
+    callee = inner(value)
     if type(callee) is FunctionType:
         return HOOK in callee.__code__.co_freevars
     return type(value) is Swap or getattr(type(callee), "__module__", None) == "hookpatch._proxy"
@@ -133,14 +133,10 @@ def is_ours(value: object) -> bool:
 
 def _borne(value: Any) -> list[object]:
     """Return the list of what it keeps alive."""
-    callee = value.keyword_defaults[HOOK] if type(value) is Swap else _callee(value)
+    callee = value.keyword_defaults[HOOK] if type(value) is Swap else inner(value)
     if type(callee) is FunctionType:
         return cast("list[object]", vars(callee).setdefault(HOOK, []))
     return cast("list[object]", callee._self_borne)
-
-
-def _callee(value: Any) -> Any:
-    return value.__func__ if type(value) in (staticmethod, classmethod) else value
 
 
 def binds(slot: Slot, held: Any) -> bool:

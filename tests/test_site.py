@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
 import pytest
+import wrapt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -894,3 +895,23 @@ def test_wrap_beneath_somebody_elses_wrapper_takes_part() -> None:
     assert owner.f is theirs
     assert owner.f() == "theirs(o)"
     assert (_states(lower), _states(upper)) == (["dormant"], ["restored"])
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+@pytest.mark.parametrize("verb", ["wrap", "derive"])
+def test_patch_over_somebody_elses_proxy_of_a_static_or_class_method(kind: Any, verb: str) -> None:
+    """Their proxy says that it is a static method; it is patched as the proxy that it is, and lies there again."""
+
+    class Owner:
+        run: Any = wrapt.FunctionWrapper(kind(lambda *args: "original"), lambda w, i, a, k: f"theirs({w(*a, **k)})")
+
+    theirs = vars(Owner)["run"]
+    assert isinstance(theirs, kind)
+    target = Target.attribute(Owner, "run")
+    with hookpatch.active(
+        hookpatch.wrap(target, _tagged("ours"))
+        if verb == "wrap"
+        else hookpatch.derive(target, lambda below: wrapt.FunctionWrapper(below, _tagged("ours")))
+    ):
+        assert Owner.run() == Owner().run() == "ours(theirs(original))"
+    assert vars(Owner)["run"] is theirs
