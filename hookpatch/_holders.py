@@ -20,7 +20,7 @@ from hookpatch import _imports
 from hookpatch._part import PartialSlot, PartSlot
 from hookpatch._slot import AttributeSlot, ItemSlot, Slot, along_mro, originals
 from hookpatch._target import a_kind, describe
-from hookpatch._trampoline import HOOK, Trampoline
+from hookpatch._trampoline import Trampoline, is_trampoline
 
 _HERE: Final = os.path.dirname(__file__) + os.sep
 _DEPTH: Final = 4  # as in m:REGISTRY['a'][0][1]: how far away from a name a holder may be to be named
@@ -317,7 +317,7 @@ def _classes(top: type = object) -> Iterator[type]:
 def _is_ours(thing: Any) -> bool:
     """Tell whether something is a part of hookpatch, or a function that it made."""
     if type(thing) is FunctionType:
-        return HOOK in thing.__code__.co_freevars or thing.__code__.co_filename.startswith(_HERE)
+        return is_trampoline(thing) or thing.__code__.co_filename.startswith(_HERE)
     is_module = type(thing) is dict and thing.get("__spec__") is not None
     module = dict.get(thing, "__name__") if is_module else type(thing).__module__
     return isinstance(module, str) and module.partition(".")[0] == "hookpatch"

@@ -63,6 +63,11 @@ class Leftover:
         """The place."""
         return self._slot()
 
+    def is_at(self, slot: Slot) -> bool:
+        """Tell whether it waits for this slot."""
+        here = self.slot
+        return here is not None and here.key == slot.key
+
     @property
     def is_covered(self) -> bool:
         """True when something else stands there than what was there before."""

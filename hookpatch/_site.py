@@ -34,10 +34,9 @@ _Run: TypeAlias = tuple[Standing, list[Layer]]  # call layers that lie together,
 
 _lock: Final = RLock()  # of the three below, held for a look-up at most
 _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()
-_blocked: Final[set[Site]] = (
-    set()
-)  # those that cannot put what they should, since something of somebody else's is there
-_leftovers: Final[dict[tuple[Any, ...], WeakKeyDictionary[Leftover, None]]] = {}  # by the slot's key
+# Those that cannot put what they should, since something of somebody else's is there.
+_blocked: Final[set[Site]] = set()
+_leftovers: Final[WeakKeyDictionary[Leftover, None]] = WeakKeyDictionary()
 _unborne: Final[set[Leftover]] = set()  # those that what we had put there cannot bear
 
 
@@ -165,31 +164,33 @@ class Site:
             began(self.slot, self.original)
         self._change(Pile.again)
 
-    def settle(self) -> None:
-        """Put what belongs into the slot, if somebody else's value was in the way and has gone."""
+    def settle(self, left: Sequence[Leftover] | None = None) -> None:
+        """Put what belongs into the slot, if somebody else's value was in the way and has gone.
+
+        Args:
+            left: the slot's leftovers, if they are known.
+        """
         with self._my_turn:
             if self._inside or not (_blocked or _leftovers):
                 return
             self._inside = True
             try:
-                for leftover in leftovers(self.slot.key):
-                    with suppress(
-                        Exception
-                    ):  # of the owner's, which is nothing to who happens to look: once more, then
-                        if leftover.look():
-                            _leftovers[self.slot.key].pop(leftover, None)
-                            _unborne.discard(leftover)
+                # What the owner raises is nothing to who happens to look: the next look tries again.
+                for leftover in leftovers() if left is None else left:
+                    with suppress(Exception):
+                        if leftover.is_at(self.slot) and leftover.look():
+                            _forget(leftover)
                 if self._pile.layers:
                     with suppress(Exception):
                         self._put(self._wanted, self._pile.layers)
             finally:
                 self._inside = False
 
-    def stir(self) -> None:
+    def stir(self, left: Sequence[Leftover]) -> None:
         """Look whether theirs has gone, because some value died: anywhere, in any thread, so never wait for a turn."""
         if self._turn.acquire(blocking=False):
             try:
-                self.settle()
+                self.settle(left)
             finally:
                 self._turn.release()
 
@@ -220,12 +221,13 @@ class Site:
                 finally:
                     self._inside = False
                 break
-        with suppress(IndexError):  # another thread may take them, too
-            while True:
+        while self._queue:
+            with suppress(IndexError):  # another thread may take them, too
                 self._change(*self._queue.popleft())
-        with ExitStack() as saying:  # all is said, whatever a warning raises
-            for say in says:
-                saying.callback(say)
+        if says:
+            with ExitStack() as saying:  # all is said, whatever a warning raises
+                for say in says:
+                    saying.callback(say)
 
     def _leave_out(self, layers: Sequence[Layer], left_out: Mapping[Layer, Exception]) -> list[Callable[[], None]]:
         """Note which layers cannot lie here; return what is to be said of it when nothing of ours is locked."""
@@ -316,9 +318,8 @@ class Site:
                 left_out[layer] = error
         calls = isinstance(self.slot, FunctionSlot) and layers and value is not self._base
         if calls and not run:
-            standing = self._standing(
-                value, own, layers[0], known
-            )  # a value cannot stand in a function: it is called there
+            # A value cannot stand in a function: it is called there.
+            standing = self._standing(value, own, layers[0], known)
         if standing is not None and (run or calls):
             standing = self._settled(standing, run, layers, own, known)
             runs.append((standing, run))
@@ -371,11 +372,13 @@ class Site:
 
     def _commit(self, pile: Pile, plan: _Plan) -> None:
         layers, adding = pile.layers, len(pile.layers) > len(self._pile.layers)
+        runs = plan.runs
         if adding:
             known = self._known
-            for standing, run in plan.runs:
+            for standing, run in runs:
                 if all(standing is not one for one in known):
                     standing.point(run)  # before anybody can call it
+            runs = [(standing, run) for standing, run in runs if standing.layers is not run]
             if not self._pile.layers:
                 began(self.slot, self.original)
             try:
@@ -384,7 +387,7 @@ class Site:
                 if not self._pile.layers:
                     originals.pop(self.slot.key, None)
                 raise
-        for standing, run in plan.runs:
+        for standing, run in runs:
             standing.point(run)
         if plan.one is None:
             self._replace([standing for standing, _ in plan.runs])
@@ -482,7 +485,7 @@ class Site:
         leftover = Leftover(self.slot, self._puts, self.original, given_back, _stir)
         if leftover.look():
             return
-        _leftovers.setdefault(self.slot.key, WeakKeyDictionary())[leftover] = None
+        _leftovers[leftover] = None
         ours = [value for value in (weak() for weak in self._puts) if value is not None]
         borne = [bear(value, leftover) for value in ours]
         if not all(borne):
@@ -534,22 +537,28 @@ def over(original: Any) -> list[Site]:
     return [site for site in sites if site.layers and site.original is original]
 
 
-def leftovers(key: tuple[Any, ...] | None = None) -> list[Leftover]:
-    """Return what waits for somebody else's value to go: from the slot of that key, or from all."""
-    known = list(_leftovers.values()) if key is None else [_leftovers[key]] if key in _leftovers else []
-    return [one for of_slot in known for one in (weak() for weak in of_slot.keyrefs()) if one is not None]
+def leftovers() -> list[Leftover]:
+    """Return what waits for somebody else's value to go."""
+    return [one for one in (weak() for weak in _leftovers.keyrefs()) if one is not None]
+
+
+def _forget(leftover: Leftover) -> None:
+    _leftovers.pop(leftover, None)
+    _unborne.discard(leftover)
 
 
 def settle() -> None:
     """Give back every slot that somebody else's value was in the way of, and is no longer."""
     if not (_blocked or _leftovers):
         return
-    for key in [key for key, of_slot in list(_leftovers.items()) if not of_slot]:
-        _leftovers.pop(key, None)
-    waiting = {slot.key: slot for slot in (leftover.slot for leftover in leftovers()) if slot is not None}
-    _unborne.difference_update([one for one in list(_unborne) if one.slot is None])
-    for site in {*list(_blocked), *map(site_at, waiting.values())}:
-        site.stir()  # not if another thread has its turn: that one may be waiting for this one
+    waiting: dict[Site, list[Leftover]] = {site: [] for site in list(_blocked)}
+    for leftover in leftovers():
+        if (slot := leftover.slot) is None:
+            _forget(leftover)  # its owner is gone
+        else:
+            waiting.setdefault(site_at(slot), []).append(leftover)
+    for site, left in waiting.items():
+        site.stir(left)  # not if another thread has its turn: that one may be waiting for this one
 
 
 def _stir(leftover: Leftover) -> None:
@@ -560,7 +569,7 @@ def _stir(leftover: Leftover) -> None:
             site = site_at(slot)
         finally:
             _lock.release()
-        site.stir()
+        site.stir([leftover])
 
 
 def patched_slots() -> list[str]:

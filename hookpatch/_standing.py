@@ -12,7 +12,7 @@ from typing import Any, Final, cast, final
 
 from hookpatch._layer import Layer
 from hookpatch._slot import AttributeSlot, FunctionSlot, Slot, inner
-from hookpatch._trampoline import HOOK, Swap, Trampoline, pass_through
+from hookpatch._trampoline import HOOK, Swap, Trampoline, is_trampoline, pass_through
 
 
 @final
@@ -127,7 +127,7 @@ def is_ours(value: object) -> bool:
     """Tell whether a value is what stood in a slot for call layers."""
     callee = inner(value)
     if type(callee) is FunctionType:
-        return HOOK in callee.__code__.co_freevars
+        return is_trampoline(callee)
     return type(value) is Swap or getattr(type(callee), "__module__", None) == "hookpatch._proxy"
 
 

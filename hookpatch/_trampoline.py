@@ -75,6 +75,11 @@ class Trampoline:
         name_frames(self.function, self.function.__name__, owner)
 
 
+def is_trampoline(function: FunctionType) -> bool:
+    """Tell whether a function is a trampoline's."""
+    return HOOK in function.__code__.co_freevars
+
+
 def name_frames(function: FunctionType, name: str, owner: str) -> None:
     """Have tracebacks and profiles tell whose patch runs in a function's calls; an empty owner for none."""
     # In the code's name, where it costs a call nothing: a note on the error would change what is not ours.

@@ -61,13 +61,18 @@ def test_any_object_of_ours_that_comes_to_light_is_known(owner: SimpleNamespace)
     assert owner.x is _original
 
 
-def test_proxy_of_theirs_that_puts_back_what_it_had_found(owner: SimpleNamespace) -> None:
-    """What stands there may have been exchanged beneath their proxy since they saved what they found."""
+def _beneath_their_proxy(owner: SimpleNamespace) -> tuple[hookpatch.Session, hookpatch.Session, Any]:
+    """Open a session, put their proxy over it, open another, which puts a value beneath; return what they had saved."""
     target = Target.attribute(owner, "x")
     low = hookpatch.active(hookpatch.wrap(target, _around)).open()
     saved = owner.x
     owner.x = wrapt.FunctionWrapper(saved, lambda w, i, a, k: w(*a, **k))
-    up = hookpatch.active(hookpatch.replace(target, _given)).open()
+    return low, hookpatch.active(hookpatch.replace(target, _given)).open(), saved
+
+
+def test_proxy_of_theirs_that_puts_back_what_it_had_found(owner: SimpleNamespace) -> None:
+    """What stands there may have been exchanged beneath their proxy since they saved what they found."""
+    low, up, saved = _beneath_their_proxy(owner)
     owner.x = saved
     hookpatch.report()
     assert owner.x is _given
@@ -78,11 +83,7 @@ def test_proxy_of_theirs_that_puts_back_what_it_had_found(owner: SimpleNamespace
 
 def test_looking_often_forgets_nothing(owner: SimpleNamespace) -> None:
     """A slot that is looked at while their proxy lies over it is given back however often that was."""
-    target = Target.attribute(owner, "x")
-    low = hookpatch.active(hookpatch.wrap(target, _around)).open()
-    saved = owner.x
-    owner.x = wrapt.FunctionWrapper(saved, lambda w, i, a, k: w(*a, **k))
-    up = hookpatch.active(hookpatch.replace(target, _given)).open()
+    low, up, saved = _beneath_their_proxy(owner)
     for _ in range(100):
         hookpatch.report()
     low.close()
