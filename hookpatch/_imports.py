@@ -124,7 +124,7 @@ def _forget(wish: Watch) -> None:
 
 def _place_finder() -> None:
     """Have the finder on sys.meta_path while there are watches, and only then."""
-    while any(finder is _Finder for finder in sys.meta_path) != bool(_watches):
+    while (_Finder in sys.meta_path) != bool(_watches):
         if _watches:
             sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
         else:

@@ -121,6 +121,7 @@ class Layer:
         """Pass through from now on, wherever its wrapper has got to."""
         self._ended = True
         self.call = pass_through
+        self.tell = _tell_nobody
 
     def __repr__(self) -> str:
         return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"

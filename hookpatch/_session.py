@@ -170,7 +170,7 @@ def active(
     for item in what:
         if not isinstance(item, (str, Patch)):
             raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
-    if not isinstance(options, Mapping | None):
+    if options is not None and not isinstance(options, Mapping):
         raise SettingError("active()", f"options= takes a mapping by plugin name, not {a_kind(options)}")
     if scope not in ("process", "task"):
         raise SettingError("active()", f"scope={scope!r} is neither 'process' nor 'task'")

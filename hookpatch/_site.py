@@ -15,7 +15,7 @@ from threading import RLock
 from time import monotonic
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import ReferenceType, WeakKeyDictionary, WeakValueDictionary, ref
 
 from hookpatch._guard import check_callable
 from hookpatch._layer import Layer
@@ -73,7 +73,7 @@ class Site:
         self._inside = False  # this thread has its turn already: we are called by a finalizer, in the midst of a change
         self._queue: deque[tuple[_Edit, Callable[[], None], Layer | None]] = deque()
         self._pile = Pile()
-        self._retired: WeakKeyDictionary[Standing, None] = WeakKeyDictionary()
+        self._retired: list[ReferenceType[Standing]] = []  # what stood there, and is held by somebody
         self._has_left_out = False
         self._ending: Ending = "restored"
         self._was_taken = False
@@ -248,9 +248,13 @@ class Site:
 
         So the thousandth takes as long as the first. None: more may change than that.
         """
+        if not after.layers:
+            return _Plan(self.original)
+        if layer is None or self._retired or self._has_left_out or (layer.wraps and not before.layers):
+            return None
         less = len(before.layers) > len(after.layers)
-        at = (before if less else after).place(layer) if layer is not None else None
-        if layer is None or at is None or self._retired or self._has_left_out:
+        at = (before if less else after).place(layer)
+        if at is None:
             return None
         outside, inside = after.layers[max(at - 1, 0) : at], after.layers[at + (not less) :][:1]
         if layer.wraps:
@@ -354,7 +358,9 @@ class Site:
     @property
     def _known(self) -> list[Standing]:
         """What stands in the slot, or did and may be held by somebody."""
-        return [*self._standings, *(one for one in (weak() for weak in self._retired.keyrefs()) if one is not None)]
+        if not self._retired:
+            return self._standings
+        return [*self._standings, *(one for one in (weak() for weak in self._retired) if one is not None)]
 
     def _settled(
         self, standing: Standing, run: list[Layer], layers: Sequence[Layer], own: bool, known: Sequence[Standing]
@@ -413,11 +419,9 @@ class Site:
 
     def _replace(self, standings: list[Standing]) -> None:
         """Have these stand there, and the others no more."""
-        kept = set(standings)
-        self._retire([standing for standing in self._known if standing not in kept])
-        for standing in kept.intersection(self._retired):
-            del self._retired[standing]
-            standing.let_go(standing)
+        self._retire([one for one in self._known if one not in standings])
+        if self._retired:
+            self._bring_back(standings)
         self._standings, self._of = standings, {layer: one for one in standings for layer in one.layers}
 
     def _put(self, value: Any, layers: Sequence[Layer]) -> None:
@@ -437,7 +441,7 @@ class Site:
                 raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; take theirs off first")
             _blocked.add(self)
             return
-        is_there = place.read() is value  # beneath their proxy: this is not the first look
+        is_there = place is not self.slot and place.read() is value  # beneath their proxy: this is not the first look
         if not is_there:
             put(place, value)
         if layers and not same(place.read(), value):
@@ -464,12 +468,20 @@ class Site:
         """Keep pointing what stood in the slot: somebody may hold it still. It is kept by itself, not by us."""
         for standing in standings:
             standing.point([layer for layer in standing.layers if not layer.ended])
-            if standing.layers and standing not in self._retired:
+        if standings and self._retired:
+            self._bring_back(standings)
+        for standing in standings:
+            if standing.layers:
                 standing.bear(standing)
-                self._retired[standing] = None
-            elif not standing.layers and standing in self._retired:
-                del self._retired[standing]
-                standing.let_go(standing)
+                self._retired.append(ref(standing))
+
+    def _bring_back(self, standings: Sequence[Standing]) -> None:
+        """Have these not keep themselves any more, and forget those that nobody held."""
+        retired = [(weak, one) for weak, one in ((weak, weak()) for weak in self._retired) if one is not None]
+        self._retired = [weak for weak, one in retired if one not in standings]
+        for _, one in retired:
+            if one in standings:
+                one.let_go(one)
 
     def _what_became(self) -> Ending:
         """Return what became of the slot when the last layer went."""

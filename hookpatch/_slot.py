@@ -76,7 +76,10 @@ class AttributeSlot:
                 return self._member.__get__(self.owner)
             except AttributeError:
                 return ABSENT
-        own = vars(self.owner).get(self.name, ABSENT) if hasattr(self.owner, "__dict__") else ABSENT
+        try:
+            own = vars(self.owner).get(self.name, ABSENT)
+        except TypeError:  # it has no __dict__
+            own = ABSENT
         if own is not ABSENT or self._handed_on is None:
             return own
         now = self._fetched()

@@ -69,6 +69,12 @@ class Standing:
         if self._top is None:
             self.value._self_point(layers)
             return
+        if len(layers) < 2 and not self._inner:  # nothing lies beneath another
+            if layers:
+                self._aim(self._top, 0)
+            else:
+                self._top.point(pass_through, self._bottom)
+            return
         at = _one_between(before, layers)
         for place in reversed(range(len(layers))) if at is None else (at + 1, at, at - 1):
             if 0 <= place < len(layers):

@@ -42,7 +42,7 @@ class Trampoline:
         function: the function to put into the slot.
     """
 
-    __slots__ = ("__weakref__", "_binds", "_link", "function")
+    __slots__ = ("__weakref__", "_binds", "_link", "_plain", "function")
 
     _all: ClassVar[WeakKeyDictionary[Trampoline, None]] = WeakKeyDictionary()
 
@@ -62,6 +62,7 @@ class Trampoline:
         begin = _copy(code, like, tuple(cells[name] for name in code.co_freevars))
         shape = _shape(like)
         self.function: Final = begin if shape is None else _copy(_code(shape, None), like, (CellType(begin),))
+        self._plain: Final = self.function.__code__
         self._all[self] = None
 
     @classmethod
@@ -72,7 +73,10 @@ class Trampoline:
     def point(self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "") -> None:
         """From now on call ``wrapper`` around ``below``, in a frame that names the wrapper's owner."""
         self._link.cell_contents = (wrapper, below.__get__ if self._binds else below)
-        name_frames(self.function, self.function.__name__, owner)
+        if owner:
+            name_frames(self.function, self.function.__name__, owner)
+        elif self.function.__code__ is not self._plain:
+            self.function.__code__ = self._plain
 
 
 def is_trampoline(function: FunctionType) -> bool:
@@ -81,9 +85,9 @@ def is_trampoline(function: FunctionType) -> bool:
 
 
 def name_frames(function: FunctionType, name: str, owner: str) -> None:
-    """Have tracebacks and profiles tell whose patch runs in a function's calls; an empty owner for none."""
+    """Have tracebacks and profiles tell whose patch runs in a function's calls."""
     # In the code's name, where it costs a call nothing: a note on the error would change what is not ours.
-    shown = f"{name} [hookpatch: {owner}]" if owner else name
+    shown = f"{name} [hookpatch: {owner}]"
     if function.__code__.co_name != shown:
         function.__code__ = function.__code__.replace(co_name=shown)
 
@@ -150,7 +154,8 @@ _SHAPES: Final = {
 
 def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:
     """Return a function of this code that looks like another."""
-    source = inspect.unwrap(like)  # a decorated function has its text and the names in its annotations from there
+    # A decorated function has its text and the names in its annotations from there.
+    source = inspect.unwrap(like) if "__wrapped__" in vars(like) else like
     if not isinstance(source, FunctionType):
         source = like
     code = _placed(code, like, source.__code__)
