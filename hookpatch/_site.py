@@ -76,7 +76,6 @@ class Site:
         self._retired: list[ReferenceType[Standing]] = []  # what stood there, and is held by somebody
         self._has_left_out = False
         self._ending: Ending = "restored"
-        self._was_taken = False
 
     def _ground(self) -> None:
         """Take what the slot holds now as the original."""
@@ -89,6 +88,8 @@ class Site:
         if isinstance(self.slot, FunctionSlot):
             self._base = self.slot.copy_with(self.original)
         self._held: Any = self.original  # what the slot holds as far as we know: the original, or what we put
+        # Somebody put there what belongs there anyway: he may have saved ours, and put it back whenever he likes.
+        self._was_taken = False
         # What we have put there, the last few: whoever wrapped one of them may put it back.
         self._puts: deque[Callable[[], object]] = deque(maxlen=32)
         self._standings: list[Standing] = []  # what stands there, one for each run of call layers
@@ -427,10 +428,9 @@ class Site:
     def _put(self, value: Any, layers: Sequence[Layer]) -> None:
         there = self.slot.read()
         if there is value:
-            self._was_taken = not same(self._held, value)  # by somebody who may put ours back
+            self._was_taken = self._was_taken or not same(self._held, value)
             self._held = value
             return
-        self._was_taken = False
         place = self.slot if self._is_ours(there) else beneath_proxies(there, self._is_ours)
         if place is None or (value is ABSENT and place is not self.slot):
             # Somebody patched over us: never write over what is not ours.

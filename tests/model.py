@@ -239,7 +239,7 @@ class Place:
         self.is_in_class: Final = is_in_class
         self.is_stubborn: Final = is_stubborn
         self.is_locked = False
-        self.is_spoilt = self.was_taken = False
+        self.is_spoilt = False
         self.layers: list[Layer] = []
         self.warned: Counter[str] = Counter()
         self._foreign: list[tuple[Thing, Thing]] = []  # what was put there, and what it found there
@@ -251,6 +251,7 @@ class Place:
         self._below = self.found()
         self._ours: list[Ours] = []
         self._mine: list[Thing] = []  # all that we have put there
+        self.was_taken = False
 
     def found(self) -> Thing:
         """Return what a user of the place gets."""
@@ -378,7 +379,7 @@ class Place:
                     self.warned["PatchFailedWarning"] += layer.is_left_out
 
     def _put(self, value: Thing, adding: bool = False) -> None:
-        self.was_taken = self.content is value and self.held is not value
+        self.was_taken = self.was_taken or (self.content is value and self.held is not value)
         if self.content is not value:
             mine = [self.held, *self._mine]
             if self.content in mine:

@@ -13,7 +13,7 @@ import wrapt
 
 import hookpatch
 from hookpatch import Target, _site
-from hookpatch.errors import DisplacedWarning, RestoreError
+from hookpatch.errors import DisplacedWarning, PatchFailedWarning, RestoreError
 
 
 def _around(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -100,6 +100,21 @@ def test_deleted_by_somebody_who_puts_ours_back(owner: SimpleNamespace) -> None:
         saved = owner.added
         del owner.added
     assert [patch.state for patch in session.report()] == ["restored"]
+    owner.added = saved
+    hookpatch.report()
+    assert vars(owner) == {"x": _original}
+
+
+def test_deleted_while_another_patch_lies_over_it(owner: SimpleNamespace) -> None:
+    """That the name was taken away is not forgotten when a patch ends that left nothing to lie over."""
+    target = Target.attribute(owner, "added")
+    low = hookpatch.active(hookpatch.replace(target, _given)).open()
+    up = hookpatch.active(hookpatch.wrap(target, _around)).open()
+    saved = owner.added
+    del owner.added
+    with pytest.warns(PatchFailedWarning, match="no longer applied"):
+        low.close()
+    up.close()
     owner.added = saved
     hookpatch.report()
     assert vars(owner) == {"x": _original}

@@ -789,9 +789,11 @@ class Machine(RuleBasedStateMachine):
         """Close what is open, take off what others put on: then all is as before, and nothing is kept."""
         try:
             self._teardown()  # by itself: its local variables would keep something alive
-            for _ in range(2):  # what a look lets go may have kept something else
+            waiting = -1
+            while waiting != (waiting := len(_site.leftovers())):  # what a look lets go may have kept something else
                 gc.collect()
                 assert list(hookpatch.report()) == []
+                gc.collect()
             assert [*_site.leftovers(), *_site._unborne, *_site._blocked] == []
         finally:
             for left in (_site._leftovers, _site._unborne, _site._blocked):
