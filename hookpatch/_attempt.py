@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 from weakref import ref
 
-from hookpatch import _everywhere, _guard, _imports, _task
+from hookpatch import _changes, _everywhere, _guard, _imports, _task
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import Scope
@@ -60,10 +60,21 @@ class Attempt:
         self._turn: Final = RLock()
         self._ended = False
         self._placed: dict[Site, _Place] = {}
+        self._touched: set[Site] = set()
         self._entered: list[tuple[Entry, ExitStack]] = []
         self._watch: _imports.Watch | None = None
         self._derived: Final[dict[int, tuple[Any, Any]]] = {}
         self._were_there: Final = _imports.names() if asked.patch.reach == "everywhere" else frozenset()
+
+    def take_touched(self) -> set[Site]:
+        """Return the sites that it was laid on until now, and keep them no more."""
+        touched, self._touched = self._touched, set()
+        return touched
+
+    @property
+    def touched(self) -> frozenset[Site]:
+        """The sites that it was laid on until now."""
+        return frozenset(self._touched)
 
     def skip(self, reason: str) -> None:
         """Never apply it."""
@@ -137,6 +148,8 @@ class Attempt:
         """Apply it to a module that was executed just now, inside somebody's import."""
         try:
             self._apply(module, anew=True)
+            for failure in _changes.tell(self.touched):
+                warnings.warn(str(failure), PatchFailedWarning, stacklevel=2)
         except HookpatchError as error:
             self._fresh_entry().become("failed", str(error))
             if self._asked.patch.required and self._policy == "exit":
@@ -206,6 +219,7 @@ class Attempt:
             if self._ended:
                 return
             known = self._placed.setdefault(site, one)
+            self._touched.add(site)
         if known is not one:
             known.site.refresh()  # reloaded: the module is the same, what it holds is new
             return

@@ -18,7 +18,7 @@ from typing import Any, Final, final
 
 from hookpatch import _imports
 from hookpatch._part import PartialSlot, PartSlot
-from hookpatch._slot import AttributeSlot, ItemSlot, Slot, along_mro, originals
+from hookpatch._slot import AttributeSlot, ItemSlot, Slot, along_mro, inner, originals
 from hookpatch._target import a_kind, describe
 from hookpatch._trampoline import Trampoline, is_trampoline
 
@@ -94,7 +94,7 @@ class _Search:
         self._mine |= set(map(id, self._keep(Trampoline.links())))
         for thing in things:
             if issubclass(type(thing), type):  # the tuples in which a class and its subclasses keep their bases
-                subclasses = self._keep([*_classes(thing)])
+                subclasses = self._keep([*classes(thing)])
                 self._mine |= {id(one) for cls in subclasses for one in (cls.__mro__, cls.__bases__)}
         self._referrers: dict[int, list[Any]] = {}
         self._mine.add(id(self._referrers))
@@ -141,7 +141,7 @@ class _Search:
     def _frozen(self) -> list[Any]:
         return [
             *(vars(module) for _, module in _imports.modules()),
-            *(gc.get_referents(vars(cls))[0] for cls in _classes()),
+            *(gc.get_referents(vars(cls))[0] for cls in classes()),
         ]
 
     def _is_named(self, holder: Any) -> bool:
@@ -156,7 +156,7 @@ class _Search:
         if type(holder) is not dict:
             return None
         if self._classes is None:  # looked up when the first dict is met that is no module's
-            self._classes = self._keep({id(gc.get_referents(vars(cls))[0]): cls for cls in _classes()})
+            self._classes = self._keep({id(gc.get_referents(vars(cls))[0]): cls for cls in classes()})
         return self._classes.get(id(holder))
 
     def _places(self, thing: Any, depth: int) -> Iterator[tuple[Slot | None, str, str | None]]:
@@ -302,7 +302,7 @@ def _keys(mapping: dict[Any, Any], thing: Any) -> list[Any]:
     return [key for key, held in list(dict.items(mapping)) if held is thing]
 
 
-def _classes(top: type = object) -> Iterator[type]:
+def classes(top: type = object) -> Iterator[type]:
     """Yield a class and all its subclasses, every class there is for ``object``."""
     seen: set[type] = {top}
     waiting: list[type] = [top]
@@ -312,6 +312,11 @@ def _classes(top: type = object) -> Iterator[type]:
         new: set[type] = set(type.__subclasses__(cls)) - seen
         seen |= new
         waiting += new
+
+
+def classes_with(function: FunctionType) -> list[type]:
+    """Return the classes that hold a function under some name, be it as a static or class method."""
+    return [cls for cls in classes() if any(inner(held) is function for held in list(vars(cls).values()))]
 
 
 def _is_ours(thing: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, final
@@ -15,6 +15,7 @@ from hookpatch._discovery import Installed, find
 from hookpatch._options import options_of
 from hookpatch._patch import Patch
 from hookpatch._selection import Selection
+from hookpatch._site import Site
 from hookpatch._target import a_kind
 from hookpatch.errors import OptionsError, PluginError, SettingError
 
@@ -107,8 +108,7 @@ class Host:
         """
         name, origin = plugin.name, plugin.installed.origin
         typed = options_of(plugin.options_type, options, name, origin)
-        others = [module for other, module in self._pluggy.list_name_plugin() if other != _key(plugin.installed)]
-        hook = self._pluggy.subset_hook_caller("hookpatch_patches", others)
+        hook = self._of(plugin, "hookpatch_patches")
         if not hook.get_hookimpls():
             raise PluginError(
                 name, origin, f"has no hookpatch_patches marked with hookpatch.hookimpl in {plugin.module.__name__}"
@@ -131,6 +131,26 @@ class Host:
                     f"yields {a_kind(patch)}, not a patch; yield hookpatch.wrap(...) or another verb",
                 )
         return patches
+
+    def changed(self, sites: Sequence[Site]) -> list[Exception]:
+        """Tell each plugin that the patches at these sites have changed; return the errors of those that fail."""
+        errors: list[Exception] = []
+        for plugin in self._plugins.values():
+            try:
+                self._of(plugin, "hookpatch_changed")(sites=tuple(sites))
+            except Exception as error:  # collected: the others are to hear of it, too
+                problem = f"raised {type(error).__name__} when told of changes at {_words(sites)}: {error}"
+                errors.append(PluginError(plugin.name, plugin.installed.origin, problem))
+        return errors
+
+    def _of(self, plugin: Plugin, hook: str) -> Any:
+        """Return what calls one plugin's implementation of a hook."""
+        others = [module for other, module in self._pluggy.list_name_plugin() if other != _key(plugin.installed)]
+        return self._pluggy.subset_hook_caller(hook, others)
+
+
+def _words(sites: Sequence[Site]) -> str:
+    return ", ".join(str(site.slot) for site in sites)
 
 
 def _key(installed: Installed) -> str:

@@ -83,6 +83,12 @@ def present(module: str) -> ModuleType | None:
     return None if here is None or module in _executing or _is_initializing(here) else here
 
 
+def loaded(module: str) -> ModuleType | None:
+    """Return the module if it is imported, to its end; None else. Waits for nobody."""
+    here = sys.modules.get(module)
+    return None if here is None or _is_initializing(here) else here
+
+
 def fetch(module: str) -> ModuleType:
     """Return the module, imported now if it is not yet: for what a slot's key needs, never for a target."""
     return sys.modules.get(module) or importlib.import_module(module)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Final, ParamSpec, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, final
 from weakref import WeakValueDictionary
 
-from hookpatch import _selection, _task
+from hookpatch import _changes, _selection, _task
 from hookpatch._attempt import Attempt, Policy
 from hookpatch._ledger import Asked, Ledger
 from hookpatch._patch import Patch, Scope
@@ -22,6 +22,9 @@ from hookpatch._selection import Selection
 from hookpatch._site import settle
 from hookpatch._target import a_kind
 from hookpatch.errors import RestoreError, SessionError, SettingError
+
+if TYPE_CHECKING:
+    from hookpatch._host import Host  # it needs pluggy, which patches without a plugin do not
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,8 +41,11 @@ class Session:
     unclosed is a ``ResourceWarning`` and is closed then. Used as a decorator it is opened anew for each call.
     """
 
-    def __init__(self, asked: Sequence[Asked], policy: Policy = "warn", scope: Scope = "process") -> None:
+    def __init__(
+        self, asked: Sequence[Asked], policy: Policy = "warn", scope: Scope = "process", host: Host | None = None
+    ) -> None:
         self._asked: Final = tuple(asked)
+        self._host: Final = host
         self._policy: Final = policy
         self._scope: Final = scope
         self._number = 0  # set when it is opened
@@ -70,6 +76,9 @@ class Session:
             return self
         if self._scope == "task":
             attempts += [Attempt(asked, (number,), self._ledger, self._policy) for asked in _task.CARRIERS]
+        if self._host is not None:
+            self._stack.callback(_changes.listen(number, self._host))
+        self._stack.callback(_tell_of_end, attempts, self._errors)
         try:
             for attempt in attempts if len(attempts) > 1 else ():
                 attempt.check()  # all of them before any is applied; a single one refuses in time by itself
@@ -78,6 +87,8 @@ class Session:
             for attempt in attempts:
                 self._stack.callback(attempt.end, self._errors)
                 attempt.begin()
+            for error in _changes.tell({site for attempt in attempts for site in attempt.touched}):
+                raise error
         except BaseException as error:
             self._state = "closed"
             self._stack.close()
@@ -117,7 +128,7 @@ class Session:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function in whose calls the patches hold."""
-        anew = partial(Session, self._asked, self._policy, self._scope)
+        anew = partial(Session, self._asked, self._policy, self._scope, self._host)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
@@ -151,6 +162,10 @@ class Session:
             warnings.warn(said, ResourceWarning, stacklevel=2, source=self)
 
 
+def _tell_of_end(attempts: Sequence[Attempt], errors: list[Exception]) -> None:
+    errors.extend(_changes.tell({site for attempt in attempts for site in attempt.take_touched()}))
+
+
 def active(
     *what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None = None, scope: Scope = "process"
 ) -> Session:
@@ -175,11 +190,11 @@ def active(
     if scope not in ("process", "task"):
         raise SettingError("active()", f"scope={scope!r} is neither 'process' nor 'task'")
     names = [item for item in what if isinstance(item, str)]
-    by_name = _load(Selection(names, options or {}, "active()"))
+    host, by_name = _load(Selection(names, options or {}, "active()"))
     asked: list[Asked] = []
     for item in what:
         asked += [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), ())
-    return Session(asked, scope=scope)
+    return Session(asked, scope=scope, host=host)
 
 
 def open_from_environment() -> Session:
@@ -189,8 +204,9 @@ def open_from_environment() -> Session:
         HookpatchError: something of it cannot be had.
     """
     selection = _selection.from_environment()
-    asked = [one for of_plugin in _load(selection).values() for one in of_plugin]
-    return Session(asked, _selection.on_error()).open()
+    host, by_name = _load(selection)
+    asked = [one for of_plugin in by_name.values() for one in of_plugin]
+    return Session(asked, _selection.on_error(), host=host).open()
 
 
 def report() -> Report:
@@ -205,13 +221,14 @@ def open_sessions() -> dict[int, Session]:
     return {session._number: session for session in sorted(filter(None, there), key=lambda session: session._number)}
 
 
-def _load(selection: Selection) -> dict[str, list[Asked]]:
-    """Return the patches of the selected plugins by the names asked for, normalised."""
+def _load(selection: Selection) -> tuple[Host | None, dict[str, list[Asked]]]:
+    """Return the host of the selected plugins, and their patches by the names asked for, normalised."""
     if not selection.names and not selection.options:
-        return {}
-    from hookpatch._host import Host  # pluggy is not needed for patches without a plugin
+        return None, {}
+    from hookpatch._host import Host  # likewise
 
-    return {
+    host = Host()
+    return host, {
         _selection.normalise(name): [Asked(patch, plugin.name, plugin.installed.origin) for patch in patches]
-        for name, plugin, patches in Host().load(selection)
+        for name, plugin, patches in host.load(selection)
     }

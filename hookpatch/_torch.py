@@ -1,0 +1,115 @@
+"""Built-in plugin: drops what torch made from code that stood in a slot whose patches have changed, and nothing else.
+
+Torch guards most of what compiled code depends on: a function that is looked up by a name, an entry of a dict. It does
+not guard what a class holds, the ``forward`` of a submodule for one, nor constants among a function's defaults; and
+TorchScript keeps compiled methods by class, and functions by themselves, without any guard.
+
+Nothing here imports torch, and nothing is done before somebody else has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from types import FunctionType
+from typing import Any, Final
+
+from hookpatch import _imports
+from hookpatch._holders import classes, classes_with
+from hookpatch._site import Site
+from hookpatch._slot import AttributeSlot, FunctionSlot, inner
+from hookpatch.hookspecs import hookimpl
+
+_IS_OBJECT: Final = re.compile(r"___check_obj_id\(.*, (\d+)\)")  # how torch writes that something is this very object
+_DEAD_ENTRIES: Final = 4  # at most: torch counts them when it limits recompilations, to 8 for each frame
+
+
+@hookimpl
+def hookpatch_changed(sites: Sequence[Site]) -> None:
+    """Drop what was compiled or scripted from what stood at these sites."""
+    if (frames := _imports.loaded("torch._dynamo.convert_frame")) is not None:
+        _drop_compiled(frames, sites)
+    if (scripting := _imports.loaded("torch.jit._recursive")) is not None:
+        _drop_scripted(scripting, sites)
+
+
+# --- torch.compile and torch.export(strict=True)
+
+
+def _drop_compiled(frames: Any, sites: Sequence[Site]) -> None:
+    functions: Any = _imports.loaded("torch._dynamo.variables.functions")
+    # Dynamo binds arguments by a layout that it keeps for each function it has inlined: so these were, and no others.
+    inlined = functions._spec_cache
+    suspects: set[int] = set()
+    for site in sites:
+        stood = [inner(value) for value in site.stood]
+        if any(type(value) is not FunctionType or value in inlined for value in stood):
+            suspects.update(map(id, _unguarded(site)))
+        if isinstance(site.slot, FunctionSlot):
+            inlined.pop(site.slot.owner, None)  # its layout is another one
+    if suspects:
+        with frames.compile_lock:  # what another thread is compiling at this moment is dropped, too
+            for code in [code for code in (weak() for weak in frames.input_codes.seen) if code is not None]:
+                _drop_entries(code, suspects)
+
+
+def _unguarded(site: Site) -> Iterable[type]:
+    """Return the classes whose guards are the only ones that compiled code has on what stands at a site."""
+    slot = site.slot
+    if isinstance(slot, FunctionSlot):
+        holding = classes_with(slot.owner)
+    elif isinstance(slot, AttributeSlot) and slot.in_class is not None:
+        holding = [slot.in_class]
+    else:
+        return
+    for cls in holding:
+        yield from classes(cls)
+        if issubclass(cls, type):
+            yield from (one for one in classes() if isinstance(one, cls))
+
+
+def _drop_entries(code: Any, suspects: set[int]) -> None:
+    """Drop those compiled versions of a frame that met one of these classes."""
+    eval_frame: Any = _imports.loaded("torch._C._dynamo.eval_frame")
+    guards: Any = _imports.loaded("torch._dynamo.guards")
+    entries = eval_frame._debug_get_cache_entry_list(code)
+    alive = [entry for entry in entries if not isinstance(entry.guard_manager, guards.DeletedGuardManagerWrapper)]
+    stale = [entry for entry in alive if not suspects.isdisjoint(_met(entry.guard_manager))]
+    if stale and (len(stale) == len(alive) or len(entries) - len(alive) + len(stale) > _DEAD_ENTRIES):
+        eval_frame.reset_code(code)
+        return
+    for entry in stale:
+        gone = guards.DeletedGuardManagerWrapper("a patch of hookpatch has changed what it was compiled from")
+        entry.guard_manager.extra_state.invalidate(entry, gone)
+
+
+def _met(wrapper: Any) -> Iterable[int]:
+    """Yield the ``id`` of each class that compiled code met, itself or an instance of it: its guards name them."""
+    waiting = [wrapper.root]
+    while waiting:
+        guard = waiting.pop()
+        kind = guard.get_type_of_guarded_value()
+        yield id(kind)
+        if issubclass(kind, type):
+            said = (part for leaf in guard.get_leaf_guards() for part in leaf.verbose_code_parts())
+            yield from (int(number) for part in said for number in _IS_OBJECT.findall(part))
+        waiting += guard.get_child_managers()
+        if hasattr(guard, "get_key_value_managers"):  # of a dict
+            waiting += [one for pair in guard.get_key_value_managers().values() for one in pair if one is not None]
+
+
+# --- torch.jit.script
+
+
+def _drop_scripted(scripting: Any, sites: Sequence[Site]) -> None:
+    # Its compiled methods do not tell what they call, so all are dropped: what is scripted from now on is compiled
+    # anew. What was scripted before goes on as it is.
+    state: Any = _imports.loaded("torch.jit._state")
+    store = scripting.concrete_type_store
+    store.type_store.clear()
+    store.methods_compiled.clear()
+    for site in sites:
+        changed_inside = [site.slot.owner] if isinstance(site.slot, FunctionSlot) else []
+        for function in (*map(inner, site.stood), *changed_inside):
+            if type(function) is FunctionType:
+                state._jit_caching_layer.pop(function, None)

@@ -1,0 +1,602 @@
+"""Does a patch have its effect under each of torch's capture modes? Real runs, each target and mode for itself.
+
+A cell is *right* (the effect inside, none outside), *loud* (an error or a warning of the tool's), *product* (an
+artifact keeps what it captured: an exported program, a traced or scripted module, an .onnx), *broken* (an error that
+does not name the tool) or *silent*: a wrong number without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import io
+import itertools
+import logging
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+from unittest import mock
+
+import torch
+import wrapt
+
+import hookpatch
+
+try:
+    import wrapture
+except ImportError:  # it wants Python 3.12
+    wrapture = None
+
+Run: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+
+# --- what is patched
+
+
+@dataclass(frozen=True)
+class Row:
+    """A target: the vendor's module in which a model uses it.
+
+    Attributes:
+        name: the target in words.
+        path: where it is looked up, after the module's name; with a colon of its own it is not the vendor's.
+        source: the vendor's module, without its imports.
+        factors: what ``forward`` multiplies its input by: plain, and with the argument that ``inject`` gives.
+        injected: that argument.
+        origin: where the target is defined, for ``reach="everywhere"``, when that is not where it is looked up.
+        is_class: True for a class, whose ``run`` multiplies by its ``by``.
+    """
+
+    name: str
+    path: str
+    source: str
+    factors: tuple[float, float] = (2, 7)
+    injected: tuple[str, float] = ("by", 7.0)
+    origin: str | None = None
+    is_class: bool = False
+
+
+LIBRARY: Final = "import torch\ndef imported(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:\n    return x * by\n"
+HEAD: Final = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\nfrom {library} import imported\n"
+ROWS: Final = (
+    Row(
+        "function",
+        "act",
+        """
+        def act(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+            return x * by
+        class Net(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return act(x)
+        """,
+    ),
+    Row(
+        "imported function",
+        "imported",
+        """
+        class Net(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return imported(x)
+        """,
+        origin="imported",
+    ),
+    Row(
+        "helper method",
+        "Net.helper",
+        """
+        class Net(nn.Module):
+            def helper(self, x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+                return x * by
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.helper(x)
+        """,
+    ),
+    Row(
+        "forward",
+        "Net.forward",
+        """
+        class Net(nn.Module):
+            def forward(self, x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+                return x * by
+        """,
+    ),
+    Row(
+        "submodule forward",
+        "Part.forward",
+        """
+        class Part(nn.Module):
+            def forward(self, x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+                return x * by
+        class Net(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.part = Part()
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.part(x)
+        """,
+    ),
+    Row(
+        "static method",
+        "Net.static",
+        """
+        class Net(nn.Module):
+            @staticmethod
+            def static(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+                return x * by
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.static(x)
+        """,
+    ),
+    Row(
+        "class method",
+        "Net.of_class",
+        """
+        class Net(nn.Module):
+            @classmethod
+            def of_class(cls, x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+                return x * by
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.of_class(x)
+        """,
+    ),
+    Row(
+        "torch.nn.functional",
+        "torch.nn.functional:leaky_relu",
+        """
+        class Net(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return -F.leaky_relu(-x)
+        """,
+        factors=(0.01, 7),
+        injected=("negative_slope", 7.0),
+    ),
+    Row(
+        "C function",
+        "torch:addcmul",
+        """
+        class Net(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return torch.addcmul(x, x, torch.ones_like(x))
+        """,
+        injected=("value", 6.0),
+    ),
+    Row(
+        "class",
+        "Part",
+        """
+        class Part:
+            def __init__(self, by: float = 2.0) -> None:
+                self.by = by
+            def run(self, x: torch.Tensor) -> torch.Tensor:
+                return x * self.by
+        class Net(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return Part().run(x)
+        """,
+        is_class=True,
+    ),
+    Row(
+        "registry entry",
+        "REGISTRY['act']",
+        """
+        def act(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+            return x * by
+        REGISTRY = {"act": act}
+        class Net(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return REGISTRY["act"](x)
+        """,
+    ),
+    Row(
+        "autograd.Function",
+        "Function.forward",
+        """
+        class Function(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+                ctx.by = by
+                return x * by
+            @staticmethod
+            def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+                return gradient * ctx.by
+        class Net(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return Function.apply(x)
+        """,
+    ),
+)
+
+_numbers: Final = itertools.count()
+
+
+@dataclass
+class Vendor:
+    """A row's modules, imported under names of their own, so that no cell sees another's caches."""
+
+    row: Row
+    module: ModuleType
+    library: ModuleType
+
+    @property
+    def target(self) -> str:
+        return self.row.path if ":" in self.row.path else f"{self.module.__name__}:{self.row.path}"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.library.__name__}:{self.row.origin}" if self.row.origin else self.target
+
+    def net(self) -> Any:
+        return self.module.Net()
+
+
+def vendor(row: Row, folder: Path) -> Vendor:
+    """Write a row's modules to a folder on sys.path and import them."""
+    number = next(_numbers)
+    library, name = f"effect_library{number}", f"effect_vendor{number}"
+    (folder / f"{library}.py").write_text(LIBRARY)
+    (folder / f"{name}.py").write_text(HEAD.format(library=library) + textwrap.dedent(row.source))
+    importlib.invalidate_caches()
+    return Vendor(row, importlib.import_module(name), sys.modules[library])
+
+
+# --- what a patch does: forward multiplies by another factor
+
+
+def _wrap(row: Row) -> Callable[..., Any]:
+    def tenfold(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+        return wrapped(*args, **kwargs) * 10
+
+    def class_tenfold(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+        made = wrapped(*args, **kwargs)
+        made.by = made.by * 10
+        return made
+
+    return class_tenfold if row.is_class else tenfold
+
+
+class Eleven:
+    """What the class is replaced by."""
+
+    def run(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 11
+
+
+def _eleven(x: torch.Tensor) -> torch.Tensor:
+    return x * 11
+
+
+def _replacement(row: Row) -> Any:
+    if row.is_class:
+        return Eleven
+    if row.name in ("helper method", "forward", "submodule forward", "class method", "autograd.Function"):
+        held: Any = lambda first, x: x * 11  # noqa: E731
+        return {"class method": classmethod, "autograd.Function": staticmethod}.get(row.name, lambda f: f)(held)
+    if row.name == "C function":
+        return lambda x, one, other: x * 11
+    return staticmethod(_eleven) if row.name == "static method" else _eleven
+
+
+def _derive(row: Row) -> Callable[[Any], Any]:
+    def derived(original: Any) -> Any:
+        if row.is_class:
+            return type("Derived", (original,), {"run": lambda self, x: original.run(self, x) * 13})
+        function = original.__func__ if isinstance(original, (staticmethod, classmethod)) else original
+
+        def thirteenfold(*args: Any) -> Any:
+            return function(*args) * 13
+
+        return type(original)(thirteenfold) if function is not original else thirteenfold
+
+    return derived
+
+
+def factors(row: Row, verb: str) -> tuple[float, float]:
+    """Return what ``forward`` multiplies by without the patch and with it."""
+    plain, injected = row.factors
+    return plain, {"wrap": plain * 10, "inject": injected, "replace": 11, "derive": plain * 13}[verb]
+
+
+# --- the tools
+
+Tool: TypeAlias = Callable[[Vendor, str, str, str], AbstractContextManager[object] | None]
+
+
+def by_hookpatch(vendor: Vendor, verb: str, reach: Any, scope: Any) -> AbstractContextManager[object]:
+    row, target = vendor.row, vendor.origin if reach == "everywhere" else vendor.target
+    patch = {
+        "wrap": lambda: hookpatch.wrap(target, _wrap(row), reach=reach),
+        "inject": lambda: hookpatch.inject(target, dict([row.injected]), reach=reach),
+        "replace": lambda: hookpatch.replace(target, _replacement(row), reach=reach),
+        "derive": lambda: hookpatch.derive(target, _derive(row), reach=reach),
+    }[verb]()
+    return hookpatch.active(patch, scope=scope)
+
+
+def _slot(vendor: Vendor) -> tuple[Any, str, Any]:
+    """Return the owner, the name and what lies there, for those who set it by hand; an entry's owner is its dict."""
+    path = vendor.row.path.partition(":")[2] or vendor.row.path
+    owner: Any = sys.modules[vendor.target.partition(":")[0]]
+    if "[" in path:
+        return owner.REGISTRY, "act", owner.REGISTRY["act"]
+    *way, name = path.split(".")
+    for step in way:
+        owner = getattr(owner, step)
+    return owner, name, vars(owner)[name]
+
+
+def _over(vendor: Vendor, verb: str) -> Any:
+    """Return what somebody puts there by hand: a closure that looks like the original, or another value."""
+    held = _slot(vendor)[2]
+    if verb == "replace":
+        return _replacement(vendor.row)
+    if verb == "derive":
+        return _derive(vendor.row)(held)
+    function = held.__func__ if isinstance(held, (staticmethod, classmethod)) else held
+    wrapper, (name, value) = _wrap(vendor.row), vendor.row.injected
+
+    @functools.wraps(function)
+    def closure(*args: Any, **kwargs: Any) -> Any:
+        return wrapper(function, None, args, kwargs) if verb == "wrap" else function(*args, **{**kwargs, name: value})
+
+    return closure if function is held else type(held)(closure)
+
+
+@contextmanager
+def _set(vendor: Vendor, value: Any) -> Iterator[None]:
+    owner, name, held = _slot(vendor)
+    put = (
+        functools.partial(owner.__setitem__, name)
+        if isinstance(owner, dict)
+        else functools.partial(setattr, owner, name)
+    )
+    put(value)
+    try:
+        yield
+    finally:
+        put(held)
+
+
+def _plainly(reach: str, scope: str) -> bool:
+    return reach == "slot" and scope == "process"
+
+
+def by_setattr(vendor: Vendor, verb: str, reach: str, scope: str) -> AbstractContextManager[object] | None:
+    return _set(vendor, _over(vendor, verb)) if _plainly(reach, scope) else None
+
+
+def by_mock(vendor: Vendor, verb: str, reach: str, scope: str) -> AbstractContextManager[object] | None:
+    if not _plainly(reach, scope):
+        return None
+    owner, name, _ = _slot(vendor)
+    value = _over(vendor, verb)
+    return mock.patch.dict(owner, {name: value}) if isinstance(owner, dict) else mock.patch.object(owner, name, value)
+
+
+def by_wrapt(vendor: Vendor, verb: str, reach: str, scope: str) -> AbstractContextManager[object] | None:
+    _, _, held = _slot(vendor)
+    if not _plainly(reach, scope) or verb not in ("wrap", "inject"):
+        return None
+    key, value = vendor.row.injected
+
+    def injector(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+        return wrapped(*args, **{**kwargs, key: value})
+
+    return _set(vendor, wrapt.FunctionWrapper(held, _wrap(vendor.row) if verb == "wrap" else injector))
+
+
+def by_wrapture(vendor: Vendor, verb: str, reach: str, scope: str) -> AbstractContextManager[object] | None:
+    if (
+        wrapture is None
+        or not _plainly(reach, scope)
+        or verb != "wrap"
+        or ":" in vendor.row.path
+        or "[" in vendor.row.path
+    ):
+        return None
+    binding = wrapture.binding(vendor.module.__name__, vendor.row.path)
+    binding.on_call.decorates(_wrap(vendor.row))
+    return binding
+
+
+TOOLS: Final[dict[str, Tool]] = {
+    "hookpatch": by_hookpatch,
+    "setattr": by_setattr,
+    "mock.patch": by_mock,
+    "wrapt": by_wrapt,
+    "wrapture": by_wrapture,
+}
+
+# --- the modes
+
+X: Final = torch.tensor([1.0, 2.0, 3.0])
+
+
+def _compile(model: Any, **options: Any) -> Run:
+    return torch.compile(model, **options)
+
+
+def _export(model: Any, strict: bool) -> Run:
+    return torch.export.export(model, (X,), strict=strict).module()
+
+
+def _onnx(model: Any, dynamo: bool) -> Run:
+    from onnx.reference import ReferenceEvaluator
+
+    file = io.BytesIO()
+    if dynamo:
+        torch.onnx.export(model, (X,), dynamo=True, verbose=False).save(file)
+    else:
+        torch.onnx.export(model, (X,), file, dynamo=False)
+    import onnx
+
+    session = ReferenceEvaluator(onnx.load_from_string(file.getvalue()))
+    name = session.input_names[0]
+    return lambda x: torch.from_numpy(session.run(None, {name: x.numpy()})[0])
+
+
+class _Data(torch.utils.data.Dataset[torch.Tensor]):
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.model(X)
+
+
+def _in_worker(model: Any) -> Run:
+    return lambda x: next(
+        iter(torch.utils.data.DataLoader(_Data(model), num_workers=1, multiprocessing_context="fork"))
+    )[0]
+
+
+def _gradient(model: Any) -> Run:
+    return lambda x: torch.func.grad(lambda y: model(y).sum())(x) * x
+
+
+MODES: Final[dict[str, Callable[[Any], Run]]] = {
+    "eager": lambda model: model,
+    "compile": lambda model: _compile(model, backend="eager"),
+    "compile fullgraph": lambda model: _compile(model, backend="eager", fullgraph=True),
+    "inductor": lambda model: _compile(model, fullgraph=True),
+    "export": lambda model: _export(model, strict=False),
+    "export strict": lambda model: _export(model, strict=True),
+    "jit.trace": lambda model: torch.jit.trace(model, X, check_trace=False),
+    "jit.script": torch.jit.script,
+    "onnx": lambda model: _onnx(model, dynamo=True),
+    "onnx torchscript": lambda model: _onnx(model, dynamo=False),
+    "vmap": lambda model: lambda x: torch.func.vmap(model)(x[None])[0],
+    "grad": _gradient,
+    "worker": _in_worker,
+}
+PRODUCTS: Final = ("export", "export strict", "jit.trace", "jit.script", "onnx", "onnx torchscript")
+SLOW: Final = ("inductor", "onnx", "worker")
+
+TIMES: Final = ("before, inside", "inside, inside", "inside, after", "after, after")
+
+# --- a cell
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One target under one mode with one kind of patch, at all times."""
+
+    row: Row
+    mode: str
+    verb: str
+    reach: str = "slot"
+    scope: str = "process"
+
+    def __str__(self) -> str:
+        return ", ".join((self.row.name, self.mode, self.verb, self.reach, self.scope))
+
+
+@dataclass
+class Outcome:
+    """What came of a cell at each time, with what was said."""
+
+    states: dict[str, str] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+
+def cells() -> Iterator[Cell]:
+    """Yield all cells."""
+    for row, mode in itertools.product(ROWS, MODES):
+        for verb, reach in itertools.product(("wrap", "inject", "replace", "derive"), ("slot", "everywhere")):
+            for scope in ("process", "task") if verb in ("wrap", "inject") else ("process",):
+                yield Cell(row, mode, verb, reach, scope)
+
+
+def run(cell: Cell, tool: str, folder: Path) -> Outcome | None:
+    """Run a cell with a tool; None when there is none: the mode fails unpatched, or the tool has no such way."""
+    row, outcome = cell.row, Outcome()
+    here, plain = vendor(row, folder), functools.partial(_matches, factor=factors(row, cell.verb)[0])
+    there = functools.partial(_matches, factor=factors(row, cell.verb)[1])
+    capture = MODES[cell.mode]
+    is_product = cell.mode in PRODUCTS
+    with _quiet():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                before = capture(here.net())
+                if not plain(before(X)):
+                    return None
+            except Exception:
+                return None
+            patch = TOOLS[tool](here, cell.verb, cell.reach, cell.scope)
+        if patch is None:
+            return None
+        inside: list[Run] = []
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            try:
+                patch.__enter__()
+            except Exception as error:
+                return Outcome(dict.fromkeys(TIMES, "loud"), dict.fromkeys(TIMES, f"{type(error).__name__}: {error}"))
+            try:
+                _judge(outcome, tool, TIMES[0], heard, lambda: before(X), there, plain if is_product else None)
+                _judge(outcome, tool, TIMES[1], heard, lambda: _both(capture(here.net()), inside), there, None)
+            finally:
+                patch.__exit__(None, None, None)
+            if inside:
+                _judge(outcome, tool, TIMES[2], heard, lambda: inside[0](X), plain, there if is_product else None)
+            else:
+                outcome.states[TIMES[2]] = "loud" if outcome.states[TIMES[1]] == "loud" else "broken"
+            _judge(outcome, tool, TIMES[3], heard, lambda: capture(here.net())(X), plain, None)
+    return outcome
+
+
+def _both(captured: Run, kept: list[Run]) -> torch.Tensor:
+    kept.append(captured)
+    return captured(X)
+
+
+def _matches(result: torch.Tensor, factor: float) -> bool:
+    return torch.allclose(result.detach(), X * factor, rtol=1e-4)
+
+
+def _judge(
+    outcome: Outcome,
+    tool: str,
+    time: str,
+    heard: list[warnings.WarningMessage],
+    result: Callable[[], torch.Tensor],
+    right: Callable[[torch.Tensor], bool],
+    product: Callable[[torch.Tensor], bool] | None,
+) -> None:
+    heard.clear()
+    try:
+        found = result()
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        outcome.states[time], outcome.said[time] = ("loud" if f"by {tool}" in text else "broken"), text
+        return
+    said = [str(one.message) for one in heard if tool in f"{one.category.__module__} {one.message}"]
+    if right(found):
+        outcome.states[time] = "right"
+    elif said:
+        outcome.states[time], outcome.said[time] = "loud", said[0]
+    elif product is not None and product(found):
+        outcome.states[time] = "product"
+    else:
+        outcome.states[time], outcome.said[time] = "silent", f"{found}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what torch says of its own accord off the terminal."""
+    level = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(level)
+        torch.compiler.reset()

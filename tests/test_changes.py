@@ -1,0 +1,172 @@
+"""Plugins hear of the sites whose patches have changed; the built-in one for torch drops what is stale, and no more."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+import hookpatch
+from hookpatch.errors import PatchFailedWarning, PluginError, RestoreError
+
+LISTENER: Final = '''
+"""Hears of changes."""
+import hookpatch
+heard, fails = [], []
+
+@hookpatch.hookimpl
+def hookpatch_patches():
+    yield hookpatch.replace("thing:own", 2)
+
+@hookpatch.hookimpl
+def hookpatch_changed(sites):
+    heard.append(sorted((str(site.slot), site.original, site.stands) for site in sites))
+    if fails:
+        raise fails.pop()
+'''
+
+
+@pytest.fixture
+def listener(make_distribution: Callable[..., Path], make_module: Callable[[str, str], ModuleType]) -> Iterator[Any]:
+    """A plugin that hears of changes, and module ``thing`` that it patches."""
+    make_distribution("listening", plugins={"listener": "listener"}, modules={"listener": LISTENER})
+    make_module("thing", "own, other = 1, 10\n")
+    return importlib.import_module("listener")
+
+
+def test_plugin_hears_of_its_own_and_of_other_sessions_sites(listener: Any) -> None:
+    """As long as its session is open, and of that session's end."""
+    other = hookpatch.replace("thing:other", 20)
+    with hookpatch.active(other):
+        pass
+    with hookpatch.active("listener"), hookpatch.active(other):
+        assert listener.heard == [[("thing:own", 1, 2)], [("thing:other", 10, 20)]]
+    assert listener.heard[2:] == [[("thing:other", 10, 10)], [("thing:own", 1, 1)]]
+    with hookpatch.active(other):
+        pass
+    assert len(listener.heard) == 4
+
+
+def test_plugin_hears_of_an_import_and_of_a_reload(listener: Any, write_module: Callable[[str, str], Path]) -> None:
+    """When the module has been executed, and its slots hold what they are to hold."""
+    write_module("late", "x = 1\n")
+    with hookpatch.active("listener"), hookpatch.active(hookpatch.replace("late:x", 2)):
+        late = importlib.import_module("late")
+        importlib.reload(late)
+    assert listener.heard[1:-1] == [[("late:x", 1, 2)], [("late:x", 1, 2)], [("late:x", 1, 1)]]
+
+
+def test_plugin_that_fails_keeps_its_session_from_opening(listener: Any) -> None:
+    """With an error that names it; what was applied is restored."""
+    thing = importlib.import_module("thing")
+    listener.fails.append(KeyError("cache"))
+    with pytest.raises(
+        PluginError, match=r"(?s)'listener'.*raised KeyError when told of changes at thing:own: 'cache'"
+    ):
+        hookpatch.active("listener").open()
+    assert thing.own == 1
+
+
+def test_plugin_that_fails_at_an_end_is_told_of(listener: Any) -> None:
+    """In the RestoreError; everything is restored."""
+    thing = importlib.import_module("thing")
+    session = hookpatch.active("listener").open()
+    listener.fails.append(KeyError("cache"))
+    with pytest.raises(RestoreError) as caught:
+        session.close()
+    assert [type(error) for error in caught.value.exceptions] == [PluginError]
+    assert thing.own == 1
+
+
+def test_plugin_that_fails_in_somebodys_import_is_a_warning(
+    listener: Any, write_module: Callable[[str, str], Path]
+) -> None:
+    """The import goes on."""
+    write_module("late", "x = 1\n")
+    with hookpatch.active("listener"), hookpatch.active(hookpatch.replace("late:x", 2)):
+        listener.fails.append(KeyError("cache"))
+        with pytest.warns(PatchFailedWarning, match="listener"):
+            assert importlib.import_module("late").x == 2
+
+
+# --- torch
+
+MODELS: Final = """
+import torch
+from torch import nn
+
+class Norm(nn.Module):
+    def forward(self, x): return x * 2
+    def unused(self, x): return x
+
+class Other(nn.Module):
+    def forward(self, x): return x * 3
+
+def never(x): return x
+"""
+
+
+@pytest.mark.model
+def test_only_what_may_hold_the_old_code_is_compiled_anew(make_module: Callable[[str, str], ModuleType]) -> None:
+    """Models compiled before hookpatch did anything, in one frame of torch's own: that of Sequential."""
+    import torch
+
+    models = make_module("models", MODELS)
+    torch._dynamo.reset()
+    compiled: list[str] = []
+
+    def counting(name: str) -> Callable[[Any, Any], Any]:
+        def backend(graph: Any, inputs: Any) -> Any:
+            compiled.append(name)
+            return graph.forward
+
+        return backend
+
+    x = torch.ones(2)
+    normed = torch.compile(torch.nn.Sequential(models.Norm()), backend=counting("normed"), fullgraph=True)
+    plain = torch.compile(torch.nn.Sequential(models.Other()), backend=counting("plain"), fullgraph=True)
+
+    def results() -> tuple[float, float]:
+        return normed(x)[0].item(), plain(x)[0].item()
+
+    assert results() == (2, 3)
+    compiled.clear()
+    for target in ("models:never", "models:Norm.unused", "string:capwords"):
+        with hookpatch.active(hookpatch.wrap(target, lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))):
+            assert results() == (2, 3)
+        assert results() == (2, 3)
+    assert compiled == []
+    with hookpatch.active(hookpatch.wrap("models:Norm.forward", _tenfold)):
+        assert results() == (20, 3)
+        assert compiled == ["normed"]
+    assert results() == (2, 3)
+    assert compiled == ["normed", "normed"]
+    torch._dynamo.reset()
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
+    make_module: Callable[[str, str], ModuleType], reach: Any
+) -> None:
+    """Dynamo gives a frame up after eight recompilations; with fullgraph that is an error."""
+    import torch
+
+    models = make_module("models", MODELS)
+    torch._dynamo.reset()
+    model = torch.compile(torch.nn.Sequential(models.Norm()), backend="eager", fullgraph=True)
+    other = torch.compile(torch.nn.Sequential(models.Other()), backend="eager", fullgraph=True)
+    x = torch.ones(1)
+    for _ in range(20):
+        assert (model(x).item(), other(x).item()) == (2, 3)
+        with hookpatch.active(hookpatch.wrap("models:Norm.forward", _tenfold, reach=reach)):
+            assert (model(x).item(), other(x).item()) == (20, 3)
+    torch._dynamo.reset()
+
+
+def _tenfold(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return wrapped(*args, **kwargs) * 10
