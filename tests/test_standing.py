@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
 import gc
 import inspect
@@ -119,15 +120,18 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     **{f"__{name}__": lambda found, name=name: getattr(found, f"__{name}__") for name in NAMES},
     # In place a function has one more keyword default, in which the new code finds its trampoline.
     "__kwdefaults__": lambda found: {**(found.__kwdefaults__ or {}), "__hookpatch__": None},
+    # By the names they are found under: torch.package puts a function of its own into inspect.getfile.
     **{
-        question.__module__ + "." + question.__name__: question
-        for question in (
-            *(inspect.signature, inspect.getfullargspec, typing.get_type_hints, inspect.getdoc, inspect.getmodule),
-            *(inspect.getsource, inspect.getsourcelines, inspect.getsourcefile, inspect.getfile, inspect.getcomments),
-            *(inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction),
-            *(asyncio.iscoroutinefunction, inspect.isfunction, inspect.ismethod, inspect.isbuiltin, inspect.isclass),
-            *(inspect.isroutine, inspect.ismethoddescriptor, callable),
-        )
+        f"{module.__name__}.{name}": getattr(module, name)
+        for module, names in {
+            inspect: "signature getfullargspec getdoc getmodule getsource getsourcelines getsourcefile getfile "
+            "getcomments iscoroutinefunction isgeneratorfunction isasyncgenfunction isfunction ismethod isbuiltin "
+            "isclass isroutine ismethoddescriptor",
+            typing: "get_type_hints",
+            asyncio: "iscoroutinefunction",
+            builtins: "callable",
+        }.items()
+        for name in names.split()
     },
     **{
         f"isinstance {kind.__name__}": lambda found, kind=kind: isinstance(found, kind)
