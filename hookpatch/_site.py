@@ -184,7 +184,7 @@ class Site:
                 # What the owner raises is nothing to who happens to look: the next look tries again.
                 for leftover in leftovers() if left is None else left:
                     with suppress(Exception):
-                        if leftover.is_at(self.slot) and leftover.look():
+                        if leftover.is_at(self.slot) and not self._stands_there() and leftover.look():
                             _forget(leftover)
                 if self._pile.layers:
                     with suppress(Exception):
@@ -461,6 +461,10 @@ class Site:
         _blocked.discard(self) if place is self.slot else _blocked.add(self)
         if layers and not is_there and is_recognisable(value):
             self._puts.append(weakly(value))
+
+    def _stands_there(self) -> bool:
+        """Tell whether the layers have put there what lies there, be it a value that an earlier end is waiting for."""
+        return bool(self._pile.layers) and self._held is not self.original and self.slot.read() is self._held
 
     def _is_ours(self, value: Any) -> bool:
         """Tell whether a value is the original or one that we have put there."""

@@ -93,6 +93,20 @@ def test_looking_often_forgets_nothing(owner: SimpleNamespace) -> None:
     assert owner.x is _original
 
 
+def test_value_that_is_put_there_again_over_theirs(owner: SimpleNamespace) -> None:
+    """It lies there by right, and has not come to light from beneath theirs."""
+    target, theirs = Target.attribute(owner, "x"), lambda: "theirs"
+    with pytest.warns(DisplacedWarning), hookpatch.active(hookpatch.replace(target, _given)):
+        owner.x = theirs
+    with hookpatch.active(hookpatch.replace(target, _given)):
+        hookpatch.report()
+        assert owner.x is _given
+    assert owner.x is theirs
+    owner.x = _given  # they put back what they had found
+    hookpatch.report()
+    assert owner.x is _original
+
+
 def test_deleted_by_somebody_who_puts_ours_back(owner: SimpleNamespace) -> None:
     """A name that was absent before and at the end is not to come back as a patch that has ended."""
     target = Target.attribute(owner, "added")
