@@ -660,6 +660,11 @@ class Machine(RuleBasedStateMachine):
         # Left out: over a name or key that we removed, they would in the end remove it themselves.
         if "remove" in verbs or (raw is MISSING and how == "deleted") or (place.found() is NOTHING and how != "value"):
             return
+        # Left out: what a proxy of theirs hands out through a subclass is another one, made at that moment, which keeps
+        # what we gave for good.
+        found = place.found()
+        if raw is MISSING and isinstance(found, Foreign) and found.is_proxy and how in ("closure", "lambda", "proxy"):
+            return
         self.count += 1
         tag = f"F{self.count}"
         saved = raw if raw is not MISSING or how in ("value", "mock") else getattr(spot.owner, spot.name)
