@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: demo test check test-pythons bench bench-startup soak clean
+.PHONY: demo test check test-pythons bench bench-startup bench-torch effect soak clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
@@ -26,9 +26,17 @@ check: $(INSTALLED)
 test-pythons: $(INSTALLED)
 	@sh tests/other_pythons.sh 3.12 3.13
 
-# Figures, not tests: what is measured, the ratio to the others, the goal.
+# Figures, not tests: what is measured, the ratio to the others, the goal. (imports_at_once.py, five minutes, by itself.)
 bench: $(INSTALLED) bench-startup
 	@for benchmark in calls sessions scale memory holders; do $(BIN)/python tests/benchmarks/$$benchmark.py || exit 1; done
+
+# What a patch costs a model's step, eager and compiled.
+bench-torch: $(INSTALLED)
+	@$(BIN)/python tests/benchmarks/captured.py
+
+# Targets by torch's capture modes, hookpatch beside other tools; half an hour. ONLY="--tools hookpatch --modes eager"
+effect: $(INSTALLED)
+	@$(BIN)/python tests/benchmarks/capture.py $(ONLY)
 
 bench-startup: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/startup.py

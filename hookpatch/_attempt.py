@@ -14,13 +14,14 @@ from typing import Any, Final, Literal, TypeAlias, final
 from weakref import ref
 
 from hookpatch import _changes, _everywhere, _guard, _imports, _task
-from hookpatch._layer import Layer
+from hookpatch._layer import Gate, Layer
 from hookpatch._ledger import Asked, Entry, Ledger
-from hookpatch._patch import Scope
+from hookpatch._patch import CALL_VERBS, Scope, Wrapper
 from hookpatch._resolve import resolve
 from hookpatch._selection import EXIT_STATUS
 from hookpatch._site import Ending, Site, site_at
 from hookpatch._slot import FunctionSlot, Slot, inner, own_beneath
+from hookpatch._tally import Tally
 from hookpatch.errors import (
     ApplyError,
     DisplacedWarning,
@@ -48,13 +49,20 @@ class Attempt:
     """One patch in one session. Lives as long as the session."""
 
     def __init__(
-        self, asked: Asked, rank: tuple[int, ...], ledger: Ledger, policy: Policy, scope: Scope = "process"
+        self,
+        asked: Asked,
+        rank: tuple[int, ...],
+        ledger: Ledger,
+        policy: Policy,
+        scope: Scope = "process",
+        count: bool = False,
     ) -> None:
         self._asked: Final = asked
         self._rank: Final = rank
         self._ledger: Final = ledger
         self._policy: Final = policy
         self._scope: Final = scope
+        self._count: Final = count
         self._entry: Entry = ledger.open(asked)
         # A session may be closed while another thread imports a module of it, and applies a patch there.
         self._turn: Final = RLock()
@@ -213,6 +221,9 @@ class Attempt:
         """Put a layer on a slot, and note it."""
         site = site_at(slot)
         gate = partial(_task.only_inside, self._rank[0]) if self._scope == "task" else None
+        tally = Tally() if self._count and self._asked.patch.verb in CALL_VERBS else None
+        if tally is not None:
+            gate = partial(_counted, tally, gate)
         layer = Layer(self._asked.patch, self._asked.plugin, self._asked.owner, self._rank, gate, self._derived)
         one = _Place(site, layer)
         with self._turn:
@@ -227,7 +238,7 @@ class Attempt:
         def note() -> None:
             one.entry = entry = self._fresh_entry()
             entry.become("applied")
-            entry.place, entry.held, entry.put = words, held, layer.put
+            entry.place, entry.held, entry.put, entry.tally = words, held, layer.put, tally
 
         layer.tell = partial(self._left_out, one)
         try:
@@ -289,6 +300,14 @@ class Attempt:
         if ending == "displaced" and not left_out:
             said = f"{self._asked.patch.address} of {self._asked.owner}: {entry.reason}"
             warnings.warn(said, DisplacedWarning, stacklevel=2)
+
+
+def _counted(tally: Tally, gate: Gate | None, wrapper: Wrapper) -> Wrapper:
+    """Return a wrapper that counts its calls, where a gate lets them through."""
+    counted = tally.around(wrapper)
+    gated = counted if gate is None else gate(counted)
+    vars(gated)["tally"] = tally  # for what captures it without a call
+    return gated
 
 
 def _given_back(entry: Callable[[], Entry | None]) -> None:

@@ -202,7 +202,7 @@ class _Search:
 
     def _in_dict(self, holder: dict[Any, Any], thing: Any, depth: int) -> Iterator[tuple[Slot | None, str, str | None]]:
         for owner in self._referrers.get(id(holder), ()):
-            if type(owner).__module__ == "typing" or _annotations(owner) is holder:
+            if type(owner).__module__ == "typing" or _annotations(owner) is holder or _is_of_graph(owner):
                 return
         words, root = self._name(holder, depth)
         is_attributes = words.endswith(".__dict__")
@@ -224,6 +224,8 @@ class _Search:
                     return
 
     def _in_object(self, holder: Any, thing: Any, depth: int) -> Iterator[tuple[Slot | None, str, str | None]]:
+        if _is_of_graph(holder):
+            return
         words, root = self._name(holder, depth)
         is_found = False
         for base in type.__dict__["__mro__"].__get__(type(holder)):
@@ -317,6 +319,13 @@ def classes(top: type = object) -> Iterator[type]:
 def classes_with(function: FunctionType) -> list[type]:
     """Return the classes that hold a function under some name, be it as a static or class method."""
     return [cls for cls in classes() if any(inner(held) is function for held in list(vars(cls).values()))]
+
+
+def _is_of_graph(thing: Any) -> bool:
+    """Tell whether something is of a graph of torch.fx, or the code made of one: it keeps what was captured."""
+    if type(thing) is FunctionType:
+        return thing.__code__.co_filename.startswith("<eval_with_key>")
+    return type(thing).__module__ == "torch.fx.node"
 
 
 def _is_ours(thing: Any) -> bool:

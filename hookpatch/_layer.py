@@ -58,6 +58,11 @@ class Layer:
         self.tell: Callable[[Exception | None], Callable[[], None] | None] = _tell_nobody
 
     @property
+    def is_gated(self) -> bool:
+        """True when its wrapper asks at each call whether it is to run."""
+        return self._gate is not _always
+
+    @property
     def wraps(self) -> bool:
         """True when it runs around calls, False when it puts a value of its own."""
         return self.patch.verb in CALL_VERBS

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, final
 
 from hookpatch._patch import Patch
+from hookpatch._tally import Tally
 
 State: TypeAlias = Literal[
     "waiting", "applied", "skipped", "failed", "restored", "unlinked", "dormant", "displaced", "unused"
@@ -51,6 +52,7 @@ class Entry:
         held: what stood there, whose other holders are *stale*; None for what is not looked for.
         put: what stands there instead.
         stale: who else held it when it was last looked at.
+        tally: its calls, None where none are counted.
     """
 
     asked: Asked
@@ -60,6 +62,7 @@ class Entry:
     held: Any = None
     put: tuple[Any, ...] = ()
     stale: tuple[str, ...] = ()
+    tally: Tally | None = None
 
     def become(self, state: State, reason: str | None = None) -> None:
         """Note the next state."""

@@ -58,6 +58,15 @@ def _around(inner: Wrapper, layer: Layer) -> Wrapper:
     return run
 
 
+def _calling(wrapper: Wrapper, below: Any) -> Any:
+    """Return a plain function that calls a wrapper around what is below."""
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        return wrapper(below, None, args, kwargs)
+
+    return traced
+
+
 class Proxy(wrapt.FunctionWrapper[Any, Any]):
     """A wrapt.FunctionWrapper over layers that come and go; pickles and copies by reference."""
 
@@ -82,6 +91,7 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
 
         super().__init__(value, dispatch)
         self._self_outermost = outermost
+        self._self_traced = _calling(pass_through, value)
         self._self_reference = reference
         self._self_borne: list[object] = []  # what it keeps alive
 
@@ -89,9 +99,13 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
     def _self_point(self, layers: Sequence[Layer]) -> None:
         """From now on run these layers, the outermost first."""
         outermost: Wrapper = pass_through
+        traced = self.__wrapped__
         for layer in reversed(layers):
             outermost = _around(outermost, layer)
+            traced = _calling(layer.call, traced)
         self._self_outermost[0] = outermost
+        # The same for torch.compile, which cannot trace wrapt's code.
+        self._self_traced = traced if layers else _calling(pass_through, traced)
 
     def __reduce_ex__(self, protocol: object) -> Any:
         # In words of the standard library: whoever loads it needs nothing of ours.

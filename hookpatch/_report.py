@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 from hookpatch._holders import holders
 from hookpatch._ledger import Entry, State
@@ -30,6 +30,8 @@ class PatchReport:
         stale: names bound before that hold the original still, and call past the patch: with ``reach="slot"`` all of
             them, with ``reach="everywhere"`` those that cannot be set. As of the last report made while it was
             applied; local variables of running functions are not among them.
+        calls: the calls it received by mode where they are counted: each one made in *eager* mode, and of *compile*,
+            *export*, *trace* and *script* how often one was captured. None where they are not counted.
         why: what the patch says is wrong at the target.
         upstream: the link it gives.
     """
@@ -42,15 +44,33 @@ class PatchReport:
     reason: str | None
     place: str | None
     stale: tuple[str, ...]
+    calls: dict[str, int] | None
     why: str | None
     upstream: str | None
+
+    @property
+    def calls_in_words(self) -> str:
+        """The counted calls for a person."""
+        calls = self.calls or {}
+        return ", ".join(f"{count} {_DONE[mode]}" for mode, count in calls.items()) or "never called"
 
     def __str__(self) -> str:
         at = f" at {self.place}" if self.place else ""
         text = f"{self.state:<9} {self.verb:<7} {self.target}{at}  ({self.plugin or 'active()'})"
         lines = [f"{text}: {self.reason}" if self.reason else text]
         stale = self.stale if self.state == "applied" else ()
+        if self.calls is not None:
+            lines.append(f"{'':<9} calls   {self.calls_in_words}")
         return "\n".join([*lines, *(f"{'':<9} stale   {name} holds the original still" for name in stale)])
+
+
+_DONE: Final = {
+    "eager": "made",
+    "compile": "captured by torch.compile",
+    "export": "captured by torch.export",
+    "trace": "captured by torch.jit.trace",
+    "script": "captured by torch.jit.script",
+}
 
 
 @final
@@ -116,6 +136,7 @@ def _patch_report(entry: Entry) -> PatchReport:
         reason=entry.reason,
         place=entry.place,
         stale=entry.stale,
+        calls=None if entry.tally is None else entry.tally.calls,
         why=patch.why,
         upstream=patch.upstream,
     )

@@ -18,6 +18,7 @@ OPTIONS: Final = "HOOKPATCH_OPTIONS"
 DISABLE: Final = "HOOKPATCH_DISABLE"
 ON_ERROR: Final = "HOOKPATCH_ON_ERROR"
 REPORT: Final = "HOOKPATCH_REPORT"
+COUNT: Final = "HOOKPATCH_COUNT"
 
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: what was asked for cannot be had
 
@@ -121,8 +122,13 @@ def report_folder() -> str | None:
     return _read(REPORT) or None
 
 
+def counts() -> bool:
+    """Tell whether calls are to be counted."""
+    return _read(COUNT) not in ("", "0")
+
+
 def environment_with(
-    names: Iterable[str], options: Mapping[str, Mapping[str, Any]], report: str | None = None
+    names: Iterable[str], options: Mapping[str, Mapping[str, Any]], report: str | None = None, count: bool = False
 ) -> dict[str, str]:
     """Return a copy of the environment that asks for these plugins too, after those it asks for already."""
     import json
@@ -137,6 +143,8 @@ def environment_with(
         environment[OPTIONS] = json.dumps(merged)
     if report is not None:
         environment[REPORT] = report
+    if count:
+        environment[COUNT] = "1"
     return environment
 
 

@@ -15,13 +15,13 @@ from weakref import WeakValueDictionary
 
 from hookpatch import _changes, _selection, _task
 from hookpatch._attempt import Attempt, Policy
-from hookpatch._ledger import Asked, Ledger
+from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import Patch, Scope
 from hookpatch._report import Report, report_of
 from hookpatch._selection import Selection
 from hookpatch._site import settle
 from hookpatch._target import a_kind
-from hookpatch.errors import RestoreError, SessionError, SettingError
+from hookpatch.errors import NeverCalledWarning, RestoreError, SessionError, SettingError
 
 if TYPE_CHECKING:
     from hookpatch._host import Host  # it needs pluggy, which patches without a plugin do not
@@ -42,12 +42,18 @@ class Session:
     """
 
     def __init__(
-        self, asked: Sequence[Asked], policy: Policy = "warn", scope: Scope = "process", host: Host | None = None
+        self,
+        asked: Sequence[Asked],
+        policy: Policy = "warn",
+        scope: Scope = "process",
+        host: Host | None = None,
+        count: bool = False,
     ) -> None:
         self._asked: Final = tuple(asked)
         self._host: Final = host
         self._policy: Final = policy
         self._scope: Final = scope
+        self._count: Final = count
         self._number = 0  # set when it is opened
         self._ledger: Final = Ledger()
         self._state = "new"
@@ -67,7 +73,7 @@ class Session:
         self._state = "open"
         self._number = number = next(_numbers)
         attempts = [
-            Attempt(asked, (number, -place), self._ledger, self._policy, self._scope)
+            Attempt(asked, (number, -place), self._ledger, self._policy, self._scope, self._count)
             for place, asked in enumerate(self._asked)
         ]
         if _selection.disabled():
@@ -104,14 +110,32 @@ class Session:
         Raises:
             RestoreError: some could not be taken back; all others were.
         """
+        self._close(tells=True)
+
+    def _close(self, tells: bool) -> None:
         if self._state != "open":
             return
+        never_called = self.never_called() if self._count and tells else []
         self._state = "closed"
         _open.pop(self._number, None)
         self._stack.close()
         settle()
         if self._errors:
             raise RestoreError(self._errors)
+        for said in never_called:
+            warnings.warn(said, NeverCalledWarning, stacklevel=3)
+
+    def never_called(self) -> list[str]:
+        """Return which required patches are applied and have received no call, in words; none if none are counted."""
+        calls: dict[int, list[Entry]] = {}
+        for entry in self._ledger.entries:
+            if entry.state == "applied" and entry.tally is not None and entry.asked.patch.required:
+                calls.setdefault(id(entry.asked), []).append(entry)
+        return [
+            f"{entries[0].asked.patch.address} of {entries[0].asked.owner}: applied, never called"
+            for entries in calls.values()
+            if not any(entry.tally.calls for entry in entries if entry.tally is not None)
+        ]
 
     def report(self) -> Report:
         """Return what became of each patch until now."""
@@ -124,11 +148,11 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        self._close(tells=kind is None)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function in whose calls the patches hold."""
-        anew = partial(Session, self._asked, self._policy, self._scope, self._host)
+        anew = partial(Session, self._asked, self._policy, self._scope, self._host, self._count)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
@@ -167,7 +191,10 @@ def _tell_of_end(attempts: Sequence[Attempt], errors: list[Exception]) -> None:
 
 
 def active(
-    *what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None = None, scope: Scope = "process"
+    *what: str | Patch,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    scope: Scope = "process",
+    count: bool = False,
 ) -> Session:
     """Return a session of these plugins and patches; ``with`` opens and closes it.
 
@@ -177,6 +204,8 @@ def active(
         options: options by plugin name, such as ``{"onnxsim_skip": {"passes": ["fuse_qkv"]}}``.
         scope: ``"process"``; or ``"task"``: for this thread or asyncio task and the tasks and threads it starts, and
             not for its neighbours. That is for ``wrap`` and ``inject`` alone.
+        count: True to count the calls that ``wrap`` and ``inject`` receive, for the report. A required one that
+            received none is a ``NeverCalledWarning`` at the end.
 
     Raises:
         SelectionError: a name or an option is none.
@@ -194,7 +223,7 @@ def active(
     asked: list[Asked] = []
     for item in what:
         asked += [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), ())
-    return Session(asked, scope=scope, host=host)
+    return Session(asked, scope=scope, host=host, count=count)
 
 
 def open_from_environment() -> Session:
@@ -206,7 +235,7 @@ def open_from_environment() -> Session:
     selection = _selection.from_environment()
     host, by_name = _load(selection)
     asked = [one for of_plugin in by_name.values() for one in of_plugin]
-    return Session(asked, _selection.on_error(), host=host).open()
+    return Session(asked, _selection.on_error(), host=host, count=_selection.counts()).open()
 
 
 def report() -> Report:

@@ -134,7 +134,12 @@ def is_ours(value: object) -> bool:
     callee = inner(value)
     if type(callee) is FunctionType:
         return is_trampoline(callee)
-    return type(value) is Swap or getattr(type(callee), "__module__", None) == "hookpatch._proxy"
+    return type(value) is Swap or is_proxy(value)
+
+
+def is_proxy(value: object) -> bool:
+    """Tell whether a value is what stood in a slot for something to call that is no Python function."""
+    return getattr(type(inner(value)), "__module__", None) == "hookpatch._proxy"
 
 
 def _borne(value: Any) -> list[object]:

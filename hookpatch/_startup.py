@@ -55,6 +55,10 @@ def _apply() -> None:
     except Exception as error:  # raised here it would be a fatal error of the interpreter, without a hint at us
         _refuse(f"start-up failed: {type(error).__name__}: {error}; unset {_selection.PLUGINS} to run without patches")
         return
+    if _selection.counts():
+        from hookpatch._receipt import tell_calls_at_exit
+
+        tell_calls_at_exit(_session)
     folder = _selection.report_folder()
     if folder is not None:
         from hookpatch._receipt import leave_at_exit

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
 from threading import Thread, current_thread
-from typing import Any, Final
+from typing import Any, Final, final
 from weakref import WeakKeyDictionary
 
 from hookpatch._ledger import Asked
@@ -27,11 +27,30 @@ def begin(number: int) -> Callable[[], None]:
     return partial(_end, number)
 
 
+@final
+class Gate:
+    """True where the session of a number holds. One object to ask, so that compiled code can be guarded by it."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, number: int) -> None:
+        self._number: Final = number
+
+    @property
+    def is_open(self) -> bool:
+        """What it is at this moment."""
+        return self._number in _numbers()
+
+    def __bool__(self) -> bool:
+        return self._number in _numbers()
+
+
 def only_inside(number: int, wrapper: Wrapper) -> Wrapper:
     """Return a wrapper that passes through wherever the session of this number does not hold."""
+    gate = Gate(number)
 
     def asking(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if number in _numbers():
+        if gate:
             return wrapper(wrapped, instance, args, kwargs)
         return wrapped(*args, **kwargs)
 

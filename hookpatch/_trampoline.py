@@ -10,13 +10,13 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from textwrap import dedent, indent
 from types import CellType, CodeType, FunctionType
 from typing import Any, ClassVar, Final, TypeAlias, final
 from weakref import WeakKeyDictionary
 
-from hookpatch import _imports
+from hookpatch import _torchscript
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 Link: TypeAlias = tuple[Wrapper, Any]  # a wrapper, and what it wraps
@@ -62,6 +62,7 @@ class Trampoline:
         begin = _copy(code, like, tuple(cells[name] for name in code.co_freevars))
         shape = _shape(like)
         self.function: Final = begin if shape is None else _copy(_code(shape, None), like, (CellType(begin),))
+        vars(self.function).update(_torchscript.attributes(like, self._link, tell_captured, binds))
         self._plain: Final = self.function.__code__
         self._all[self] = None
 
@@ -84,12 +85,24 @@ def is_trampoline(function: FunctionType) -> bool:
     return HOOK in function.__code__.co_freevars
 
 
+def tell_captured(link: CellType) -> None:
+    """Have the wrappers that a link leads to count that TorchScript has captured them."""
+    while True:
+        wrapper, below = link.cell_contents
+        if (tally := getattr(wrapper, "tally", None)) is not None:
+            tally.captured("script")
+        function = getattr(below, "__self__", below)  # bound it is the function's __get__
+        if type(function) is not FunctionType or not is_trampoline(function):
+            return
+        link = (function.__closure__ or ())[function.__code__.co_freevars.index(HOOK)]
+
+
 def name_frames(function: FunctionType, name: str, owner: str) -> None:
     """Have tracebacks and profiles tell whose patch runs in a function's calls."""
     # In the code's name, where it costs a call nothing: a note on the error would change what is not ours.
-    shown = f"{name} [hookpatch: {owner}]"
-    if function.__code__.co_name != shown:
-        function.__code__ = function.__code__.replace(co_name=shown)
+    shown, code = f"{name} [hookpatch: {owner}]", function.__code__
+    if code.co_name != shown:
+        function.__code__ = _with(code, shown, code.co_qualname, code.co_filename, code.co_firstlineno, code.co_flags)
 
 
 # The code of a trampoline: taken out of these, which are never called.
@@ -163,31 +176,20 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
     _dress(copy, like)
     for name in _SEE_THROUGH & vars(copy).keys():
         del vars(copy)[name]
-    vars(copy).update({"__signature__": inspect.signature(like), **_not_for_torchscript()})
+    vars(copy)["__signature__"] = inspect.signature(like)
     return copy
-
-
-def _not_for_torchscript() -> dict[str, Any]:
-    """Return the attributes by which TorchScript calls a function and does not compile its source, which has no patch.
-
-    Scripted by itself it is refused. What could be scripted is in a module that has imported torch.
-    """
-    torch: Any = _imports.present("torch._jit_internal")
-    if torch is None:
-        return {}
-    problem = "it is patched by hookpatch, and its source tells nothing of that; script it where the patch is not on"
-    return {"_torchscript_modifier": torch.FunctionModifiers.IGNORE, "__script_unsupported": problem}
 
 
 def _placed(code: CodeType, like: FunctionType, source: CodeType) -> CodeType:
     """Return code with a function's name and the place of other code, where inspect.getsource finds the text."""
-    return code.replace(
-        co_name=like.__name__,
-        co_qualname=like.__qualname__,
-        co_filename=source.co_filename,
-        co_firstlineno=source.co_firstlineno,
-        co_flags=code.co_flags | like.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE,  # types.coroutine: awaitable
-    )
+    flags = code.co_flags | like.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE  # types.coroutine: awaitable
+    return _with(code, like.__name__, like.__qualname__, source.co_filename, source.co_firstlineno, flags)
+
+
+@lru_cache(maxsize=1024)
+def _with(code: CodeType, name: str, qualname: str, file: str, line: int, flags: int) -> CodeType:
+    """Return code with another name and place: the same object each time, by which torch.compile knows it again."""
+    return code.replace(co_name=name, co_qualname=qualname, co_filename=file, co_firstlineno=line, co_flags=flags)
 
 
 def _dress(copy: FunctionType, like: FunctionType) -> None:
@@ -223,9 +225,13 @@ class Swap:
 
     def __init__(self, like: FunctionType, trampoline: FunctionType) -> None:
         names = like.__code__.co_freevars
-        self.code: Final = _placed(_code(_shape(like), len(names)), like, like.__code__).replace(co_freevars=names)
+        self.code: Final = _placed(_code(_shape(like), len(names)).replace(co_freevars=names), like, like.__code__)
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline}
-        self.attributes: Final = {"__signature__": inspect.signature(trampoline), **_not_for_torchscript()}
+        self.attributes: Final = {
+            name: value
+            for name, value in vars(trampoline).items()
+            if name == "__signature__" or name in _torchscript.ATTRIBUTES
+        }
 
 
 def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:

@@ -210,6 +210,22 @@ class OrderError(HookpatchError):
         )
 
 
+class BypassError(HookpatchError):
+    """What captures code would go past a patch, or cannot take it up: a result without the patch would say nothing.
+
+    Attributes:
+        target: what is patched.
+        mode: what captures it, such as ``torch.jit.script``.
+        problem: why, and what now.
+    """
+
+    def __init__(self, target: object, mode: str, problem: str) -> None:
+        self.target: Final = str(target)
+        self.mode: Final = mode
+        self.problem: Final = problem
+        super().__init__(f"{mode} would go past the patch of {target} by hookpatch: {problem}")
+
+
 # --- spans
 
 
@@ -254,6 +270,14 @@ class PatchUnneededWarning(HookpatchWarning):
     """A patch's ``until`` is met: the installed version no longer needs it.
 
     Remedy: stop selecting the plugin, or ask its author to narrow ``requires``.
+    """
+
+
+class NeverCalledWarning(HookpatchWarning):
+    """A required patch whose calls were counted was applied and received none until its session ended.
+
+    Remedy: nothing called what it patches, or whoever did had taken the original before: look at the patch's stale
+    holders in the report, and consider ``reach="everywhere"``.
     """
 
 

@@ -17,6 +17,7 @@ from snapshot import ABSENT, Snapshot, is_mapping
 
 import hookpatch
 from hookpatch import Target
+from hookpatch._torchscript import ATTRIBUTES
 
 NAME: Final = "targets.awkward"
 CALLS: Final = ("wrap", "inject")
@@ -141,7 +142,7 @@ class World:
         if self.cell.verb == "everywhere":
             function = self.owner[self.key] if self.is_item else getattr(self.owner, self.key)
             at = self.before.of_function(getattr(function, "__func__", function))
-            marks = ("_torchscript_modifier", "__script_unsupported") if "torch._jit_internal" in sys.modules else ()
+            marks = ATTRIBUTES if "torch._jit_internal" in sys.modules else ()  # of these, those that it needs
             self.changes = {f"{at}.{name}" for name in ("__code__", "__kwdefaults__", "__signature__", *marks)}
 
     # what hookpatch is asked for

@@ -8,6 +8,7 @@ does not name the tool) or *silent*: a wrong number without a word.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import importlib
 import io
@@ -222,6 +223,7 @@ class Vendor:
     row: Row
     module: ModuleType
     library: ModuleType
+    patches: ModuleType
 
     @property
     def target(self) -> str:
@@ -238,14 +240,80 @@ class Vendor:
 def vendor(row: Row, folder: Path) -> Vendor:
     """Write a row's modules to a folder on sys.path and import them."""
     number = next(_numbers)
-    library, name = f"effect_library{number}", f"effect_vendor{number}"
+    library, name, patches = f"effect_library{number}", f"effect_vendor{number}", f"effect_patches{number}"
+    (folder / f"{patches}.py").write_text(
+        PATCHES.format(name=row.path.rpartition(".")[2] if _kind(row) == "method" else "method")
+    )
     (folder / f"{library}.py").write_text(LIBRARY)
     (folder / f"{name}.py").write_text(HEAD.format(library=library) + textwrap.dedent(row.source))
     importlib.invalidate_caches()
-    return Vendor(row, importlib.import_module(name), sys.modules[library])
+    return Vendor(row, importlib.import_module(name), sys.modules[library], importlib.import_module(patches))
 
 
 # --- what a patch does: forward multiplies by another factor
+
+
+# What replaces and derives, in a file: TorchScript compiles from the text, and wants a method to have its name.
+PATCHES: Final = """
+import torch
+
+def function(x: torch.Tensor) -> torch.Tensor:
+    return x * 11
+
+def of_three(x: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return x * 11
+
+def {name}(self, x: torch.Tensor) -> torch.Tensor:
+    return x * 11
+
+method = {name}
+
+def in_context(ctx, x: torch.Tensor) -> torch.Tensor:
+    ctx.by = 11.0
+    return x * 11
+
+class Class:
+    def __init__(self) -> None:
+        pass
+    def run(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 11
+
+def from_function(original):
+    def derived(x: torch.Tensor) -> torch.Tensor:
+        return original(x) * 13
+    return derived
+
+def from_of_three(original):
+    def derived(x: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return original(x, one, other) * 13
+    return derived
+
+def from_method(original):
+    def {name}(self, x: torch.Tensor) -> torch.Tensor:
+        return original(self, x) * 13
+    return {name}
+
+from_in_context = from_method
+
+def from_class(original):
+    class Derived(original):
+        def run(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.by * 13
+    return Derived
+"""
+KINDS: Final = {
+    "helper method": "method",
+    "forward": "method",
+    "submodule forward": "method",
+    "class method": "method",
+    "C function": "of_three",
+    "class": "class",
+    "autograd.Function": "in_context",
+}
+
+
+def _kind(row: Row) -> str:
+    return KINDS.get(row.name, "function")
 
 
 def _wrap(row: Row) -> Callable[..., Any]:
@@ -260,40 +328,23 @@ def _wrap(row: Row) -> Callable[..., Any]:
     return class_tenfold if row.is_class else tenfold
 
 
-class Eleven:
-    """What the class is replaced by."""
-
-    def run(self, x: torch.Tensor) -> torch.Tensor:
-        return x * 11
+def _replacement(vendor: Vendor) -> Any:
+    made = getattr(vendor.patches, "Class" if vendor.row.is_class else _kind(vendor.row))
+    return _descriptor(vendor)(made)
 
 
-def _eleven(x: torch.Tensor) -> torch.Tensor:
-    return x * 11
-
-
-def _replacement(row: Row) -> Any:
-    if row.is_class:
-        return Eleven
-    if row.name in ("helper method", "forward", "submodule forward", "class method", "autograd.Function"):
-        held: Any = lambda first, x: x * 11  # noqa: E731
-        return {"class method": classmethod, "autograd.Function": staticmethod}.get(row.name, lambda f: f)(held)
-    if row.name == "C function":
-        return lambda x, one, other: x * 11
-    return staticmethod(_eleven) if row.name == "static method" else _eleven
-
-
-def _derive(row: Row) -> Callable[[Any], Any]:
+def _derive(vendor: Vendor) -> Callable[[Any], Any]:
     def derived(original: Any) -> Any:
-        if row.is_class:
-            return type("Derived", (original,), {"run": lambda self, x: original.run(self, x) * 13})
         function = original.__func__ if isinstance(original, (staticmethod, classmethod)) else original
-
-        def thirteenfold(*args: Any) -> Any:
-            return function(*args) * 13
-
-        return type(original)(thirteenfold) if function is not original else thirteenfold
+        return _descriptor(vendor)(getattr(vendor.patches, f"from_{_kind(vendor.row)}")(function))
 
     return derived
+
+
+def _descriptor(vendor: Vendor) -> Callable[[Any], Any]:
+    """Return what makes a function into what lies in the slot."""
+    _, _, held = _slot(vendor)
+    return type(held) if isinstance(held, (staticmethod, classmethod)) else lambda function: function
 
 
 def factors(row: Row, verb: str) -> tuple[float, float]:
@@ -312,8 +363,8 @@ def by_hookpatch(vendor: Vendor, verb: str, reach: Any, scope: Any) -> AbstractC
     patch = {
         "wrap": lambda: hookpatch.wrap(target, _wrap(row), reach=reach),
         "inject": lambda: hookpatch.inject(target, dict([row.injected]), reach=reach),
-        "replace": lambda: hookpatch.replace(target, _replacement(row), reach=reach),
-        "derive": lambda: hookpatch.derive(target, _derive(row), reach=reach),
+        "replace": lambda: hookpatch.replace(target, _replacement(vendor), reach=reach),
+        "derive": lambda: hookpatch.derive(target, _derive(vendor), reach=reach),
     }[verb]()
     return hookpatch.active(patch, scope=scope)
 
@@ -334,9 +385,9 @@ def _over(vendor: Vendor, verb: str) -> Any:
     """Return what somebody puts there by hand: a closure that looks like the original, or another value."""
     held = _slot(vendor)[2]
     if verb == "replace":
-        return _replacement(vendor.row)
+        return _replacement(vendor)
     if verb == "derive":
-        return _derive(vendor.row)(held)
+        return _derive(vendor)(held)
     function = held.__func__ if isinstance(held, (staticmethod, classmethod)) else held
     wrapper, (name, value) = _wrap(vendor.row), vendor.row.injected
 
@@ -479,7 +530,8 @@ MODES: Final[dict[str, Callable[[Any], Run]]] = {
 PRODUCTS: Final = ("export", "export strict", "jit.trace", "jit.script", "onnx", "onnx torchscript")
 SLOW: Final = ("inductor", "onnx", "worker")
 
-TIMES: Final = ("before, inside", "inside, inside", "inside, after", "after, after")
+# When it is captured, and when it is called; a neighbour is another task at the same time.
+TIMES: Final = ("before, inside", "inside, inside", "inside, neighbour", "inside, after", "after, after")
 
 # --- a cell
 
@@ -543,13 +595,14 @@ def run(cell: Cell, tool: str, folder: Path) -> Outcome | None:
             try:
                 _judge(outcome, tool, TIMES[0], heard, lambda: before(X), there, plain if is_product else None)
                 _judge(outcome, tool, TIMES[1], heard, lambda: _both(capture(here.net()), inside), there, None)
+                if inside and cell.scope == "task":
+                    neighbour = functools.partial(contextvars.Context().run, inside[0], X)
+                    _judge(outcome, tool, TIMES[2], heard, neighbour, plain, there if is_product else None)
             finally:
                 patch.__exit__(None, None, None)
             if inside:
-                _judge(outcome, tool, TIMES[2], heard, lambda: inside[0](X), plain, there if is_product else None)
-            else:
-                outcome.states[TIMES[2]] = "loud" if outcome.states[TIMES[1]] == "loud" else "broken"
-            _judge(outcome, tool, TIMES[3], heard, lambda: capture(here.net())(X), plain, None)
+                _judge(outcome, tool, TIMES[3], heard, lambda: inside[0](X), plain, there if is_product else None)
+            _judge(outcome, tool, TIMES[4], heard, lambda: capture(here.net())(X), plain, None)
     return outcome
 
 

@@ -14,10 +14,11 @@ PACKAGE = Path(__file__).parents[1] / "hookpatch"
 
 # From the ground up: a file imports only files that stand before it.
 FLOORS = (
-    *("errors", "_selection", "_target", "_patch", "_imports", "_trampoline", "_slot", "_part", "_holders", "_resolve"),
-    *("_guard", "_layer", "_proxy", "_standing", "_order", "_leftover", "_site", "_ledger", "_task", "_everywhere"),
-    *("_discovery", "_options", "hookspecs", "_torch", "_host", "_changes", "_attempt", "_report", "_session"),
-    *("_footprint", "_snapshot", "testing", "_receipt", "_startup"),
+    *("errors", "_selection", "_target", "_patch", "_imports", "_torchscript", "_trampoline", "_slot", "_part"),
+    *("_holders", "_resolve", "_guard", "_layer", "_proxy", "_standing", "_order", "_leftover", "_site", "_tally"),
+    *("_ledger", "_task", "_everywhere"),
+    *("_discovery", "_options", "hookspecs", "_host", "_changes", "_attempt", "_report", "_session", "_dynamo"),
+    *("_torch_patches", "_torch", "_footprint", "_snapshot", "testing", "_receipt", "_startup"),
     *("__init__", "_pytest", "command._list", "command._run", "command.__init__", "__main__"),
 )
 

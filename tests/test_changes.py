@@ -98,6 +98,7 @@ def test_plugin_that_fails_in_somebodys_import_is_a_warning(
 MODELS: Final = """
 import torch
 from torch import nn
+import torch.nn.functional as F
 
 class Norm(nn.Module):
     def forward(self, x): return x * 2
@@ -107,6 +108,21 @@ class Other(nn.Module):
     def forward(self, x): return x * 3
 
 def never(x): return x
+
+def act(x): return x * 5
+REGISTRY = {"act": act}
+
+class Calling(nn.Module):
+    def forward(self, x): return act(x)
+
+class OfTorch(nn.Module):
+    def forward(self, x): return F.leaky_relu(-x)
+
+class OfC(nn.Module):
+    def forward(self, x): return torch.addcmul(x, x, x)
+
+class Chosen(nn.Module):
+    def forward(self, x): return REGISTRY["act"](x)
 """
 
 
@@ -148,24 +164,116 @@ def test_only_what_may_hold_the_old_code_is_compiled_anew(make_module: Callable[
     torch._dynamo.reset()
 
 
+TARGETS: Final = {
+    "Norm": "{models}:Norm.forward",
+    "Calling": "{models}:act",
+    "OfTorch": "torch.nn.functional:leaky_relu",
+    "OfC": "torch:addcmul",
+    "Chosen": "{models}:REGISTRY['act']",
+}
+
+
 @pytest.mark.model
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("name", TARGETS)
 def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
-    make_module: Callable[[str, str], ModuleType], reach: Any
+    make_module: Callable[[str, str], ModuleType], name: str, reach: Any
 ) -> None:
     """Dynamo gives a frame up after eight recompilations; with fullgraph that is an error."""
     import torch
 
-    models = make_module("models", MODELS)
+    # By a name of its own each time: Dynamo keeps the first module that it has seen under a name.
+    models = make_module(f"models_{name}_{reach}", MODELS)
+    target = TARGETS[name].format(models=models.__name__)
     torch._dynamo.reset()
-    model = torch.compile(torch.nn.Sequential(models.Norm()), backend="eager", fullgraph=True)
+    compiled: list[str] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        compiled.append(name)
+        return graph.forward
+
+    model = torch.compile(torch.nn.Sequential(getattr(models, name)()), backend=backend, fullgraph=True)
     other = torch.compile(torch.nn.Sequential(models.Other()), backend="eager", fullgraph=True)
     x = torch.ones(1)
-    for _ in range(20):
-        assert (model(x).item(), other(x).item()) == (2, 3)
-        with hookpatch.active(hookpatch.wrap("models:Norm.forward", _tenfold, reach=reach)):
-            assert (model(x).item(), other(x).item()) == (20, 3)
+    plain = model(x).item()
+    for _ in range(10):
+        assert (model(x).item(), other(x).item()) == (plain, 3)
+        with hookpatch.active(hookpatch.wrap(target, _tenfold, reach=reach)):
+            assert (model(x).item(), other(x).item()) == (pytest.approx(plain * 10), 3)
+    # What torch guards it keeps, and knows it again: it is compiled once with the patch and once without.
+    assert name == "Norm" or len(compiled) == 2
+    for factor in range(2, 8):
+        times = eval(f"lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs) * {factor}")  # other code each
+        with hookpatch.active(hookpatch.wrap(target, times, reach=reach)):
+            assert model(x).item() == pytest.approx(plain * factor)
+        assert model(x).item() == plain
     torch._dynamo.reset()
+
+
+@pytest.mark.model
+def test_what_torch_is_patched_with_for_others_is_taken_back(make_module: Callable[[str, str], ModuleType]) -> None:
+    """With the last patch that needs it. The report tells of it meanwhile."""
+    import torch._dynamo.variables.builder
+    import torch.fx.graph
+    import torch.jit._recursive
+    import torch.nn.functional
+
+    make_module("models", MODELS)
+
+    def there() -> list[object]:
+        return [
+            torch._dynamo.variables.builder.VariableBuilder._wrap,
+            torch.fx.graph._is_from_torch,
+            torch.nn.functional.handle_torch_function,
+            torch.jit._recursive.create_script_module,
+            torch._jit_internal._qualified_name,
+        ]
+
+    def differing() -> list[int]:
+        return [at for at, (now, then) in enumerate(zip(there(), before, strict=True)) if now is not then]
+
+    before = there()
+    with hookpatch.active(hookpatch.wrap("models:Norm", _through), hookpatch.wrap("models:act", _through)):
+        assert differing() == [0, 4]
+        assert {patch.target for patch in hookpatch.report() if patch.plugin == "torch"} == {
+            "torch._dynamo.variables.builder:VariableBuilder._wrap",
+            "torch._jit_internal:_qualified_name",
+        }
+        first = hookpatch.active(hookpatch.wrap("torch.nn.functional:leaky_relu", _through)).open()
+        assert differing() == [0, 1, 2, 4]
+        with hookpatch.active(hookpatch.wrap("torch.nn.functional:elu", _through)):
+            first.close()
+            assert differing() == [0, 1, 2, 4]
+        assert differing() == [0, 4]
+    with hookpatch.active(hookpatch.wrap("models:Norm.forward", _through)):
+        assert differing() == [3]
+    assert differing() == []
+
+
+@pytest.mark.model
+def test_captured_graph_keeps_what_it_captured() -> None:
+    """Nobody goes into it, and names that it looked up by itself are the objects of the capture."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.addcmul(x, x, x)
+
+    x = torch.ones(1)
+    with hookpatch.active(hookpatch.wrap("torch:addcmul", _tenfold)):
+        graphs: list[Any] = []
+        torch._dynamo.reset()
+        torch.compile(Model(), backend=lambda graph, inputs: graphs.append(graph) or graph.forward)(x)
+    graph = graphs[0]
+    with hookpatch.active(hookpatch.wrap("torch:addcmul", _tenfold, reach="everywhere")):
+        assert torch.addcmul(x, x, x).item() == 20
+        assert [result.item() for result in graph(x)] == [20]
+        assert not [patch.place for patch in hookpatch.report() if patch.place and "eval_with_key" in patch.place]
+    torch._dynamo.reset()
+
+
+def _through(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return wrapped(*args, **kwargs)
 
 
 def _tenfold(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -18,10 +18,12 @@ from hookpatch import Patch, errors
 from hookpatch.errors import (
     AmbiguousPlugin,
     ApplyError,
+    BypassError,
     ConflictError,
     DisplacedWarning,
     HookpatchError,
     HookpatchWarning,
+    NeverCalledWarning,
     OptionsError,
     OrderError,
     PatchError,
@@ -104,6 +106,12 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         "one declare its place with before= or after=",
     ),
     OrderError: OrderError("vendor:simplify", ["trim", "fuse", "trim"]),
+    BypassError: BypassError(
+        "vendor:Block.scale",
+        "torch.jit.script",
+        "it calls a patched method in Python, with neither default values nor class methods; give all arguments, or "
+        "script it where the patch is not on",
+    ),
     SessionError: SessionError(
         "<Session of fuse_qkv_off, closed> cannot be opened again; make a new one with active()"
     ),
@@ -163,7 +171,7 @@ def test_each_class_has_its_root_and_its_docstring(name: str) -> None:
     assert kind.__doc__
 
 
-@pytest.mark.parametrize("kind", [PatchFailedWarning, PatchUnneededWarning, DisplacedWarning])
+@pytest.mark.parametrize("kind", [PatchFailedWarning, PatchUnneededWarning, NeverCalledWarning, DisplacedWarning])
 def test_docstring_of_a_warning_is_a_remedy(kind: type[Warning]) -> None:
     """A warning tells what to do about it."""
     assert "\n\nRemedy: " in str(inspect.getdoc(kind))

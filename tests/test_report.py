@@ -58,6 +58,7 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
         "reason": None,
         "place": None,
         "stale": [],
+        "calls": None,
         "why": "too quiet",
         "upstream": "https://example.org/1",
     }

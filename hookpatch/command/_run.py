@@ -56,6 +56,9 @@ def run(
     report: Annotated[
         str | None, typer.Option("--report", metavar="FOLDER", help="Each process leaves a JSON report in this folder.")
     ] = None,
+    count: Annotated[
+        bool, typer.Option("--count", help="Count the calls that each patch receives, and tell at each process's end.")
+    ] = False,
 ) -> None:
     """Run a script, module or code with plugins on, in every other way as python does.
 
@@ -76,7 +79,7 @@ def run(
             "hookpatch.pth is in no site-packages folder of this python, so the program would run "
             "unpatched; install hookpatch with pip into it",
         )
-    environment = _selection.environment_with(selection.names, given, report and os.path.abspath(report))
+    environment = _selection.environment_with(selection.names, given, report and os.path.abspath(report), count)
     command = [sys.executable, *subprocess._args_from_interpreter_flags(), *target]  # type: ignore[attr-defined]  # what multiprocessing uses
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,0 +1,201 @@
+"""The patches that hookpatch itself puts on torch, where torch would look past the patches of others.
+
+They are patches like all others, in the report under the name ``torch``, and on only as long as some patch needs them.
+Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from threading import RLock
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+from hookpatch._holders import classes_with
+from hookpatch._ledger import Asked
+from hookpatch._patch import Patch, Wrapper, wrap
+from hookpatch._session import Session
+from hookpatch._site import Site, over
+from hookpatch._slot import AttributeSlot, FunctionSlot, Slot, inner
+from hookpatch._standing import is_proxy
+from hookpatch._torchscript import ELSEWHERE, SCRIPT
+from hookpatch.errors import BypassError
+
+
+def carry(sites: Sequence[Site]) -> None:
+    """Put on those patches of ours that the patches at these sites need, and take off those that none needs now."""
+    global _inside
+    _pending.append(sites)
+    while True:
+        with _turn:
+            if _inside or not _pending:
+                return  # called by a finalizer, in the midst of this: what is pending is not forgotten
+            _inside = True
+            try:
+                new, ended = _exchange(_pending.popleft())
+            finally:
+                _inside = False
+        for session in ended:
+            session.close()
+        for target, session in new.items():
+            session.open()
+            if _carried.get(target) is not session:  # not needed any more: another thread was here meanwhile
+                session.close()
+
+
+def _exchange(sites: Sequence[Site]) -> tuple[dict[str, Session], list[Session]]:
+    """Note what these sites need; return the sessions that are to be opened, and those that are to be closed."""
+    for site in sites:
+        _needed.subtract(_needs.pop(site, ()))
+        if needs := _needs_of(site):
+            _needs[site] = needs
+            _needed.update(needs)
+    wanted = {target for target, count in _needed.items() if count > 0}
+    new = {target: Session([Asked(_carrier(target), "torch", "hookpatch")]) for target in wanted - _carried.keys()}
+    ended = [_carried.pop(target) for target in _carried.keys() - wanted]
+    _carried.update(new)
+    return new, ended
+
+
+def _needs_of(site: Site) -> set[str]:
+    """Return what has to be patched in torch because of the patches at a site."""
+    needs: set[str] = set()
+    if all(layer.owner == _OWNER for layer in site.layers):
+        return needs
+    slot = site.slot
+    of_torch = isinstance(slot, FunctionSlot) and is_of_torch(slot.owner.__module__)
+    if is_proxy(site.stands) or of_torch or any(layer.is_gated for layer in site.layers):
+        needs.add(_WRAP)
+    if is_proxy(site.stands):
+        if isinstance(site.stands, type):
+            needs.add(_CLASS)
+    elif _is_method(slot) or any(callable(inner(value)) for layer in site.layers for value in layer.put):
+        needs.add(_SCRIPTED)
+    if isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType) and is_of_torch(slot.owner.__name__):
+        needs.add(_NAMED)
+    function = slot.copy if isinstance(slot, FunctionSlot) else inner(site.original)
+    if type(function) is FunctionType and _DISPATCH in function.__code__.co_names:
+        needs.add(f"{function.__module__}:{_DISPATCH}")
+    return needs
+
+
+def _is_method(slot: Slot) -> bool:
+    if isinstance(slot, FunctionSlot):
+        return slot.binds
+    return isinstance(slot, AttributeSlot) and slot.in_class is not None
+
+
+def is_of_torch(module: object) -> bool:
+    """Tell whether a module's name is one of torch's."""
+    return isinstance(module, str) and module.partition(".")[0] == "torch"
+
+
+def _carrier(target: str) -> Patch:
+    wrapper, why = _CARRIERS.get(target.partition(":")[2]) or _CARRIERS[target]
+    return wrap(target, wrapper, why=why, required=False)
+
+
+def _see(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    from hookpatch._dynamo import build  # it imports torch, which is there when this is called
+
+    return build(wrapped, instance, args, kwargs)
+
+
+def _is_there_by_name(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    (thing,) = args
+    return wrapped(thing) and not over(thing)
+
+
+def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    # The function names itself, and finds the patch, which runs already: a mode or tensor subclass is to get what lies
+    # beneath. Of a function changed in place that is a copy.
+    function, *others = args
+    for site in list(_needs):
+        slot = site.slot
+        if function is (slot.owner if isinstance(slot, FunctionSlot) else inner(site.stands)):
+            function = slot.copy if isinstance(slot, FunctionSlot) else inner(site.original)
+            break
+    return wrapped(function, *others, **kwargs)
+
+
+def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    if is_proxy(args[0]):
+        problem = "TorchScript compiles a class and calls nothing that is put around it"
+        targets = _targets(site for site in list(_needs) if site.stands is args[0])
+        raise BypassError(targets, SCRIPT, f"{problem}; {ELSEWHERE}")
+    return wrapped(*args, **kwargs)
+
+
+def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    try:
+        made = wrapped(*args, **kwargs)
+    except Exception as error:
+        said = [site for site, needs in [*_needs.items()] if _SCRIPTED in needs and _is_said(site, str(error))]
+        if isinstance(error, BypassError) or not said:
+            raise
+        if all(layer.wraps for site in said for layer in site.layers):
+            problem = "it calls a patched method in Python, with neither default values nor class methods"
+            now = f"give all arguments, or {ELSEWHERE}"
+        else:
+            problem, now = "it cannot compile what was put there", f"put there what it can compile, or {ELSEWHERE}"
+        raise BypassError(_targets(said), SCRIPT, f"{problem}; {now}") from error
+    _tell_captured({cls for module in args[0].modules() for cls in type(module).__mro__})
+    return made
+
+
+def _tell_captured(inside: set[type]) -> None:
+    """Have those patches of methods that count know that a module with these classes was scripted."""
+    for site in list(_needs):
+        for layer in site.layers:
+            tally, slot = getattr(layer.call, "tally", None), site.slot
+            if tally is not None and _is_method(slot):
+                holding = classes_with(slot.owner) if isinstance(slot, FunctionSlot) else [slot.owner]
+                if not inside.isdisjoint(holding):
+                    tally.captured("script")
+
+
+def _is_said(site: Site, text: str) -> bool:
+    """Tell whether torch fails for what is patched at a site."""
+    slot, things = site.slot, [value for layer in site.layers for value in layer.put]
+    names = {getattr(inner(thing), "__name__", None) for thing in things}
+    if isinstance(slot, FunctionSlot):
+        names.add(slot.owner.__name__)
+        of_class = any(isinstance(vars(cls).get(slot.owner.__name__), classmethod) for cls in classes_with(slot.owner))
+    else:
+        names.add(slot.name if isinstance(slot, AttributeSlot) else None)
+        of_class = isinstance(site.original, classmethod)
+    if of_class and "param_names" in text:
+        return True  # torch's assertion names nothing
+    return any(re.search(rf"\b{re.escape(name)}(\b|$)", text) for name in names if isinstance(name, str))
+
+
+def _targets(sites: Iterable[Site]) -> str:
+    return ", ".join(dict.fromkeys(layer.patch.address for site in sites for layer in site.layers))
+
+
+_WRAP: Final = "torch._dynamo.variables.builder:VariableBuilder._wrap"
+_NAMED: Final = "torch.fx.graph:_is_from_torch"
+_DISPATCH: Final = "handle_torch_function"  # as every module that dispatches has imported it
+_CLASS: Final = "torch._jit_internal:_qualified_name"  # under which TorchScript looks for what it has of a class
+_SCRIPTED: Final = "torch.jit._recursive:create_script_module"
+_CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
+    _WRAP: (_see, "has Dynamo see patches that are no plain functions"),
+    _NAMED: (_is_there_by_name, "has graphs call what they captured, and not what has its name"),
+    _DISPATCH: (_dispatch_once, "keeps torch functions from running a patch again when they dispatch to themselves"),
+    _CLASS: (_refuse_class, "keeps TorchScript from going past the patch of a class"),
+    _SCRIPTED: (_name_patches, "names the patches for which TorchScript fails"),
+}
+_OWNER: Final = Asked(_carrier(_WRAP), "torch", "hookpatch").owner
+
+_turn: Final = RLock()  # of the three below; not held while patches are put on
+_needs: Final[dict[Site, set[str]]] = {}
+_needed: Final[Counter[str]] = Counter()
+_carried: Final[dict[str, Session]] = {}
+_pending: Final[deque[Sequence[Site]]] = deque()
+_inside = False
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_turn.release)

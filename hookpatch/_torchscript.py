@@ -1,0 +1,104 @@
+"""What TorchScript compiles in the place of a patched function: the head of its text, and a call back into Python."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import inspect
+import itertools
+import linecache
+import typing
+from collections.abc import Callable
+from functools import partial
+from textwrap import dedent
+from types import CellType, FunctionType
+from typing import Any, Final
+from weakref import finalize
+
+from hookpatch import _imports
+from hookpatch.errors import BypassError
+
+ATTRIBUTES: Final = frozenset({"_torchscript_modifier", "__prepare_scriptable__", "__script_unsupported"})
+ELSEWHERE: Final = "script it where the patch is not on"
+SCRIPT: Final = "torch.jit.script"
+_numbers: Final = itertools.count(1)
+_CALL: Final = "__hookpatch_call__"
+
+
+def attributes(
+    like: FunctionType, link: CellType, tell_captured: Callable[[CellType], None], binds: bool
+) -> dict[str, Any]:
+    """Return the attributes by which TorchScript takes a patched function for what it is.
+
+    Of a plain function it is given another to compile, of a method it makes a call into Python by itself, as it does
+    for a function that is marked with ``torch.jit.ignore``. What could be scripted is in a module that has imported
+    torch; there are none otherwise.
+
+    Args:
+        like: the original.
+        link: the cell with what a call runs: a wrapper and what lies below.
+        tell_captured: called with it when it is captured.
+        binds: True for a method.
+    """
+    torch: Any = _imports.present("torch._jit_internal")
+    if torch is None:
+        return {}
+    name = f"{like.__module__}:{like.__qualname__}"
+    if not binds:
+        return {"__prepare_scriptable__": partial(_scriptable, name, like, link, tell_captured)}
+    alone = str(BypassError(name, SCRIPT, ELSEWHERE))
+    return {"_torchscript_modifier": torch.FunctionModifiers.IGNORE, "__script_unsupported": alone}
+
+
+def _scriptable(
+    name: str, like: FunctionType, link: CellType, tell_captured: Callable[[CellType], None]
+) -> FunctionType:
+    """Return a function with the original's parameters, defaults and annotations that calls the patch.
+
+    TorchScript knows no defaults of a function that it makes a call into Python for, so a bare mark is not enough.
+
+    Raises:
+        BypassError: there is no such function; the patch would not run.
+    """
+    try:
+        (definition,) = ast.parse(dedent(inspect.getsource(like))).body
+    except (OSError, SyntaxError, ValueError) as error:
+        raise BypassError(name, SCRIPT, f"its source cannot be read ({error}); {ELSEWHERE}") from error
+    if not isinstance(definition, ast.FunctionDef):
+        raise BypassError(name, SCRIPT, f"it is no function written with def; {ELSEWHERE}")
+    parameters = definition.args
+    if parameters.vararg or parameters.kwarg or parameters.kwonlyargs:
+        raise BypassError(name, SCRIPT, f"TorchScript cannot hand on keyword-only or collected arguments; {ELSEWHERE}")
+    names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+    definition.decorator_list, parameters.defaults = [], []
+    definition.body = [ast.Return(ast.parse(f"{_CALL}({', '.join(names)})", mode="eval").body)]
+    text, file = ast.unparse(definition) + "\n", f"<hookpatch: TorchScript's {name}, {next(_numbers)}>"
+    cells = zip(like.__code__.co_freevars, like.__closure__ or (), strict=True)
+    space = {**like.__globals__, **{name: cell.cell_contents for name, cell in cells}, _CALL: _ignored(like, link)}
+    # Annotations are not evaluated here: TorchScript does that from the text.
+    exec(compile(text, file, "exec", __future__.annotations.compiler_flag, dont_inherit=True), space)
+    function: FunctionType = space[definition.name]
+    function.__defaults__, function.__annotations__ = like.__defaults__, like.__annotations__
+    tell_captured(link)
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    finalize(function, linecache.cache.pop, file, None)
+    return function
+
+
+def _ignored(like: FunctionType, link: CellType) -> FunctionType:
+    """Return a function that TorchScript calls in Python, with types that are objects and not their names."""
+
+    def call(*args: Any) -> Any:
+        wrapper, below = link.cell_contents
+        return wrapper(below, None, args, {})
+
+    hints, signature = typing.get_type_hints(like), inspect.signature(like)
+    parameters = [
+        parameter.replace(annotation=hints.get(name, parameter.empty), default=parameter.empty)
+        for name, parameter in signature.parameters.items()
+    ]
+    returned = hints.get("return", signature.empty)
+    vars(call)["__signature__"] = inspect.Signature(parameters, return_annotation=returned)
+    torch: Any = _imports.loaded("torch._jit_internal")
+    vars(call)["_torchscript_modifier"] = torch.FunctionModifiers.IGNORE
+    return typing.cast(FunctionType, call)

@@ -1,0 +1,116 @@
+"""The effect matrix from real runs: targets by capture modes, hookpatch beside what is written by hand and other tools.
+
+    python tests/benchmarks/capture.py [--tools hookpatch,wrapt] [--modes eager,compile] [--verbs wrap]
+
+Each letter is the worst of a target under a mode at all times, with all verbs, reaches and scopes that the tool has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import tempfile
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+STATES: Final = ("silent", "broken", "loud", "product", "right")  # the worst first
+LETTERS: Final = {"silent": "S", "broken": "b", "loud": "L", "product": "p", "right": "."}
+VERBS: Final = ("wrap", "inject", "replace", "derive")
+
+Found = dict[tuple[str, str], Counter[str]]  # by verb and mode
+
+
+def run_row(tool: str, name: str, modes: list[str], verbs: list[str]) -> tuple[str, str, Found, list[str]]:
+    """Run all cells of one target with one tool; return what came of them, and what went wrong in words."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    import effect
+
+    found: Found = {}
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        sys.path.insert(0, folder)
+        for cell in effect.cells():
+            if cell.row.name != name or cell.mode not in modes or cell.verb not in verbs:
+                continue
+            outcome = effect.run(cell, tool, Path(folder))
+            if outcome is not None:
+                found.setdefault((cell.verb, cell.mode), Counter()).update(outcome.states.values())
+                wrong += [
+                    f"{tool}: {state}: {cell}, {time}: {outcome.said.get(time, '')[:200]}"
+                    for time, state in outcome.states.items()
+                    if state in ("silent", "broken")
+                ]
+    return tool, name, found, wrong
+
+
+def main() -> None:
+    """Run what is asked for on all cores, and print a table for each tool and one of counts."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    import effect
+
+    options = argparse.ArgumentParser(description="The effect matrix from real runs.")
+    options.add_argument("--tools", default=",".join(effect.TOOLS))
+    options.add_argument("--modes", default=",".join(effect.MODES))
+    options.add_argument("--verbs", default=",".join(VERBS))
+    given = options.parse_args()
+    tools, modes, verbs = given.tools.split(","), given.modes.split(","), given.verbs.split(",")
+    results: dict[tuple[str, str], Found] = {}
+    wrong: list[str] = []
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
+        runs = [pool.submit(run_row, tool, row.name, modes, verbs) for tool in tools for row in effect.ROWS]
+        for done in as_completed(runs):
+            tool, row, found, said = done.result()
+            results[tool, row] = found
+            wrong += said
+            print(f"{len(results)} of {len(runs)}: {tool}, {row}", file=sys.stderr, flush=True)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    rows = [row.name for row in effect.ROWS]
+    for tool in tools:
+        if any(results[tool, row] for row in rows):
+            console.print(matrix(tool, rows, modes, results))
+    console.print(
+        " ".join(f"{LETTERS[state]} {state}" for state in STATES), "  blank: unpatched torch fails, or no way"
+    )
+    console.print(counts(tools, rows, verbs, results))
+    if "hookpatch" in tools and any(line.startswith("hookpatch:") for line in wrong):
+        print(*(line for line in wrong if line.startswith("hookpatch:")), sep="\n")
+        sys.exit(1)
+
+
+def matrix(tool: str, rows: list[str], modes: list[str], results: dict[tuple[str, str], Found]) -> Table:
+    """Return a tool's table."""
+    table = Table(title=tool, title_justify="left")
+    table.add_column("target", no_wrap=True)
+    for mode in modes:
+        table.add_column(mode, justify="center")
+    for row in rows:
+        letters = []
+        for mode in modes:
+            seen = sum((count for (_, at), count in results[tool, row].items() if at == mode), Counter[str]())
+            letters.append(next((LETTERS[state] for state in STATES if seen[state]), ""))
+        table.add_row(row, *letters)
+    return table
+
+
+def counts(tools: list[str], rows: list[str], verbs: list[str], results: dict[tuple[str, str], Found]) -> Table:
+    """Return how many cells came to what, by tool and verb; a cell is one capture and call at one time."""
+    table = Table(title="cells by tool and verb", title_justify="left")
+    for heading in ("tool", "verb", "cells", *STATES):
+        table.add_column(heading, justify="left" if heading in ("tool", "verb") else "right")
+    for tool in tools:
+        for verb in verbs:
+            of_verb = (count for row in rows for (at, _), count in results[tool, row].items() if at == verb)
+            seen = sum(of_verb, Counter[str]())
+            if seen:
+                table.add_row(tool, verb, str(seen.total()), *(str(seen[state]) for state in STATES))
+    return table
+
+
+if __name__ == "__main__":
+    main()
