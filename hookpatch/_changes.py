@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from hookpatch import _imports
-from hookpatch._site import Site
+from hookpatch._site import Site, patched
+from hookpatch._slot import FunctionSlot
+from hookpatch._trampoline import Trampoline
 
 if TYPE_CHECKING:
     from hookpatch._host import Host  # it needs pluggy, which patches without a plugin do not
@@ -26,9 +29,26 @@ def tell(sites: Collection[Site]) -> list[Exception]:
     if not sites:
         return []
     hosts = list(_listening.values())
-    if _imports.loaded("torch") is not None:
+    if _imports.begun("torch"):  # a patch on a part of torch is applied before torch is imported to its end
         hosts.append(_builtin())
     return [error for host in hosts for error in host.changed(list(sites))]
+
+
+def await_libraries() -> Callable[[], None]:
+    """Have the built-in plugin hear of all patched sites when its library is imported; return the undo."""
+    if _imports.begun("torch"):
+        return lambda: None
+    return _imports.watch("torch", _tell_of_all).cancel
+
+
+def _tell_of_all(library: ModuleType) -> None:
+    sites = patched()
+    Trampoline.mark_all()
+    for site in sites:
+        if isinstance(site.slot, FunctionSlot):
+            site.slot.mark()
+    for error in _builtin().changed(sites):
+        raise error
 
 
 @cache

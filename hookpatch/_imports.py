@@ -89,6 +89,11 @@ def loaded(module: str) -> ModuleType | None:
     return None if here is None or _is_initializing(here) else here
 
 
+def begun(module: str) -> bool:
+    """Tell whether a module is imported, or is being imported."""
+    return module in sys.modules
+
+
 def fetch(module: str) -> ModuleType:
     """Return the module, imported now if it is not yet: for what a slot's key needs, never for a target."""
     return sys.modules.get(module) or importlib.import_module(module)

@@ -553,9 +553,7 @@ if hasattr(os, "register_at_fork"):
 
 def over(original: Any) -> list[Site]:
     """Return the sites whose slots held an object before any layer."""
-    with _lock:
-        sites = list(_sites.values())
-    return [site for site in sites if site.layers and site.original is original]
+    return [site for site in patched() if site.original is original]
 
 
 def leftovers() -> list[Leftover]:
@@ -593,8 +591,13 @@ def _stir(leftover: Leftover) -> None:
         site.stir([leftover])
 
 
-def patched_slots() -> list[str]:
-    """Return the slots that have layers, in words."""
+def patched() -> list[Site]:
+    """Return the sites that have layers."""
     with _lock:
         sites = list(_sites.values())
-    return [str(site.slot) for site in sites if site.layers]
+    return [site for site in sites if site.layers]
+
+
+def patched_slots() -> list[str]:
+    """Return the slots that have layers, in words."""
+    return [str(site.slot) for site in patched()]

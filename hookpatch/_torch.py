@@ -10,6 +10,7 @@ Nothing here imports torch, and nothing is done before somebody else has.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Final
@@ -21,10 +22,12 @@ from hookpatch._slot import AttributeSlot, FunctionSlot, inner
 from hookpatch._standing import is_proxy
 from hookpatch._torch_patches import carry, is_of_torch
 from hookpatch._trampoline import Swap
+from hookpatch.errors import BypassWarning
 from hookpatch.hookspecs import hookimpl
 
 _IS_OBJECT: Final = re.compile(r"___check_obj_id\(.*, (\d+)\)")  # how torch writes that something is this very object
 _codes: Final[dict[Site, list[CodeType]]] = {}  # what has stood there since the first layer came
+_TENSORS: Final = {("torch", "Tensor"), ("torch._C", "TensorBase")}
 _DEAD_ENTRIES: Final = 4  # at most: torch counts them when it limits recompilations, to 8 for each frame
 
 
@@ -32,10 +35,23 @@ _DEAD_ENTRIES: Final = 4  # at most: torch counts them when it limits recompilat
 def hookpatch_changed(sites: Sequence[Site]) -> None:
     """Have torch see what stands at these sites; drop what was compiled or scripted from what stood there."""
     carry(sites)
+    _warn_of_tensors(sites)
     if (frames := _imports.loaded("torch._dynamo.convert_frame")) is not None:
         _drop_compiled(frames, sites)
     if (scripting := _imports.loaded("torch.jit._recursive")) is not None:
         _drop_scripted(scripting, sites)
+
+
+def _warn_of_tensors(sites: Sequence[Site]) -> None:
+    """Say which patches are on methods of tensors: no code is captured from those, they are operators."""
+    for site in sites:
+        cls = site.slot.in_class
+        if cls is not None and (cls.__module__, cls.__name__) in _TENSORS:
+            for layer in site.layers:
+                said = f"{layer.patch.address} of {layer.owner}: torch.compile, torch.export and torch.jit.script take "
+                said += "methods of torch.Tensor for operators, and go past the patch or run it more than once; "
+                said += "patch what calls it, or capture where the patch is not on"
+                warnings.warn(said, BypassWarning, stacklevel=2)
 
 
 # --- torch.compile and torch.export(strict=True)

@@ -6,6 +6,7 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections import Counter, deque
@@ -69,10 +70,9 @@ def _needs_of(site: Site) -> set[str]:
     of_torch = isinstance(slot, FunctionSlot) and is_of_torch(slot.owner.__module__)
     if is_proxy(site.stands) or of_torch or any(layer.is_gated for layer in site.layers):
         needs.add(_WRAP)
-    if is_proxy(site.stands):
-        if isinstance(site.stands, type):
-            needs.add(_CLASS)
-    elif _is_method(slot) or any(callable(inner(value)) for layer in site.layers for value in layer.put):
+    if isinstance(site.stands, type) if is_proxy(site.stands) else _is_method(slot) and not _is_of_module(slot):
+        needs.add(_CLASS)
+    if _is_of_module(slot) or any(callable(inner(value)) for layer in site.layers for value in layer.put):
         needs.add(_SCRIPTED)
     if isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType) and is_of_torch(slot.owner.__name__):
         needs.add(_NAMED)
@@ -80,6 +80,19 @@ def _needs_of(site: Site) -> set[str]:
     if type(function) is FunctionType and _DISPATCH in function.__code__.co_names:
         needs.add(f"{function.__module__}:{_DISPATCH}")
     return needs
+
+
+def _is_of_module(slot: Slot) -> bool:
+    """Tell whether a slot is that of a method of a torch module."""
+    classes = {base for cls in _holding(slot) for base in cls.__mro__}
+    return any((cls.__module__, cls.__name__) == _MODULE for cls in classes)
+
+
+def _holding(slot: Slot) -> list[type]:
+    """Return the classes of which a slot is a method."""
+    if isinstance(slot, FunctionSlot):
+        return classes_with(slot.owner) if slot.binds else []
+    return [slot.in_class] if isinstance(slot, AttributeSlot) and slot.in_class is not None else []
 
 
 def _is_method(slot: Slot) -> bool:
@@ -122,10 +135,16 @@ def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    if is_proxy(args[0]):
-        problem = "TorchScript compiles a class and calls nothing that is put around it"
-        targets = _targets(site for site in list(_needs) if site.stands is args[0])
-        raise BypassError(targets, SCRIPT, f"{problem}; {ELSEWHERE}")
+    named: Any = args[0]
+    if isinstance(named, type):
+        bases = {*type.__dict__["__mro__"].__get__(inspect.unwrap(named))}
+        asked = [site for site, needs in [*_needs.items()] if _CLASS in needs]
+        met = [site for site in asked if site.stands is named or not bases.isdisjoint(_holding(site.slot))]
+        if met:
+            problem = (
+                "TorchScript compiles a class from its text and calls nothing that is put around it or its methods"
+            )
+            raise BypassError(_targets(met), SCRIPT, f"{problem}; {ELSEWHERE}")
     return wrapped(*args, **kwargs)
 
 
@@ -150,11 +169,9 @@ def _tell_captured(inside: set[type]) -> None:
     """Have those patches of methods that count know that a module with these classes was scripted."""
     for site in list(_needs):
         for layer in site.layers:
-            tally, slot = getattr(layer.call, "tally", None), site.slot
-            if tally is not None and _is_method(slot):
-                holding = classes_with(slot.owner) if isinstance(slot, FunctionSlot) else [slot.owner]
-                if not inside.isdisjoint(holding):
-                    tally.captured("script")
+            tally = getattr(layer.call, "tally", None)
+            if tally is not None and not inside.isdisjoint(_holding(site.slot)):
+                tally.captured("script")
 
 
 def _is_said(site: Site, text: str) -> bool:
@@ -181,6 +198,7 @@ _NAMED: Final = "torch.fx.graph:_is_from_torch"
 _DISPATCH: Final = "handle_torch_function"  # as every module that dispatches has imported it
 _CLASS: Final = "torch._jit_internal:_qualified_name"  # under which TorchScript looks for what it has of a class
 _SCRIPTED: Final = "torch.jit._recursive:create_script_module"
+_MODULE: Final = ("torch.nn.modules.module", "Module")
 _CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
     _WRAP: (_see, "has Dynamo see patches that are no plain functions"),
     _NAMED: (_is_there_by_name, "has graphs call what they captured, and not what has its name"),

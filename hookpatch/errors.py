@@ -273,6 +273,13 @@ class PatchUnneededWarning(HookpatchWarning):
     """
 
 
+class BypassWarning(HookpatchWarning):
+    """Something that captures code would go past a patch, or run it more than once, and cannot be kept from it.
+
+    Remedy: patch what calls the target instead, or capture where the patch is not on.
+    """
+
+
 class NeverCalledWarning(HookpatchWarning):
     """A required patch whose calls were counted was applied and received none until its session ended.
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import re
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 import hookpatch
-from hookpatch.errors import PatchFailedWarning, PluginError, RestoreError
+from hookpatch.errors import BypassError, BypassWarning, PatchFailedWarning, PluginError, RestoreError
 
 LISTENER: Final = '''
 """Hears of changes."""
@@ -95,6 +99,20 @@ def test_plugin_that_fails_in_somebodys_import_is_a_warning(
 
 # --- torch
 
+DOCS: Final = Path(__file__).parents[1] / "docs"
+SCRIPTED: Final = """
+import torch
+
+class Part:
+    def __init__(self, by: float = 2.0):
+        self.by = by
+    def run(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.by
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Part().run(x)
+"""
 MODELS: Final = """
 import torch
 from torch import nn
@@ -248,6 +266,101 @@ def test_what_torch_is_patched_with_for_others_is_taken_back(make_module: Callab
     with hookpatch.active(hookpatch.wrap("models:Norm.forward", _through)):
         assert differing() == [3]
     assert differing() == []
+
+
+BEFORE: Final = """
+import contextvars, sys, warnings, hookpatch, vendor
+
+def tenfold(wrapped, instance, args, kwargs):
+    return wrapped(*args, **kwargs) * 10
+
+def tenfold_by(wrapped, instance, args, kwargs):
+    made = wrapped(*args, **kwargs)
+    made.by *= 10
+    return made
+
+def patches():
+    yield hookpatch.wrap("torch.nn.functional:leaky_relu", tenfold)
+    yield hookpatch.wrap("torch.nn.functional:elu", tenfold, reach="everywhere")
+    yield hookpatch.wrap("torch:addcmul", tenfold)
+    yield hookpatch.wrap("vendor:Part", tenfold_by)
+    yield hookpatch.wrap("vendor:in_slot", tenfold)
+    yield hookpatch.wrap("vendor:in_place", tenfold, reach="everywhere")
+
+process = hookpatch.active(*patches()).open()
+task = hookpatch.active(hookpatch.wrap("vendor:act", tenfold), scope="task").open()
+import torch
+import torch.nn.functional as F
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return F.leaky_relu(x) + F.elu(x) + torch.addcmul(x, x, x) + vendor.Part().run(x) + vendor.act(x)
+
+x = torch.ones(1)
+model = torch.compile(Model(), backend="aot_eager", fullgraph=True)
+print(Model()(x).item(), model(x).item(), contextvars.Context().run(model, x).item())
+print(torch.export.export(Model(), (x,)).module()(x).item())
+
+class Plain(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return vendor.in_slot(x) + vendor.in_place(x)
+
+warnings.simplefilter("ignore")
+print(torch.jit.script(Plain())(x).item())
+task.close()
+process.close()
+print(Model()(x).item(), model(x).item(), any("hookpatch" in type(finder).__module__ for finder in sys.meta_path))
+"""
+
+
+@pytest.mark.model
+def test_patches_that_are_on_before_torch_is_imported(write_module: Callable[[str, str], Path]) -> None:
+    """On torch itself and on what it is to capture: it is told of them as soon as it comes."""
+    act = "def act(x): return x * 2"
+    part = "class Part:\n    def __init__(self, by=2.0): self.by = by\n    def run(self, x): return x * self.by"
+    plain = "def in_slot(x): return x * 3\ndef in_place(x): return x * 4"
+    folder = write_module("vendor", f"{act}\n{part}\n{plain}\n").parent
+    write_module("script", BEFORE)
+    done = subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["80.0 80.0 62.0", "80.0", "70.0", "8.0 8.0 False"], done.stderr
+
+
+@pytest.mark.model
+def test_patch_of_a_method_of_tensors_is_warned_of() -> None:
+    """Captured code has none of it, or has it more than once; where it is called in eager mode it has its effect."""
+    import torch
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with hookpatch.active(hookpatch.wrap("torch:Tensor.relu", _tenfold)):
+            assert torch.ones(1).relu().item() == 10
+        assert torch.ones(1).relu().item() == 1
+    assert [one.category for one in heard] == [BypassWarning]
+    (text,) = re.findall(r"```text\n(torch:Tensor.*)\n```", (DOCS / "messages.md").read_text())
+    assert str(heard[0].message) == text
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_script_of_a_class_with_a_patched_method_is_refused(
+    make_module: Callable[[str, str], ModuleType], reach: Any
+) -> None:
+    """TorchScript compiles the class from its text; one that it has compiled before it takes as it is."""
+    import torch
+
+    models = make_module(f"scripted_models_{reach}", SCRIPTED)
+    x = torch.ones(1)
+    patch = hookpatch.wrap(f"{models.__name__}:Part.run", _tenfold, reach=reach)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for _ in range(2):
+            with hookpatch.active(patch):
+                assert models.Model()(x).item() == 20
+                with pytest.raises(
+                    BypassError, match=re.escape(f"torch.jit.script would go past the patch of {patch.address}")
+                ):
+                    torch.jit.script(models.Model())
+            assert torch.jit.script(models.Model())(x).item() == 2
 
 
 @pytest.mark.model

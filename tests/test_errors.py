@@ -19,6 +19,7 @@ from hookpatch.errors import (
     AmbiguousPlugin,
     ApplyError,
     BypassError,
+    BypassWarning,
     ConflictError,
     DisplacedWarning,
     HookpatchError,
@@ -171,7 +172,9 @@ def test_each_class_has_its_root_and_its_docstring(name: str) -> None:
     assert kind.__doc__
 
 
-@pytest.mark.parametrize("kind", [PatchFailedWarning, PatchUnneededWarning, NeverCalledWarning, DisplacedWarning])
+@pytest.mark.parametrize(
+    "kind", [PatchFailedWarning, PatchUnneededWarning, BypassWarning, NeverCalledWarning, DisplacedWarning]
+)
 def test_docstring_of_a_warning_is_a_remedy(kind: type[Warning]) -> None:
     """A warning tells what to do about it."""
     assert "\n\nRemedy: " in str(inspect.getdoc(kind))

@@ -1,0 +1,139 @@
+"""Compiled code follows a patch in whatever holds what it calls or reads."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+import hookpatch
+from hookpatch import Patch, Target
+
+SOURCE: Final = """
+import functools, torch
+from torch import nn
+
+CONSTANT = 2.0
+
+def act(x): return x * 2
+def defaulted(x, f=act): return f(x)
+def defaulted_by_key(x, *, f=act): return f(x)
+def defaulted_to_c(x, f=torch.neg): return f(x) * -2
+partial = functools.partial(torch.mul, other=2.0)
+
+def enclosing():
+    f = torch.neg
+    def enclosed(x): return f(x) * -2
+    return enclosed
+enclosed = enclosing()
+
+class Plain:
+    def run(self, x): return x * 2
+class Sub(Plain): pass
+bound = Plain().run
+
+class Part(nn.Module):
+    def forward(self, x): return x * 2
+class Base(nn.Module):
+    def inherited(self, x): return x * 2
+
+class Net(Base):
+    SCALE = 2.0
+    REGISTRY = {"act": act}
+    PAIR = (act, 3)
+
+    def __init__(self):
+        super().__init__()
+        self.part, self.function, self.functions = Part(), act, [act]
+
+    @property
+    def scale(self): return 2.0
+
+    def forward(self, x, way):
+        return getattr(self, way)(x)
+
+    def class_constant(self, x): return x * self.SCALE
+    def class_registry(self, x): return self.REGISTRY["act"](x)
+    def class_tuple(self, x): return self.PAIR[0](x)
+    def default(self, x): return defaulted(x)
+    def keyword_default(self, x): return defaulted_by_key(x)
+    def default_of_c(self, x): return defaulted_to_c(x)
+    def partial(self, x): return partial(x)
+    def closure(self, x): return enclosed(x)
+    def constant(self, x): return x * CONSTANT
+    def bound_method(self, x): return bound(x)
+    def inherited_method(self, x): return Sub().run(x)
+    def instance_function(self, x): return self.function(x)
+    def instance_list(self, x): return self.functions[0](x)
+    def property(self, x): return x * self.scale
+    def submodule(self, x): return self.part(x)
+    def of_base(self, x): return self.inherited(x)
+"""
+
+_numbers: Final = itertools.count()
+
+
+def _tenfold(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return wrapped(*args, **kwargs) * 10
+
+
+# Each makes a patch from the model at hand and the name of its module.
+Make = Callable[[Any, str], Patch]
+
+
+def _wrap(target: str) -> Make:
+    return lambda net, name: hookpatch.wrap(target.format(name), _tenfold)
+
+
+def _everywhere(target: str) -> Make:
+    return lambda net, name: hookpatch.wrap(target.format(name), _tenfold, reach="everywhere")
+
+
+def _replace(target: str, value: Any) -> Make:
+    return lambda net, name: hookpatch.replace(target.format(name), value)
+
+
+WAYS: Final[list[tuple[str, Make]]] = [
+    ("class_constant", _replace("{}:Net.SCALE", 20.0)),
+    ("class_registry", _wrap("{}:Net.REGISTRY['act']")),
+    ("class_registry", _everywhere("{}:act")),
+    ("class_tuple", _everywhere("{}:act")),
+    ("default", _everywhere("{}:act")),
+    ("keyword_default", _everywhere("{}:act")),
+    ("default_of_c", _everywhere("torch:neg")),
+    ("partial", _everywhere("torch:mul")),
+    ("closure", _everywhere("torch:neg")),
+    ("constant", _replace("{}:CONSTANT", 20.0)),
+    ("bound_method", _everywhere("{}:Plain.run")),
+    ("inherited_method", _wrap("{}:Plain.run")),
+    ("inherited_method", _wrap("{}:Sub.run")),
+    ("instance_function", lambda net, name: hookpatch.wrap(Target.attribute(net, "function"), _tenfold)),
+    ("instance_list", lambda net, name: hookpatch.wrap(Target.item(net.functions, 0), _tenfold)),
+    ("property", _replace("{}:Net.scale", property(lambda self: 20.0))),
+    ("submodule", lambda net, name: hookpatch.wrap(Target.attribute(net.part, "forward"), _tenfold)),
+    ("submodule", _wrap("{}:Part.forward")),
+    ("of_base", _wrap("{}:Base.inherited")),
+    ("of_base", _wrap("{}:Net.inherited")),
+]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("way", "make"), WAYS, ids=[f"{way}-{at}" for at, (way, _) in enumerate(WAYS)])
+def test_compiled_code_follows(make_module: Callable[[str, str], ModuleType], way: str, make: Make) -> None:
+    """Compiled before and called inside, inside and called inside, and both called after."""
+    import torch
+
+    name = f"compiled_vendor{next(_numbers)}"  # its own: Dynamo keeps the first module that it has seen under a name
+    net = make_module(name, SOURCE).Net()
+    x = torch.ones(1)
+    torch._dynamo.reset()
+    before = torch.compile(net, backend="aot_eager", fullgraph=True)
+    assert before(x, way).item() == 2
+    with hookpatch.active(make(net, name)):
+        inside = torch.compile(net, backend="aot_eager", fullgraph=True)
+        assert (net(x, way).item(), before(x, way).item(), inside(x, way).item()) == (20, 20, 20)
+    assert (net(x, way).item(), before(x, way).item(), inside(x, way).item()) == (2, 2, 2)
+    torch._dynamo.reset()
