@@ -71,6 +71,7 @@ class Attempt:
         self._touched: set[Site] = set()
         self._entered: list[tuple[Entry, ExitStack]] = []
         self._watch: _imports.Watch | None = None
+        self._library: _imports.Watch | None = None  # for a library that is to know of what stands there
         self._derived: Final[dict[int, tuple[Any, Any]]] = {}
         self._were_there: Final = _imports.names() if asked.patch.reach == "everywhere" else frozenset()
 
@@ -125,8 +126,9 @@ class Attempt:
 
     def end(self, errors: list[Exception]) -> None:
         """Take it back wherever it was applied, past every error; add them to ``errors``."""
-        if self._watch is not None:
-            self._watch.cancel()
+        for watch in (self._watch, self._library):
+            if watch is not None:
+                watch.cancel()
         with self._turn:
             self._ended = True
             placed, self._placed = list(self._placed.values()), {}
@@ -246,6 +248,11 @@ class Attempt:
         except BaseException:
             self._placed.pop(site, None)
             raise
+        if self._library is None and (watch := _changes.await_library(site)) is not None:
+            with self._turn:
+                self._library = watch
+            if self._ended:  # in another thread, meanwhile
+                watch.cancel()
 
     def _left_out(self, one: _Place, error: Exception | None) -> Callable[[], None] | None:
         """Note that a patch that was applied has no effect, since another one beneath it has ended, or has it again."""

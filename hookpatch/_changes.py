@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hookpatch import _imports
 from hookpatch._site import Site, patched
-from hookpatch._slot import FunctionSlot
-from hookpatch._trampoline import Trampoline
+from hookpatch._standing import is_proxy
 
 if TYPE_CHECKING:
     from hookpatch._host import Host  # it needs pluggy, which patches without a plugin do not
@@ -34,20 +33,18 @@ def tell(sites: Collection[Site]) -> list[Exception]:
     return [error for host in hosts for error in host.changed(list(sites))]
 
 
-def await_libraries() -> Callable[[], None]:
-    """Have the built-in plugin hear of all patched sites when its library is imported; return the undo."""
-    if _imports.begun("torch"):
-        return lambda: None
-    return _imports.watch("torch", _tell_of_all).cancel
+def await_library(site: Site) -> _imports.Watch | None:
+    """Have the built-in plugin hear of all patched sites when its library comes, if it is to know what is at this one.
+
+    A function of ours is what it seems to be. What is known as ours alone is a proxy, and a wrapper that asks first.
+    """
+    if _imports.begun("torch") or not (is_proxy(site.stands) or any(layer.is_gated for layer in site.layers)):
+        return None
+    return _imports.watch("torch", _tell_of_all)
 
 
 def _tell_of_all(library: ModuleType) -> None:
-    sites = patched()
-    Trampoline.mark_all()
-    for site in sites:
-        if isinstance(site.slot, FunctionSlot):
-            site.slot.mark()
-    for error in _builtin().changed(sites):
+    for error in _builtin().changed(patched()):
         raise error
 
 

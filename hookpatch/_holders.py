@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import is_not
 from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, final
 
@@ -87,6 +88,7 @@ class _Search:
 
     def __init__(self, things: Sequence[Any]) -> None:
         self._mine: set[int] = {id(things), id(originals)}  # what refers to them because of us
+        self._mine.add(id(_imports.loaded("_asyncio")))  # never to be asked for its references: see _objects
         self._kept: list[Any] = [things]  # so that no number in _mine is given to another object
         self._mine.add(id(self._kept))
         self._modules = self._keep({id(vars(module)): (name, module) for name, module in _imports.modules()})
@@ -285,12 +287,21 @@ def _referrers(things: dict[int, Any]) -> list[Any]:
     if len(things) < _MANY:
         return gc.get_referrers(*things.values())
     # The collector compares each reference with each of them. So the other way round, in steps that C does whole.
-    objects, found, has_none, referents = gc.get_objects(), [], set(things).isdisjoint, gc.get_referents
+    objects, found, has_none, referents = _objects(), [], set(things).isdisjoint, gc.get_referents
     for start in range(0, len(objects), _STEP):
         step = objects[start : start + _STEP]
         if not has_none(map(id, referents(*step))):
             found += [one for one in step if not has_none(map(id, referents(one)))]
     return found
+
+
+def _objects() -> list[Any]:
+    """Return all objects but the module ``_asyncio``: what it holds is in its dict.
+
+    From Python 3.12 on it shows the collector iterators that have died; a reference to one has it die twice, and the
+    next look at the module does not end.
+    """
+    return list(filter(partial(is_not, _imports.loaded("_asyncio")), gc.get_objects()))
 
 
 def _annotations(thing: Any) -> Any:

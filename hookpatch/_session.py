@@ -84,7 +84,6 @@ class Session:
             attempts += [Attempt(asked, (number,), self._ledger, self._policy) for asked in _task.CARRIERS]
         if self._host is not None:
             self._stack.callback(_changes.listen(number, self._host))
-        self._stack.callback(_changes.await_libraries())
         self._stack.callback(_tell_of_end, attempts, self._errors)
         try:
             for attempt in attempts if len(attempts) > 1 else ():

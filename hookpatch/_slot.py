@@ -305,24 +305,17 @@ class FunctionSlot:
         if isinstance(value, Swap):
             if self._swap is None:
                 self._keyword_defaults = function.__kwdefaults__
-                self._added = set()
+                self._added = value.attributes.keys() - vars(function).keys()
             function.__kwdefaults__ = value.keyword_defaults
             function.__code__ = value.code
+            vars(function).update({name: one for name, one in value.attributes.items() if name in self._added})
             self._swap = value
-            self.mark()
             return
         function.__code__ = value
         function.__kwdefaults__ = self._keyword_defaults
         for name in self._added:
             vars(function).pop(name, None)
         self._swap = None
-
-    def mark(self) -> None:
-        """Have the function bear what the Swap in force wants it to bear."""
-        if self._swap is not None:
-            wanted = self._swap.attributes
-            self._added |= wanted.keys() - vars(self.owner).keys()
-            vars(self.owner).update({name: wanted[name] for name in self._added & wanted.keys()})
 
     def delete(self) -> None:
         """Refuse: a function always has code."""

@@ -31,8 +31,7 @@ def attributes(
     """Return the attributes by which TorchScript takes a patched function for what it is.
 
     Of a plain function it is given another to compile, of a method it makes a call into Python by itself, as it does
-    for a function that is marked with ``torch.jit.ignore``. What could be scripted is in a module that has imported
-    torch; there are none otherwise.
+    for a function marked with ``torch.jit.ignore``: it is the method of a torch module, so torch is there.
 
     Args:
         like: the original.
@@ -40,12 +39,12 @@ def attributes(
         tell_captured: called with it when it is captured.
         binds: True for a method.
     """
-    torch: Any = _imports.present("torch._jit_internal")
-    if torch is None:
-        return {}
     name = f"{like.__module__}:{like.__qualname__}"
     if not binds:
         return {"__prepare_scriptable__": partial(_scriptable, name, like, link, tell_captured)}
+    torch: Any = _imports.present("torch._jit_internal")
+    if torch is None:
+        return {}
     alone = str(BypassError(name, SCRIPT, ELSEWHERE))
     return {"_torchscript_modifier": torch.FunctionModifiers.IGNORE, "__script_unsupported": alone}
 

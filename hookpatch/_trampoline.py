@@ -42,7 +42,7 @@ class Trampoline:
         function: the function to put into the slot.
     """
 
-    __slots__ = ("__weakref__", "_binds", "_like", "_link", "_plain", "function")
+    __slots__ = ("__weakref__", "_binds", "_link", "_plain", "function")
 
     _all: ClassVar[WeakKeyDictionary[Trampoline, None]] = WeakKeyDictionary()
 
@@ -54,7 +54,6 @@ class Trampoline:
             below: what it calls.
             binds: True when its first argument is the object or class that it is called on.
         """
-        self._like: Final = like
         self._binds: Final = binds
         self._link: Final = CellType((pass_through, below.__get__ if binds else below))
         first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
@@ -63,7 +62,7 @@ class Trampoline:
         begin = _copy(code, like, tuple(cells[name] for name in code.co_freevars))
         shape = _shape(like)
         self.function: Final = begin if shape is None else _copy(_code(shape, None), like, (CellType(begin),))
-        self._mark()
+        vars(self.function).update(_torchscript.attributes(like, self._link, tell_captured, binds))
         self._plain: Final = self.function.__code__
         self._all[self] = None
 
@@ -71,16 +70,6 @@ class Trampoline:
     def links(cls) -> list[object]:
         """Return the tuples in which trampolines keep what they call: holders of the original that are no names."""
         return [one._link.cell_contents for one in (weak() for weak in cls._all.keyrefs()) if one is not None]
-
-    @classmethod
-    def mark_all(cls) -> None:
-        """Have TorchScript know all that there are: torch has been imported."""
-        for one in [one for one in (weak() for weak in cls._all.keyrefs()) if one is not None]:
-            one._mark()
-
-    def _mark(self) -> None:
-        marks = _torchscript.attributes(self._like, self._link, tell_captured, self._binds)
-        vars(self.function).update(marks)
 
     def point(self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "") -> None:
         """From now on call ``wrapper`` around ``below``, in a frame that names the wrapper's owner."""
@@ -229,20 +218,17 @@ class Swap:
     Attributes:
         code: the code.
         keyword_defaults: the keyword defaults.
+        attributes: what it bears meanwhile unless it has an attribute of that name.
     """
 
-    __slots__ = ("code", "keyword_defaults")
+    __slots__ = ("attributes", "code", "keyword_defaults")
 
     def __init__(self, like: FunctionType, trampoline: FunctionType) -> None:
         names = like.__code__.co_freevars
         self.code: Final = _placed(_code(_shape(like), len(names)).replace(co_freevars=names), like, like.__code__)
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline}
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """What the function bears meanwhile unless it has an attribute of that name."""
-        names = {"__signature__", *_torchscript.ATTRIBUTES}
-        return {name: value for name, value in vars(self.keyword_defaults[HOOK]).items() if name in names}
+        borne = {"__signature__", *_torchscript.ATTRIBUTES}
+        self.attributes: Final = {name: value for name, value in vars(trampoline).items() if name in borne}
 
 
 def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:

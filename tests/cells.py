@@ -142,8 +142,7 @@ class World:
         if self.cell.verb == "everywhere":
             function = self.owner[self.key] if self.is_item else getattr(self.owner, self.key)
             at = self.before.of_function(getattr(function, "__func__", function))
-            marks = ATTRIBUTES if "torch._jit_internal" in sys.modules else ()  # of these, those that it needs
-            self.changes = {f"{at}.{name}" for name in ("__code__", "__kwdefaults__", "__signature__", *marks)}
+            self.changes = {f"{at}.{name}" for name in ("__code__", "__kwdefaults__", "__signature__", *ATTRIBUTES)}
 
     # what hookpatch is asked for
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import subprocess
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -645,3 +646,33 @@ def test_what_was_derived_and_has_ended_is_left_alone(vendor: Any) -> None:
         low.close()
         with hookpatch.active(hookpatch.wrap("vendor:c", lambda w, i, a, k: w(*a, **k), reach="everywhere")):
             assert made[0].__closure__[0].cell_contents is original
+
+
+AFTER_ASYNCIO: Final = """
+import asyncio, resource, sys, types, hookpatch
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+async def main():
+    loop = asyncio.get_running_loop()
+    async def one():
+        future = loop.create_future()
+        loop.call_soon(future.set_result, 1)
+        return await future
+    await asyncio.gather(*(one() for _ in range(50)))
+
+asyncio.run(main())
+module = sys.modules["vendor"] = types.ModuleType("vendor")
+patches = []
+for at in range(20):
+    setattr(module, f"f{at}", lambda: 1)
+    patches.append(hookpatch.wrap(f"vendor:f{at}", lambda wrapped, instance, args, kwargs: 2))
+with hookpatch.active(*patches):
+    for _ in range(3):
+        print(len(hookpatch.report().patches))
+"""
+
+
+def test_iterators_that_asyncio_keeps_for_later_are_left_alone() -> None:
+    """The collector shows them though they are dead: whoever gets a reference to one has the next look never end."""
+    done = subprocess.run([sys.executable, "-c", AFTER_ASYNCIO], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["20"] * 3, done.stderr

@@ -137,16 +137,6 @@ def test_session_is_opened_once(vendor: ModuleType) -> None:
     )
 
 
-def test_dropped_session_warns_and_restores(vendor: ModuleType) -> None:
-    """The garbage collector closes what nobody did."""
-    speak = vendor.speak
-    session = hookpatch.active(hookpatch.wrap("vendor:speak", shout)).open()
-    message = r"<Session of vendor:speak, open> was dropped unclosed; use it in a with statement"
-    with pytest.warns(ResourceWarning, match=message):
-        del session
-    assert vendor.speak is speak
-
-
 def test_decorated_function_is_patched_in_its_calls_only(vendor: ModuleType) -> None:
     """Each call has a session of its own, recursion included."""
 
