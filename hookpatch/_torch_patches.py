@@ -83,9 +83,9 @@ def _needs_of(site: Site) -> set[str]:
 
 
 def _is_of_module(slot: Slot) -> bool:
-    """Tell whether a slot is that of a method of a torch module."""
+    """Tell whether a slot is that of a method of a torch module, or of a function with a gradient of its own."""
     classes = {base for cls in _holding(slot) for base in cls.__mro__}
-    return any((cls.__module__, cls.__name__) == _MODULE for cls in classes)
+    return any((cls.__module__, cls.__name__) in _NOT_COMPILED for cls in classes)
 
 
 def _holding(slot: Slot) -> list[type]:
@@ -198,7 +198,8 @@ _NAMED: Final = "torch.fx.graph:_is_from_torch"
 _DISPATCH: Final = "handle_torch_function"  # as every module that dispatches has imported it
 _CLASS: Final = "torch._jit_internal:_qualified_name"  # under which TorchScript looks for what it has of a class
 _SCRIPTED: Final = "torch.jit._recursive:create_script_module"
-_MODULE: Final = ("torch.nn.modules.module", "Module")
+# Classes that TorchScript does not compile as such.
+_NOT_COMPILED: Final = {("torch.nn.modules.module", "Module"), ("torch.autograd.function", "Function")}
 _CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
     _WRAP: (_see, "has Dynamo see patches that are no plain functions"),
     _NAMED: (_is_there_by_name, "has graphs call what they captured, and not what has its name"),
