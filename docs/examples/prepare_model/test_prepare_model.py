@@ -62,7 +62,8 @@ def test_unmodified_script_is_patched_from_the_environment(installed_wheels: Env
     assert all(": weight [" in line for line in lines)
     (receipt,) = reports.iterdir()
     (process,) = json.loads(receipt.read_text())["processes"]
-    assert [(patch["target"], patch["state"]) for patch in process["patches"]] == [
+    asked = [patch for patch in process["patches"] if patch["plugin"] != "torch"]  # what hookpatch itself puts there
+    assert [(patch["target"], patch["state"]) for patch in asked] == [
         ("onnxsim.onnx_simplifier:simplify", "applied"),
         ("third_party_api:PRINT_BY_MODULE_TYPE[torch.nn:Linear]", "applied"),
     ]
