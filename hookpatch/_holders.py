@@ -19,7 +19,7 @@ from typing import Any, Final, final
 
 from hookpatch import _imports
 from hookpatch._part import PartialSlot, PartSlot
-from hookpatch._slot import AttributeSlot, ItemSlot, Slot, along_mro, inner, originals
+from hookpatch._slot import AttributeSlot, FunctionSlot, ItemSlot, Slot, along_mro, inner, originals
 from hookpatch._target import a_kind, describe
 from hookpatch._trampoline import Trampoline, is_trampoline
 
@@ -327,9 +327,11 @@ def classes(top: type = object) -> Iterator[type]:
         waiting += new
 
 
-def classes_with(function: FunctionType) -> list[type]:
-    """Return the classes that hold a function under some name, be it as a static or class method."""
-    return [cls for cls in classes() if any(inner(held) is function for held in list(vars(cls).values()))]
+def classes_of(slot: Slot) -> list[type]:
+    """Return the classes in which a slot is: of a function's code all that hold the function under some name."""
+    if isinstance(slot, FunctionSlot):
+        return [cls for cls in classes() if any(inner(held) is slot.owner for held in list(vars(cls).values()))]
+    return [] if slot.in_class is None else [slot.in_class]
 
 
 def _is_of_graph(thing: Any) -> bool:

@@ -91,9 +91,9 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
 
         super().__init__(value, dispatch)
         self._self_outermost = outermost
-        self._self_traced = _calling(pass_through, value)
         self._self_reference = reference
         self._self_borne: list[object] = []  # what it keeps alive
+        self._self_point(())
 
     # Named as wrapt has it: any other name would hide an attribute of what it stands for.
     def _self_point(self, layers: Sequence[Layer]) -> None:

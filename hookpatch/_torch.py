@@ -16,9 +16,9 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from hookpatch import _imports
-from hookpatch._holders import classes, classes_with
+from hookpatch._holders import classes, classes_of
 from hookpatch._site import Site
-from hookpatch._slot import AttributeSlot, FunctionSlot, inner
+from hookpatch._slot import FunctionSlot, inner
 from hookpatch._standing import is_proxy
 from hookpatch._torch_patches import carry, is_of_torch
 from hookpatch._trampoline import Swap
@@ -83,14 +83,7 @@ def _drop_compiled(frames: Any, sites: Sequence[Site]) -> None:
 
 def _unguarded(site: Site) -> Iterable[type]:
     """Return the classes whose guards are the only ones that compiled code has on what stands at a site."""
-    slot = site.slot
-    if isinstance(slot, FunctionSlot):
-        holding = classes_with(slot.owner)
-    elif isinstance(slot, AttributeSlot) and slot.in_class is not None:
-        holding = [slot.in_class]
-    else:
-        return
-    for cls in holding:
+    for cls in classes_of(site.slot):
         yield from classes(cls)
         if issubclass(cls, type):
             yield from (one for one in classes() if isinstance(one, cls))

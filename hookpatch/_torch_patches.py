@@ -15,7 +15,7 @@ from threading import RLock
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
-from hookpatch._holders import classes_with
+from hookpatch._holders import classes_of
 from hookpatch._ledger import Asked
 from hookpatch._patch import Patch, Wrapper, wrap
 from hookpatch._session import Session
@@ -66,13 +66,16 @@ def _needs_of(site: Site) -> set[str]:
     needs: set[str] = set()
     if all(layer.owner == _OWNER for layer in site.layers):
         return needs
-    slot = site.slot
+    slot, methods_of = site.slot, _methods_of(site.slot)
     of_torch = isinstance(slot, FunctionSlot) and is_of_torch(slot.owner.__module__)
+    of_module = not _NOT_COMPILED.isdisjoint(
+        (base.__module__, base.__name__) for cls in methods_of for base in cls.__mro__
+    )
     if is_proxy(site.stands) or of_torch or any(layer.is_gated for layer in site.layers):
         needs.add(_WRAP)
-    if isinstance(site.stands, type) if is_proxy(site.stands) else _is_method(slot) and not _is_of_module(slot):
+    if isinstance(site.stands, type) if is_proxy(site.stands) else methods_of and not of_module:
         needs.add(_CLASS)
-    if _is_of_module(slot) or any(callable(inner(value)) for layer in site.layers for value in layer.put):
+    if of_module or any(callable(inner(value)) for layer in site.layers for value in layer.put):
         needs.add(_SCRIPTED)
     if isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType) and is_of_torch(slot.owner.__name__):
         needs.add(_NAMED)
@@ -82,23 +85,9 @@ def _needs_of(site: Site) -> set[str]:
     return needs
 
 
-def _is_of_module(slot: Slot) -> bool:
-    """Tell whether a slot is that of a method of a torch module, or of a function with a gradient of its own."""
-    classes = {base for cls in _holding(slot) for base in cls.__mro__}
-    return any((cls.__module__, cls.__name__) in _NOT_COMPILED for cls in classes)
-
-
-def _holding(slot: Slot) -> list[type]:
+def _methods_of(slot: Slot) -> list[type]:
     """Return the classes of which a slot is a method."""
-    if isinstance(slot, FunctionSlot):
-        return classes_with(slot.owner) if slot.binds else []
-    return [slot.in_class] if isinstance(slot, AttributeSlot) and slot.in_class is not None else []
-
-
-def _is_method(slot: Slot) -> bool:
-    if isinstance(slot, FunctionSlot):
-        return slot.binds
-    return isinstance(slot, AttributeSlot) and slot.in_class is not None
+    return [] if isinstance(slot, FunctionSlot) and not slot.binds else classes_of(slot)
 
 
 def is_of_torch(module: object) -> bool:
@@ -139,7 +128,7 @@ def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(named, type):
         bases = {*type.__dict__["__mro__"].__get__(inspect.unwrap(named))}
         asked = [site for site, needs in [*_needs.items()] if _CLASS in needs]
-        met = [site for site in asked if site.stands is named or not bases.isdisjoint(_holding(site.slot))]
+        met = [site for site in asked if site.stands is named or not bases.isdisjoint(_methods_of(site.slot))]
         if met:
             problem = (
                 "TorchScript compiles a class from its text and calls nothing that is put around it or its methods"
@@ -170,7 +159,7 @@ def _tell_captured(inside: set[type]) -> None:
     for site in list(_needs):
         for layer in site.layers:
             tally = getattr(layer.call, "tally", None)
-            if tally is not None and not inside.isdisjoint(_holding(site.slot)):
+            if tally is not None and not inside.isdisjoint(_methods_of(site.slot)):
                 tally.captured("script")
 
 
@@ -180,7 +169,7 @@ def _is_said(site: Site, text: str) -> bool:
     names = {getattr(inner(thing), "__name__", None) for thing in things}
     if isinstance(slot, FunctionSlot):
         names.add(slot.owner.__name__)
-        of_class = any(isinstance(vars(cls).get(slot.owner.__name__), classmethod) for cls in classes_with(slot.owner))
+        of_class = any(isinstance(vars(cls).get(slot.owner.__name__), classmethod) for cls in classes_of(slot))
     else:
         names.add(slot.name if isinstance(slot, AttributeSlot) else None)
         of_class = isinstance(site.original, classmethod)
