@@ -32,11 +32,11 @@ bench: $(INSTALLED) bench-startup
 
 # What a patch costs a model's step, eager and compiled.
 bench-torch: $(INSTALLED)
-	@$(BIN)/python tests/benchmarks/captured.py
+	@$(BIN)/python tests/benchmarks/step_cost.py
 
 # Targets by torch's capture modes, hookpatch beside other tools; half an hour. ONLY="--tools hookpatch --modes eager"
 effect: $(INSTALLED)
-	@$(BIN)/python tests/benchmarks/capture.py $(ONLY)
+	@$(BIN)/python tests/benchmarks/effect_matrix.py $(ONLY)
 
 bench-startup: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/startup.py

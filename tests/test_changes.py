@@ -148,37 +148,33 @@ class Chosen(nn.Module):
 def test_only_what_may_hold_the_old_code_is_compiled_anew(make_module: Callable[[str, str], ModuleType]) -> None:
     """Models compiled before hookpatch did anything, in one frame of torch's own: that of Sequential."""
     import torch
+    from torch._dynamo.testing import CompileCounter
 
     models = make_module("models", MODELS)
     torch._dynamo.reset()
-    compiled: list[str] = []
-
-    def counting(name: str) -> Callable[[Any, Any], Any]:
-        def backend(graph: Any, inputs: Any) -> Any:
-            compiled.append(name)
-            return graph.forward
-
-        return backend
-
+    of_normed, of_plain = CompileCounter(), CompileCounter()
     x = torch.ones(2)
-    normed = torch.compile(torch.nn.Sequential(models.Norm()), backend=counting("normed"), fullgraph=True)
-    plain = torch.compile(torch.nn.Sequential(models.Other()), backend=counting("plain"), fullgraph=True)
+    normed = torch.compile(torch.nn.Sequential(models.Norm()), backend=of_normed, fullgraph=True)
+    plain = torch.compile(torch.nn.Sequential(models.Other()), backend=of_plain, fullgraph=True)
 
     def results() -> tuple[float, float]:
         return normed(x)[0].item(), plain(x)[0].item()
 
+    def compiled() -> tuple[int, int]:
+        return of_normed.frame_count, of_plain.frame_count
+
     assert results() == (2, 3)
-    compiled.clear()
+    assert compiled() == (1, 1)
     for target in ("models:never", "models:Norm.unused", "string:capwords"):
         with hookpatch.active(hookpatch.wrap(target, lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs))):
             assert results() == (2, 3)
         assert results() == (2, 3)
-    assert compiled == []
+    assert compiled() == (1, 1)
     with hookpatch.active(hookpatch.wrap("models:Norm.forward", _tenfold)):
         assert results() == (20, 3)
-        assert compiled == ["normed"]
+        assert compiled() == (2, 1)
     assert results() == (2, 3)
-    assert compiled == ["normed", "normed"]
+    assert compiled() == (3, 1)
     torch._dynamo.reset()
 
 
@@ -199,18 +195,14 @@ def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
 ) -> None:
     """Dynamo gives a frame up after eight recompilations; with fullgraph that is an error."""
     import torch
+    from torch._dynamo.testing import CompileCounter
 
     # By a name of its own each time: Dynamo keeps the first module that it has seen under a name.
     models = make_module(f"models_{name}_{reach}", MODELS)
     target = TARGETS[name].format(models=models.__name__)
     torch._dynamo.reset()
-    compiled: list[str] = []
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        compiled.append(name)
-        return graph.forward
-
-    model = torch.compile(torch.nn.Sequential(getattr(models, name)()), backend=backend, fullgraph=True)
+    compiled = CompileCounter()
+    model = torch.compile(torch.nn.Sequential(getattr(models, name)()), backend=compiled, fullgraph=True)
     other = torch.compile(torch.nn.Sequential(models.Other()), backend="eager", fullgraph=True)
     x = torch.ones(1)
     plain = model(x).item()
@@ -219,7 +211,7 @@ def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
         with hookpatch.active(hookpatch.wrap(target, _tenfold, reach=reach)):
             assert (model(x).item(), other(x).item()) == (pytest.approx(plain * 10), 3)
     # What torch guards it keeps, and knows it again: it is compiled once with the patch and once without.
-    assert name == "Norm" or len(compiled) == 2
+    assert name == "Norm" or compiled.frame_count == 2
     for factor in range(2, 8):
         times = eval(f"lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs) * {factor}")  # other code each
         with hookpatch.active(hookpatch.wrap(target, times, reach=reach)):

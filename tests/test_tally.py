@@ -201,21 +201,17 @@ def test_captured_calls_are_counted_by_what_captured_them(
 ) -> None:
     """Once for each capture, in a full graph that is neither broken nor compiled anew by it."""
     import torch
+    from torch._dynamo.testing import CompileCounter
 
     models = make_module(f"counted_models_{reach}", MODELS)
     torch._dynamo.reset()
-    graphs: list[Any] = []
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
+    counter = CompileCounter()
     x = torch.ones(2)
     patches = [hookpatch.wrap(f"{models.__name__}:{name}", _more, reach=reach) for name in ("act", "Net.helper")]
     with hookpatch.active(*patches, count=True) as session:
-        compiled = torch.compile(models.Net(), backend=backend, fullgraph=True)
+        compiled = torch.compile(models.Net(), backend=counter, fullgraph=True)
         assert [compiled(x)[0].item() for _ in range(5)] == [203] * 5
-        assert len(graphs) == 1
+        assert counter.frame_count == 1
         assert _calls(session) == [{"compile": 1}] * 2
         torch.export.export(models.Net(), (x,), strict=False)
         torch.export.export(models.Net(), (x,), strict=True)

@@ -3,7 +3,7 @@
 A GPT-Neo block and a small ResNet, forward and backward, patched and unpatched by turns in one process. Compiled steps
 are timed once they are compiled; what coming and going compiles anew is not part of a step.
 
-usage: python tests/benchmarks/captured.py
+usage: python tests/benchmarks/step_cost.py
 """
 
 from __future__ import annotations

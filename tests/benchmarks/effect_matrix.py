@@ -1,6 +1,6 @@
 """The effect matrix from real runs: targets by capture modes, hookpatch beside what is written by hand and other tools.
 
-    python tests/benchmarks/capture.py [--tools hookpatch,wrapt] [--modes eager,compile] [--verbs wrap]
+    python tests/benchmarks/effect_matrix.py [--tools hookpatch,wrapt] [--modes eager,compile] [--verbs wrap]
 
 Each letter is the worst of a target under a mode at all times, with all verbs, reaches and scopes that the tool has.
 """
