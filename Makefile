@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OTHERS := 3.12 3.13
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -14,8 +15,10 @@ EXAMPLE := docs/examples/prepare_model
 demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
-test: check test-pythons
-	$(BIN)/python -m pytest
+# On this Python and, meanwhile, on the others: two processes at a time.
+test: check
+	@sh tests/other_pythons.sh $(OTHERS) & others=$$!; \
+	$(BIN)/python -m pytest; here=$$?; wait $$others && exit $$here
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -24,7 +27,7 @@ check: $(INSTALLED)
 
 # The core's tests on the other Pythons of this machine; a Python that is not there is said to be missing.
 test-pythons: $(INSTALLED)
-	@sh tests/other_pythons.sh 3.12 3.13
+	@sh tests/other_pythons.sh $(OTHERS)
 
 # Figures, not tests: what is measured, the ratio to the others, the goal. (imports_at_once.py, five minutes, by itself.)
 bench: $(INSTALLED) bench-startup

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Run the core's tests on other Pythons at once, in environments of their own; say which are not on this machine.
+# Run the core's tests on other Pythons, in environments of their own; say which are not on this machine.
 # usage: sh tests/other_pythons.sh 3.12 3.13
 set -eu
-running=
+failed=0
 for version in "$@"; do
     python=
     for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python; do
@@ -24,13 +24,12 @@ for version in "$@"; do
             pytest hypothesis cloudpickle build hatchling editables --editable .
         touch "$installed"
     fi
-    echo "the core's tests on $("$venv/bin/python" --version): $venv/pytest.log"
-    "$venv/bin/python" -m pytest -p no:cacheprovider -m "not model" tests >"$venv/pytest.log" 2>&1 &
-    running="$running $!:$venv"
+    if "$venv/bin/python" -m pytest -p no:cacheprovider -m "not model" tests >"$venv/pytest.log" 2>&1; then
+        tail=1
+    else
+        failed=1 tail=200
+    fi
+    echo "the core's tests on $("$venv/bin/python" --version), $venv/pytest.log:"
+    tail -n $tail "$venv/pytest.log"
 done
-failed=0
-for one in $running; do
-    log=${one#*:}/pytest.log
-    if wait "${one%%:*}"; then tail -n 1 "$log"; else failed=1 && tail -n 200 "$log"; fi
-done
-exit "$failed"
+exit $failed
