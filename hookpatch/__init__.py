@@ -11,9 +11,10 @@ PYTEST_DONT_REWRITE: pytest would warn that it cannot where the start-up file ha
 TYPE_CHECKING = False  # what typing.TYPE_CHECKING is, without the import: this file runs at interpreter start
 if TYPE_CHECKING:
     from hookpatch import errors, testing
+    from hookpatch._active import active, environment
     from hookpatch._patch import Patch, derive, enter, inject, remove, replace, wrap
     from hookpatch._report import PatchReport, Report
-    from hookpatch._session import Session, active, report
+    from hookpatch._session import Session, report
     from hookpatch._target import Target
     from hookpatch.hookspecs import hookimpl
 
@@ -26,6 +27,7 @@ __all__ = [
     "active",
     "derive",
     "enter",
+    "environment",
     "errors",
     "hookimpl",
     "inject",
@@ -44,9 +46,10 @@ _HOME = {
     "Report": "_report",
     "Session": "_session",
     "Target": "_target",
-    "active": "_session",
+    "active": "_active",
     "derive": "_patch",
     "enter": "_patch",
+    "environment": "_active",
     "hookimpl": "hookspecs",
     "inject": "_patch",
     "remove": "_patch",

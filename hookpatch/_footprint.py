@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Iterator
 
-from hookpatch import _imports, _site
+from hookpatch import _children, _imports, _site
 from hookpatch._imports import Watch
 from hookpatch._layer import Layer
 from hookpatch._leftover import Leftover
@@ -63,7 +63,7 @@ def _things() -> Iterator[tuple[object, object]]:
     yield from ((layer, site) for site in _sites() for layer in site.layers)
     yield from ((leftover, leftover) for leftover in _site.leftovers() if leftover.is_covered)
     waiting = _imports.pending()
-    yield from ((watch, watch) for watch in waiting)
+    yield from ((watch, watch) for watch in waiting if not _children.is_for_blocks(watch))  # those are told themselves
     yield from ((finder, finder) for finder in _imports.finders(ours=True) if not waiting)
 
 

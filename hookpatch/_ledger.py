@@ -22,11 +22,13 @@ class Asked:
         patch: the declaration.
         plugin: the plugin's name, None for a patch given to ``active``.
         distribution: the plugin's distribution with its version, None likewise.
+        stays: why processes that are started inside the block do not have it, None if they do.
     """
 
     patch: Patch
     plugin: str | None = None
     distribution: str | None = None
+    stays: str | None = None
 
     @property
     def owner(self) -> str:

@@ -32,6 +32,7 @@ class PatchReport:
             applied; local variables of running functions are not among them.
         calls: the calls it received by mode where they are counted: each one made in *eager* mode, and of *compile*,
             *export*, *trace* and *script* how often one was captured. None where they are not counted.
+        stays: why processes that are started inside the block do not have it; None if they do.
         why: what the patch says is wrong at the target.
         upstream: the link it gives.
     """
@@ -45,6 +46,7 @@ class PatchReport:
     place: str | None
     stale: tuple[str, ...]
     calls: dict[str, int] | None
+    stays: str | None
     why: str | None
     upstream: str | None
 
@@ -61,6 +63,8 @@ class PatchReport:
         stale = self.stale if self.state == "applied" else ()
         if self.calls is not None:
             lines.append(f"{'':<9} calls   {self.calls_in_words}")
+        if self.stays is not None:
+            lines.append(f"{'':<9} stays   in this process: {self.stays}")
         return "\n".join([*lines, *(f"{'':<9} stale   {name} holds the original still" for name in stale)])
 
 
@@ -137,6 +141,7 @@ def _patch_report(entry: Entry) -> PatchReport:
         place=entry.place,
         stale=entry.stale,
         calls=None if entry.tally is None else entry.tally.calls,
+        stays=asked.stays,
         why=patch.why,
         upstream=patch.upstream,
     )

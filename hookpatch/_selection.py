@@ -19,6 +19,7 @@ DISABLE: Final = "HOOKPATCH_DISABLE"
 ON_ERROR: Final = "HOOKPATCH_ON_ERROR"
 REPORT: Final = "HOOKPATCH_REPORT"
 COUNT: Final = "HOOKPATCH_COUNT"
+INHERIT: Final = "HOOKPATCH_INHERIT"  # what a block hands on to the programs that it starts; not for people
 
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: what was asked for cannot be had
 
@@ -63,8 +64,8 @@ def split_names(text: str) -> list[str]:
 
 
 def asked() -> bool:
-    """Tell whether the environment asks for any plugin."""
-    return bool(split_names(_read(PLUGINS))) and not disabled()
+    """Tell whether the environment asks for any plugin, or a block that started this process hands something on."""
+    return bool(split_names(_read(PLUGINS)) or _read(INHERIT)) and not disabled()
 
 
 def disabled() -> bool:
@@ -127,28 +128,59 @@ def counts() -> bool:
     return _read(COUNT) not in ("", "0")
 
 
+def variables(selection: Selection, report: str | None = None, count: bool = False) -> dict[str, str]:
+    """Return the variables that ask for a selection.
+
+    Raises:
+        SettingError: an option is none that JSON can hold.
+    """
+    import json
+
+    found = {PLUGINS: ",".join(selection.names)}
+    if selection.options:
+        try:
+            found[OPTIONS] = json.dumps(selection.options)
+        except (TypeError, ValueError) as error:
+            from hookpatch.errors import SettingError
+
+            raise SettingError("options", f"an environment variable takes what JSON can hold: {error}") from None
+    if report is not None:
+        found[REPORT] = os.path.abspath(report)
+    if count:
+        found[COUNT] = "1"
+    return found
+
+
 def environment_with(
     names: Iterable[str], options: Mapping[str, Mapping[str, Any]], report: str | None = None, count: bool = False
 ) -> dict[str, str]:
     """Return a copy of the environment that asks for these plugins too, after those it asks for already."""
-    import json
-
-    environment = dict(os.environ)
-    before = split_names(_read(PLUGINS))
-    environment[PLUGINS] = ",".join(Selection([*before, *names], {}, "").names)
     merged = _options()
     for name, given in options.items():
         merged[name] = {**merged.get(name, {}), **given}
-    if merged:
-        environment[OPTIONS] = json.dumps(merged)
-    if report is not None:
-        environment[REPORT] = report
-    if count:
-        environment[COUNT] = "1"
-    return environment
+    selection = Selection([*split_names(_read(PLUGINS)), *names], merged, "")
+    return {**os.environ, **variables(selection, report, count)}
+
+
+def inherited() -> str:
+    """Return what a block that started this process hands on to it, empty if nothing."""
+    return _read(INHERIT)
+
+
+def hand_on(text: str | None) -> None:
+    """Have the programs that this process starts from now on inherit something, or nothing."""
+    if text is not None:
+        os.environ[INHERIT] = text
+    else:
+        os.environ.pop(INHERIT, None)
+
+
+def handing_on(text: str | None) -> dict[str, str]:
+    """Return a copy of the environment in which something is handed on."""
+    return {**os.environ, INHERIT: text or ""}
 
 
 def forget() -> None:
     """Take our variables out of this process's environment, so that nothing it starts is patched either."""
-    for variable in (PLUGINS, OPTIONS):
+    for variable in (PLUGINS, OPTIONS, INHERIT):
         os.environ.pop(variable, None)

@@ -6,25 +6,22 @@ import inspect
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, final
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast, final
 from weakref import WeakValueDictionary
 
 from hookpatch import _changes, _selection, _task
 from hookpatch._attempt import Attempt, Policy
 from hookpatch._ledger import Asked, Entry, Ledger
-from hookpatch._patch import Patch, Scope
+from hookpatch._patch import Scope
 from hookpatch._report import Report, report_of
-from hookpatch._selection import Selection
 from hookpatch._site import settle
-from hookpatch._target import a_kind
-from hookpatch.errors import NeverCalledWarning, RestoreError, SessionError, SettingError
+from hookpatch.errors import NeverCalledWarning, RestoreError, SessionError
 
-if TYPE_CHECKING:
-    from hookpatch._host import Host  # it needs pluggy, which patches without a plugin do not
+Begin: TypeAlias = Callable[[int], Callable[[], object]]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,11 +43,11 @@ class Session:
         asked: Sequence[Asked],
         policy: Policy = "warn",
         scope: Scope = "process",
-        host: Host | None = None,
         count: bool = False,
+        also: Sequence[Begin] = (),
     ) -> None:
         self._asked: Final = tuple(asked)
-        self._host: Final = host
+        self._also: Final = tuple(also)
         self._policy: Final = policy
         self._scope: Final = scope
         self._count: Final = count
@@ -82,8 +79,8 @@ class Session:
             return self
         if self._scope == "task":
             attempts += [Attempt(asked, (number,), self._ledger, self._policy) for asked in _task.CARRIERS]
-        if self._host is not None:
-            self._stack.callback(_changes.listen(number, self._host))
+        for begin in self._also:
+            self._stack.callback(begin(number))
         self._stack.callback(_tell_of_end, attempts, self._errors)
         try:
             for attempt in attempts if len(attempts) > 1 else ():
@@ -152,7 +149,7 @@ class Session:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function in whose calls the patches hold."""
-        anew = partial(Session, self._asked, self._policy, self._scope, self._host, self._count)
+        anew = partial(Session, self._asked, self._policy, self._scope, self._count, self._also)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
@@ -190,54 +187,6 @@ def _tell_of_end(attempts: Sequence[Attempt], errors: list[Exception]) -> None:
     errors.extend(_changes.tell({site for attempt in attempts for site in attempt.take_touched()}))
 
 
-def active(
-    *what: str | Patch,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    scope: Scope = "process",
-    count: bool = False,
-) -> Session:
-    """Return a session of these plugins and patches; ``with`` opens and closes it.
-
-    Args:
-        *what: names of installed plugins (``name@distribution`` where two share one) and patches; of patches on the
-            same site the first lies outermost.
-        options: options by plugin name, such as ``{"onnxsim_skip": {"passes": ["fuse_qkv"]}}``.
-        scope: ``"process"``; or ``"task"``: for this thread or asyncio task and the tasks and threads it starts, and
-            not for its neighbours. That is for ``wrap`` and ``inject`` alone.
-        count: True to count the calls that ``wrap`` and ``inject`` receive, for the report. A required one that
-            received none is a ``NeverCalledWarning`` at the end.
-
-    Raises:
-        SelectionError: a name or an option is none.
-        PluginError: a plugin cannot be loaded.
-    """
-    for item in what:
-        if not isinstance(item, (str, Patch)):
-            raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
-    if options is not None and not isinstance(options, Mapping):
-        raise SettingError("active()", f"options= takes a mapping by plugin name, not {a_kind(options)}")
-    if scope not in ("process", "task"):
-        raise SettingError("active()", f"scope={scope!r} is neither 'process' nor 'task'")
-    names = [item for item in what if isinstance(item, str)]
-    host, by_name = _load(Selection(names, options or {}, "active()"))
-    asked: list[Asked] = []
-    for item in what:
-        asked += [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), ())
-    return Session(asked, scope=scope, host=host, count=count)
-
-
-def open_from_environment() -> Session:
-    """Open a session of what the environment asks for, for the rest of the process.
-
-    Raises:
-        HookpatchError: something of it cannot be had.
-    """
-    selection = _selection.from_environment()
-    host, by_name = _load(selection)
-    asked = [one for of_plugin in by_name.values() for one in of_plugin]
-    return Session(asked, _selection.on_error(), host=host, count=_selection.counts()).open()
-
-
 def report() -> Report:
     """Return what became of each patch of every session that is open now, the first opened first."""
     settle()
@@ -248,16 +197,3 @@ def open_sessions() -> dict[int, Session]:
     """Return the sessions that are open by their numbers, the first opened first."""
     there = (weak() for weak in _open.valuerefs())  # a copy, while other threads open and close
     return {session._number: session for session in sorted(filter(None, there), key=lambda session: session._number)}
-
-
-def _load(selection: Selection) -> tuple[Host | None, dict[str, list[Asked]]]:
-    """Return the host of the selected plugins, and their patches by the names asked for, normalised."""
-    if not selection.names and not selection.options:
-        return None, {}
-    from hookpatch._host import Host  # likewise
-
-    host = Host()
-    return host, {
-        _selection.normalise(name): [Asked(patch, plugin.name, plugin.installed.origin) for patch in patches]
-        for name, plugin, patches in host.load(selection)
-    }

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_OF_MULTIPROCESSING = tuple(f"multiprocessing.{name}" for name in ("resource_tracker", "spawn", "forkserver"))
+
 _begun = False
 _session: Any = None  # held for the life of the process
 
@@ -32,18 +34,27 @@ def main() -> None:
     program = _program(sys.orig_argv)
     if program in ("pip", "ensurepip"):
         _selection.forget()  # an installer must run unpatched, and so must the builds it starts
-    elif program not in ("hookpatch", "multiprocessing.resource_tracker"):
+        return
+    if program in ("multiprocessing.spawn", "multiprocessing.forkserver"):
+        # What blocks hand on comes with each process; a fork server outlives the block in which it was started.
+        _selection.hand_on(None)
+    if program not in ("hookpatch", "multiprocessing.resource_tracker"):
         _after_site(_apply)
 
 
 def _apply() -> None:
     global _session
-    from hookpatch._session import open_from_environment
+    from hookpatch._active import open_from_environment
     from hookpatch.errors import HookpatchError
 
     try:
         try:
             _session = open_from_environment()
+            if _selection.inherited():
+                from hookpatch._children import open_inherited
+
+                if (open_rest := open_inherited()) is not None:
+                    _when_run(lambda: _open_rest(open_rest))
         except HookpatchError as error:
             if _selection.on_error() == "exit":
                 raise
@@ -64,6 +75,16 @@ def _apply() -> None:
         from hookpatch._receipt import leave_at_exit
 
         leave_at_exit(folder)
+
+
+def _open_rest(open_rest: Callable[[], None]) -> None:
+    from hookpatch.errors import HookpatchError
+
+    try:
+        open_rest()
+    except HookpatchError as error:
+        sys.stderr.write(f"hookpatch: error: {error}\n")
+        raise SystemExit(_selection.EXIT_STATUS) from None
 
 
 def _after_site(then: Callable[[], None]) -> None:
@@ -99,7 +120,19 @@ def _refuse(message: str) -> None:
     """End the program before its first line runs, with one line on stderr and status 78.
 
     An error raised here would be printed by site and forgotten, and SystemExit would be a fatal error with status 1.
-    An audit hook can end the program cleanly when it is about to run; it cannot be removed, and is only set here.
+    """
+
+    def refuse() -> None:
+        sys.stderr.write(f"hookpatch: error: {message}\n")
+        raise SystemExit(_selection.EXIT_STATUS)
+
+    _when_run(refuse)
+
+
+def _when_run(then: Callable[[], None]) -> None:
+    """Call something once when the program is about to run: its folder is on sys.path, no line of it has run.
+
+    By an audit hook, which can end the program cleanly; it cannot be removed, so it is set only where it must be.
     """
     fired = False
 
@@ -107,8 +140,7 @@ def _refuse(message: str) -> None:
         nonlocal fired
         if not fired and event.startswith("cpython.run_"):
             fired = True
-            sys.stderr.write(f"hookpatch: error: {message}\n")
-            raise SystemExit(_selection.EXIT_STATUS)
+            then()
 
     sys.addaudithook(hook)
 
@@ -132,7 +164,7 @@ def _program(argv: list[str]) -> str:
                 rest = word[at:] or next(words, "")
                 if letter == "m":
                     return rest
-                return "multiprocessing.resource_tracker" if "multiprocessing.resource_tracker" in rest else "-c"
+                return next((name for name in _OF_MULTIPROCESSING if f"from {name} import" in rest), "-c")
             if letter in "WX":
                 if not word[at:]:
                     next(words, "")

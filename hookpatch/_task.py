@@ -27,6 +27,11 @@ def begin(number: int) -> Callable[[], None]:
     return partial(_end, number)
 
 
+def is_here(number: int) -> bool:
+    """Tell whether the session of this number holds here."""
+    return number in _numbers()
+
+
 @final
 class Gate:
     """True where the session of a number holds. One object to ask, so that compiled code can be guarded by it."""

@@ -233,6 +233,18 @@ class SessionError(HookpatchError):
     """A session was used in a way that it cannot be, such as opened twice."""
 
 
+class NotCarriedError(SessionError):
+    """A block's patches are to hold in the processes that it starts, and some cannot be carried there.
+
+    Attributes:
+        problems: what cannot be carried, and why.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems: Final = tuple(problems)
+        super().__init__(f"cannot be carried to another process: {'; '.join(problems)}")
+
+
 class RestoreError(ExceptionGroup[Exception], HookpatchError):
     """Some undos failed at the end of a session; all others were done. Holds one error for each."""
 
@@ -285,6 +297,14 @@ class NeverCalledWarning(HookpatchWarning):
 
     Remedy: nothing called what it patches, or whoever did had taken the original before: look at the patch's stale
     holders in the report, and consider ``reach="everywhere"``.
+    """
+
+
+class NotCarriedWarning(HookpatchWarning):
+    """A process is started inside a block, and some of the block's patches cannot be carried to it.
+
+    Remedy: define what the patch is made of in a module that the process can import, or make it a plugin; with
+    ``children="local"`` nothing is carried and nothing said, with ``children="require"`` it is an error on entering.
     """
 
 

@@ -25,6 +25,8 @@ from hookpatch.errors import (
     HookpatchError,
     HookpatchWarning,
     NeverCalledWarning,
+    NotCarriedError,
+    NotCarriedWarning,
     OptionsError,
     OrderError,
     PatchError,
@@ -116,6 +118,12 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     SessionError: SessionError(
         "<Session of fuse_qkv_off, closed> cannot be opened again; make a new one with active()"
     ),
+    NotCarriedError: NotCarriedError(
+        [
+            "the patch of vendor:speed: it is made of a lambda, which another process does not find; define a function "
+            "in a module"
+        ]
+    ),
     RestoreError: RestoreError([ValueError("no")]),
 }
 
@@ -173,7 +181,8 @@ def test_each_class_has_its_root_and_its_docstring(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [PatchFailedWarning, PatchUnneededWarning, BypassWarning, NeverCalledWarning, DisplacedWarning]
+    "kind",
+    [PatchFailedWarning, PatchUnneededWarning, BypassWarning, NeverCalledWarning, NotCarriedWarning, DisplacedWarning],
 )
 def test_docstring_of_a_warning_is_a_remedy(kind: type[Warning]) -> None:
     """A warning tells what to do about it."""

@@ -29,13 +29,14 @@ def test_start_up_files_lie_in_the_root_of_the_wheel(wheels: Path) -> None:
 
 
 def test_start_up_line_is_one_line_that_imports_nothing_of_ours_when_unset(wheels: Path) -> None:
-    """A reviewer reads it in the wheel: no exec, one look at the environment."""
+    """A reviewer reads it in the wheel: no exec, two looks at the environment."""
     (wheel,) = wheels.glob("hookpatch-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         line, end = archive.read("hookpatch.pth").decode().split("\n")
         start = archive.read("hookpatch.start").decode().splitlines()
     assert end == ""
-    assert line.startswith('import os, sys; os.environ.get("HOOKPATCH_PLUGINS") and ')
+    asked = '(os.environ.get("HOOKPATCH_PLUGINS") or os.environ.get("HOOKPATCH_INHERIT"))'
+    assert line.startswith(f"import os, sys; {asked} and not sys.flags.ignore_environment and ")
     assert "exec" not in line
     assert [entry for entry in start if not entry.startswith("#")] == ["hookpatch._startup:main"]
 

@@ -1,0 +1,111 @@
+"""The ways to ask for patches: in a block, for the whole process, for processes that somebody else starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from hookpatch import _changes, _selection
+from hookpatch._children import Children, pack
+from hookpatch._ledger import Asked
+from hookpatch._load import load
+from hookpatch._patch import Patch, Scope
+from hookpatch._selection import Selection
+from hookpatch._session import Begin, Session
+from hookpatch._target import a_kind
+from hookpatch.errors import SettingError
+
+
+def active(
+    *what: str | Patch,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    scope: Scope = "process",
+    children: Children = "inherit",
+    count: bool = False,
+) -> Session:
+    """Return a session of these plugins and patches; ``with`` opens and closes it.
+
+    Args:
+        *what: names of installed plugins (``name@distribution`` where two share one) and patches; of patches on the
+            same site the first lies outermost.
+        options: options by plugin name, such as ``{"onnxsim_skip": {"passes": ["fuse_qkv"]}}``.
+        scope: ``"process"``; or ``"task"``: for this thread or asyncio task and the tasks and threads it starts, and
+            not for its neighbours. That is for ``wrap`` and ``inject`` alone.
+        children: ``"inherit"``: processes that are started inside the block have its patches too, for as long as
+            they live. What cannot be carried, a patch with a lambda for one, is a ``NotCarriedWarning`` when one is
+            started; with ``"require"`` it is an error at once. ``"local"``: only this process has them, and what it
+            forks.
+        count: True to count the calls that ``wrap`` and ``inject`` receive, for the report. A required one that
+            received none is a ``NeverCalledWarning`` at the end.
+
+    Raises:
+        SelectionError: a name or an option is none.
+        PluginError: a plugin cannot be loaded.
+        NotCarriedError: with ``children="require"``, something cannot be carried to another process.
+    """
+    for item in what:
+        if not isinstance(item, (str, Patch)):
+            raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
+    given = _checked(options, "active()")
+    if scope not in ("process", "task"):
+        raise SettingError("active()", f"scope={scope!r} is neither 'process' nor 'task'")
+    if children not in ("inherit", "local", "require"):
+        raise SettingError("active()", f"children={children!r} is none of 'inherit', 'local' and 'require'")
+    host, by_name = load(Selection([item for item in what if isinstance(item, str)], given, "active()"))
+    luggage = pack(what, given, children, scope, count)
+    asked: list[Asked] = []
+    for at, item in enumerate(what):
+        ones = [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), ())
+        left = luggage.left.get(at)
+        why = "children='local'" if children == "local" else (left.why if left else None)
+        asked += ones if why is None else [Asked(one.patch, one.plugin, one.distribution, why) for one in ones]
+    also: list[Begin] = [luggage.begin] if host is None else [partial(_changes.listen, host=host), luggage.begin]
+    return Session(asked, scope=scope, count=count, also=also)
+
+
+def environment(
+    *names: str,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    report: str | None = None,
+    count: bool = False,
+) -> dict[str, str]:
+    """Return the environment variables that switch plugins on in processes that somebody else starts.
+
+    For ``ray.init(runtime_env={"env_vars": ...})``, ``subprocess.run(env={**os.environ, ...})``, a job of SLURM or
+    Kubernetes. Names and options are looked at here: a misspelt one would have a pool of workers start for ever.
+
+    Args:
+        *names: names of installed plugins, ``name@distribution`` where two share one.
+        options: options by plugin name, what JSON can hold.
+        report: the folder in which each process leaves its report.
+        count: True to have each process count the calls of its patches.
+
+    Raises:
+        SelectionError: a name or an option is none.
+        PluginError: a plugin cannot be loaded.
+    """
+    for name in names:
+        if not isinstance(name, str):
+            raise SettingError("environment()", f"takes plugin names, not {a_kind(name)}")
+    selection = Selection(names, _checked(options, "environment()"), "environment()")
+    load(selection)
+    return _selection.variables(selection, report, count)
+
+
+def open_from_environment() -> Session:
+    """Open a session of what the environment asks for, for the rest of the process.
+
+    Raises:
+        HookpatchError: something of it cannot be had.
+    """
+    host, by_name = load(_selection.from_environment())
+    asked = [one for of_plugin in by_name.values() for one in of_plugin]
+    also = [] if host is None else [partial(_changes.listen, host=host)]
+    return Session(asked, _selection.on_error(), count=_selection.counts(), also=also).open()
+
+
+def _checked(options: Any, asked_by: str) -> Mapping[str, Mapping[str, Any]]:
+    if options is not None and not isinstance(options, Mapping):
+        raise SettingError(asked_by, f"options= takes a mapping by plugin name, not {a_kind(options)}")
+    return options or {}

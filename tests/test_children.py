@@ -1,0 +1,421 @@
+"""A block's patches hold in the processes that are started inside it, and in no other."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from environments import Environment
+
+import hookpatch
+from hookpatch.errors import NotCarriedError, SettingError, UnknownPlugin
+
+VENDOR = """
+def speak(word="vendor"):
+    return word
+"""
+
+LOUD = """
+    '''Speak louder.'''
+    from dataclasses import dataclass
+    import hookpatch
+
+    @dataclass(frozen=True)
+    class Options:
+        mark: str = "!"
+
+    @hookpatch.hookimpl
+    def hookpatch_patches(options):
+        def louder(wrapped, instance, args, kwargs):
+            return wrapped(*args, **kwargs).upper() + options.mark
+        yield hookpatch.wrap("vendor:speak", louder)
+"""
+
+AROUND = """
+def around(wrapped, instance, args, kwargs):
+    return f"<{wrapped(*args, **kwargs)}>"
+"""
+
+WORK = """
+import multiprocessing, os, subprocess, sys
+import vendor
+
+def speak(*_):
+    return vendor.speak()
+
+def in_program(*flags, **more):
+    code = "import sys; sys.path.insert(0, '.'); import vendor; print(vendor.speak())"
+    command = [sys.executable, *flags, "-c", code]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, **more).stdout.strip()
+
+def in_process(method, function=speak, *args):
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        return pool.apply(function, args)
+
+def everywhere():
+    return [speak(), in_program(), *map(in_process, ("fork", "spawn", "forkserver"))]
+"""
+
+BEGIN = """
+import json, os, sys, threading, warnings
+import hookpatch, vendor
+from work import *
+
+said = []
+
+def main():
+    environment = dict(os.environ)
+{scene}
+    assert dict(os.environ) == environment, set(os.environ.items()) ^ set(environment.items())
+    print(json.dumps(said))
+
+if __name__ == "__main__":
+    warnings.simplefilter("error", hookpatch.errors.NotCarriedWarning)
+    main()
+"""
+
+
+@pytest.fixture(scope="module")
+def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with a plugin, and a folder with the vendor's module and what calls it."""
+    home = Environment(tmp_path_factory.mktemp("children") / "venv")
+    home.install(*wheels.glob("hookpatch-*.whl"))
+    home.add_plugin("loud", LOUD)
+    home.folder = tmp_path_factory.mktemp("work")
+    for name, source in {"vendor": VENDOR, "around": AROUND, "work": WORK}.items():
+        (home.folder / f"{name}.py").write_text(source)
+    return home
+
+
+def scene(home: Environment, tmp_path: Path, lines: str, before: str = "", **variables: str) -> tuple[Any, str]:
+    """Run lines of ``main`` in a script of their own; return what they noted, and stderr."""
+    script = home.folder / f"{tmp_path.name}.py"
+    indented = dedent(lines).strip("\n").replace("\n", "\n    ")
+    script.write_text(BEGIN.format(scene=f"    {indented}").replace("said = []", f"{dedent(before)}\nsaid = []"))
+    done = home.run(script, **variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+PLAIN = ["vendor"] * 5
+KEPT: dict[str, int] = {}
+
+
+def test_plugin_holds_in_all_that_is_started_inside(home: Environment, tmp_path: Path) -> None:
+    """With its options; in a fork server that ran before, too. Afterwards in nothing, and the environment is back."""
+    lines = """
+    said.append(everywhere())
+    with hookpatch.active("loud", options={"loud": {"mark": "?"}}):
+        said.append(everywhere())
+    said.append(everywhere())
+    """
+    assert scene(home, tmp_path, lines) == ([PLAIN, ["VENDOR?"] * 5, PLAIN], "")
+
+
+def test_patch_holds_in_all_that_is_started_inside(home: Environment, tmp_path: Path) -> None:
+    """One that is made of a function of a module, be it one beside the script."""
+    lines = """
+    with hookpatch.active(hookpatch.wrap("vendor:speak", around.around), hookpatch.inject("vendor:speak", word="x")):
+        said.append(everywhere())
+    said.append(everywhere())
+    """
+    assert scene(home, tmp_path, lines, "import around") == ([["<x>"] * 5, PLAIN], "")
+
+
+def test_function_of_main_holds_in_processes_of_multiprocessing(home: Environment, tmp_path: Path) -> None:
+    """Another program does not have it; it says so when it starts."""
+    before = "def mine(wrapped, instance, args, kwargs): return 'mine'"
+    lines = """
+    with hookpatch.active(hookpatch.wrap("vendor:speak", mine)):
+        said.append([in_process("spawn"), in_process("forkserver"), in_program()])
+    """
+    noted, stderr = scene(home, tmp_path, lines, before)
+    assert noted == [["mine", "mine", "vendor"]]
+    assert re.fullmatch(
+        r"hookpatch\[\d+\]: warning: this process runs without the patch of vendor:speak: it is defined in __main__ of "
+        r"the program that started this one; define it in a module\n",
+        stderr,
+    )
+
+
+def test_what_cannot_be_carried_is_said_when_a_process_starts(home: Environment, tmp_path: Path) -> None:
+    """Not where it is forked; and the report says it. What can be carried is."""
+    lines = """
+    patches = hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: "here"), "loud"
+    with hookpatch.active(*patches) as session, warnings.catch_warnings(record=True) as all:
+        warnings.simplefilter("always")
+        said.append([in_process("fork"), len(all)])
+        said.append([in_process("spawn"), in_program(), subprocess.run(["true"]).returncode])
+        said.append([str(one.message) for one in all if one.category.__name__ == "NotCarriedWarning"])
+        said.append([patch.stays for patch in session.report()])
+        said.append(str(session.report()).splitlines()[1])
+    """
+    noted, _ = scene(home, tmp_path, lines)
+    why = "it is made of a lambda, which another process does not find; define a function in a module"
+    text = f"a process starts without the patch of vendor:speak: {why}"
+    assert noted == [
+        ["here", 0],
+        ["VENDOR!", "VENDOR!", 0],
+        [text] * 2,
+        [why, None],
+        f"          stays   in this process: {why}",
+    ]
+
+
+def test_local_block_holds_here_alone(home: Environment, tmp_path: Path) -> None:
+    """And in what is forked, which has all that this process has. Nothing is said."""
+    lines = """
+    with hookpatch.active("loud", children="local") as session:
+        said.append(everywhere())
+        said.append([patch.stays for patch in session.report()])
+    """
+    expected = [["VENDOR!", "vendor", "VENDOR!", "vendor", "vendor"], ["children='local'"]]
+    assert scene(home, tmp_path, lines) == (expected, "")
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        (
+            hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: None),
+            "the patch of vendor:speak: it is made of a lambda, which another process does not find; define a function "
+            "in a module",
+        ),
+        (
+            hookpatch.replace(hookpatch.Target.item(KEPT, "a"), 1),
+            f"the patch of <dict object at {id(KEPT):#x}>['a']: its target is an object at hand, which another process "
+            "does not have",
+        ),
+        (
+            hookpatch.replace("vendor:speak", b"x" * 90_000),
+            "the patch of vendor:speak: it has {bytes} bytes when pickled, and 100000 can be handed on",
+        ),
+    ],
+    ids=["lambda", "at hand", "large"],
+)
+def test_block_that_requires_its_children_is_refused(patch: hookpatch.Patch, why: str) -> None:
+    """Before anything is patched, if something cannot be carried."""
+    with pytest.raises(NotCarriedError) as caught:
+        hookpatch.active(patch, children="require")
+    (found,) = re.findall(r"\d{6}(?= bytes)", str(caught.value)) or [""]
+    assert str(caught.value) == f"cannot be carried to another process: {why.format(bytes=found)}"
+
+
+def test_what_cannot_be_pickled_is_refused() -> None:
+    """With what pickle says."""
+    with pytest.raises(NotCarriedError, match=r"the patch of vendor:speed: it cannot be pickled \(.*generator"):
+        hookpatch.active(hookpatch.replace("vendor:speed", (one for one in ())), children="require")
+
+
+def test_another_word_is_refused() -> None:
+    """With those that there are."""
+    with pytest.raises(SettingError) as caught:
+        hookpatch.active(children="all")  # type: ignore[arg-type]
+    assert str(caught.value) == "active(): children='all' is none of 'inherit', 'local' and 'require'"
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_grandchildren_have_it_too(home: Environment, tmp_path: Path, method: str) -> None:
+    """Whatever starts them; and a process that a child starts after the block has ended here."""
+    code = """
+    import concurrent.futures as futures
+    def run(method, function, *args):
+        with futures.ProcessPoolExecutor(1, multiprocessing.get_context(method)) as pool:
+            return pool.submit(function, *args).result()
+    def nested(method):
+        return [speak(), in_program(), run(method, speak), run("fork", speak)]
+    """
+    lines = f"""
+    run("forkserver", speak)
+    with hookpatch.active("loud"):
+        said.append(run({method!r}, nested, {method!r}))
+        pool = futures.ProcessPoolExecutor(1, multiprocessing.get_context({method!r}))
+        pool.submit(speak).result()
+    said.append(pool.submit(in_program).result())
+    pool.shutdown()
+    said.append(run({method!r}, nested, {method!r}))
+    """
+    noted, _ = scene(home, tmp_path, lines, code)
+    assert noted == [["VENDOR!"] * 4, "VENDOR!", ["vendor"] * 4]
+
+
+def test_overlapping_blocks_end_in_any_order(home: Environment, tmp_path: Path) -> None:
+    """A process gets those that are open when it starts, in their order."""
+    lines = """
+    outer = hookpatch.active("loud").open()
+    inner = hookpatch.active(hookpatch.wrap("vendor:speak", around.around)).open()
+    said.append(everywhere())
+    outer.close()
+    said.append(everywhere())
+    again = hookpatch.active("loud").open()
+    inner.close()
+    said.append(everywhere())
+    again.close()
+    """
+    noted, stderr = scene(home, tmp_path, lines, "import around")
+    assert stderr == ""
+    assert noted == [["<VENDOR!>"] * 5, ["<vendor>"] * 5, ["VENDOR!"] * 5]
+
+
+def test_block_of_a_task_is_not_handed_on_by_its_neighbours(home: Environment, tmp_path: Path) -> None:
+    """What the task starts has it, whatever starts it; what another thread starts meanwhile has not."""
+    lines = """
+    begun, done = threading.Event(), threading.Event()
+    def neighbour():
+        begun.wait()
+        said.append([in_program(), in_process("spawn"), in_process("forkserver")])
+        done.set()
+    thread = threading.Thread(target=neighbour)
+    thread.start()
+    with hookpatch.active("loud", scope="task"):
+        begun.set()
+        done.wait()
+        said.append([in_program(), in_process("spawn"), in_process("forkserver")])
+        said.append([in_program(env={**os.environ})])
+    thread.join()
+    """
+    assert scene(home, tmp_path, lines) == ([["vendor"] * 3, ["VENDOR!"] * 3, ["vendor"]], "")
+
+
+def test_fork_server_that_is_started_inside_does_not_keep_it(home: Environment, tmp_path: Path) -> None:
+    """It outlives the block; what it forks afterwards is not started inside."""
+    lines = """
+    with hookpatch.active("loud"):
+        said.append(in_process("forkserver"))
+    said.append(in_process("forkserver"))
+    said.append(in_process("forkserver", in_program))
+    """
+    assert scene(home, tmp_path, lines) == (["VENDOR!", "vendor", "vendor"], "")
+
+
+def test_process_that_was_made_before_and_started_inside(home: Environment, tmp_path: Path) -> None:
+    """It counts where it is started."""
+    code = """
+    def put(queue):
+        queue.put(speak())
+    """
+    lines = """
+    for method in ("spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        queue = context.Queue()
+        made, late = (context.Process(target=put, args=(queue,)) for _ in range(2))
+        with hookpatch.active("loud"):
+            made.start()
+            said.append(queue.get())
+            unstarted = context.Process(target=put, args=(queue,))
+        late.start()
+        said.append(queue.get())
+        unstarted.start()
+        said.append(queue.get())
+        for process in (made, late, unstarted):
+            process.join()
+    """
+    assert scene(home, tmp_path, lines, code) == (["VENDOR!", "vendor", "vendor"] * 2, "")
+
+
+def test_program_that_does_not_inherit_the_environment_is_plain(home: Environment, tmp_path: Path) -> None:
+    """One of its own, -I, -E, and the kill switch."""
+    lines = """
+    plain = dict(os.environ)
+    with hookpatch.active("loud"):
+        said.append([in_program(env=plain), in_program("-I"), in_program("-E")])
+        said.append(in_program(env={**os.environ, "HOOKPATCH_DISABLE": "1"}))
+        said.append(in_program())
+    """
+    assert scene(home, tmp_path, lines) == ([["vendor"] * 3, "vendor", "VENDOR!"], "")
+
+
+@pytest.mark.parametrize("children", ["inherit", "require"])
+def test_process_that_cannot_have_it_says_so(home: Environment, tmp_path: Path, children: str) -> None:
+    """It runs without it, or ends before its first line, with status 78."""
+    lines = f"""
+    import gone
+    os.rename("gone.py", "away.py")
+    with hookpatch.active("loud", hookpatch.wrap("vendor:speak", gone.around), children={children!r}):
+        said.append([in_program(), in_program(check={children == "inherit"})])
+        process = multiprocessing.get_context("spawn").Process(target=print)
+        process.start()
+        process.join()
+        said.append(process.exitcode)
+    """
+    (home.folder / "gone.py").write_text(AROUND)
+    noted, stderr = scene(home, tmp_path, lines)
+    why = "the patch of vendor:speak: ModuleNotFoundError: No module named 'gone'"
+    if children == "inherit":
+        assert noted == [["VENDOR!", "VENDOR!"], 0]
+        assert stderr.count(f"warning: this process runs without {why}\n") == 3
+    else:
+        assert noted == [["", ""], 78]
+        assert stderr.count(f"error: cannot be carried to another process: {why}\n") == 3
+
+
+def test_calls_are_counted_there_too(home: Environment, tmp_path: Path) -> None:
+    """count=True is handed on: the child's session counts."""
+    code = """
+    def counted():
+        speak()
+        return [patch.calls for patch in hookpatch.report() if patch.plugin == "loud"]
+    """
+    lines = """
+    with hookpatch.active("loud", count=True):
+        said.append(in_process("spawn", counted))
+        speak()
+    """
+    assert scene(home, tmp_path, lines, code) == ([[{"eager": 1}]], "")
+
+
+def test_variable_that_cannot_be_read_is_refused(home: Environment) -> None:
+    """It is not for people; the message says what to do."""
+    done = home.run("-c", "print('ran')", HOOKPATCH_INHERIT="nonsense")
+    assert (done.stdout, done.returncode) == ("", 78)
+    assert done.stderr.startswith(
+        "hookpatch: error: cannot be carried to another process: what HOOKPATCH_INHERIT holds: it cannot be read"
+    )
+
+
+# --- what launchers are given
+
+
+def test_environment_is_what_a_launcher_hands_over(home: Environment, tmp_path: Path) -> None:
+    """Names, options, report and count, and nothing else of this process's environment."""
+    lines = """
+    given = hookpatch.environment("loud", options={"loud": {"mark": "?"}}, report="reports", count=True)
+    said.append(given)
+    said.append(in_program(env={**os.environ, **given}, stderr=subprocess.DEVNULL))
+    said.append(len(os.listdir("reports")))
+    """
+    noted, _ = scene(home, tmp_path, lines)
+    assert noted == [
+        {
+            "HOOKPATCH_PLUGINS": "loud",
+            "HOOKPATCH_OPTIONS": '{"loud": {"mark": "?"}}',
+            "HOOKPATCH_REPORT": str(home.folder / "reports"),
+            "HOOKPATCH_COUNT": "1",
+        },
+        "VENDOR?",
+        1,
+    ]
+
+
+def test_environment_checks_its_names_and_options(home: Environment, tmp_path: Path) -> None:
+    """Where they are given: a pool of workers would start for ever."""
+    with pytest.raises(UnknownPlugin, match=r"no plugin 'lout' \(asked for by environment\(\)\)"):
+        hookpatch.environment("lout")
+    with pytest.raises(SettingError, match="takes plugin names, not a Patch"):
+        hookpatch.environment(hookpatch.remove("vendor:speak"))  # type: ignore[arg-type]
+    lines = """
+    for wrong in ({"mark": 3}, {"Mark": "?"}):
+        try:
+            hookpatch.environment("loud", options={"loud": wrong})
+        except hookpatch.errors.OptionsError as error:
+            said.append(str(error).partition(": ")[2])
+    """
+    noted, _ = scene(home, tmp_path, lines)
+    assert noted == [
+        "Expected 'str', got 'int' - at 'mark'; it takes mark: str",
+        "no option 'Mark'; did you mean 'mark'? it takes mark: str",
+    ]
