@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hookpatch import errors, testing
     from hookpatch._active import active, environment
     from hookpatch._patch import Patch, derive, enter, inject, remove, replace, wrap
+    from hookpatch._receipts import ProcessReport, RunReport, receipts
     from hookpatch._report import PatchReport, Report
     from hookpatch._session import Session, report
     from hookpatch._target import Target
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Patch",
     "PatchReport",
+    "ProcessReport",
     "Report",
+    "RunReport",
     "Session",
     "Target",
     "active",
@@ -31,6 +34,7 @@ __all__ = [
     "errors",
     "hookimpl",
     "inject",
+    "receipts",
     "remove",
     "replace",
     "report",
@@ -43,7 +47,9 @@ __version__ = "0.1.0"
 _HOME = {
     "Patch": "_patch",
     "PatchReport": "_report",
+    "ProcessReport": "_receipts",
     "Report": "_report",
+    "RunReport": "_receipts",
     "Session": "_session",
     "Target": "_target",
     "active": "_active",
@@ -52,6 +58,7 @@ _HOME = {
     "environment": "_active",
     "hookimpl": "hookspecs",
     "inject": "_patch",
+    "receipts": "_receipts",
     "remove": "_patch",
     "replace": "_patch",
     "report": "_session",

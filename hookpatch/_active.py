@@ -60,6 +60,10 @@ def active(
         left = luggage.left.get(at)
         why = "children='local'" if children == "local" else (left.why if left else None)
         asked += ones if why is None else [Asked(one.patch, one.plugin, one.distribution, why) for one in ones]
+    if (folder := _selection.report_folder()) is not None:
+        from hookpatch._receipt import leave_in  # few ask for reports
+
+        leave_in(folder)
     also: list[Begin] = [luggage.begin] if host is None else [partial(_changes.listen, host=host), luggage.begin]
     return Session(asked, scope=scope, count=count, also=also)
 

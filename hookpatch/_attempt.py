@@ -166,6 +166,8 @@ class Attempt:
                 sys.stderr.write(f"hookpatch: error: {error}\n")
                 raise SystemExit(EXIT_STATUS) from error
             warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=2)
+        finally:
+            self._ledger.tell()
 
     def _apply(self, module: ModuleType | None, anew: bool = False) -> None:
         """Apply it; when it does not fit and is not required, note that it is skipped.

@@ -244,7 +244,7 @@ def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any
     if given is None and any(not luggage.is_in_environment for luggage in here):
         kwargs = {**kwargs, "env": _selection.handing_on(_all(here))}
         args = args[:_ENV]
-    if _is_python(*args[:1], **kwargs):
+    if is_python(*args[:1], **kwargs):
         for luggage in here:
             luggage.warn()
     return wrapped(*args, **kwargs)
@@ -253,12 +253,13 @@ def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any
 _ENV: Final = 10  # the place of env among the arguments of Popen
 
 
-def _is_python(args: Any = "", shell: bool = False, **_: Any) -> bool:
-    """Tell whether a command runs Python, or a script that is installed beside it."""
+def is_python(args: Any = "", shell: bool = False, **_: Any) -> list[str]:
+    """Return the words of a command that runs Python, or a script that is installed beside it; none of another."""
     words = os.fsdecode(args).split() if isinstance(args, (str, bytes, os.PathLike)) else [*map(os.fsdecode, args)]
     name = os.path.basename(words[0]) if words else ""
     beside = os.path.join(os.path.dirname(sys.executable), name)
-    return name.startswith("python") or (sys.prefix != sys.base_prefix and bool(name) and os.path.exists(beside))
+    runs_python = name.startswith("python") or (sys.prefix != sys.base_prefix and name and os.path.exists(beside))
+    return words if runs_python else []
 
 
 @final

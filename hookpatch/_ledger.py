@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, final
 
@@ -72,6 +73,10 @@ class Entry:
         self.reason = reason
 
 
+# Who hears of entries when what changed them is through: the receipt of this process.
+listeners: Final[list[Callable[[Sequence[Entry]], None]]] = []
+
+
 @final
 class Ledger:
     """The entries of one session, in the order in which the patches were asked for."""
@@ -85,6 +90,11 @@ class Ledger:
     def entries(self) -> list[Entry]:
         """All entries; those of one patch beside each other."""
         return [entry for entries in self._of.values() for entry in entries]
+
+    def tell(self) -> None:
+        """Have those who listen hear of all entries."""
+        for listener in listeners:
+            listener(self.entries)
 
     def open(self, asked: Asked) -> Entry:
         """Add an entry for a patch, after those of the same patch."""

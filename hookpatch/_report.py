@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
+from hookpatch import _selection
 from hookpatch._holders import holders
 from hookpatch._ledger import Entry, State
 from hookpatch._leftover import is_recognisable
@@ -90,13 +91,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report of this process as the JSON schema has it: ``{"processes": [{..., "patches": [...]}]}``."""
-        process = {
-            "pid": os.getpid(),
-            "ppid": os.getppid(),
-            "argv": list(getattr(sys, "argv", sys.orig_argv)),
-            "patches": [asdict(patch) for patch in self.patches],
-        }
-        return {"processes": [process]}
+        return {"processes": [{**this_process(), "patches": [asdict(patch) for patch in self.patches]}]}
 
     def to_json(self) -> str:
         """Return ``to_dict`` as JSON."""
@@ -109,10 +104,22 @@ class Report:
         return "\n".join(map(str, self.patches)) or "no patches"
 
 
-def report_of(entries: Iterable[Entry]) -> Report:
-    """Return the report of some entries as they are now."""
+def this_process() -> dict[str, Any]:
+    """Return what is said of this process."""
+    return {
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "host": _selection.host(),
+        "rank": _selection.rank(),
+        "argv": list(getattr(sys, "argv", sys.orig_argv)),
+    }
+
+
+def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
+    """Return the report of some entries as they are now; ``look``: for who holds the originals, too."""
     entries = list(entries)
-    _look_for_stale([entry for entry in entries if entry.state == "applied" and is_recognisable(entry.held)])
+    if look:
+        _look_for_stale([entry for entry in entries if entry.state == "applied" and is_recognisable(entry.held)])
     return Report(tuple(map(_patch_report, entries)))
 
 

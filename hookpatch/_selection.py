@@ -21,6 +21,11 @@ REPORT: Final = "HOOKPATCH_REPORT"
 COUNT: Final = "HOOKPATCH_COUNT"
 INHERIT: Final = "HOOKPATCH_INHERIT"  # what a block hands on to the programs that it starts; not for people
 
+ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the run of which reports are; not for people
+
+# Of torchrun and Lightning, Open MPI, MPICH and Intel MPI, SLURM.
+_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: what was asked for cannot be had
 
 
@@ -121,6 +126,25 @@ def on_error() -> Literal["exit", "warn"]:
 def report_folder() -> str | None:
     """Return the folder in which each process leaves its report, or None when none was asked for."""
     return _read(REPORT) or None
+
+
+def report_root() -> tuple[bool, str]:
+    """Return whether this is the first process of a run, and the run's name, which that one gives to all."""
+    import time
+
+    own = f"{host()}-{os.getpid()}-{time.time_ns()}"
+    return own == os.environ.setdefault(ROOT, own), os.environ[ROOT]
+
+
+def host() -> str:
+    """Return this machine's name in its network."""
+    return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+
+
+def rank() -> int | None:
+    """Return this process's number among those that a launcher has started together, None if there is none."""
+    found = (os.environ.get(variable, "") for variable in _RANKS)
+    return next((int(text) for text in found if text.isdecimal()), None)
 
 
 def counts() -> bool:

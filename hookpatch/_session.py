@@ -99,6 +99,7 @@ class Session:
                 error.add_note(f"and while taking back what was applied: {type(failure).__name__}: {failure}")
             raise
         _open[number] = self
+        self.tell()
         return self
 
     def close(self) -> None:
@@ -117,6 +118,7 @@ class Session:
         _open.pop(self._number, None)
         self._stack.close()
         settle()
+        self.tell()
         if self._errors:
             raise RestoreError(self._errors)
         for said in never_called:
@@ -133,6 +135,10 @@ class Session:
             for entries in calls.values()
             if not any(entry.tally.calls for entry in entries if entry.tally is not None)
         ]
+
+    def tell(self) -> None:
+        """Have those who listen to all sessions hear what became of its patches until now."""
+        self._ledger.tell()
 
     def report(self) -> Report:
         """Return what became of each patch until now."""

@@ -47,6 +47,11 @@ def _apply() -> None:
     from hookpatch._active import open_from_environment
     from hookpatch.errors import HookpatchError
 
+    folder = _selection.report_folder()
+    if folder is not None:
+        from hookpatch._receipt import leave_in
+
+        receipt = leave_in(folder)
     try:
         try:
             _session = open_from_environment()
@@ -56,6 +61,8 @@ def _apply() -> None:
                 if (open_rest := open_inherited()) is not None:
                     _when_run(lambda: _open_rest(open_rest))
         except HookpatchError as error:
+            if folder is not None:
+                receipt.say(str(error))
             if _selection.on_error() == "exit":
                 raise
             sys.stderr.write(f"hookpatch: warning: nothing is patched: {error}\n")
@@ -70,11 +77,6 @@ def _apply() -> None:
         from hookpatch._receipt import tell_calls_at_exit
 
         tell_calls_at_exit(_session)
-    folder = _selection.report_folder()
-    if folder is not None:
-        from hookpatch._receipt import leave_at_exit
-
-        leave_at_exit(folder)
 
 
 def _open_rest(open_rest: Callable[[], None]) -> None:

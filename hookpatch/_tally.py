@@ -13,6 +13,8 @@ from hookpatch._patch import Wrapper
 Mode: TypeAlias = Literal["eager", "compile", "export", "trace", "script"]
 MODES: Final[tuple[Mode, ...]] = ("eager", "compile", "export", "trace", "script")
 
+on_first_call: Final[list[Callable[[], None]]] = []  # who hears that a patch has received its first call in a mode
+
 
 @final
 class Tally:
@@ -32,7 +34,11 @@ class Tally:
 
     def captured(self, mode: Mode) -> None:
         """Count a call that is being captured in a mode."""
-        self._counts[get_ident(), mode] += 1
+        key = get_ident(), mode
+        self._counts[key] += 1
+        if self._counts[key] == 1:  # of this thread
+            for tell in on_first_call:
+                tell()
 
     def around(self, wrapper: Wrapper) -> Wrapper:
         """Return a wrapper that counts its calls here."""

@@ -18,9 +18,9 @@ FLOORS = (
     *("_holders", "_resolve", "_guard", "_layer", "_proxy", "_standing", "_order", "_leftover", "_site", "_tally"),
     *("_ledger", "_task", "_everywhere"),
     *("_discovery", "_options", "hookspecs", "_host", "_changes", "_attempt", "_report", "_session", "_dynamo"),
-    *("_torch_patches", "_torch", "_load", "_children", "_active", "_footprint", "_snapshot", "testing"),
-    *("_receipt", "_startup"),
-    *("__init__", "_pytest", "command._list", "command._run", "command.__init__", "__main__"),
+    *("_torch_patches", "_torch", "_load", "_children", "_receipts", "_receipt", "_active"),
+    *("_footprint", "_snapshot", "testing", "_startup"),
+    *("__init__", "_pytest", "command._list", "command._report", "command._run", "command.__init__", "__main__"),
 )
 
 
@@ -80,7 +80,7 @@ def test_the_imports_are_seen() -> None:
         (r"^\s*(import|from) packaging\b", {"_guard"}),
         (r"^\s*(import|from) msgspec\b", {"_options"}),
         (r"^\s*(import|from) pytest\b", {"_pytest"}),
-        (r"^\s*(import|from) (typer|rich)\b", {"command.__init__", "command._list", "command._run"}),
+        (r"^\s*(import|from) (typer|rich)\b", {"command.__init__", "command._list", "command._report", "command._run"}),
         (r"\bsite\.exec\w+ = ", {"_startup"}),
         (r"\bos\.exec", {"command._run"}),
         (r"\baddaudithook\(", {"_startup"}),

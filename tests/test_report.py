@@ -49,7 +49,7 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
     """One process, its patches; every key is there, with null where there is nothing."""
     with hookpatch.active(*patches()) as session:
         (process,) = json.loads(session.report().to_json())["processes"]
-    assert set(process) == {"pid", "ppid", "argv", "patches"}
+    assert set(process) == {"pid", "ppid", "host", "rank", "argv", "patches"}
     assert (process["pid"], process["ppid"], process["argv"]) == (os.getpid(), os.getppid(), sys.argv)
     assert process["patches"][0] == {
         "plugin": None,

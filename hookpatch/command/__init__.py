@@ -10,6 +10,7 @@ import typer
 from hookpatch import __version__
 from hookpatch._selection import EXIT_STATUS
 from hookpatch.command._list import list_plugins
+from hookpatch.command._report import report
 from hookpatch.command._run import RunCommand, run
 from hookpatch.errors import HookpatchError
 
@@ -38,6 +39,7 @@ def _options(
 
 
 app.command("list")(list_plugins)
+app.command("report")(report)
 app.command("run", cls=RunCommand)(run)
 
 
