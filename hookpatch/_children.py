@@ -14,8 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from threading import RLock
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, Final, Literal, TypeAlias, final
 
 from hookpatch import _changes, _imports, _selection, _task
@@ -25,6 +24,7 @@ from hookpatch._load import load
 from hookpatch._patch import Patch, Scope, Wrapper, wrap
 from hookpatch._selection import EXIT_STATUS, Selection, normalise
 from hookpatch._session import Begin, Session
+from hookpatch._shared import Shared
 from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning
 
 Children: TypeAlias = Literal["inherit", "local", "require"]
@@ -55,11 +55,7 @@ class Luggage:
             return _nothing
         self._number = number
         self._texts = {}
-        with _lock:
-            _open[number] = self
-            _hand_on()
-        _carriers_as_needed()
-        return partial(_end, number)
+        return _begin(number, self)
 
     @property
     def is_here(self) -> bool:
@@ -104,7 +100,7 @@ def pack(
         try:
             items.append(_packed_plugin(one, options) if isinstance(one, str) else _packed_patch(one))
         except _Left as error:
-            left[at] = error
+            left[at] = _Left(error.of, error.why)  # another one: that has the frames of those who call us
     if children == "require" and left:
         raise NotCarriedError([str(error) for error in left.values()])
     return Luggage(items, left, scope, require=children == "require", count=count)
@@ -163,21 +159,28 @@ def _note(item: Item) -> Item:
 
 # --- in the process that hands on
 
-_lock: Final = RLock()  # of the next two
 _open: Final[dict[int, Luggage]] = {}  # by the number of the session, as they were opened
-_carried: Final[dict[str, Session | _imports.Watch]] = {}  # our own patches by target, or what waits for its module
+_watches: Final[dict[str, _imports.Watch]] = {}  # for modules that are to be patched when they come
 
 
 def is_for_blocks(watch: _imports.Watch) -> bool:
     """Tell whether a watch is ours, and there because some block is open."""
-    return bool(_open) and watch in _carried.values()
+    return bool(_open) and watch in _watches.values()
+
+
+def _begin(number: int, luggage: Luggage) -> Callable[[], None]:
+    with _carriers.lock:
+        _open[number] = luggage
+        _hand_on()
+    _carriers.settle(_needed)
+    return partial(_end, number)
 
 
 def _end(number: int) -> None:
-    with _lock:
+    with _carriers.lock:
         _open.pop(number, None)
         _hand_on()
-    _carriers_as_needed()
+    _carriers.settle(_needed)
 
 
 def _nothing() -> None:
@@ -193,35 +196,16 @@ def _all(luggage: Any, main: bool = False) -> str | None:
     return f"[{text}]" if text else None
 
 
-def _carriers_as_needed() -> None:
-    """Put on those patches of ours that some block needs, when their modules are there; take off the others."""
-    begun: list[Session] = []
-    ended: list[Session | _imports.Watch] = []
-    with _lock:
-        wanted = {target for luggage in _open.values() for target in luggage.needs}
-        ended += [_carried.pop(target) for target in _carried.keys() - wanted]
-        for target in wanted:
-            module, there = target.partition(":")[0], _carried.get(target)
-            if isinstance(there, Session) or (there is not None and not _imports.begun(module)):
-                continue
-            if not _imports.begun(module):
-                _carried[target] = _imports.watch(module, _arrived)
-                continue
-            if there is not None:
-                ended.append(there)
-            patch = wrap(target, _CARRIERS[target], why="hands patches on to other processes", required=False)
-            _carried[target] = session = Session([Asked(patch, "hookpatch", "hookpatch")])
-            begun.append(session)
-    for one in ended:
-        one.close() if isinstance(one, Session) else one.cancel()
-    for session in begun:
-        session.open()
-        if session not in _carried.values():  # ended meanwhile, in another thread
-            session.close()
-
-
-def _arrived(module: ModuleType) -> None:
-    _carriers_as_needed()
+def _needed() -> set[str]:
+    """Return the targets of those patches of ours that are needed now; wait for their modules."""
+    targets = {target for luggage in _open.values() for target in luggage.needs}
+    modules = {target: target.partition(":")[0] for target in targets}
+    waiting = {module for module in modules.values() if not _imports.begun(module)}
+    for module in _watches.keys() - waiting:
+        _watches.pop(module).cancel()
+    for module in waiting - _watches.keys():
+        _watches[module] = _imports.watch(module, lambda _: _carriers.settle(_needed))
+    return {target for target, module in modules.items() if module not in waiting}
 
 
 def _launch(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
@@ -281,9 +265,13 @@ _OF_OTHERS: Final = (
 )
 _LAUNCHES: Final = {_OF_WINDOWS} if os.name == "nt" else {*_OF_OTHERS}
 _CARRIERS: Final[dict[str, Wrapper]] = {**dict.fromkeys(_LAUNCHES, _launch), _POPEN: _run}
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+_carriers: Final = Shared(
+    lambda target: Asked(
+        wrap(target, _CARRIERS[target], why="hands patches on to other processes", required=False),
+        "hookpatch",
+        "hookpatch",
+    )
+)
 
 
 # --- in the process that was started

@@ -9,8 +9,10 @@ Rules of a finder: never import in find_spec, never take a lock there, ask the o
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib._bootstrap
+import importlib.machinery
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -92,6 +94,14 @@ def loaded(module: str) -> ModuleType | None:
 def begun(module: str) -> bool:
     """Tell whether a module is imported, or is being imported."""
     return module in sys.modules
+
+
+def new_main() -> ModuleType:
+    """Return a new module that is ``__main__`` from now on, as the interpreter makes one for a program."""
+    main = ModuleType("__main__")
+    vars(main).update(__builtins__=builtins, __loader__=importlib.machinery.BuiltinImporter)
+    sys.modules["__main__"] = main
+    return main
 
 
 def fetch(module: str) -> ModuleType:

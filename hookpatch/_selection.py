@@ -186,6 +186,11 @@ def environment_with(
     return {**os.environ, **variables(selection, report, count)}
 
 
+def take(environment: Mapping[str, str]) -> None:
+    """Set what an environment has, for this process and those that it starts."""
+    os.environ.update(environment)
+
+
 def inherited() -> str:
     """Return what a block that started this process hands on to it, empty if nothing."""
     return _read(INHERIT)

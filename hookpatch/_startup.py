@@ -22,10 +22,13 @@ _begun = False
 _session: Any = None  # held for the life of the process
 
 
-def main() -> None:
+def main(site_is_done: bool = False) -> None:
     """Do what HOOKPATCH_PLUGINS asks for, once all .pth files have been read.
 
     In a virtual environment the start-up line runs twice; the second run does nothing.
+
+    Args:
+        site_is_done: True when they have been.
     """
     global _begun
     if _begun or not _selection.asked():
@@ -39,10 +42,29 @@ def main() -> None:
         # What blocks hand on comes with each process; a fork server outlives the block in which it was started.
         _selection.hand_on(None)
     if program not in ("hookpatch", "multiprocessing.resource_tracker"):
-        _after_site(_apply)
+        if site_is_done:
+            _apply()
+        else:
+            _after_site(_apply)
 
 
 def _apply() -> None:
+    from hookpatch.errors import HookpatchError
+
+    try:
+        begin()
+    except HookpatchError as error:
+        _refuse(str(error))
+    except Exception as error:  # raised here it would be a fatal error of the interpreter, without a hint at us
+        _refuse(f"start-up failed: {type(error).__name__}: {error}; unset {_selection.PLUGINS} to run without patches")
+
+
+def begin() -> None:
+    """Open what the environment asks for, for the rest of this process; leave a receipt if one is asked for.
+
+    Raises:
+        HookpatchError: something of it cannot be had, and HOOKPATCH_ON_ERROR does not say to go on.
+    """
     global _session
     from hookpatch._active import open_from_environment
     from hookpatch.errors import HookpatchError
@@ -53,25 +75,18 @@ def _apply() -> None:
 
         receipt = leave_in(folder)
     try:
-        try:
-            _session = open_from_environment()
-            if _selection.inherited():
-                from hookpatch._children import open_inherited
+        _session = open_from_environment()
+        if _selection.inherited():
+            from hookpatch._children import open_inherited
 
-                if (open_rest := open_inherited()) is not None:
-                    _when_run(lambda: _open_rest(open_rest))
-        except HookpatchError as error:
-            if folder is not None:
-                receipt.say(str(error))
-            if _selection.on_error() == "exit":
-                raise
-            sys.stderr.write(f"hookpatch: warning: nothing is patched: {error}\n")
-            return
+            if (open_rest := open_inherited()) is not None:
+                _when_run(lambda: _open_rest(open_rest))
     except HookpatchError as error:
-        _refuse(str(error))
-        return
-    except Exception as error:  # raised here it would be a fatal error of the interpreter, without a hint at us
-        _refuse(f"start-up failed: {type(error).__name__}: {error}; unset {_selection.PLUGINS} to run without patches")
+        if folder is not None:
+            receipt.say(str(error))
+        if _selection.on_error() == "exit":
+            raise
+        sys.stderr.write(f"hookpatch: warning: nothing is patched: {error}\n")
         return
     if _selection.counts():
         from hookpatch._receipt import tell_calls_at_exit

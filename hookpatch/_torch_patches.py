@@ -7,18 +7,16 @@ Nothing here imports torch.
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from threading import RLock
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from hookpatch._holders import classes_of
 from hookpatch._ledger import Asked
 from hookpatch._patch import Patch, Wrapper, wrap
-from hookpatch._session import Session
+from hookpatch._shared import Shared
 from hookpatch._site import Site, over
 from hookpatch._slot import AttributeSlot, FunctionSlot, Slot, inner
 from hookpatch._standing import is_proxy
@@ -28,37 +26,26 @@ from hookpatch.errors import BypassError
 
 def carry(sites: Sequence[Site]) -> None:
     """Put on those patches of ours that the patches at these sites need, and take off those that none needs now."""
-    global _inside
     _pending.append(sites)
-    while True:
-        with _turn:
-            if _inside or not _pending:
-                return  # called by a finalizer, in the midst of this: what is pending is not forgotten
-            _inside = True
-            try:
-                new, ended = _exchange(_pending.popleft())
-            finally:
-                _inside = False
-        for session in ended:
-            session.close()
-        for target, session in new.items():
-            session.open()
-            if _carried.get(target) is not session:  # not needed any more: another thread was here meanwhile
-                session.close()
+    _carriers.settle(_needed)
 
 
-def _exchange(sites: Sequence[Site]) -> tuple[dict[str, Session], list[Session]]:
-    """Note what these sites need; return the sessions that are to be opened, and those that are to be closed."""
-    for site in sites:
-        _needed.subtract(_needs.pop(site, ()))
-        if needs := _needs_of(site):
-            _needs[site] = needs
-            _needed.update(needs)
-    wanted = {target for target, count in _needed.items() if count > 0}
-    new = {target: Session([Asked(_carrier(target), "torch", "hookpatch")]) for target in wanted - _carried.keys()}
-    ended = [_carried.pop(target) for target in _carried.keys() - wanted]
-    _carried.update(new)
-    return new, ended
+def _needed() -> set[str] | None:
+    """Note what has become of the pending sites; return the targets of ours that are needed now."""
+    global _inside
+    if _inside:
+        return None  # called by a finalizer, in the midst of this: what is pending is not forgotten
+    _inside = True
+    try:
+        while _pending:
+            for site in _pending.popleft():
+                _counts.subtract(_needs.pop(site, ()))
+                if needs := _needs_of(site):
+                    _needs[site] = needs
+                    _counts.update(needs)
+    finally:
+        _inside = False
+    return {target for target, count in _counts.items() if count > 0}
 
 
 def _needs_of(site: Site) -> set[str]:
@@ -198,12 +185,8 @@ _CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
 }
 _OWNER: Final = Asked(_carrier(_WRAP), "torch", "hookpatch").owner
 
-_turn: Final = RLock()  # of the three below; not held while patches are put on
 _needs: Final[dict[Site, set[str]]] = {}
-_needed: Final[Counter[str]] = Counter()
-_carried: Final[dict[str, Session]] = {}
+_counts: Final[Counter[str]] = Counter()  # how many sites need a target
 _pending: Final[deque[Sequence[Site]]] = deque()
 _inside = False
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_turn.release)
+_carriers: Final = Shared(lambda target: Asked(_carrier(target), "torch", "hookpatch"))

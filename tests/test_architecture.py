@@ -17,10 +17,30 @@ FLOORS = (
     *("errors", "_selection", "_target", "_patch", "_imports", "_torchscript", "_trampoline", "_slot", "_part"),
     *("_holders", "_resolve", "_guard", "_layer", "_proxy", "_standing", "_order", "_leftover", "_site", "_tally"),
     *("_ledger", "_task", "_everywhere"),
-    *("_discovery", "_options", "hookspecs", "_host", "_changes", "_attempt", "_report", "_session", "_dynamo"),
+    *(
+        "_discovery",
+        "_options",
+        "hookspecs",
+        "_host",
+        "_changes",
+        "_attempt",
+        "_report",
+        "_session",
+        "_shared",
+        "_dynamo",
+    ),
     *("_torch_patches", "_torch", "_load", "_children", "_receipts", "_receipt", "_active"),
     *("_footprint", "_snapshot", "testing", "_startup"),
-    *("__init__", "_pytest", "command._list", "command._report", "command._run", "command.__init__", "__main__"),
+    *(
+        "__init__",
+        "_pytest",
+        "command._list",
+        "command._report",
+        "command._in_process",
+        "command._run",
+        "command.__init__",
+        "__main__",
+    ),
 )
 
 
@@ -28,7 +48,7 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
-FILES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+FILES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py")) if path.parent.name != "_bootstrap"}
 
 
 def own_imports(name: str) -> set[str]:

@@ -147,17 +147,6 @@ def test_mistake_is_one_line_and_the_program_is_not_run(home: Environment, words
     assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: {problem}\n", 78)
 
 
-def test_install_without_the_start_up_file_is_refused(home: Environment) -> None:
-    """Where no .pth file would be read the program would run unpatched in silence."""
-    (home.site_packages / "hookpatch.pth").unlink()
-    done = hookpatch(home, "run", "-p", "loud", "script.py")
-    assert done.returncode == 78
-    assert done.stderr == (
-        "hookpatch: error: hookpatch run: hookpatch.pth is in no site-packages folder of this python, so the program "
-        "would run unpatched; install hookpatch with pip into it\n"
-    )
-
-
 def test_report_is_left_in_the_folder(home: Environment) -> None:
     """`--report` is HOOKPATCH_REPORT, from the current folder."""
     hookpatch(home, "run", "-p", "loud", "--report", "reports", "script.py")

@@ -9,6 +9,7 @@ import typer
 
 from hookpatch import __version__
 from hookpatch._selection import EXIT_STATUS
+from hookpatch.command._in_process import Program, run_program
 from hookpatch.command._list import list_plugins
 from hookpatch.command._report import report
 from hookpatch.command._run import RunCommand, run
@@ -50,3 +51,6 @@ def main() -> None:
     except HookpatchError as error:
         sys.stderr.write(f"hookpatch: error: {error}\n")
         raise SystemExit(EXIT_STATUS) from None
+    except Program as program:
+        words = program.words
+    run_program(words)

@@ -16,8 +16,11 @@ from hookpatch._discovery import find
 from hookpatch._host import Host
 from hookpatch._options import option_from_text
 from hookpatch._selection import Selection, normalise
+from hookpatch._startup import begin
+from hookpatch.command._in_process import Program
 from hookpatch.errors import SettingError
 
+_BOOTSTRAP = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_bootstrap")
 _TAKES_VALUE = ("-p", "--plugin", "-o", "--option", "--report")
 
 
@@ -59,6 +62,9 @@ def run(
     count: Annotated[
         bool, typer.Option("--count", help="Count the calls that each patch receives, and tell at each process's end.")
     ] = False,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Run it in this very process, for a debugger that is attached to it.")
+    ] = False,
 ) -> None:
     """Run a script, module or code with plugins on, in every other way as python does.
 
@@ -73,13 +79,15 @@ def run(
             "hookpatch run",
             "this python ignores the environment (-I or -E), so the program would run unpatched; leave the flag out",
         )
-    if not _startup_file():
-        raise SettingError(
-            "hookpatch run",
-            "hookpatch.pth is in no site-packages folder of this python, so the program would run "
-            "unpatched; install hookpatch with pip into it",
-        )
-    environment = _selection.environment_with(selection.names, given, report and os.path.abspath(report), count)
+    environment = _selection.environment_with(selection.names, given, report, count)
+    if not startup_file():
+        # Of an installation with --target, or one that is only on PYTHONPATH: a sitecustomize of ours does the same.
+        folders = (_BOOTSTRAP, environment.get("PYTHONPATH", ""))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+    if in_process:
+        _selection.take(environment)
+        begin()
+        raise Program(target)
     command = [sys.executable, *subprocess._args_from_interpreter_flags(), *target]  # type: ignore[attr-defined]  # what multiprocessing uses
     sys.stdout.flush()
     sys.stderr.flush()
@@ -107,6 +115,7 @@ def _options(words: list[str] | tuple[()], selection: Selection, host: Host) -> 
     return given
 
 
-def _startup_file() -> bool:
+def startup_file() -> bool:
+    """Tell whether the start-up file lies where this Python reads it."""
     folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
     return any(folder and os.path.exists(os.path.join(folder, "hookpatch.pth")) for folder in folders)

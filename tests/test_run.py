@@ -1,0 +1,195 @@
+"""`hookpatch run` runs a program as python does: as another process, in this one, and where no start-up file lies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from environments import Environment
+
+LOUD = """
+    '''Speak louder.'''
+    import hookpatch
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs).upper())
+"""
+
+LOOKS = """
+import atexit, pickle, sys
+class P: pass
+atexit.register(lambda: print(pickle.loads(pickle.dumps(P())).__class__ is P, file=sys.stderr))
+main = sys.modules["__main__"]
+spec = getattr(__spec__, "name", None)
+print(sys.argv, __name__, globals().get("__file__"), sys.path[0], spec, vars(main) is globals())
+print(sorted(name for name in globals() if name not in ("__annotations__",)), __package__, type(__loader__).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with a plugin, and a folder with programs of every sort."""
+    home = Environment(tmp_path_factory.mktemp("run") / "venv")
+    home.install(*wheels.glob("hookpatch-*.whl"))
+    home.add_plugin("loud", LOUD)
+    home.folder = tmp_path_factory.mktemp("work")
+    (home.folder / "vendor.py").write_text("def speak(): return 'vendor'\n")
+    (home.folder / "package").mkdir()
+    for path in ("script.py", "package/__main__.py", "package/__init__.py", "package/part.py"):
+        (home.folder / path).write_text(LOOKS if path != "package/__init__.py" else "")
+    return home
+
+
+def run(home: Environment, *words: str, stdin: str | None = None) -> tuple[str, str, int]:
+    """Run a command of this environment; return its output, stderr and status."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
+    clean["PATH"] = f"{home.python.parent}{os.pathsep}{clean['PATH']}"
+    done = subprocess.run(words, cwd=home.folder, env=clean, input=stdin, capture_output=True, text=True, timeout=60)
+    return done.stdout, done.stderr, done.returncode
+
+
+WAYS = [
+    pytest.param(["hookpatch", "run", "-p", "loud"], id="program"),
+    pytest.param(["hookpatch", "run", "-p", "loud", "--in-process"], id="in-process"),
+]
+PROGRAMS = [
+    pytest.param(["script.py", "a", "-p"], None, id="script"),
+    pytest.param(["./script.py"], None, id="path"),
+    pytest.param(["-m", "script", "--help"], None, id="module"),
+    pytest.param(["-m", "package", "x"], None, id="package"),
+    pytest.param(["-mpackage.part"], None, id="module in a package"),
+    pytest.param(["package", "x"], None, id="folder"),
+    pytest.param(["-c", LOOKS, "-c"], None, id="code"),
+    pytest.param(["-", "x"], LOOKS, id="stdin"),
+    pytest.param(["missing.py"], None, id="missing"),
+    pytest.param(["-m", "missing"], None, id="missing module"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("program", "stdin"), PROGRAMS)
+def test_program_finds_what_plain_python_gives_it(
+    home: Environment, way: list[str], program: list[str], stdin: str | None
+) -> None:
+    """Arguments, path, `__main__` with its names, and classes that can be pickled at the end."""
+    expected = run(home, str(home.python), *program, stdin=stdin)
+    found = run(home, *way, *program, stdin=stdin)
+    if program[0] == "missing.py" and "--in-process" in way:
+        expected = (
+            expected[0],
+            f"{home.python}: can't open file '{home.folder}/missing.py': [Errno 2] No such file\n",
+            2,
+        )
+        found = found[0], found[1].replace(" or directory", ""), found[2]
+    assert found == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raise SystemExit(3)",
+        "raise SystemExit('said')",
+        "raise SystemExit",
+        "import sys; sys.exit(255)",
+        "def f(): raise ValueError('x')\nf()",
+        "x = (",
+        "import os; os._exit(5)",
+        "import threading; threading.Thread(target=lambda: print('late')).start(); raise KeyError(1)",
+    ],
+)
+def test_end_is_that_of_plain_python(home: Environment, way: list[str], code: str) -> None:
+    """Status, message and traceback, letter by letter."""
+    (home.folder / "ends.py").write_text(code)
+    for program in (["ends.py"], ["-c", code]):
+        out, stderr, status = run(home, str(home.python), *program)
+        found_out, found_stderr, found_status = run(home, *way, *program)
+        assert (found_out, found_status) == (out, status)
+        assert found_stderr == stderr
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_signal_ends_it_as_it_ends_plain_python(home: Environment, way: list[str], number: signal.Signals) -> None:
+    """With the same status; after Ctrl-C with the program's traceback."""
+    code = "import time; print('ready', flush=True); time.sleep(60)"
+    found = []
+    for command in ([str(home.python)], way):
+        path = f"{home.python.parent}{os.pathsep}{os.environ['PATH']}"
+        process = subprocess.Popen(
+            [*command, "-c", code],
+            env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=30)
+        found.append((process.returncode, stderr))
+    assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_it_and_what_it_starts_are_patched(home: Environment, way: list[str]) -> None:
+    """In this process, in one that it spawns, and in a program that it runs."""
+    (home.folder / "starts.py").write_text(
+        "import multiprocessing, subprocess, sys, vendor\n"
+        "class Word:\n"
+        "    def __init__(self, text): self.text = text\n"
+        "def speak(_): return Word(vendor.speak())\n"
+        "if __name__ == '__main__':\n"
+        "    print(vendor.speak(), flush=True)\n"
+        "    subprocess.run([sys.executable, '-c', 'import vendor; print(vendor.speak())'])\n"
+        "    for method in ('fork', 'spawn', 'forkserver'):\n"
+        "        with multiprocessing.get_context(method).Pool(1) as pool: print(pool.map(speak, [0])[0].text)\n"
+    )
+    assert run(home, *way, "starts.py") == ("VENDOR\n" * 5, "", 0)
+    assert run(home, str(home.python), "starts.py") == ("vendor\n" * 5, "", 0)
+
+
+def test_in_process_is_this_process(home: Environment) -> None:
+    """A debugger that is attached to it stays so; and what cannot be patched ends it with one line."""
+    (home.folder / "quiet.py").write_text("speak = 3")
+    code = "import os; print(os.getpid())"
+    process = subprocess.Popen(
+        [home.python.parent / "hookpatch", "run", "-p", "loud", "--in-process", "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.communicate()[0] == f"{process.pid}\n"
+    out, stderr, status = run(home, "hookpatch", "run", "-p", "lout", "--in-process", "-c", "print('ran')")
+    assert (out, status) == ("", 78)
+    assert stderr.startswith("hookpatch: error: no plugin 'lout' (asked for by -p)")
+
+
+@pytest.mark.parametrize("has_other", [True, False], ids=["with a sitecustomize", "alone"])
+def test_install_without_a_start_up_file(home: Environment, tmp_path: Path, wheels: Path, has_other: bool) -> None:
+    """One made with --target, on PYTHONPATH: no .pth is read there. The user's own sitecustomize runs too."""
+    target = tmp_path / "target"
+    command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-index"]
+    subprocess.run([*command, "--target", target, *wheels.glob("hookpatch-*.whl")], check=True, capture_output=True)
+    plugin = Environment(tmp_path / "venv")
+    plugin.add_plugin("loud", LOUD)
+    plugin.folder = home.folder
+    path = [str(target)]
+    if has_other:
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "sitecustomize.py").write_text("print('other', __name__, flush=True)")
+        path.append(str(tmp_path / "other"))
+    words = ("-m", "hookpatch", "run", "-p", "loud", "starts.py")
+    (home.folder / "starts.py").write_text("import vendor; print(vendor.speak())")
+    done = plugin.run(*words, PYTHONPATH=os.pathsep.join(path))
+    said = "other sitecustomize\n" * has_other
+    assert (done.stdout, done.stderr, done.returncode) == (f"{said}{said}VENDOR\n", "", 0)
+    unknown = plugin.run(*words, PYTHONPATH=os.pathsep.join(path), HOOKPATCH_PLUGINS="lout")
+    assert unknown.returncode == 78
+    assert "no plugin 'lout'" in unknown.stderr
