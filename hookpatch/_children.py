@@ -270,7 +270,8 @@ _carriers: Final = Shared(
         wrap(target, _CARRIERS[target], why="hands patches on to other processes", required=False),
         "hookpatch",
         "hookpatch",
-    )
+    ),
+    are_listed=False,
 )
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -78,7 +78,7 @@ class Receipt:
         _tally.on_first_call.append(self._note_calls)
         atexit.register(self._end)
         patches = [wrap(target, around, why="notes what is started", required=False) for target, around in _LAUNCHES]
-        self._launches = Session([Asked(patch, _OURS, _OURS) for patch in patches]).open()
+        self._launches = Session([Asked(patch, _OURS, _OURS) for patch in patches], is_listed=False).open()
         # Forked processes of multiprocessing end without atexit: they run finalizers of their own.
         self._finalizers = _imports.watch("multiprocessing.util", self._end_with)
         if (util := _imports.loaded("multiprocessing.util")) is not None:
@@ -147,13 +147,14 @@ class Receipt:
         """Take up what has become of some patches; those of ours are not what anybody asked for."""
         with self._lock:
             before = dict(self._patches)
-            self._take_up(report_of([entry for entry in entries if entry.asked.distribution != _OURS], look=False))
+            self._take_up(report_of(entries, look=False))
             if self._patches != before:
                 self.write()
 
-    def _take_up(self, patches: Any) -> None:
+    def _take_up(self, patches: Iterable[PatchReport]) -> None:
         for patch in patches:
-            self._patches[patch.plugin, patch.distribution, patch.verb, patch.target, patch.place] = patch
+            if patch.distribution != _OURS:
+                self._patches[patch.plugin, patch.distribution, patch.verb, patch.target, patch.place] = patch
 
     def _note_calls(self) -> None:
         for session in open_sessions().values():
@@ -161,7 +162,7 @@ class Receipt:
 
     def _end(self) -> None:
         with self._lock:
-            self._take_up(patch for patch in report() if patch.distribution != _OURS)
+            self._take_up(report())
             self.write(ended=True)
         if self._is_first:
             with suppress(SettingError):  # it could not be written

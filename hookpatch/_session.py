@@ -45,9 +45,11 @@ class Session:
         scope: Scope = "process",
         count: bool = False,
         also: Sequence[Begin] = (),
+        is_listed: bool = True,
     ) -> None:
         self._asked: Final = tuple(asked)
         self._also: Final = tuple(also)
+        self._is_listed: Final = is_listed  # False for one of our own that is of no interest to users
         self._policy: Final = policy
         self._scope: Final = scope
         self._count: Final = count
@@ -98,7 +100,8 @@ class Session:
             for failure in self._errors:
                 error.add_note(f"and while taking back what was applied: {type(failure).__name__}: {failure}")
             raise
-        _open[number] = self
+        if self._is_listed:
+            _open[number] = self
         self.tell()
         return self
 

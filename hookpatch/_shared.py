@@ -24,8 +24,14 @@ class _One:
 class Shared:
     """Sessions of one patch each, by its target. Any thread may change what is needed, at any time."""
 
-    def __init__(self, asked: Callable[[str], Asked]) -> None:
-        """Make one; ``asked`` gives the patch for a target."""
+    def __init__(self, asked: Callable[[str], Asked], are_listed: bool) -> None:
+        """Make one.
+
+        Args:
+            asked: gives the patch for a target.
+            are_listed: True if the report of all sessions has them.
+        """
+        self._are_listed: Final = are_listed
         self.lock: Final = RLock()  # not held while patches are put on
         self._asked: Final = asked
         self._there: Final[dict[str, _One]] = {}
@@ -44,7 +50,10 @@ class Shared:
             if targets is None:
                 return
             ended = [one for target in self._there.keys() - {*targets} if (one := self._there.pop(target)).is_open]
-            begun = {target: _One(Session([self._asked(target)])) for target in {*targets} - self._there.keys()}
+            begun = {
+                target: _One(Session([self._asked(target)], is_listed=self._are_listed))
+                for target in {*targets} - self._there.keys()
+            }
             self._there.update(begun)
         for one in ended:
             one.session.close()

@@ -189,4 +189,4 @@ _needs: Final[dict[Site, set[str]]] = {}
 _counts: Final[Counter[str]] = Counter()  # how many sites need a target
 _pending: Final[deque[Sequence[Site]]] = deque()
 _inside = False
-_carriers: Final = Shared(lambda target: Asked(_carrier(target), "torch", "hookpatch"))
+_carriers: Final = Shared(lambda target: Asked(_carrier(target), "torch", "hookpatch"), are_listed=True)

@@ -501,8 +501,8 @@ def test_missing_module_is_the_error_of_python(folder: Path) -> None:
 def test_finder_is_there_only_while_something_is_watched() -> None:
     """sys.meta_path is the same list with the same entries before and after, and has one more between."""
     meta_path, before = sys.meta_path, list(sys.meta_path)
-    first = hookpatch.active(hookpatch.replace("never_a:x", 1)).open()
-    second = hookpatch.active(hookpatch.replace("never_b:x", 1)).open()
+    first = hookpatch.active(hookpatch.replace("never_a:x", 1), children="local").open()
+    second = hookpatch.active(hookpatch.replace("never_b:x", 1), children="local").open()
     assert len(sys.meta_path) == len(before) + 1
     assert _imports.watched() == ["never_a", "never_b"]
     first.close()
@@ -528,7 +528,7 @@ def test_finder_is_gone_when_entering_failed() -> None:
 def test_objects_at_hand_need_no_finder() -> None:
     """A patch that names no module watches none."""
     before = list(sys.meta_path)
-    with hookpatch.active(hookpatch.replace(hookpatch.Target.item({}, "k"), 1)):
+    with hookpatch.active(hookpatch.replace(hookpatch.Target.item({}, "k"), 1), children="local"):
         assert sys.meta_path == before
 
 

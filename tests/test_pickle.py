@@ -67,7 +67,7 @@ SOURCE = """
     sessions = []
 
     def patch(reach):
-        sessions.append(hookpatch.active(*patches(reach)).open())
+        sessions.append(hookpatch.active(*patches(reach), children="local").open())
 """
 FUNCTIONS = ["double", "coroutine", "async_generator", "Model.area", "Model.own_coroutine", "Model.negative"]
 PROXIES = ["sqrt", "partial", "cached", "Model"]
@@ -195,7 +195,7 @@ SCRIPT = """
         method, reach = sys.argv[1:]
         context = multiprocessing.get_context(method)
         with context.Pool(1) as other:
-            with hookpatch.active(*pooled.patches(reach)):
+            with hookpatch.active(*pooled.patches(reach), children="local"):
                 pickled = [cloudpickle.dumps(function) for function in functions()]
                 # A fork of a patched process is patched; another child is when it says so.
                 with context.Pool(1, *[] if method == "fork" else [pooled.patch, [reach]]) as patched:
