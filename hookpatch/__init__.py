@@ -79,6 +79,20 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def load_ipython_extension(shell: object) -> None:
+    """Add the magics ``%hookpatch`` and ``%%hookpatch``: what ``%load_ext hookpatch`` calls."""
+    from hookpatch.notebook import load  # it needs IPython
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """Switch off what the magics switched on: what ``%unload_ext hookpatch`` calls."""
+    from hookpatch.notebook import unload  # likewise
+
+    unload(shell)
+
+
 def __dir__() -> list[str]:
     """List the public names, fetched or not."""
     return [*__all__, "__version__"]

@@ -30,7 +30,7 @@ FLOORS = (
         "_dynamo",
     ),
     *("_torch_patches", "_torch", "_load", "_children", "_receipts", "_receipt", "_active"),
-    *("_footprint", "_snapshot", "testing", "_startup"),
+    *("_footprint", "_snapshot", "testing", "notebook", "_startup"),
     *(
         "__init__",
         "_pytest",
@@ -100,6 +100,7 @@ def test_the_imports_are_seen() -> None:
         (r"^\s*(import|from) packaging\b", {"_guard"}),
         (r"^\s*(import|from) msgspec\b", {"_options"}),
         (r"^\s*(import|from) pytest\b", {"_pytest"}),
+        (r"^\s*(import|from) IPython\b", {"notebook"}),
         (r"^\s*(import|from) (typer|rich)\b", {"command.__init__", "command._list", "command._report", "command._run"}),
         (r"\bsite\.exec\w+ = ", {"_startup"}),
         (r"\bos\.exec", {"command._run"}),

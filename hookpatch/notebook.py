@@ -1,0 +1,139 @@
+"""``%load_ext hookpatch``: plugins on and off in a notebook.
+
+``%hookpatch on NAME...``, ``%hookpatch off [NAME...]``; ``%hookpatch`` for a table; ``%%hookpatch NAME...`` for a cell.
+"""
+
+from __future__ import annotations
+
+import html
+import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any, Final, final
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+
+from hookpatch._active import active
+from hookpatch._discovery import Installed, find, installed
+from hookpatch._session import Session, report
+from hookpatch.errors import HookpatchError
+
+_USAGE: Final = (
+    "%hookpatch on NAME..., %hookpatch off [NAME...], %hookpatch for a table, %%hookpatch NAME... for a cell"
+)
+
+
+def load(shell: Any) -> None:
+    """Add the magics to an IPython shell, once."""
+    if _of(shell) is None:
+        shell.register_magics(HookpatchMagics(shell))
+
+
+def unload(shell: Any) -> None:
+    """Switch off what the magics switched on."""
+    magics = _of(shell)
+    if magics is not None:
+        magics.off([])
+
+
+def _of(shell: Any) -> HookpatchMagics | None:
+    magics = shell.magics_manager.registry.get(HookpatchMagics.__name__)
+    return magics if isinstance(magics, HookpatchMagics) else None
+
+
+@final
+@magics_class
+class HookpatchMagics(Magics):
+    """The magics of one shell."""
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self._on: Final[dict[Installed, Session]] = {}
+
+    @line_cell_magic
+    def hookpatch(self, line: str, cell: str | None = None) -> PatchTable | None:
+        """Switch plugins on or off, show what is patched, or run the cell with plugins on.
+
+        ``%hookpatch on NAME...``, ``%hookpatch off [NAME...]``, ``%hookpatch``, ``%%hookpatch NAME...``.
+        """
+        words = shlex.split(line)
+        try:
+            if cell is not None:
+                self._run(words, cell)
+                return None
+            if words[:1] == ["on"] and words[1:]:
+                self.on(words[1:])
+            elif words[:1] == ["off"]:
+                self.off(words[1:])
+            elif words:
+                raise UsageError(f"hookpatch: '{line}' is no such thing; there is {_USAGE}")
+        except HookpatchError as error:
+            raise UsageError(f"hookpatch: {error}") from None
+        return PatchTable(self._on)
+
+    def on(self, names: Sequence[str]) -> None:
+        """Switch plugins on, all or none; those that are on stay so."""
+        with ExitStack() as undo:
+            opened: dict[Installed, Session] = {}
+            for name in names:
+                plugin = find(name, "%hookpatch on")
+                if plugin not in self._on and plugin not in opened:
+                    opened[plugin] = undo.enter_context(active(f"{plugin.name}@{plugin.distribution}"))
+            undo.pop_all()
+        self._on.update(opened)
+
+    def off(self, names: Sequence[str]) -> None:
+        """Switch plugins off, all of them when none is named."""
+        plugins = [find(name, "%hookpatch off") for name in names] or list(self._on)
+        for plugin in plugins:
+            if plugin not in self._on:
+                raise UsageError(f"hookpatch: '{plugin.name}' was not switched on by %hookpatch on")
+        with ExitStack() as closing:  # all of them, whatever one raises
+            for plugin in plugins:
+                closing.callback(self._on.pop(plugin).close)
+
+    def _run(self, names: Sequence[str], cell: str) -> None:
+        if not names:
+            raise UsageError(f"hookpatch: which plugins? there is {_USAGE}")
+        shell: Any = self.shell
+        with active(*names):
+            result = shell.run_cell(cell)
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None:
+            vars(error)["_render_traceback_"] = list  # it has been shown; whoever runs the notebook is to hear of it
+            raise error
+
+
+@final
+class PatchTable:
+    """What is installed, what is on, and what became of each patch, as it was when this was made."""
+
+    def __init__(self, on: dict[Installed, Session]) -> None:
+        rows = [("plugin", "", "patch", "")]
+        of_plugins = [(plugin, on.get(plugin)) for plugin in installed()]
+        patches = report().patches
+        for plugin, session in of_plugins:
+            mine = [patch for patch in patches if patch.plugin == plugin.name]
+            state = "on" if session is not None or mine else "off"
+            rows += [(plugin.name, state, patch.target, patch.state) for patch in mine] or [
+                (plugin.name, state, "", "")
+            ]
+        names = {plugin.name for plugin, _ in of_plugins}
+        others = [patch for patch in patches if patch.plugin not in names]
+        self._rows: Final = rows + [(patch.plugin or "active()", "on", patch.target, patch.state) for patch in others]
+
+    def __repr__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(*self._rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in self._rows]
+        return "\n".join(lines) if len(lines) > 1 else "no plugins are installed, and nothing is patched"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        head, *rows = [[html.escape(text) for text in row] for row in self._rows]
+        if not rows:
+            return f"<p>{html.escape(repr(self))}</p>"
+        titles = "".join(f'<th style="text-align: left">{text}</th>' for text in head)
+        lines = ["".join(f'<td style="text-align: left">{text}</td>' for text in row) for row in rows]
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
