@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hookpatch._selection import normalise
-from hookpatch.errors import AmbiguousPlugin, UnknownPlugin
+from hookpatch.errors import AmbiguousPlugin, NotAllowed, UnknownPlugin
 
 GROUP = "hookpatch"
 
@@ -81,6 +81,28 @@ def find(name: str, asked_by: str) -> Installed:
     if len(found) > 1:
         raise AmbiguousPlugin(name, asked_by, [plugin.distribution for plugin in found])
     return found[0]
+
+
+def check_allowed(plugin: Installed, asked_by: str) -> None:
+    """Refuse a plugin that the allow list of this environment, ``<sys.prefix>/hookpatch.allow``, does not name.
+
+    It has a name, or ``name@distribution``, a line; ``#`` begins a comment. Only who may write into the environment may
+    write it.
+
+    Raises:
+        NotAllowed: it is not named there, or the list cannot be read.
+    """
+    path = os.path.join(sys.prefix, "hookpatch.allow")
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise NotAllowed(plugin.name, plugin.origin, asked_by, f"{path}: it cannot be read ({error})") from None
+    names = (line.partition("#")[0].strip() for line in lines)
+    if not any(plugin.answers_to(name) for name in names if name):
+        raise NotAllowed(plugin.name, plugin.origin, asked_by, f"{path} does not name it")
 
 
 def _changed(folder: str) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import MutableSequence, Sequence
-from importlib import metadata
 
+from hookpatch import _imports
 from hookpatch._patch import CALL_VERBS, Patch, Scope
 from hookpatch._resolve import missing
 from hookpatch._slot import ABSENT, KEPT, AttributeSlot, Slot, along_mro, originals
@@ -140,7 +140,10 @@ def check_arguments(patch: Patch, takes: Sequence[inspect.Parameter], owner: obj
 
 def _compare(patch: Patch, owner: object, fact: str, text: str) -> tuple[bool, str | None]:
     """Return whether the installed version meets a requirement, and that version."""
-    from packaging.requirements import InvalidRequirement, Requirement  # only for patches that name versions
+    with _imports.for_ourselves():  # only for patches that name versions
+        from importlib import metadata
+
+        from packaging.requirements import InvalidRequirement, Requirement
 
     try:
         requirement = Requirement(text)

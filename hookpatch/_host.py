@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import pluggy
 
 from hookpatch import hookspecs
-from hookpatch._discovery import Installed, find
+from hookpatch._discovery import Installed, check_allowed, find
 from hookpatch._options import options_of
 from hookpatch._patch import Patch
 from hookpatch._selection import Selection
@@ -65,10 +65,12 @@ class Host:
         """
         names: dict[Installed, str] = {}
         for name in selection.names:
-            names.setdefault(find(name, selection.asked_by), name)
+            plugin = find(name, selection.asked_by)
+            check_allowed(plugin, selection.asked_by)
+            names.setdefault(plugin, name)
         options = _by_plugin(selection, names)
-        plugins = [(name, self.plugin(installed)) for installed, name in names.items()]
-        return [(name, plugin, self.patches(plugin, options.get(plugin.installed, {}))) for name, plugin in plugins]
+        loaded = [(name, self.plugin(installed)) for installed, name in names.items()]
+        return [(name, plugin, self.patches(plugin, options.get(plugin.installed, {}))) for name, plugin in loaded]
 
     def plugin(self, installed: Installed) -> Plugin:
         """Return an installed plugin, loaded.

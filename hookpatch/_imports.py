@@ -15,9 +15,10 @@ import importlib._bootstrap
 import importlib.machinery
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
-from threading import RLock, local
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
+from threading import RLock, get_ident, local
 from types import FrameType, ModuleType
 from typing import Any, Final, TypeAlias, final
 
@@ -28,7 +29,16 @@ Arrival: TypeAlias = Callable[[ModuleType], None]
 _lock: Final = RLock()  # held for a change of the watches; nothing foreign runs meanwhile, but for finalizers
 _watches: Final[dict[str, dict[Watch, None]]] = {}  # by module, in order; read without the lock
 _executing: set[str] = set()
-_asking: Final = local()
+_trusted: list[str] | None = None
+_own_imports: Final[set[int]] = set()  # of threads that import something for ourselves at this moment
+
+
+class _Asking(local):
+    names: tuple[str, ...] = ()
+    is_own = False
+
+
+_asking: Final = _Asking()
 
 
 @final
@@ -94,6 +104,33 @@ def loaded(module: str) -> ModuleType | None:
 def begun(module: str) -> bool:
     """Tell whether a module is imported, or is being imported."""
     return module in sys.modules
+
+
+def trust() -> None:
+    """From now on look for what hookpatch needs itself where it is looked for now.
+
+    At the start of the interpreter the program's own folder is not on ``sys.path`` yet: what lies there under the name
+    of a library of ours is not to be run because of us.
+    """
+    global _trusted
+    _trusted = list(sys.path)
+
+
+@contextmanager
+def for_ourselves() -> Iterator[None]:
+    """Have this thread import from trusted places alone, if there are such."""
+    if _trusted is None or _asking.is_own:
+        yield
+        return
+    finder = watch("", lambda _: None)  # so that our finder is asked
+    _asking.is_own = True
+    _own_imports.add(get_ident())
+    try:
+        yield
+    finally:
+        _own_imports.discard(get_ident())
+        _asking.is_own = False
+        finder.cancel()
 
 
 def new_main() -> ModuleType:
@@ -209,8 +246,10 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        asking: tuple[str, ...] = getattr(_asking, "names", ())
-        if name not in _watches or name in asking:
+        if name not in _watches:
+            return _find_trusted(name, target) if _own_imports and path is None and _asking.is_own else None
+        asking = _asking.names
+        if name in asking:
             return None
         _asking.names = (*asking, name)  # a finder that asks the others, as we do, would ask us again
         try:
@@ -222,6 +261,17 @@ class _Finder:
         elif spec is not None and hasattr(spec.loader, "exec_module"):
             spec.loader = _Loader(spec.loader)  # type: ignore[assignment]  # a loader by duck type
         return spec
+
+
+def _find_trusted(name: str, target: ModuleType | None) -> ModuleSpec:
+    """Return what the other finders find, where PathFinder looks into trusted folders alone."""
+    for finder in tuple(sys.meta_path):
+        find = getattr(finder, "find_spec", None)
+        if finder is not _Finder and find is not None:
+            spec: ModuleSpec | None = find(name, _trusted if finder is PathFinder else None, target)
+            if spec is not None:
+                return spec
+    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def _find(name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:

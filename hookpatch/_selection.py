@@ -209,6 +209,11 @@ def handing_on(text: str | None) -> dict[str, str]:
     return {**os.environ, INHERIT: text or ""}
 
 
+def without_ours() -> dict[str, str]:
+    """Return a copy of the environment that asks for nothing."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
+
+
 def forget() -> None:
     """Take our variables out of this process's environment, so that nothing it starts is patched either."""
     for variable in (PLUGINS, OPTIONS, INHERIT):

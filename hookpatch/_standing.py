@@ -10,6 +10,7 @@ from functools import wraps
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final, cast, final
 
+from hookpatch import _imports
 from hookpatch._layer import Layer
 from hookpatch._slot import AttributeSlot, FunctionSlot, Slot, inner
 from hookpatch._trampoline import HOOK, Swap, Trampoline, is_trampoline, pass_through
@@ -46,7 +47,8 @@ class Standing:
             self._top = Trampoline(cast(FunctionType, like), self._bottom, self.binds)
             self.value = self._top.function if base is self.callee else type(base)(self._top.function)
         else:
-            from hookpatch._proxy import Proxy  # wrapt is heavy, and most patches are on functions
+            with _imports.for_ourselves():
+                from hookpatch._proxy import Proxy  # wrapt is heavy, and most patches are on functions
 
             self.value = Proxy(base, _reference(slot))
 

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+FILES = ("hookpatch.pth", "hookpatch.start")
+# What is in the first of them; hookpatch doctor compares.
+LINE = (
+    'import os, sys; (os.environ.get("HOOKPATCH_PLUGINS") or os.environ.get("HOOKPATCH_INHERIT")) and '
+    'not sys.flags.ignore_environment and __import__("hookpatch._startup", fromlist=["main"]).main()\n'
+)
 _OF_MULTIPROCESSING = tuple(f"multiprocessing.{name}" for name in ("resource_tracker", "spawn", "forkserver"))
 
 _begun = False
@@ -66,6 +72,9 @@ def begin() -> None:
         HookpatchError: something of it cannot be had, and HOOKPATCH_ON_ERROR does not say to go on.
     """
     global _session
+    from hookpatch import _imports
+
+    _imports.trust()
     from hookpatch._active import open_from_environment
     from hookpatch.errors import HookpatchError
 

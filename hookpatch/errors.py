@@ -8,7 +8,10 @@ from typing import Any, Final
 
 def _suggest(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the known word nearest to ``word``, else nothing."""
-    import difflib  # only the failing path pays for it
+    from hookpatch import _imports
+
+    with _imports.for_ourselves():
+        import difflib  # only the failing path pays for it
 
     near = difflib.get_close_matches(word, [other for other in known if other != word], n=1)
     return f"; did you mean '{near[0]}'?" if near else ""
@@ -70,6 +73,24 @@ class AmbiguousPlugin(SelectionError):
             f"plugin '{name}' (asked for by {asked_by}) is offered by {len(distributions)} distributions: "
             f"{', '.join(distributions)}; ask for {ways}, or uninstall one"
         )
+
+
+class NotAllowed(SelectionError):
+    """The environment has a list of the plugins that may be used there, and this one is not on it.
+
+    Attributes:
+        name: the plugin's name.
+        distribution: the distribution that offers it, with its version.
+        asked_by: where it was asked for.
+        problem: which list, and what it says.
+    """
+
+    def __init__(self, name: str, distribution: str, asked_by: str, problem: str) -> None:
+        self.name: Final = name
+        self.distribution: Final = distribution
+        self.asked_by: Final = asked_by
+        self.problem: Final = problem
+        super().__init__(f"plugin '{name}' of {distribution} (asked for by {asked_by}) is not allowed here: {problem}")
 
 
 class OptionsError(SelectionError):

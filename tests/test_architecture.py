@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "hookpatch"
 
 # From the ground up: a file imports only files that stand before it.
 FLOORS = (
-    *("errors", "_selection", "_target", "_patch", "_imports", "_torchscript", "_trampoline", "_slot", "_part"),
+    *("_imports", "errors", "_selection", "_target", "_patch", "_torchscript", "_trampoline", "_slot", "_part"),
     *("_holders", "_resolve", "_guard", "_layer", "_proxy", "_standing", "_order", "_leftover", "_site", "_tally"),
     *("_ledger", "_task", "_everywhere"),
     *(
@@ -30,13 +30,15 @@ FLOORS = (
         "_dynamo",
     ),
     *("_torch_patches", "_torch", "_load", "_children", "_receipts", "_receipt", "_active"),
-    *("_footprint", "_snapshot", "testing", "notebook", "_startup"),
+    *("_footprint", "_snapshot", "testing", "notebook", "_startup", "_doctor"),
     *(
         "__init__",
         "_pytest",
         "command._list",
         "command._report",
         "command._in_process",
+        "command._verify",
+        "command._doctor",
         "command._run",
         "command.__init__",
         "__main__",
@@ -89,9 +91,9 @@ def test_the_imports_are_seen() -> None:
 @pytest.mark.parametrize(
     ("act", "addresses"),
     [
-        (r"\bos\.environ\b", {"_selection"}),
+        (r"\bos\.environ\b", {"_selection", "_startup"}),  # _startup: the text of the start-up line
         (r"\bsys\.meta_path\b", {"_imports", "testing"}),  # testing: names it in a message
-        (r"\bsys\.modules\b", {"_imports"}),
+        (r"\bsys\.modules\b", {"_imports", "_doctor"}),  # _doctor: looks into another process's
         (r"\b(setattr|delattr)\(", {"_slot"}),
         (r"\.__code__ = ", {"_slot", "_trampoline"}),  # _trampoline: of functions of ours
         (r"\.__kwdefaults__ = ", {"_slot", "_trampoline"}),  # likewise
@@ -101,7 +103,10 @@ def test_the_imports_are_seen() -> None:
         (r"^\s*(import|from) msgspec\b", {"_options"}),
         (r"^\s*(import|from) pytest\b", {"_pytest"}),
         (r"^\s*(import|from) IPython\b", {"notebook"}),
-        (r"^\s*(import|from) (typer|rich)\b", {"command.__init__", "command._list", "command._report", "command._run"}),
+        (
+            r"^\s*(import|from) (typer|rich)\b",
+            {f"command.{name}" for name in ("__init__", "_doctor", "_list", "_report", "_run", "_verify")},
+        ),
         (r"\bsite\.exec\w+ = ", {"_startup"}),
         (r"\bos\.exec", {"command._run"}),
         (r"\baddaudithook\(", {"_startup"}),
@@ -141,7 +146,7 @@ def test_a_patch_on_a_function_needs_neither_wrapt_nor_pluggy() -> None:
     code = "import hookpatch\nwith hookpatch.active(hookpatch.inject('inspect:signature', eval_str=True)): pass"
     assert not {"wrapt", "pluggy", "msgspec", "packaging", "typer", "rich"} & modules_after(code)
     assert "wrapt" in modules_after(
-        code.replace("inject('inspect:signature', eval_str=True)", "wrap('math:sin', print)")
+        code.replace("inject('inspect:signature', eval_str=True)", "wrap('time:sleep', print)")
     )
 
 

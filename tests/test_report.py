@@ -82,9 +82,13 @@ def test_report_of_all_sessions_lists_those_that_are_open(vendor: ModuleType) ->
     one, two, three = patches()
     with hookpatch.active(one):
         outer = hookpatch.active(two, three).open()
-        assert [patch.target for patch in hookpatch.report()] == ["vendor:speak", "vendor:nothing", "nowhere:thing"]
+        assert [patch.target for patch in hookpatch.report() if patch.distribution != "hookpatch"] == [
+            "vendor:speak",
+            "vendor:nothing",
+            "nowhere:thing",
+        ]
         outer.close()
-        assert [patch.target for patch in hookpatch.report()] == ["vendor:speak"]
+        assert [patch.target for patch in hookpatch.report() if patch.distribution != "hookpatch"] == ["vendor:speak"]
     assert hookpatch.report().patches == ()
 
 

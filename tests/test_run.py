@@ -119,21 +119,25 @@ def test_end_is_that_of_plain_python(home: Environment, way: list[str], code: st
 def test_signal_ends_it_as_it_ends_plain_python(home: Environment, way: list[str], number: signal.Signals) -> None:
     """With the same status; after Ctrl-C with the program's traceback."""
     code = "import time; print('ready', flush=True); time.sleep(60)"
+    path = f"{home.python.parent}{os.pathsep}{os.environ['PATH']}"
     found = []
     for command in ([str(home.python)], way):
-        path = f"{home.python.parent}{os.pathsep}{os.environ['PATH']}"
-        process = subprocess.Popen(
+        with subprocess.Popen(
             [*command, "-c", code],
             env={**os.environ, "PATH": path},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.1)
-        process.send_signal(number)
-        _, stderr = process.communicate(timeout=30)
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+        ) as process:
+            try:
+                assert process.stdout is not None
+                assert process.stdout.readline() == "ready\n"
+                time.sleep(0.1)
+                process.send_signal(number)
+                _, stderr = process.communicate(timeout=30)
+            finally:
+                process.kill()
         found.append((process.returncode, stderr))
     assert found[1] == found[0]
 

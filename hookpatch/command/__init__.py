@@ -9,10 +9,12 @@ import typer
 
 from hookpatch import __version__
 from hookpatch._selection import EXIT_STATUS
+from hookpatch.command._doctor import doctor
 from hookpatch.command._in_process import Program, run_program
 from hookpatch.command._list import list_plugins
 from hookpatch.command._report import report
 from hookpatch.command._run import RunCommand, run
+from hookpatch.command._verify import verify
 from hookpatch.errors import HookpatchError
 
 app = typer.Typer(
@@ -40,7 +42,9 @@ def _options(
 
 
 app.command("list")(list_plugins)
+app.command("doctor")(doctor)
 app.command("report")(report)
+app.command("verify")(verify)
 app.command("run", cls=RunCommand)(run)
 
 

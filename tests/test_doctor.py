@@ -1,0 +1,164 @@
+"""What keeps patches from being on is found, each thing with its mend; all is tried on real environments."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from environments import Environment
+
+from hookpatch._startup import LINE
+
+LOUD = """
+    '''Speak louder.'''
+    import hookpatch
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("vendor:speak", max, requires="pip>=1")
+"""
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def home(environment: Environment) -> Environment:
+    """An environment with a plugin."""
+    environment.add_plugin("loud", LOUD)
+    return environment
+
+
+def doctor(home: Environment, status: int, **variables: str) -> list[tuple[str, str, str]]:
+    """Return the lines of the table: well or not, what was looked at, what was found with its mend."""
+    done = home.run("-m", "hookpatch", "doctor", COLUMNS="1000", **variables)
+    assert (done.stderr, done.returncode) == ("", status), done.stdout
+    heading, *rows, end = done.stdout.splitlines()
+    assert heading.split() == ["looked", "at", "found"]
+    found: list[tuple[str, str, str]] = []
+    for row in rows:
+        mark, about, text = [*re.split(r"\s{2,}", row.strip(), maxsplit=2), "", ""][:3]
+        if mark in ("ok", "no"):
+            found.append((mark, about, text))
+        else:
+            found[-1] = (*found[-1][:2], f"{found[-1][2]} {row.strip()}")
+    wrong = sum(mark == "no" for mark, *_ in found)
+    assert end == (f"{wrong} to mend" if wrong else "all is well")
+    return found
+
+
+def wrong(home: Environment, **variables: str) -> list[tuple[str, str]]:
+    """Return what is not well."""
+    return [(about, text) for mark, about, text in doctor(home, 1, **variables) if mark == "no"]
+
+
+def test_line_is_that_of_the_start_up_file() -> None:
+    """What doctor compares with is what the wheel ships."""
+    assert (ROOT / "startup" / "hookpatch.pth").read_text() == LINE
+
+
+def test_all_is_well(home: Environment) -> None:
+    """The start-up file, where it is active from, the variables, and what each plugin would do."""
+    found = doctor(home, 0, HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(home.folder / "reports"))
+    package = home.site_packages / "hookpatch"
+    assert [about for _, about, _ in found] == [
+        *("python", "start-up file", "start-up", "HOOKPATCH_PLUGINS", "HOOKPATCH_REPORT", "plugin loud"),
+    ]
+    assert [text for *_, text in found][1:] == [
+        str(home.site_packages / "hookpatch.pth"),
+        f"active in a new Python, from {package}",
+        "loud from loud-dist 1.0",
+        str(home.folder / "reports"),
+        "wrap vendor:speak",
+    ]
+
+
+def test_start_up_file_that_is_gone(home: Environment) -> None:
+    """The variables do nothing then."""
+    (home.site_packages / "hookpatch.pth").unlink()
+    assert wrong(home) == [
+        (
+            "start-up file",
+            "none in a site-packages folder -> install hookpatch with pip into this Python; until then "
+            "HOOKPATCH_PLUGINS does nothing here, and `hookpatch run` does without",
+        )
+    ]
+
+
+def test_start_up_file_that_was_changed(home: Environment) -> None:
+    """Another version's, or a broken one."""
+    path = home.site_packages / "hookpatch.pth"
+    path.write_text("# nothing\n")
+    assert wrong(home) == [
+        ("start-up file", f"{path} -> it is of another version, or was changed: install hookpatch anew"),
+        ("start-up", "not active in a new Python -> install hookpatch anew: its start-up file does nothing"),
+    ]
+
+
+def test_two_installations(home: Environment, wheels: Path, tmp_path: Path) -> None:
+    """One on PYTHONPATH hides the one that was installed."""
+    import subprocess
+    import sys
+
+    other = tmp_path / "other"
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(other)]
+    subprocess.run([*command, *map(str, wheels.glob("hookpatch-*.whl"))], check=True, capture_output=True)
+    found = doctor(home, 0, PYTHONPATH=str(other))
+    assert ("ok", "start-up", f"active in a new Python, from {other / 'hookpatch'}") in found
+
+
+@pytest.mark.parametrize(
+    ("variables", "about", "text"),
+    [
+        (
+            {"HOOKPATCH_PLUGINS": "lout"},
+            "HOOKPATCH_PLUGINS",
+            "no plugin 'lout' (asked for by HOOKPATCH_PLUGINS); did you mean 'loud'? installed: loud -> correct the "
+            "name, or install the plugin",
+        ),
+        (
+            {"HOOKPATCH_PLUGINS": "loud", "HOOKPATCH_OPTIONS": "{"},
+            "variables",
+            "HOOKPATCH_OPTIONS: not JSON",
+        ),
+        (
+            {"HOOKPATCH_PLUGINS": "loud", "HOOKPATCH_OPTIONS": '{"loud": {"x": 1}}'},
+            "HOOKPATCH_OPTIONS",
+            "options of plugin 'loud' (loud-dist 1.0): it has none, but 'x' was given -> correct the options",
+        ),
+        ({"HOOKPATCH_ON_ERROR": "panic"}, "variables", "HOOKPATCH_ON_ERROR: 'panic' is not a policy"),
+        (
+            {"HOOKPATCH_DISABLE": "1"},
+            "HOOKPATCH_DISABLE",
+            "set: no patch is applied, whoever asks for it -> unset HOOKPATCH_DISABLE",
+        ),
+        (
+            {"HOOKPATCH_REPORT": "/dev/null/reports"},
+            "HOOKPATCH_REPORT",
+            "/dev/null/reports -> /dev/null cannot be written: name another folder",
+        ),
+    ],
+)
+def test_variable_that_is_wrong(home: Environment, variables: dict[str, str], about: str, text: str) -> None:
+    """With what it holds, and what now."""
+    ((found_about, found),) = wrong(home, **variables)
+    assert found_about == about
+    assert found.startswith(text)
+
+
+def test_plugin_that_is_wrong(home: Environment) -> None:
+    """Broken, of the wrong version, a twin, not allowed; one that needs options is well."""
+    home.add_plugin("broken", "raise RuntimeError('no')")
+    home.add_plugin("old", LOUD.replace("pip>=1", "pip<1"))
+    home.add_plugin("loud", LOUD, "twin-dist")
+    options = "import dataclasses, hookpatch\n@dataclasses.dataclass(frozen=True)\nclass Options:\n    word: str\n"
+    home.add_plugin("asks", f"'''Asks.'''\n{options}@hookpatch.hookimpl\ndef hookpatch_patches(options): return ()\n")
+    found = wrong(home)
+    assert [about for about, _ in found] == ["plugin broken", "plugin loud", "plugin loud", "plugin old"]
+    said = [text for _, text in found]
+    assert said[0].startswith("plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no")
+    assert said[1] == (
+        "loud-dist 1.0 is not the only one to offer this name -> ask for loud@loud-dist, or uninstall one of the two"
+    )
+    assert said[3].startswith("wrap vendor:speak -> made for pip<1, but pip ")
+    (home.python.parents[1] / "hookpatch.allow").write_text("loud@loud-dist\n")
+    assert sum("is not allowed here" in text for _, text in wrong(home)) == 4

@@ -1,0 +1,218 @@
+"""What docs/security.md promises, by attack: nothing runs because of us that was not asked for and installed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from environments import Environment
+
+LOUD = """
+    '''Speak louder.'''
+    import hookpatch
+
+    def louder(wrapped, instance, args, kwargs):
+        return str(wrapped(*args, **kwargs)).upper()
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("vendor:speak", louder)
+        yield hookpatch.wrap("vendor:length", louder, requires="pip>=1")
+        yield hookpatch.inject("vendor:speak", wrod=1, required=False)
+"""
+VENDOR = "def speak(word='vendor'): return word\nlength = len\n"
+PLANTED = "open('EVIL', 'a').write(f'{__name__}\\n')\nraise ImportError('planted')\n"
+
+
+@pytest.fixture
+def home(environment: Environment, tmp_path: Path) -> Environment:
+    """An environment with a plugin, and a folder with the vendor's module and a script."""
+    environment.add_plugin("loud", LOUD)
+    environment.folder = tmp_path / "work"
+    environment.folder.mkdir()
+    (environment.folder / "vendor.py").write_text(VENDOR)
+    (environment.folder / "script.py").write_text("import vendor; print(vendor.speak(), vendor.length('ab'))\n")
+    return environment
+
+
+def evil(home: Environment) -> list[str]:
+    """Return the planted modules that were run."""
+    path = home.folder / "EVIL"
+    return path.read_text().split() if path.exists() else []
+
+
+@pytest.mark.parametrize(
+    "way", [["script.py"], ["-c", "import script"], ["-m", "script"]], ids=["script", "code", "module"]
+)
+def test_planted_module_is_not_run(home: Environment, way: list[str]) -> None:
+    """One in the current folder, which is the script's, under the name of what we need, at start-up or later."""
+    names = "hookpatch wrapt pluggy packaging msgspec typer rich loud_dist_loud difflib asyncio email".split()  # noqa: SIM905
+    for name in (*names, "sitecustomize", "hookpatch_loud", "loud"):
+        (home.folder / f"{name}.py").write_text(PLANTED)
+    done = home.run(*way, HOOKPATCH_PLUGINS="loud")
+    assert (done.stdout, done.stderr) == ("VENDOR 2\n", "")
+    assert evil(home) == []
+
+
+def test_planted_distribution_is_not_a_plugin(home: Environment) -> None:
+    """A dist-info folder in the current folder offers nothing."""
+    info = home.folder / "evil-1.0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[hookpatch]\nevil = evil\n")
+    (home.folder / "evil.py").write_text(PLANTED)
+    done = home.run("script.py", HOOKPATCH_PLUGINS="evil")
+    assert done.returncode == 78
+    assert "no plugin 'evil'" in done.stderr
+    assert evil(home) == []
+
+
+@pytest.mark.parametrize("name", ["evil:main", "./evil.py", "/tmp/evil.py", "evil.module", "os:system", "../evil", "*"])
+def test_names_are_names_of_plugins_and_nothing_else(home: Environment, name: str) -> None:
+    """No module path and no file is ever loaded."""
+    (home.folder / "evil.py").write_text(PLANTED)
+    done = home.run("script.py", HOOKPATCH_PLUGINS=name)
+    assert (done.stdout, done.returncode) == ("", 78)
+    assert f"no plugin '{name}'" in done.stderr
+    assert evil(home) == []
+
+
+def test_name_of_two_distributions_is_refused(home: Environment) -> None:
+    """A second distribution cannot take a name over."""
+    home.add_plugin("loud", LOUD.replace("upper", "lower"), "evil-dist")
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud")
+    assert (done.stdout, done.returncode) == ("", 78)
+    assert done.stderr == (
+        "hookpatch: error: plugin 'loud' (asked for by HOOKPATCH_PLUGINS=loud) is offered by 2 distributions: "
+        "evil-dist, loud-dist; ask for 'loud@evil-dist' or 'loud@loud-dist', or uninstall one\n"
+    )
+    assert home.run("script.py", HOOKPATCH_PLUGINS="loud@loud-dist").stdout == "VENDOR 2\n"
+
+
+@pytest.mark.parametrize("flag", ["-I", "-E"])
+def test_flags_that_ignore_the_environment_switch_us_off(home: Environment, flag: str) -> None:
+    """Nothing of ours is imported."""
+    code = "import sys; print([name for name in sys.modules if name.startswith('hookpatch')])"
+    for variable in ("HOOKPATCH_PLUGINS", "HOOKPATCH_INHERIT"):
+        done = home.run(flag, "-c", code, **{variable: "loud"})
+        assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
+
+
+def test_nothing_is_imported_when_nothing_is_asked_for(home: Environment) -> None:
+    """Every start of every Python there."""
+    code = "import sys; print([name for name in sys.modules if name.startswith(('hookpatch', 'wrapt', 'pluggy'))])"
+    assert home.run("-c", code).stdout == "[]\n"
+
+
+def test_installer_and_resource_tracker_are_not_patched(home: Environment) -> None:
+    """`HOOKPATCH_PLUGINS=x pip install y` works, with a plugin that patches what pip uses."""
+    home.add_plugin("breaks", LOUD.replace("vendor:speak", "os:replace").replace("vendor:length", "os.path:join"))
+    project = home.folder / "project"
+    project.mkdir()
+    (project / "pyproject.toml").write_text(
+        "[build-system]\nrequires = []\nbuild-backend = 'hatchling.build'\n[project]\nname = 'thing'\nversion = '1'\n"
+        "[tool.hatch.build.targets.wheel]\ninclude = ['thing.py']\n"
+    )
+    (project / "thing.py").write_text("x = 1")
+    command = [
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "--target",
+        "there",
+        "./project",
+    ]
+    done = home.run(*command, HOOKPATCH_PLUGINS="breaks")
+    assert done.returncode == 0, done.stderr
+    assert (home.folder / "there" / "thing.py").exists()
+    code = "from multiprocessing.resource_tracker import main; import sys; print('hookpatch._session' in sys.modules)"
+    assert home.run("-c", code, HOOKPATCH_PLUGINS="breaks").stdout == "False\n"
+
+
+# --- the allow list
+
+
+def test_allow_list_of_the_environment(home: Environment) -> None:
+    """Where there is one, other plugins are refused, in a block too; a comment and a blank line say nothing."""
+    home.add_plugin("other", LOUD.replace("upper", "lower"))
+    allow = home.python.parents[1] / "hookpatch.allow"
+    block = "import hookpatch, vendor\nwith hookpatch.active('loud'): print(vendor.speak())"
+    for text in ("# ours\n\nloud\n", "loud@loud-dist", "LOUD@Loud_Dist  # the one\n"):
+        allow.write_text(text)
+        assert home.run("script.py", HOOKPATCH_PLUGINS="loud").stdout == "VENDOR 2\n"
+        assert home.run("-c", block).stdout == "VENDOR\n"
+        refused = home.run("script.py", HOOKPATCH_PLUGINS="loud,other")
+        assert (refused.stdout, refused.returncode) == ("", 78)
+        assert refused.stderr == (
+            "hookpatch: error: plugin 'other' of other-dist 1.0 (asked for by HOOKPATCH_PLUGINS=loud,other) is not "
+            f"allowed here: {allow} does not name it\n"
+        )
+    for text in ("", "loud@another-dist\n", "loud-dist\n"):
+        allow.write_text(text)
+        assert home.run("script.py", HOOKPATCH_PLUGINS="loud").returncode == 78
+        assert "NotAllowed" in home.run("-c", block).stderr
+    allow.write_bytes(b"loud\n\xff\xfe")
+    assert "it cannot be read" in home.run("script.py", HOOKPATCH_PLUGINS="loud").stderr
+
+
+def test_allow_list_is_that_of_the_environment_alone(home: Environment) -> None:
+    """None in the current folder or at home is looked at."""
+    for folder in (home.folder, home.folder / "home"):
+        folder.mkdir(exist_ok=True)
+        (folder / "hookpatch.allow").write_text("")
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOME=str(home.folder / "home"))
+    assert done.stdout == "VENDOR 2\n"
+
+
+# --- verify
+
+
+def verify(home: Environment, *names: str) -> subprocess.CompletedProcess[str]:
+    return home.run(home.python.parent / "hookpatch", "verify", *names, COLUMNS="200")
+
+
+def test_verify_compares_files_with_what_was_installed(home: Environment, wheels: Path) -> None:
+    """Status 0 for a distribution as installed; 1 with each file that was changed or is gone."""
+    home.install(*wheels.glob("hookpatch_onnxsim-*.whl"))
+    done = verify(home, "fuse_qkv_off")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"fuse_qkv_off: hookpatch-onnxsim 0.1.0 is as it was installed \(\d+ files\)\n", done.stdout)
+    module = home.site_packages / "hookpatch_onnxsim" / "fuse_qkv_off.py"
+    module.write_text(module.read_text() + "\n")
+    (home.site_packages / "hookpatch_onnxsim" / "onnxsim_skip.py").unlink()
+    done = verify(home, "fuse_qkv_off")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0] == "fuse_qkv_off: hookpatch-onnxsim 0.1.0 is not as it was installed"
+    assert sorted(line.split(maxsplit=1)[1] for line in done.stdout.splitlines()[1:]) == [
+        "hookpatch_onnxsim/fuse_qkv_off.py",
+        "hookpatch_onnxsim/onnxsim_skip.py",
+    ]
+    assert sorted(line.split()[0] for line in done.stdout.splitlines()[1:]) == ["changed", "missing"]
+
+
+def test_verify_says_what_it_cannot_tell(home: Environment) -> None:
+    """A plugin without a record, an editable one, and one that is not there."""
+    done = verify(home, "loud")
+    assert (done.returncode, done.stdout) == (1, "loud: loud-dist 1.0 has no RECORD of its files: it cannot be told\n")
+    done = verify(home, "lout")
+    assert done.returncode == 78
+    assert done.stderr.startswith("hookpatch: error: no plugin 'lout' (asked for by hookpatch verify)")
+    editable = Path(sys.prefix) / "bin" / "hookpatch"
+    if editable.exists():
+        done = subprocess.run([editable, "verify", "fuse_qkv_off"], capture_output=True, text=True)
+        assert done.returncode in (1, 78)
+
+
+def test_verify_checks_hookpatch_itself(home: Environment) -> None:
+    """By its own name, the start-up file included."""
+    done = verify(home, "hookpatch")
+    assert done.returncode == 0, done.stdout
+    (home.site_packages / "hookpatch.pth").write_text("import os\n")
+    done = verify(home, "hookpatch")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[1].split() == ["changed", "hookpatch.pth"]
