@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import runpy
 import sys
@@ -54,6 +55,8 @@ def _run(words: list[str]) -> None:
         _runpy._run_module_as_main(name)
     elif first.startswith("-c"):
         text, *rest = [first[2:], *rest] if first[2:] else rest
+        if sys.version_info >= (3, 13):  # from there on tracebacks show the lines of such code
+            linecache.cache["<string>"] = len(text), None, text.splitlines(keepends=True), "<string>"
         _execute(text, "<string>", _begin(["-c", *rest], ""))
     elif first == "-":
         main = _begin(words, "")
