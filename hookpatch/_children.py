@@ -188,7 +188,7 @@ def _nothing() -> None:
 
 
 def _hand_on() -> None:
-    _selection.hand_on(_all(luggage for luggage in _open.values() if luggage.is_in_environment))
+    _selection.hand_on(_all([luggage for luggage in list(_open.values()) if luggage.is_in_environment]))
 
 
 def _all(luggage: Any, main: bool = False) -> str | None:
@@ -198,7 +198,7 @@ def _all(luggage: Any, main: bool = False) -> str | None:
 
 def _needed() -> set[str]:
     """Return the targets of those patches of ours that are needed now; wait for their modules."""
-    targets = {target for luggage in _open.values() for target in luggage.needs}
+    targets = {target for luggage in list(_open.values()) for target in luggage.needs}
     modules = {target: target.partition(":")[0] for target in targets}
     waiting = {module for module in modules.values() if not _imports.begun(module)}
     for module in _watches.keys() - waiting:

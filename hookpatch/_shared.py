@@ -35,26 +35,32 @@ class Shared:
         self.lock: Final = RLock()  # not held while patches are put on
         self._asked: Final = asked
         self._there: Final[dict[str, _One]] = {}
+        self._is_settling = False
+        self._is_stale = False
         if hasattr(os, "register_at_fork"):
             release = self.lock.release
             os.register_at_fork(before=self.lock.acquire, after_in_parent=release, after_in_child=release)
 
-    def settle(self, needed: Callable[[], Collection[str] | None]) -> None:
-        """Put on the patches at these targets, and take off all others.
-
-        Args:
-            needed: called under the lock; None means that nothing is to be done.
-        """
+    def settle(self, needed: Callable[[], Collection[str]]) -> None:
+        """Put on the patches at these targets, and take off all others; ``needed`` is called under the lock."""
+        ended: list[_One] = []
+        begun: dict[str, _One] = {}
         with self.lock:
-            targets = needed()
-            if targets is None:
-                return
-            ended = [one for target in self._there.keys() - {*targets} if (one := self._there.pop(target)).is_open]
-            begun = {
-                target: _One(Session([self._asked(target)], is_listed=self._are_listed))
-                for target in {*targets} - self._there.keys()
-            }
-            self._there.update(begun)
+            self._is_stale = True
+            if self._is_settling:
+                return  # called by a finalizer, in the midst of this: it is done once more
+            self._is_settling = True
+            try:
+                while self._is_stale:
+                    self._is_stale = False
+                    targets = {*needed()}
+                    ended += [self._there.pop(target) for target in self._there.keys() - targets]
+                    for target in targets - self._there.keys():
+                        one = _One(Session([self._asked(target)], is_listed=self._are_listed))
+                        begun[target] = self._there[target] = one
+            finally:
+                self._is_settling = False
+            ended = [one for one in ended if one.is_open]
         for one in ended:
             one.session.close()
         for target, one in begun.items():

@@ -113,7 +113,8 @@ class Site:
     @property
     def stood(self) -> list[Any]:
         """What stands in the slot, stood there lately, or is inherited there: as far as we know, as it lay there."""
-        return [value for value in (self.original, self._base, *(weak() for weak in self._puts)) if value is not None]
+        put = [weak() for weak in tuple(self._puts)]  # a copy: another thread may change the site
+        return [value for value in (self.original, self._base, *put) if value is not None]
 
     def add(self, layer: Layer, note: Callable[[], None]) -> None:
         """Put a layer on, unless it has ended by now.

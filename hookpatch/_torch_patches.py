@@ -30,22 +30,15 @@ def carry(sites: Sequence[Site]) -> None:
     _carriers.settle(_needed)
 
 
-def _needed() -> set[str] | None:
+def _needed() -> set[str]:
     """Note what has become of the pending sites; return the targets of ours that are needed now."""
-    global _inside
-    if _inside:
-        return None  # called by a finalizer, in the midst of this: what is pending is not forgotten
-    _inside = True
-    try:
-        while _pending:
-            for site in _pending.popleft():
-                _counts.subtract(_needs.pop(site, ()))
-                if needs := _needs_of(site):
-                    _needs[site] = needs
-                    _counts.update(needs)
-    finally:
-        _inside = False
-    return {target for target, count in _counts.items() if count > 0}
+    while _pending:
+        for site in _pending.popleft():
+            _counts.subtract(_needs.pop(site, ()))
+            if needs := _needs_of(site):
+                _needs[site] = needs
+                _counts.update(needs)
+    return {target for target, count in list(_counts.items()) if count > 0}
 
 
 def _needs_of(site: Site) -> set[str]:
@@ -188,5 +181,4 @@ _OWNER: Final = Asked(_carrier(_WRAP), "torch", "hookpatch").owner
 _needs: Final[dict[Site, set[str]]] = {}
 _counts: Final[Counter[str]] = Counter()  # how many sites need a target
 _pending: Final[deque[Sequence[Site]]] = deque()
-_inside = False
 _carriers: Final = Shared(lambda target: Asked(_carrier(target), "torch", "hookpatch"), are_listed=True)

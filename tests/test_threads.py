@@ -395,11 +395,14 @@ NEVER: Final = Spot("never_imported.at_all:x", ("replace", "wrap"), lambda: None
 
 @pytest.mark.filterwarnings("ignore::hookpatch.errors.PatchFailedWarning")  # what a patch lay over may be removed
 @pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
-def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule) -> None:
+@pytest.mark.parametrize("library", [pytest.param("", id="alone"), pytest.param("torch", marks=pytest.mark.model)])
+def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule, library: str) -> None:
     """Eight threads patch the same targets while others call them: each call gives what some set of patches gives.
 
     At the end every owner holds what it held, in the same order, and no site, no watch and no finder is left.
     """
+    if library:
+        importlib.import_module(library)  # it hears of every change
     m: Any = make_module("shared", SHARED)
     spread, entered, left = m.spread, itertools.count(), itertools.count()
 
