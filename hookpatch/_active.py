@@ -1,4 +1,4 @@
-"""The ways to ask for patches: in a block, for the whole process, for processes that somebody else starts."""
+"""The ways to ask for patches: in a block, and for processes that somebody else starts."""
 
 from __future__ import annotations
 
@@ -95,18 +95,6 @@ def environment(
     selection = Selection(names, _checked(options, "environment()"), "environment()")
     load(selection)
     return _selection.variables(selection, report, count)
-
-
-def open_from_environment() -> Session:
-    """Open a session of what the environment asks for, for the rest of the process.
-
-    Raises:
-        HookpatchError: something of it cannot be had.
-    """
-    host, by_name = load(_selection.from_environment())
-    asked = [one for of_plugin in by_name.values() for one in of_plugin]
-    also = [] if host is None else [partial(_changes.listen, host=host)]
-    return Session(asked, _selection.on_error(), count=_selection.counts(), also=also).open()
 
 
 def _checked(options: Any, asked_by: str) -> Mapping[str, Mapping[str, Any]]:

@@ -7,12 +7,13 @@ itself: a fork server that is running has another environment, and what is defin
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import FunctionType
 from typing import Any, Final, Literal, TypeAlias, final
@@ -30,7 +31,8 @@ from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning
 Children: TypeAlias = Literal["inherit", "local", "require"]
 Item: TypeAlias = dict[str, Any]  # a plugin's name with its options, or a patch as text: what JSON can hold
 
-_ROOM: Final = 100_000  # bytes: Linux starts no program with a variable of 128 KiB or more
+_ROOM: Final = 60_000  # bytes of a patch
+_VARIABLE: Final = 100_000  # bytes of all: Linux starts no program with a variable of 128 KiB or more
 
 
 @final
@@ -75,10 +77,18 @@ class Luggage:
     def text(self, main: bool) -> str:
         """Return it as JSON; what can only be found in ``__main__`` as a note if ``main`` is not to be there."""
         if main not in self._texts:
-            items = [_note(item) if "main" in item and not main else item for item in self._items]
-            head = {"id": f"{os.getpid()}-{self._number}", **self._head}
-            self._texts[main] = json.dumps({**head, "what": items}) if items else ""
+            items = [_note(item, _MAIN) if "main" in item and not main else item for item in self._items]
+            self._texts[main] = self._text(items)
         return self._texts[main]
+
+    @property
+    def notes(self) -> str:
+        """What to hand on when there is no room for it: what is missing, and why."""
+        return self._text([_note(item, "the blocks that are open have too much to hand on") for item in self._items])
+
+    def _text(self, items: Sequence[Item]) -> str:
+        head = {"id": f"{os.getpid()}-{self._number}", **self._head}
+        return json.dumps({**head, "what": items}) if items else ""
 
     def warn(self) -> None:
         """Say what a process that is about to start does not get."""
@@ -138,12 +148,12 @@ def _packed_patch(patch: Patch) -> Item:
         kind = "a lambda" if patch.change.__name__ == "<lambda>" else f"{patch.change.__name__}(), a local function"
         raise _Left(of, f"it is made of {kind}, which another process does not find; define a function in a module")
     try:
-        packed = pickle.dumps(patch, protocol=5)
+        packed = _packed(patch)
+    except _TooLarge:
+        raise _Left(of, f"more than {_ROOM} bytes are too many to be handed on") from None
     except Exception as error:  # whatever some object's own __reduce__ raises
         raise _Left(of, f"it cannot be pickled ({error})") from None
     text = base64.b64encode(packed).decode()
-    if len(text) > _ROOM:
-        raise _Left(of, f"it has {len(text)} bytes when pickled, and {_ROOM} can be handed on")
     item: Item = {"of": of, "patch": text}
     if b"__main__" in packed:
         if getattr(_imports.loaded("__main__"), "__file__", None) is None:
@@ -152,9 +162,43 @@ def _packed_patch(patch: Patch) -> Item:
     return item
 
 
-def _note(item: Item) -> Item:
-    why = "it is defined in __main__ of the program that started this one; define it in a module"
-    return {"of": item["of"], "why": why}
+class _TooLarge(Exception):
+    """More than there is room for."""
+
+
+@final
+class _Packer(pickle.Pickler):
+    """Gives up as soon as it is too much: a model of some gigabytes is not to be copied for each block."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        """Look at the size of arrays and tensors before they are asked for what they hold."""
+        if hasattr(type(thing), "nbytes") and isinstance(thing.nbytes, int) and thing.nbytes > _ROOM:
+            raise _TooLarge
+        return NotImplemented
+
+
+@final
+class _Room(io.BytesIO):
+    """A buffer that takes as much as there is room for."""
+
+    def write(self, text: Any) -> int:
+        """Take bytes."""
+        if self.tell() + len(text) > _ROOM:
+            raise _TooLarge
+        return super().write(text)
+
+
+def _packed(patch: Patch) -> bytes:
+    room = _Room()
+    _Packer(room, protocol=5).dump(patch)
+    return room.getvalue()
+
+
+def _note(item: Item, why: str) -> Item:
+    return {"of": item.get("of", f"plugin '{item.get('plugin')}'"), "why": why}
+
+
+_MAIN: Final = "it is defined in __main__ of the program that started this one; define it in a module"
 
 
 # --- in the process that hands on
@@ -188,11 +232,20 @@ def _nothing() -> None:
 
 
 def _hand_on() -> None:
-    _selection.hand_on(_all([luggage for luggage in list(_open.values()) if luggage.is_in_environment]))
+    _selection.hand_on(_for_programs([luggage for luggage in list(_open.values()) if luggage.is_in_environment]))
 
 
-def _all(luggage: Any, main: bool = False) -> str | None:
-    text = ",".join(filter(None, (one.text(main) for one in luggage)))
+def _for_programs(luggage: Sequence[Luggage]) -> str | None:
+    """Return what goes into the environment: no more than there is room for, of which the first opened have theirs."""
+    texts: list[str] = []
+    for one in luggage:
+        text = one.text(main=False)
+        texts.append(text if sum(map(len, texts)) + len(text) <= _VARIABLE else one.notes)
+    return _joined(texts)
+
+
+def _joined(texts: Iterable[str]) -> str | None:
+    text = ",".join(filter(None, texts))
     return f"[{text}]" if text else None
 
 
@@ -214,7 +267,7 @@ def _launch(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> 
     for luggage in here:
         luggage.warn()
     process = args[0] if args else kwargs["process_obj"]
-    process._config["hookpatch"] = _Parcel(_all(here, main=True) or "[]")
+    process._config["hookpatch"] = _Parcel(_joined(luggage.text(main=True) for luggage in here) or "[]")
     try:
         return wrapped(*args, **kwargs)
     finally:
@@ -226,7 +279,7 @@ def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any
     here = [luggage for luggage in list(_open.values()) if luggage.is_here]
     given = kwargs.get("env", args[_ENV] if len(args) > _ENV else None)
     if given is None and any(not luggage.is_in_environment for luggage in here):
-        kwargs = {**kwargs, "env": _selection.handing_on(_all(here))}
+        kwargs = {**kwargs, "env": _selection.handing_on(_for_programs(here))}
         args = args[:_ENV]
     if is_python(*args[:1], **kwargs):
         for luggage in here:

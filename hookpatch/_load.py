@@ -1,11 +1,14 @@
-"""From the names of plugins to the patches that they ask for."""
+"""From the names of plugins to the patches that they ask for; and what the environment asks for."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from hookpatch import _changes, _selection
 from hookpatch._ledger import Asked
 from hookpatch._selection import Selection, normalise
+from hookpatch._session import Session
 
 if TYPE_CHECKING:
     from hookpatch._host import Host  # it needs pluggy, which patches without a plugin do not
@@ -27,3 +30,15 @@ def load(selection: Selection) -> tuple[Host | None, dict[str, list[Asked]]]:
         normalise(name): [Asked(patch, plugin.name, plugin.installed.origin) for patch in patches]
         for name, plugin, patches in host.load(selection)
     }
+
+
+def open_from_environment() -> Session:
+    """Open a session of what the environment asks for, for the rest of the process.
+
+    Raises:
+        HookpatchError: something of it cannot be had.
+    """
+    host, by_name = load(_selection.from_environment())
+    asked = [one for of_plugin in by_name.values() for one in of_plugin]
+    also = [] if host is None else [partial(_changes.listen, host=host)]
+    return Session(asked, _selection.on_error(), count=_selection.counts(), also=also).open()

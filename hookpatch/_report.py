@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -95,6 +94,8 @@ class Report:
 
     def to_json(self) -> str:
         """Return ``to_dict`` as JSON."""
+        import json  # few ask for it, and programs that are patched from outside start faster without
+
         return json.dumps(self.to_dict(), indent=2)
 
     def __iter__(self) -> Iterator[PatchReport]:

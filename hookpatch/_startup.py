@@ -75,7 +75,7 @@ def begin() -> None:
     from hookpatch import _imports
 
     _imports.trust()
-    from hookpatch._active import open_from_environment
+    from hookpatch._load import open_from_environment
     from hookpatch.errors import HookpatchError
 
     folder = _selection.report_folder()

@@ -85,7 +85,7 @@ def test_the_imports_are_seen() -> None:
     """The check above can fail: it sees what a file imports at its top and inside its functions."""
     assert {"_order", "_standing"} <= own_imports("_site")
     assert "_proxy" in own_imports("_standing")
-    assert "_active" in own_imports("_startup")
+    assert "_load" in own_imports("_startup")
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_local_block_holds_here_alone(home: Environment, tmp_path: Path) -> None
         ),
         (
             hookpatch.replace("vendor:speak", b"x" * 90_000),
-            "the patch of vendor:speak: it has {bytes} bytes when pickled, and 100000 can be handed on",
+            "the patch of vendor:speak: more than 60000 bytes are too many to be handed on",
         ),
     ],
     ids=["lambda", "at hand", "large"],
@@ -201,8 +201,38 @@ def test_block_that_requires_its_children_is_refused(patch: hookpatch.Patch, why
     """Before anything is patched, if something cannot be carried."""
     with pytest.raises(NotCarriedError) as caught:
         hookpatch.active(patch, children="require")
-    (found,) = re.findall(r"\d{6}(?= bytes)", str(caught.value)) or [""]
-    assert str(caught.value) == f"cannot be carried to another process: {why.format(bytes=found)}"
+    assert str(caught.value) == f"cannot be carried to another process: {why}"
+
+
+class Model:
+    """One of some gigabytes, of which nobody is to make a copy."""
+
+    nbytes = 1 << 33
+
+    def __reduce__(self) -> Any:
+        raise AssertionError
+
+
+def test_what_is_large_is_not_copied() -> None:
+    """It is asked for its size first."""
+    with pytest.raises(NotCarriedError, match="the patch of vendor:speed: more than 60000 bytes are too many"):
+        hookpatch.active(hookpatch.replace("vendor:speed", {"model": [Model()]}), children="require")
+
+
+def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: Path) -> None:
+    """Programs start all the same: the first blocks are handed on, and what is missing is said there."""
+    lines = """
+    patches = [hookpatch.replace(f"vendor:word{at}", "x" * 50_000) for at in range(4)]
+    blocks = [hookpatch.active(patch).open() for patch in patches]
+    with hookpatch.active("loud"):
+        said.append([in_program(), in_process("spawn")])
+    for block in blocks:
+        block.close()
+    """
+    noted, stderr = scene(home, tmp_path, lines)
+    assert noted == [["VENDOR!", "VENDOR!"]]
+    missing = re.findall(r"without the patch of vendor:(word\d): the blocks that are open have too much", stderr)
+    assert missing == ["word1", "word2", "word3"]
 
 
 def test_what_cannot_be_pickled_is_refused() -> None:

@@ -1,6 +1,8 @@
-"""What the start-up file costs when nothing is asked for: `python -c pass` with hookpatch installed and without.
+"""What hookpatch costs at the start of an interpreter: unasked for, idle, among many distributions, beside others.
 
-Two environments of the same Python, the runs interleaved; medians, their difference and ratio.
+Environments of the same Python, the runs interleaved; medians, and the difference to the first of each table. In time
+of the processor, so that what else runs on the machine does not count.
+
 usage: python tests/benchmarks/startup.py [RUNS]
 """
 
@@ -11,39 +13,141 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from timeit import repeat
+from typing import Final, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from environments import ROOT, Environment, build
 
+import hookpatch
+from hookpatch import _imports
 
-def milliseconds(python: Path) -> float:
+IDLE: Final = """
+    '''Patches modules that nobody imports.'''
+    import hookpatch
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        for at in range({count}):
+            yield hookpatch.replace(f"never_imported_{{at}}:x", 1)
+"""
+IMPORT_TORCH: Final = "import time; start = time.process_time(); import torch; print(time.process_time() - start)"
+
+# Others that patch what a program imports later: the distribution to install, and how a program is started with it.
+OTHERS: Final = {
+    "autowrapt": ("autowrapt", ["{python}"], {"AUTOWRAPT_BOOTSTRAP": "nothing"}),
+    "opentelemetry-instrument": (
+        "opentelemetry-distro",
+        ["{bin}/opentelemetry-instrument", "{python}"],
+        {f"OTEL_{what}_EXPORTER": "none" for what in ("TRACES", "METRICS", "LOGS")},
+    ),
+    "ddtrace-run": ("ddtrace", ["{bin}/ddtrace-run", "{python}"], {"DD_TRACE_ENABLED": "false"}),
+}
+
+
+class Way(NamedTuple):
+    """A way to start a program."""
+
+    command: Sequence[str | Path]
+    variables: Mapping[str, str]
+
+
+def milliseconds(way: Way, code: str = "pass") -> float:
+    """Return the processor's time that a program took."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
-    start = time.perf_counter()
-    subprocess.run([str(python), "-c", "pass"], check=True, env=clean)
-    return (time.perf_counter() - start) * 1000
+    with subprocess.Popen(
+        [*way.command, "-c", code], env={**clean, **way.variables}, stderr=subprocess.DEVNULL
+    ) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{way.command} failed")
+    return (used.ru_utime + used.ru_stime) * 1000
+
+
+def seconds_of_import(way: Way) -> float:
+    """Return the processor's time that `import torch` took, without the start."""
+    done = subprocess.run([*way.command, "-c", IMPORT_TORCH], env={**os.environ, **way.variables}, capture_output=True)
+    return float(done.stdout)
+
+
+def table(title: str, ways: Mapping[str, Way], runs: int, goals: Mapping[str, str]) -> None:
+    """Run each way by turns; print the medians, and what each takes more than the first."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for at in range(-2, runs):
+        for name, way in ways.items():
+            taken = milliseconds(way)
+            if at >= 0:  # before that, files into the page cache
+                times[name].append(taken)
+    print(f"\n{title}: python -c pass, Python {sys.version.split()[0]}, medians of {runs} interleaved runs")
+    first = statistics.median(next(iter(times.values())))
+    for name, found in times.items():
+        median = statistics.median(found)
+        goal = f"   goal {goals[name]}" if name in goals else ""
+        print(f"  {name:<32} {median:8.2f} ms   {median - first:+8.2f} ms   ratio {median / first:6.2f}{goal}")
+
+
+def other(name: str, folder: Path) -> Way | None:
+    """Return how a program is started with another tool, None if it cannot be installed here."""
+    what, command, variables = OTHERS[name]
+    venv = folder / name
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), "--disable-pip-version-check"]
+    if subprocess.run([*pip, "install", "-q", what], capture_output=True).returncode:
+        return None
+    places = {"python": str(venv / "bin" / "python"), "bin": str(venv / "bin")}
+    return Way([word.format(**places) for word in command], variables)
+
+
+def with_plugins(folder: Path, wheels: Path) -> Environment:
+    """Return an environment with hookpatch and two idle plugins."""
+    environment = Environment(folder)
+    environment.install(*wheels.glob("*.whl"))
+    environment.add_plugin("idle", IDLE.format(count=1))
+    environment.add_plugin("fifty", IDLE.format(count=50))
+    return environment
 
 
 def main(runs: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        build(ROOT, Path(folder, "dist"), "--wheel")
-        without = Environment(Path(folder, "without"))
-        with_us = Environment(Path(folder, "with"))
-        with_us.install(*Path(folder, "dist").glob("*.whl"))
-        times: dict[str, list[float]] = {"without": [], "with": []}
-        for _ in range(3):  # files into the page cache
-            milliseconds(without.python), milliseconds(with_us.python)
-        for _ in range(runs):
-            times["without"].append(milliseconds(without.python))
-            times["with"].append(milliseconds(with_us.python))
-    medians = {name: statistics.median(found) for name, found in times.items()}
-    print(f"python -c pass, Python {sys.version.split()[0]}, median of {runs} interleaved runs")
-    for name, found in times.items():
-        low, _, high = statistics.quantiles(found, n=4)
-        print(f"  {name:<8} {medians[name]:7.3f} ms   (quartiles {low:.3f} to {high:.3f})")
-    difference, ratio = medians["with"] - medians["without"], medians["with"] / medians["without"]
-    print(f"  difference {difference:+.3f} ms, ratio {ratio:.3f}")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        build(ROOT, folder / "dist", "--wheel")
+        without = Environment(folder / "without")
+        few, many = (with_plugins(folder / name, folder / "dist") for name in ("few", "many"))
+        for at in range(300):
+            info = many.site_packages / f"thing_{at}-1.0.dist-info"
+            info.mkdir()
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: thing-{at}\nVersion: 1.0\n")
+            if at % 2:
+                (info / "entry_points.txt").write_text(f"[console_scripts]\nthing{at} = thing:main\n")
+        idle = {"HOOKPATCH_PLUGINS": "idle"}
+        ways = {
+            "not installed": Way([without.python], {}),
+            "installed, unset": Way([few.python], {}),
+            "one plugin, target not imported": Way([few.python], idle),
+        }
+        ways |= {name: way for name in OTHERS if (way := other(name, folder)) is not None}
+        table("Start", ways, runs, {"installed, unset": "+0.3 ms", "one plugin, target not imported": "+10 ms"})
+        ways = {
+            "300 distributions, unset": Way([many.python], {}),
+            "300 distributions, one plugin": Way([many.python], idle),
+        }
+        table("Many distributions", ways, runs, {"300 distributions, one plugin": "+15 ms"})
+        if find_spec("torch") is not None:
+            ways = {"unset": Way([few.python], {}), "50 watches": Way([few.python], {"HOOKPATCH_PLUGINS": "fifty"})}
+            times: dict[str, list[float]] = {name: [] for name in ways}
+            for _ in range(9):
+                for name, way in ways.items():
+                    times[name].append(seconds_of_import(way))
+            ratio = statistics.median(times["50 watches"]) / statistics.median(times["unset"])
+            print(f"\nimport torch with 50 watches: {ratio:.3f} of without, medians of 9   goal 1.01")
+    with hookpatch.active(*(hookpatch.replace(f"never_imported_{at}:x", 1) for at in range(50)), children="local"):
+        number = 200_000
+        taken = min(repeat("find('nothing')", globals={"find": _imports._Finder.find_spec}, number=number))
+    print(f"a miss of the finder: {taken / number * 1e9:.0f} ns, goal 100 ns")
 
 
 if __name__ == "__main__":
