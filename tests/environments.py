@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -68,3 +69,28 @@ class Environment:
             text=True,
             timeout=300,
         )
+
+
+# A plugin that changes what vendor.speak() returns, whatever it takes.
+LOUD = """
+    '''Speak louder.'''
+    import hookpatch
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs).upper())
+"""
+
+
+def furnished(folder: Path, wheels: Path, plugins: Mapping[str, str], files: Mapping[str, str]) -> Environment:
+    """Return an environment with hookpatch and these plugins, in whose current folder these files lie."""
+    environment = Environment(folder / "venv")
+    environment.install(*wheels.glob("hookpatch-*.whl"))
+    for name, source in plugins.items():
+        environment.add_plugin(name, source)
+    environment.folder = folder / "work"
+    for name, text in files.items():
+        path = environment.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return environment

@@ -9,7 +9,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from environments import Environment
+from environments import Environment, furnished
 
 import hookpatch
 from hookpatch.errors import NotCarriedError, SettingError, UnknownPlugin
@@ -82,13 +82,8 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with a plugin, and a folder with the vendor's module and what calls it."""
-    home = Environment(tmp_path_factory.mktemp("children") / "venv")
-    home.install(*wheels.glob("hookpatch-*.whl"))
-    home.add_plugin("loud", LOUD)
-    home.folder = tmp_path_factory.mktemp("work")
-    for name, source in {"vendor": VENDOR, "around": AROUND, "work": WORK}.items():
-        (home.folder / f"{name}.py").write_text(source)
-    return home
+    files = {"vendor.py": VENDOR, "around.py": AROUND, "work.py": WORK}
+    return furnished(tmp_path_factory.mktemp("children"), wheels, {"loud": LOUD}, files)
 
 
 def scene(home: Environment, tmp_path: Path, lines: str, before: str = "", **variables: str) -> tuple[Any, str]:

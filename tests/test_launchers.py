@@ -8,16 +8,7 @@ from textwrap import dedent
 from typing import Any, Final
 
 import pytest
-from environments import Environment
-
-LOUD = """
-    '''Speak louder.'''
-    import hookpatch
-
-    @hookpatch.hookimpl
-    def hookpatch_patches():
-        yield hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs).upper())
-"""
+from environments import LOUD, Environment, furnished
 
 SCRIPT = """
 import contextlib, json, os, subprocess, sys, warnings
@@ -43,12 +34,8 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with a plugin, and a folder with the vendor's module."""
-    home = Environment(tmp_path_factory.mktemp("launchers") / "venv")
-    home.install(*wheels.glob("hookpatch-*.whl"))
-    home.add_plugin("loud", LOUD)
-    home.folder = tmp_path_factory.mktemp("work")
-    (home.folder / "vendor.py").write_text("def speak(*_): return 'vendor'\n")
-    return home
+    files = {"vendor.py": "def speak(*_): return 'vendor'\n"}
+    return furnished(tmp_path_factory.mktemp("launchers"), wheels, {"loud": LOUD}, files)
 
 
 def found(home: Environment, name: str, scene: str, **variables: str) -> Any:

@@ -7,16 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environments import Environment
-
-LOUD = """
-    '''Speak louder.'''
-    import hookpatch
-
-    @hookpatch.hookimpl
-    def hookpatch_patches():
-        yield hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs).upper())
-"""
+from environments import LOUD, Environment, furnished
 
 EXECUTE = """
 import json, os, sys
@@ -34,17 +25,13 @@ print(json.dumps([cell.outputs for cell in cells]))
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with two plugins, a kernel, and a folder with the vendor's module."""
-    home = Environment(tmp_path_factory.mktemp("notebook") / "venv")
-    home.install(*wheels.glob("hookpatch-*.whl"))
-    home.add_plugin("loud", LOUD)
-    home.add_plugin("twice", LOUD.replace(".upper()", " * 2"))
-    home.folder = tmp_path_factory.mktemp("work")
-    (home.folder / "vendor.py").write_text("def speak(*_): return 'vendor'\n")
-    (home.folder / "execute.py").write_text(EXECUTE)
-    kernel = home.folder / "share" / "kernels" / "ours"
-    kernel.mkdir(parents=True)
+    plugins = {"loud": LOUD, "twice": LOUD.replace(".upper()", " * 2")}
+    files = {"vendor.py": "def speak(*_): return 'vendor'\n", "execute.py": EXECUTE}
+    home = furnished(tmp_path_factory.mktemp("notebook"), wheels, plugins, files)
+    kernel = home.folder / "share" / "kernels" / "ours" / "kernel.json"
+    kernel.parent.mkdir(parents=True)
     command = [str(home.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    (kernel / "kernel.json").write_text(json.dumps({"argv": command, "display_name": "ours", "language": "python"}))
+    kernel.write_text(json.dumps({"argv": command, "display_name": "ours", "language": "python"}))
     return home
 
 

@@ -11,21 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from environments import Environment
+from environments import LOUD, Environment, furnished
 
 import hookpatch
 from hookpatch.errors import SettingError
 
 VENDOR = "def speak(word='vendor'): return word\n"
-
-LOUD = """
-    '''Speak louder.'''
-    import hookpatch
-
-    @hookpatch.hookimpl
-    def hookpatch_patches():
-        yield hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs).upper())
-"""
 
 WORK = """
 import multiprocessing, os, subprocess, sys
@@ -47,13 +38,8 @@ def in_program(*flags, **more):
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with a plugin, and a folder with the vendor's module and what calls it."""
-    home = Environment(tmp_path_factory.mktemp("receipts") / "venv")
-    home.install(*wheels.glob("hookpatch-*.whl"))
-    home.add_plugin("loud", LOUD)
-    home.folder = tmp_path_factory.mktemp("work")
-    (home.folder / "vendor.py").write_text(VENDOR)
-    (home.folder / "work.py").write_text(WORK)
-    return home
+    files = {"vendor.py": VENDOR, "work.py": WORK}
+    return furnished(tmp_path_factory.mktemp("receipts"), wheels, {"loud": LOUD}, files)
 
 
 def run(home: Environment, reports: Path, lines: str, plugins: str = "loud", **more: str) -> tuple[str, str]:

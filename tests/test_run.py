@@ -10,16 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from environments import Environment
-
-LOUD = """
-    '''Speak louder.'''
-    import hookpatch
-
-    @hookpatch.hookimpl
-    def hookpatch_patches():
-        yield hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs).upper())
-"""
+from environments import LOUD, Environment, furnished
 
 LOOKS = """
 import atexit, pickle, sys
@@ -35,15 +26,9 @@ print(sorted(name for name in globals() if name not in ("__annotations__",)), __
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with a plugin, and a folder with programs of every sort."""
-    home = Environment(tmp_path_factory.mktemp("run") / "venv")
-    home.install(*wheels.glob("hookpatch-*.whl"))
-    home.add_plugin("loud", LOUD)
-    home.folder = tmp_path_factory.mktemp("work")
-    (home.folder / "vendor.py").write_text("def speak(): return 'vendor'\n")
-    (home.folder / "package").mkdir()
-    for path in ("script.py", "package/__main__.py", "package/__init__.py", "package/part.py"):
-        (home.folder / path).write_text(LOOKS if path != "package/__init__.py" else "")
-    return home
+    files = {"vendor.py": "def speak(*_): return 'vendor'\n", "package/__init__.py": ""}
+    files |= dict.fromkeys(("script.py", "package/__main__.py", "package/part.py"), LOOKS)
+    return furnished(tmp_path_factory.mktemp("run"), wheels, {"loud": LOUD}, files)
 
 
 def run(home: Environment, *words: str, stdin: str | None = None) -> tuple[str, str, int]:
