@@ -126,13 +126,15 @@ class Attempt:
 
     def end(self, errors: list[Exception]) -> None:
         """Take it back wherever it was applied, past every error; add them to ``errors``."""
-        for watch in (self._watch, self._library):
-            if watch is not None:
-                watch.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
         with self._turn:
             self._ended = True
+            library = self._library
             placed, self._placed = list(self._placed.values()), {}
             entered, self._entered = self._entered, []
+        if library is not None:
+            library.cancel()
         if self._entry.state == "waiting":
             self._entry.become("unused", f"{self._asked.patch.module} was never imported")
         stood = [(one, one.entry.held, one.site.stands) for one in placed if one.entry and one.entry.held is not None]
@@ -252,8 +254,10 @@ class Attempt:
             raise
         if self._library is None and (watch := _changes.await_library(site)) is not None:
             with self._turn:
-                self._library = watch
-            if self._ended:  # in another thread, meanwhile
+                is_first = self._library is None and not self._ended
+                if is_first:
+                    self._library = watch
+            if not is_first:  # another thread was here meanwhile
                 watch.cancel()
 
     def _left_out(self, one: _Place, error: Exception | None) -> Callable[[], None] | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from typing import Annotated
 
@@ -30,40 +31,35 @@ def verify(
             "hookpatch" if is_hookpatch else find(name, "hookpatch verify").distribution
         )
         said = f"{name}: {distribution.metadata['Name']} {distribution.version}"
-        if distribution.files is None:
+        record = distribution.read_text("RECORD")
+        if record is None:
             typer.echo(f"{said} has no RECORD of its files: it cannot be told")
             is_well = False
             continue
-        if any(file.name == "direct_url.json" and _is_editable(distribution) for file in distribution.files):
+        if '"editable": true' in (distribution.read_text("direct_url.json") or ""):
             typer.echo(f"{said} is installed as editable: its code is in no RECORD, it cannot be told")
             is_well = False
             continue
-        wrong = list(_differences(distribution))
+        recorded = {path: digest for path, digest, _ in csv.reader(record.splitlines()) if digest}
+        wrong = list(_differences(distribution, recorded))
         if wrong:
             is_well = False
             typer.echo("\n".join([f"{said} is not as it was installed", *(f"  {line}" for line in wrong)]))
         else:
-            count = sum(file.hash is not None for file in distribution.files)
-            typer.echo(f"{said} is as it was installed ({count} files)")
+            typer.echo(f"{said} is as it was installed ({len(recorded)} files)")
     if not is_well:
         raise typer.Exit(1)
 
 
-def _is_editable(distribution: metadata.Distribution) -> bool:
-    return '"editable": true' in (distribution.read_text("direct_url.json") or "")
-
-
-def _differences(distribution: metadata.Distribution) -> Iterator[str]:
-    """Yield a line for each recorded file that is missing or has another hash."""
-    for file in distribution.files or ():
-        if file.hash is None:
-            continue  # RECORD itself, and compiled files
-        path = file.locate()
+def _differences(distribution: metadata.Distribution, recorded: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each recorded file that is missing or has another hash than the one that is recorded."""
+    for name, digest in recorded.items():
+        algorithm, _, expected = digest.partition("=")
         try:
-            with open(str(path), "rb") as content:
-                digest = hashlib.file_digest(content, file.hash.mode).digest()
+            with open(str(distribution.locate_file(name)), "rb") as content:
+                found = hashlib.file_digest(content, algorithm).digest()
         except OSError:
-            yield f"missing  {file}"
+            yield f"missing  {name}"
             continue
-        if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != file.hash.value:
-            yield f"changed  {file}"
+        if base64.urlsafe_b64encode(found).rstrip(b"=").decode() != expected:
+            yield f"changed  {name}"
