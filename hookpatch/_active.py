@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 from hookpatch import _changes, _selection
-from hookpatch._children import Children, pack
+from hookpatch._children import carry
 from hookpatch._ledger import Asked
 from hookpatch._load import load
+from hookpatch._luggage import Children, pack
 from hookpatch._patch import Patch, Scope
 from hookpatch._selection import Selection
 from hookpatch._session import Begin, Session
@@ -64,7 +65,9 @@ def active(
         from hookpatch._receipt import leave_in  # few ask for reports
 
         leave_in(folder)
-    also: list[Begin] = [luggage.begin] if host is None else [partial(_changes.listen, host=host), luggage.begin]
+    also: list[Begin] = [partial(carry, luggage)]
+    if host is not None:
+        also.insert(0, partial(_changes.listen, host=host))
     return Session(asked, scope=scope, count=count, also=also)
 
 

@@ -6,200 +6,26 @@ itself: a fork server that is running has another environment, and what is defin
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import os
-import pickle
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import FunctionType
-from typing import Any, Final, Literal, TypeAlias, final
+from types import ModuleType
+from typing import Any, Final, final
 
-from hookpatch import _changes, _imports, _selection, _task
+from hookpatch import _changes, _imports, _selection
 from hookpatch._attempt import Policy
 from hookpatch._ledger import Asked
 from hookpatch._load import load
-from hookpatch._patch import Patch, Scope, Wrapper, wrap
-from hookpatch._selection import EXIT_STATUS, Selection, normalise
+from hookpatch._luggage import Item, Left, Luggage, unpacked
+from hookpatch._patch import Wrapper, wrap
+from hookpatch._selection import EXIT_STATUS, Selection
 from hookpatch._session import Begin, Session
 from hookpatch._shared import Shared
-from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning
+from hookpatch.errors import HookpatchError, NotCarriedError
 
-Children: TypeAlias = Literal["inherit", "local", "require"]
-Item: TypeAlias = dict[str, Any]  # a plugin's name with its options, or a patch as text: what JSON can hold
-
-_ROOM: Final = 60_000  # bytes of a patch
-_VARIABLE: Final = 100_000  # bytes of all: Linux starts no program with a variable of 128 KiB or more
-
-
-@final
-class Luggage:
-    """What a block hands on to processes that are started inside it. Lives as long as the block's session.
-
-    Attributes:
-        left: why something stays in this process, by its place among what was asked for.
-    """
-
-    def __init__(self, items: Sequence[Item], left: Mapping[int, _Left], scope: Scope, **head: Any) -> None:
-        self.left: Final = left
-        self._items: Final = items
-        self._scope: Final = scope
-        self._head: Final = head
-        self._number = 0
-        self._texts: dict[bool, str] = {}
-
-    def begin(self, number: int) -> Callable[[], None]:
-        """Hand it on from now on, in the session of this number; return the undo."""
-        if not self._items and not self.left:
-            return _nothing
-        self._number = number
-        self._texts = {}
-        return _begin(number, self)
-
-    @property
-    def is_here(self) -> bool:
-        """True where a process that is started is started inside the block."""
-        return self._scope == "process" or _task.is_here(self._number)
-
-    @property
-    def is_in_environment(self) -> bool:
-        """True when all that this process starts is started inside the block."""
-        return self._scope == "process"
-
-    @property
-    def needs(self) -> set[str]:
-        """The targets of those of our patches that it needs."""
-        return {*_LAUNCHES, _POPEN} if self.left or self._scope == "task" else _LAUNCHES
-
-    def text(self, main: bool) -> str:
-        """Return it as JSON; what can only be found in ``__main__`` as a note if ``main`` is not to be there."""
-        if main not in self._texts:
-            items = [_note(item, _MAIN) if "main" in item and not main else item for item in self._items]
-            self._texts[main] = self._text(items)
-        return self._texts[main]
-
-    @property
-    def notes(self) -> str:
-        """What to hand on when there is no room for it: what is missing, and why."""
-        return self._text([_note(item, "the blocks that are open have too much to hand on") for item in self._items])
-
-    def _text(self, items: Sequence[Item]) -> str:
-        head = {"id": f"{os.getpid()}-{self._number}", **self._head}
-        return json.dumps({**head, "what": items}) if items else ""
-
-    def warn(self) -> None:
-        """Say what a process that is about to start does not get."""
-        for one in self.left.values():
-            warnings.warn(f"a process starts without {one}", NotCarriedWarning, stacklevel=4)
-
-
-def pack(
-    what: Sequence[str | Patch], options: Mapping[str, Mapping[str, Any]], children: Children, scope: Scope, count: bool
-) -> Luggage:
-    """Return what of a block can be handed on.
-
-    Raises:
-        NotCarriedError: ``children`` is "require", and something cannot be.
-    """
-    items: list[Item] = []
-    left: dict[int, _Left] = {}
-    for at, one in enumerate(what if children != "local" else ()):
-        try:
-            items.append(_packed_plugin(one, options) if isinstance(one, str) else _packed_patch(one))
-        except _Left as error:
-            left[at] = _Left(error.of, error.why)  # another one: that has the frames of those who call us
-    if children == "require" and left:
-        raise NotCarriedError([str(error) for error in left.values()])
-    return Luggage(items, left, scope, require=children == "require", count=count)
-
-
-class _Left(Exception):
-    """Something stays here.
-
-    Attributes:
-        of: what.
-        why: why.
-    """
-
-    def __init__(self, of: str, why: str) -> None:
-        self.of: Final = of
-        self.why: Final = why
-        super().__init__(f"{of}: {why}")
-
-
-def _packed_plugin(name: str, options: Mapping[str, Mapping[str, Any]]) -> Item:
-    meant = [key for key in options if normalise(key.partition("@")[0]) == normalise(name.partition("@")[0])]
-    item = {"plugin": name, "options": {key: options[key] for key in meant}}
-    try:
-        json.dumps(item)
-    except (TypeError, ValueError) as error:
-        raise _Left(f"plugin '{name}'", f"its options are no JSON ({error})") from None
-    return item
-
-
-def _packed_patch(patch: Patch) -> Item:
-    of = f"the patch of {patch.address}"
-    if patch.target is not None and patch.module is None and not isinstance(patch.target.start, type):
-        raise _Left(of, "its target is an object at hand, which another process does not have")
-    if type(patch.change) is FunctionType and "<" in patch.change.__qualname__:
-        kind = "a lambda" if patch.change.__name__ == "<lambda>" else f"{patch.change.__name__}(), a local function"
-        raise _Left(of, f"it is made of {kind}, which another process does not find; define a function in a module")
-    try:
-        packed = _packed(patch)
-    except _TooLarge:
-        raise _Left(of, f"more than {_ROOM} bytes are too many to be handed on") from None
-    except Exception as error:  # whatever some object's own __reduce__ raises
-        raise _Left(of, f"it cannot be pickled ({error})") from None
-    text = base64.b64encode(packed).decode()
-    item: Item = {"of": of, "patch": text}
-    if b"__main__" in packed:
-        if getattr(_imports.loaded("__main__"), "__file__", None) is None:
-            raise _Left(of, "it is defined in an interactive session; define it in a module")
-        item["main"] = True
-    return item
-
-
-class _TooLarge(Exception):
-    """More than there is room for."""
-
-
-@final
-class _Packer(pickle.Pickler):
-    """Gives up as soon as it is too much: a model of some gigabytes is not to be copied for each block."""
-
-    def reducer_override(self, thing: Any) -> Any:
-        """Look at the size of arrays and tensors before they are asked for what they hold."""
-        if hasattr(type(thing), "nbytes") and isinstance(thing.nbytes, int) and thing.nbytes > _ROOM:
-            raise _TooLarge
-        return NotImplemented
-
-
-@final
-class _Room(io.BytesIO):
-    """A buffer that takes as much as there is room for."""
-
-    def write(self, text: Any) -> int:
-        """Take bytes."""
-        if self.tell() + len(text) > _ROOM:
-            raise _TooLarge
-        return super().write(text)
-
-
-def _packed(patch: Patch) -> bytes:
-    room = _Room()
-    _Packer(room, protocol=5).dump(patch)
-    return room.getvalue()
-
-
-def _note(item: Item, why: str) -> Item:
-    return {"of": item.get("of", f"plugin '{item.get('plugin')}'"), "why": why}
-
-
-_MAIN: Final = "it is defined in __main__ of the program that started this one; define it in a module"
-
+_VARIABLE: Final = 100_000  # bytes: Linux starts no program with a variable of 128 KiB or more
 
 # --- in the process that hands on
 
@@ -212,7 +38,11 @@ def is_for_blocks(watch: _imports.Watch) -> bool:
     return bool(_open) and watch in _watches.values()
 
 
-def _begin(number: int, luggage: Luggage) -> Callable[[], None]:
+def carry(luggage: Luggage, number: int) -> Callable[[], None]:
+    """Hand it on from now on, in the session of this number; return the undo."""
+    if luggage.is_empty:
+        return _nothing
+    luggage.number(number)
     with _carriers.lock:
         _open[number] = luggage
         _hand_on()
@@ -251,7 +81,9 @@ def _joined(texts: Iterable[str]) -> str | None:
 
 def _needed() -> set[str]:
     """Return the targets of those patches of ours that are needed now; wait for their modules."""
-    targets = {target for luggage in list(_open.values()) for target in luggage.needs}
+    targets = {*_LAUNCHES} if _open else set()
+    if any(luggage.has_to_be_told for luggage in list(_open.values())):
+        targets.add(_POPEN)
     modules = {target: target.partition(":")[0] for target in targets}
     waiting = {module for module in modules.values() if not _imports.begun(module)}
     for module in _watches.keys() - waiting:
@@ -332,6 +164,7 @@ _carriers: Final = Shared(
 
 
 _received: Final[dict[str, tuple[list[Item], Session]]] = {}  # by the block's id
+_waiting: Final[list[str]] = []  # ids of blocks that wait for a module, or did
 
 
 def receive(text: str) -> None:
@@ -345,7 +178,10 @@ def receive(text: str) -> None:
 
 
 def open_inherited() -> Callable[[], None] | None:
-    """Open what the environment hands on from a block, for the rest of the process.
+    """Open what the environment hands on from blocks, for the rest of the process.
+
+    A block that patches nothing but modules which are not imported yet waits for the first of them: what its patches
+    are made of may take long to import, and most programs need none of it.
 
     Returns:
         What opens the rest, if some of it cannot be found now: it may lie beside the script, which is found when the
@@ -355,23 +191,49 @@ def open_inherited() -> Callable[[], None] | None:
         HookpatchError: something of it cannot be had, and is required.
     """
     text = _selection.inherited()
-    _selection.hand_on(None)  # it is handed on from here by the sessions that are opened now
-    rest: list[dict[str, Any]] = []
+    _selection.hand_on(None)  # it is handed on from here by the blocks themselves
+    rest: list[Mapping[str, Any]] = []
     for block in _blocks(text):
-        try:
-            for item in block["what"]:
-                if "patch" in item:
-                    _unpacked(item)
-        except _Left:
-            rest.append(block)
-        else:
+        modules = {item.get("module") for item in block["what"]}
+        if None not in modules and not any(map(_imports.begun, modules)):
+            _await(block, modules)
+        elif all("patch" not in item or _is_here(item) for item in block["what"]):
             _open_block(block)
+        else:
+            rest.append(block)
     return partial(_open_rest, rest) if rest else None
 
 
-def _open_rest(blocks: Sequence[dict[str, Any]]) -> None:
+def _is_here(item: Item) -> bool:
+    try:
+        unpacked(item)
+    except Left:
+        return False
+    return True
+
+
+def _open_rest(blocks: Sequence[Mapping[str, Any]]) -> None:
     for block in blocks:
         _open_block(block)
+
+
+def _await(block: Mapping[str, Any], modules: Iterable[str]) -> None:
+    """Open a block when the first of these modules has been imported; hand it on from now on."""
+    end = carry(_luggage_of(block), -len(_waiting) - 1)
+    watches: list[_imports.Watch] = []
+
+    def open_now(module: ModuleType) -> None:
+        for watch in watches:
+            watch.cancel()
+        receive(json.dumps([block]))
+        end()
+
+    watches += [_imports.watch(module, open_now) for module in modules]
+    _waiting.append(block["id"])
+
+
+def _luggage_of(block: Mapping[str, Any]) -> Luggage:
+    return Luggage(block["what"], {}, "process", id=block["id"], require=block["require"], count=block["count"])
 
 
 def _blocks(text: str) -> list[dict[str, Any]]:
@@ -398,14 +260,11 @@ def _open_block(block: Mapping[str, Any]) -> None:
                 asked += (one for ones in by_name.values() for one in ones)
                 if host is not None:
                     also.append(partial(_changes.listen, host=host))
-            elif "patch" in item:
-                asked.append(Asked(_unpacked(item)))
             else:
-                raise _Left(**item)
-        except (HookpatchError, _Left) as error:
+                asked.append(Asked(unpacked(item)))
+        except (HookpatchError, Left) as error:
             problems.append(str(error))
-    luggage = Luggage(items, {}, "process", id=block["id"], require=block["require"], count=block["count"])
-    also.append(luggage.begin)
+    also.append(partial(carry, _luggage_of(block)))
     try:
         policy: Policy = "exit" if block["require"] else "warn"
         _received[block["id"]] = items, Session(asked, policy, count=block["count"], also=also).open()
@@ -417,12 +276,3 @@ def _open_block(block: Mapping[str, Any]) -> None:
         raise NotCarriedError(problems)
     for problem in problems:
         sys.stderr.write(f"hookpatch[{os.getpid()}]: warning: this process runs without {problem}\n")
-
-
-def _unpacked(item: Item) -> Patch:
-    try:
-        patch = pickle.loads(base64.b64decode(item["patch"]))
-    except Exception as error:  # whatever the modules that it needs raise when they are imported
-        raise _Left(item["of"], f"{type(error).__name__}: {error}") from error
-    assert isinstance(patch, Patch)
-    return patch

@@ -29,7 +29,7 @@ FLOORS = (
         "_shared",
         "_dynamo",
     ),
-    *("_torch_patches", "_torch", "_load", "_children", "_receipts", "_receipt", "_active"),
+    *("_torch_patches", "_torch", "_load", "_luggage", "_children", "_receipts", "_receipt", "_active"),
     *("_footprint", "_snapshot", "testing", "notebook", "_startup", "_doctor"),
     *(
         "__init__",

@@ -342,6 +342,18 @@ def test_process_that_was_made_before_and_started_inside(home: Environment, tmp_
     assert scene(home, tmp_path, lines, code) == (["VENDOR!", "vendor", "vendor"] * 2, "")
 
 
+def test_program_that_needs_none_of_it_imports_none_of_it(home: Environment, tmp_path: Path) -> None:
+    """What a patch is made of may take long to import; but what such a program starts has the patch again."""
+    nested = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import vendor; print(vendor.speak())'])"
+    lines = f"""
+    code = "import sys; print('around' in sys.modules, flush=True)\\n" + {nested!r}
+    with hookpatch.active(hookpatch.wrap("vendor:speak", around.around)):
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    said.extend(done.stdout.split())
+    """
+    assert scene(home, tmp_path, lines, "import around") == (["False", "<vendor>"], "")
+
+
 def test_program_that_does_not_inherit_the_environment_is_plain(home: Environment, tmp_path: Path) -> None:
     """One of its own, -I, -E, and the kill switch."""
     lines = """
