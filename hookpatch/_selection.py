@@ -129,9 +129,13 @@ def report_folder() -> str | None:
 
 
 def report_root() -> tuple[bool, str]:
-    """Return whether this is the first process of a run, and the run's name, which that one gives to all."""
+    """Return whether this is the first process of a run, and the run's name, which that one gives to all.
+
+    The folder of the reports is the same for all, too, whatever their current folders.
+    """
     import time
 
+    os.environ[REPORT] = os.path.abspath(os.environ[REPORT])
     own = f"{host()}-{os.getpid()}-{time.time_ns()}"
     return own == os.environ.setdefault(ROOT, own), os.environ[ROOT]
 

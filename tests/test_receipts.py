@@ -80,6 +80,15 @@ print(os.getpid())
     assert (joined.problems, stderr) == ((), "")
 
 
+def test_folder_is_that_of_the_first_process(home: Environment, reports: Path) -> None:
+    """A relative one is meant from where that was started, wherever the others are."""
+    script = home.folder / "elsewhere.py"
+    script.write_text("from work import *\nif __name__ == '__main__':\n    os.chdir('/')\n    in_process('spawn')\n")
+    done = home.run(script.name, HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=f"relative-{reports.parent.name}")
+    assert done.returncode == 0, done.stderr
+    assert len(hookpatch.receipts(home.folder / f"relative-{reports.parent.name}").processes) == 2
+
+
 def test_calls_are_in_it(home: Environment, reports: Path) -> None:
     """Those of a forked worker too, which ends without atexit."""
     run(home, reports, "in_process('fork'); speak()", HOOKPATCH_COUNT="1")
