@@ -112,7 +112,7 @@ class Receipt:
                 "began": self._began,
                 "written": time.time(),
                 "ended": ended,
-                "asked": sorted(_selection.from_environment().names),
+                "asked": _selection.asked_names(),
                 "started": self._started,
                 "problems": self._problems,
                 "patches": [asdict(patch) for patch in self._patches.values()],

@@ -73,6 +73,11 @@ def asked() -> bool:
     return bool(split_names(_read(PLUGINS)) or _read(INHERIT)) and not disabled()
 
 
+def asked_names() -> list[str]:
+    """Return the names of the plugins that the environment asks for, sorted."""
+    return sorted(split_names(_read(PLUGINS)))
+
+
 def disabled() -> bool:
     """Tell whether the kill switch is set: no patch is applied, whoever asks for it."""
     return _read(DISABLE) not in ("", "0")

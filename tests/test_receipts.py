@@ -135,6 +135,17 @@ print(os.getpid())
     ]
 
 
+def test_what_cannot_be_had_is_in_it(home: Environment, reports: Path) -> None:
+    """A program that goes on without its patches says so in its report; one that is refused has left one, too."""
+    for setting, status in ({"HOOKPATCH_ON_ERROR": "warn"}, 0), ({}, 78):
+        done = home.run(
+            "-c", "pass", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS="{", HOOKPATCH_REPORT=str(reports), **setting
+        )
+        assert done.returncode == status
+        (process,) = hookpatch.receipts(reports)
+        assert process.problems[0].startswith("HOOKPATCH_OPTIONS: not JSON")
+
+
 def test_patch_that_failed_in_one_process_is_named(home: Environment, reports: Path) -> None:
     """With the reason; where its module was never imported it may wait."""
     lines = """
