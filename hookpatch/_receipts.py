@@ -12,6 +12,7 @@ from typing import Any, Final, final
 from hookpatch._report import PatchReport
 from hookpatch.errors import SettingError
 
+_WHY: Final = "hookpatch was not on in it, or it was ended before it began"
 _WELL: Final = ("applied", "waiting", "restored", "unlinked", "dormant", "displaced", "unused")
 
 
@@ -94,7 +95,7 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
     for one in left:
         for started in one["started"]:
             if (one["host"], started["pid"]) not in known:
-                why = f"process {one['pid']} started it, and it left no report: hookpatch was not on in it"
+                why = f"process {one['pid']} started it, and it left no report: {_WHY}"
                 gone = {"pid": started["pid"], "ppid": one["pid"], "host": one["host"], "argv": started["argv"]}
                 processes.append(_process({"rank": None, "ended": False, "patches": (), **gone}, [why]))
     return RunReport(tuple(processes))
