@@ -99,11 +99,18 @@ def installed_wheels(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return environment
 
 
+@pytest.fixture(scope="session")
+def _hookpatch_alone(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    environment = Environment(tmp_path_factory.mktemp("alone") / "venv")
+    environment.install(*wheels.glob("hookpatch-*.whl"))
+    return environment
+
+
 @pytest.fixture
-def environment(wheels: Path, tmp_path: Path) -> Environment:
+def environment(_hookpatch_alone: Environment, tmp_path: Path) -> Environment:
     """An environment of the test's own with the wheel of hookpatch."""
     environment = Environment(tmp_path / "venv")
-    environment.install(*wheels.glob("hookpatch-*.whl"))
+    environment.take_over(_hookpatch_alone)
     return environment
 
 

@@ -208,8 +208,10 @@ def test_verify_says_what_it_cannot_tell(home: Environment) -> None:
         assert done.returncode in (1, 78)
 
 
-def test_verify_checks_hookpatch_itself(home: Environment) -> None:
+def test_verify_checks_hookpatch_itself(wheels: Path, tmp_path: Path) -> None:
     """By its own name, the start-up file included."""
+    home = Environment(tmp_path / "venv")
+    home.install(*wheels.glob("hookpatch-*.whl"))
     done = verify(home, "hookpatch")
     assert done.returncode == 0, done.stdout
     (home.site_packages / "hookpatch.pth").write_text("import os\n")
