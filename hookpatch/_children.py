@@ -190,8 +190,7 @@ def open_inherited() -> Callable[[], None] | None:
     Raises:
         HookpatchError: something of it cannot be had, and is required.
     """
-    text = _selection.inherited()
-    _selection.hand_on(None)  # it is handed on from here by the blocks themselves
+    text = _selection.take_inherited()  # it is handed on from here by the blocks themselves
     rest: list[Mapping[str, Any]] = []
     for block in _blocks(text):
         modules = {item.get("module") for item in block["what"]}

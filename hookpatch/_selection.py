@@ -26,6 +26,8 @@ ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the run of which reports are; not for p
 # Of torchrun and Lightning, Open MPI, MPICH and Intel MPI, SLURM.
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
+_before: Final[list[str | None]] = []  # what INHERIT was before we set it; empty while we have not
+
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: what was asked for cannot be had
 
 
@@ -205,12 +207,26 @@ def inherited() -> str:
     return _read(INHERIT)
 
 
+def take_inherited() -> str:
+    """Return it, and have the programs that this process starts inherit nothing of it."""
+    text = inherited()
+    os.environ.pop(INHERIT, None)
+    return text
+
+
 def hand_on(text: str | None) -> None:
-    """Have the programs that this process starts from now on inherit something, or nothing."""
+    """Have the programs that this process starts from now on inherit something; None: what they did before."""
     if text is not None:
+        if not _before:
+            _before.append(os.environ.get(INHERIT))
         os.environ[INHERIT] = text
-    else:
-        os.environ.pop(INHERIT, None)
+    elif _before:
+        (before,) = _before
+        _before.clear()
+        if before is None:
+            os.environ.pop(INHERIT, None)
+        else:
+            os.environ[INHERIT] = before
 
 
 def handing_on(text: str | None) -> dict[str, str]:

@@ -46,7 +46,7 @@ def main(site_is_done: bool = False) -> None:
         return
     if program in ("multiprocessing.spawn", "multiprocessing.forkserver"):
         # What blocks hand on comes with each process; a fork server outlives the block in which it was started.
-        _selection.hand_on(None)
+        _selection.take_inherited()
     if program not in ("hookpatch", "multiprocessing.resource_tracker"):
         if site_is_done:
             _apply()

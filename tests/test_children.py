@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from textwrap import dedent
@@ -212,6 +213,17 @@ def test_what_is_large_is_not_copied() -> None:
     """It is asked for its size first."""
     with pytest.raises(NotCarriedError, match="the patch of vendor:speed: more than 60000 bytes are too many"):
         hookpatch.active(hookpatch.replace("vendor:speed", {"model": [Model()]}), children="require")
+
+
+def test_environment_that_has_it_already_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that ignores it (-E), and opens a block of its own."""
+    monkeypatch.setenv("HOOKPATCH_INHERIT", "of somebody else")
+    with hookpatch.active(hookpatch.replace("never_imported:x", lambda: 1)):
+        assert os.environ["HOOKPATCH_INHERIT"] == "of somebody else"
+        with hookpatch.active(hookpatch.replace("never_imported:x", 1)):
+            assert os.environ["HOOKPATCH_INHERIT"] != "of somebody else"
+        assert os.environ["HOOKPATCH_INHERIT"] == "of somebody else"
+    assert os.environ["HOOKPATCH_INHERIT"] == "of somebody else"
 
 
 def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: Path) -> None:
