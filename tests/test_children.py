@@ -226,6 +226,28 @@ def test_environment_that_has_it_already_is_given_back(monkeypatch: pytest.Monke
     assert os.environ["HOOKPATCH_INHERIT"] == "of somebody else"
 
 
+def test_multiprocessing_and_subprocess_are_as_before() -> None:
+    """What hands a block on is taken off with the last one that needs it."""
+    import multiprocessing.popen_forkserver
+    import multiprocessing.popen_spawn_posix
+    import subprocess
+
+    owners = [
+        multiprocessing.popen_forkserver.Popen,
+        multiprocessing.popen_spawn_posix.Popen,
+        multiprocessing.process.current_process()._config,  # type: ignore[attr-defined]  # what children get from it
+        subprocess.Popen,
+    ]
+    launch = multiprocessing.popen_spawn_posix.Popen._launch
+    with hookpatch.testing.pristine(*owners):
+        outer = hookpatch.active(hookpatch.replace("never_imported:x", lambda: 1)).open()
+        with hookpatch.active(hookpatch.replace("never_imported:y", 1)):
+            assert multiprocessing.popen_spawn_posix.Popen._launch is not launch
+            outer.close()
+            assert multiprocessing.popen_spawn_posix.Popen._launch is not launch
+        assert multiprocessing.popen_spawn_posix.Popen._launch is launch
+
+
 def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: Path) -> None:
     """Programs start all the same: the first blocks are handed on, and what is missing is said there."""
     lines = """
