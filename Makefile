@@ -15,10 +15,10 @@ EXAMPLE := docs/examples/prepare_model
 demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
-# Two processes at a time: this Python's tests, and those of the core on the others.
+# Two processes at a time: this Python's tests; the other Pythons' and those with real launchers.
 test: check
-	@sh tests/other_pythons.sh $(OTHERS) & others=$$!; \
-	$(BIN)/python -m pytest; here=$$?; wait $$others && exit $$here
+	@sh tests/meanwhile.sh $(VENV) $(OTHERS) & meanwhile=$$!; \
+	$(BIN)/python -m pytest -m "not launcher"; here=$$?; wait $$meanwhile && exit $$here
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
