@@ -16,6 +16,7 @@ from typing import Any, Final, final
 
 from hookpatch import _changes, _imports, _selection
 from hookpatch._attempt import Policy
+from hookpatch._layer import Layer
 from hookpatch._ledger import Asked
 from hookpatch._load import load
 from hookpatch._luggage import Item, Left, Luggage, unpacked
@@ -33,9 +34,11 @@ _open: Final[dict[int, Luggage]] = {}  # by the number of the session, as they w
 _watches: Final[dict[str, _imports.Watch]] = {}  # for modules that are to be patched when they come
 
 
-def is_for_blocks(watch: _imports.Watch) -> bool:
-    """Tell whether a watch is ours, and there because some block is open."""
-    return bool(_open) and watch in _watches.values()
+def is_for_blocks(thing: _imports.Watch | Layer) -> bool:
+    """Tell whether a watch or layer is ours, and there because some block is open."""
+    if isinstance(thing, Layer):
+        return bool(_open) and thing.plugin == "hookpatch" and thing.patch.address in _CARRIERS
+    return bool(_open) and thing.module in {target.partition(":")[0] for target in _CARRIERS}
 
 
 def carry(luggage: Luggage, number: int) -> Callable[[], None]:

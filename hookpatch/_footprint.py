@@ -60,7 +60,7 @@ def by(layer: Layer) -> str:
 def _things() -> Iterator[tuple[object, object]]:
     settle()  # what can be given back by now is no trace
     yield from open_sessions().items()
-    yield from ((layer, site) for site in _sites() for layer in site.layers)
+    yield from ((layer, site) for site in _sites() for layer in site.layers if not _children.is_for_blocks(layer))
     yield from ((leftover, leftover) for leftover in _site.leftovers() if leftover.is_covered)
     waiting = _imports.pending()
     yield from ((watch, watch) for watch in waiting if not _children.is_for_blocks(watch))  # those are told themselves
