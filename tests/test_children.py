@@ -226,26 +226,23 @@ def test_environment_that_has_it_already_is_given_back(monkeypatch: pytest.Monke
     assert os.environ["HOOKPATCH_INHERIT"] == "of somebody else"
 
 
-def test_multiprocessing_and_subprocess_are_as_before() -> None:
+def test_multiprocessing_and_subprocess_are_as_before(home: Environment, tmp_path: Path) -> None:
     """What hands a block on is taken off with the last one that needs it."""
+    lines = """
     import multiprocessing.popen_forkserver
     import multiprocessing.popen_spawn_posix
-    import subprocess
-
-    owners = [
-        multiprocessing.popen_forkserver.Popen,
-        multiprocessing.popen_spawn_posix.Popen,
-        multiprocessing.process.current_process()._config,  # type: ignore[attr-defined]  # what children get from it
-        subprocess.Popen,
-    ]
-    launch = multiprocessing.popen_spawn_posix.Popen._launch
-    with hookpatch.testing.pristine(*owners):
+    spawning, forking = multiprocessing.popen_spawn_posix.Popen, multiprocessing.popen_forkserver.Popen
+    config = multiprocessing.process.current_process()._config
+    launch = spawning._launch
+    with hookpatch.testing.pristine(spawning, forking, config, subprocess.Popen):
         outer = hookpatch.active(hookpatch.replace("never_imported:x", lambda: 1)).open()
         with hookpatch.active(hookpatch.replace("never_imported:y", 1)):
-            assert multiprocessing.popen_spawn_posix.Popen._launch is not launch
+            said.append(spawning._launch is not launch)
             outer.close()
-            assert multiprocessing.popen_spawn_posix.Popen._launch is not launch
-        assert multiprocessing.popen_spawn_posix.Popen._launch is launch
+            said.append(spawning._launch is not launch)
+        said.append(spawning._launch is launch)
+    """
+    assert scene(home, tmp_path, lines) == ([True, True, True], "")
 
 
 def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: Path) -> None:
