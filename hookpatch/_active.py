@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -57,10 +58,10 @@ def active(
     luggage = pack(what, given, children, scope, count)
     asked: list[Asked] = []
     for at, item in enumerate(what):
-        ones = [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), ())
+        ones = [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), [])
         left = luggage.left.get(at)
         why = "children='local'" if children == "local" else (left.why if left else None)
-        asked += ones if why is None else [Asked(one.patch, one.plugin, one.distribution, why) for one in ones]
+        asked += ones if why is None else [replace(one, stays=why) for one in ones]
     if (folder := _selection.report_folder()) is not None:
         from hookpatch._receipt import leave_in  # few ask for reports
 

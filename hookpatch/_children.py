@@ -96,9 +96,14 @@ def _needed() -> set[str]:
     return {target for target, module in modules.items() if module not in waiting}
 
 
+def _here() -> list[Luggage]:
+    """Return what a process that is started here is started inside of."""
+    return [luggage for luggage in list(_open.values()) if luggage.is_here]
+
+
 def _launch(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
     """Start a process of multiprocessing otherwise than by a fork, which has everything."""
-    here = [luggage for luggage in list(_open.values()) if luggage.is_here]
+    here = _here()
     for luggage in here:
         luggage.warn()
     process = args[0] if args else kwargs["process_obj"]
@@ -111,7 +116,7 @@ def _launch(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> 
 
 def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
     """Run a program, with what is open here and not in the environment."""
-    here = [luggage for luggage in list(_open.values()) if luggage.is_here]
+    here = _here()
     given = kwargs.get("env", args[_ENV] if len(args) > _ENV else None)
     if given is None and any(not luggage.is_in_environment for luggage in here):
         kwargs = {**kwargs, "env": _selection.handing_on(_for_programs(here))}
@@ -173,11 +178,15 @@ _waiting: Final[list[str]] = []  # ids of blocks that wait for a module, or did
 def receive(text: str) -> None:
     """Open what a process of multiprocessing was handed, for the rest of its life. Called when it is unpickled."""
     for block in json.loads(text):
-        try:
-            _open_block(block)
-        except HookpatchError as error:
-            sys.stderr.write(f"hookpatch[{os.getpid()}]: error: {error}\n")
-            raise SystemExit(EXIT_STATUS) from None
+        _open_or_exit(block)
+
+
+def _open_or_exit(block: Mapping[str, Any]) -> None:
+    try:
+        _open_block(block)
+    except HookpatchError as error:
+        sys.stderr.write(f"hookpatch[{os.getpid()}]: error: {error}\n")
+        raise SystemExit(EXIT_STATUS) from None
 
 
 def open_inherited() -> Callable[[], None] | None:
@@ -227,7 +236,7 @@ def _await(block: Mapping[str, Any], modules: Iterable[str]) -> None:
     def open_now(module: ModuleType) -> None:
         for watch in watches:
             watch.cancel()
-        receive(json.dumps([block]))
+        _open_or_exit(block)
         end()
 
     watches += [_imports.watch(module, open_now) for module in modules]

@@ -31,14 +31,7 @@ _watches: Final[dict[str, dict[Watch, None]]] = {}  # by module, in order; read 
 _executing: set[str] = set()
 _trusted: list[str] | None = None
 _own_imports: Final[set[int]] = set()  # of threads that import something for ourselves at this moment
-
-
-class _Asking(local):
-    names: tuple[str, ...] = ()
-    is_own = False
-
-
-_asking: Final = _Asking()
+_asking: Final = local()
 
 
 @final
@@ -119,17 +112,15 @@ def trust() -> None:
 @contextmanager
 def for_ourselves() -> Iterator[None]:
     """Have this thread import from trusted places alone, if there are such."""
-    if _trusted is None or _asking.is_own:
+    if _trusted is None or get_ident() in _own_imports:
         yield
         return
     finder = watch("", lambda _: None)  # so that our finder is asked
-    _asking.is_own = True
     _own_imports.add(get_ident())
     try:
         yield
     finally:
         _own_imports.discard(get_ident())
-        _asking.is_own = False
         finder.cancel()
 
 
@@ -247,8 +238,9 @@ class _Finder:
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in _watches:
-            return _find_trusted(name, target) if _own_imports and path is None and _asking.is_own else None
-        asking = _asking.names
+            is_own = _own_imports and path is None and get_ident() in _own_imports
+            return _find_trusted(name, target) if is_own else None
+        asking: tuple[str, ...] = getattr(_asking, "names", ())
         if name in asking:
             return None
         _asking.names = (*asking, name)  # a finder that asks the others, as we do, would ask us again
@@ -264,22 +256,23 @@ class _Finder:
 
 
 def _find_trusted(name: str, target: ModuleType | None) -> ModuleSpec:
-    """Return what the other finders find, where PathFinder looks into trusted folders alone."""
+    """Return what the other finders find in trusted folders alone."""
+    spec = _find(name, None, target, _trusted)
+    if spec is None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    return spec
+
+
+def _find(
+    name: str, path: Sequence[str] | None, target: ModuleType | None, folders: Sequence[str] | None = None
+) -> ModuleSpec | None:
+    """Return what the other finders find; ``folders``: where PathFinder is to look, if not in ``path``."""
     for finder in tuple(sys.meta_path):
         find = getattr(finder, "find_spec", None)
         if finder is not _Finder and find is not None:
-            spec: ModuleSpec | None = find(name, _trusted if finder is PathFinder else None, target)
-            if spec is not None:
-                return spec
-    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
-def _find(name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-    """Return what the other finders find."""
-    for finder in tuple(sys.meta_path):
-        find = getattr(finder, "find_spec", None)
-        if finder is not _Finder and find is not None:
-            spec: ModuleSpec | None = find(name, path, target)
+            spec: ModuleSpec | None = find(
+                name, path if folders is None or finder is not PathFinder else folders, target
+            )
             if spec is not None:
                 return spec
     return None

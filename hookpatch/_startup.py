@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-FILES = ("hookpatch.pth", "hookpatch.start")
-# What is in the first of them; hookpatch doctor compares.
+# What is in hookpatch.pth; hookpatch doctor compares.
 LINE = (
     'import os, sys; (os.environ.get("HOOKPATCH_PLUGINS") or os.environ.get("HOOKPATCH_INHERIT")) and '
     'not sys.flags.ignore_environment and __import__("hookpatch._startup", fromlist=["main"]).main()\n'
