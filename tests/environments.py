@@ -68,6 +68,14 @@ class Environment:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[hookpatch]\n{name} = {module}\n")
 
+    def work_in(self, folder: Path, files: Mapping[str, str]) -> None:
+        """Have a folder with these files be the current one of what is run."""
+        self.folder = folder
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
     def run(self, *command: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run this environment's python in a new process, with our variables as given and no others."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
@@ -98,9 +106,5 @@ def furnished(folder: Path, wheels: Path, plugins: Mapping[str, str], files: Map
     environment.install(*wheels.glob("hookpatch-*.whl"))
     for name, source in plugins.items():
         environment.add_plugin(name, source)
-    environment.folder = folder / "work"
-    for name, text in files.items():
-        path = environment.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    environment.work_in(folder / "work", files)
     return environment

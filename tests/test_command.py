@@ -18,10 +18,8 @@ from hookpatch import __version__
 def home(environment: Environment, tmp_path: Path) -> Environment:
     """An environment with plugins of all sorts, and a folder with the vendor's module and a script."""
     environment.add_plugin("loud", LOUD)
-    environment.folder = tmp_path / "work"
-    environment.folder.mkdir()
-    (environment.folder / "vendor.py").write_text(VENDOR)
-    (environment.folder / "script.py").write_text("import sys; print(sys.argv[1:]); " + SCRIPT)
+    script = "import sys; print(sys.argv[1:]); " + SCRIPT
+    environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "script.py": script})
     return environment
 
 

@@ -31,10 +31,8 @@ PLANTED = "open('EVIL', 'a').write(f'{__name__}\\n')\nraise ImportError('planted
 def home(environment: Environment, tmp_path: Path) -> Environment:
     """An environment with a plugin, and a folder with the vendor's module and a script."""
     environment.add_plugin("loud", LOUD)
-    environment.folder = tmp_path / "work"
-    environment.folder.mkdir()
-    (environment.folder / "vendor.py").write_text(VENDOR)
-    (environment.folder / "script.py").write_text("import vendor; print(vendor.speak(), vendor.length('ab'))\n")
+    script = "import vendor; print(vendor.speak(), vendor.length('ab'))\n"
+    environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "script.py": script})
     return environment
 
 

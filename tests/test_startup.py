@@ -33,10 +33,7 @@ SCRIPT = "import vendor; print(vendor.speak(), __name__)"
 def home(environment: Environment, tmp_path: Path) -> Environment:
     """An environment with one plugin, and a folder with the vendor's module and a script."""
     environment.add_plugin("loud", LOUD)
-    environment.folder = tmp_path / "work"
-    environment.folder.mkdir()
-    (environment.folder / "vendor.py").write_text(VENDOR)
-    (environment.folder / "script.py").write_text(SCRIPT)
+    environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "script.py": SCRIPT})
     return environment
 
 
