@@ -65,7 +65,10 @@ def _nothing() -> None:
 
 
 def _hand_on() -> None:
-    _selection.hand_on(_for_programs([luggage for luggage in list(_open.values()) if luggage.is_in_environment]))
+    handed: list[Luggage] | None = None
+    while handed != (now := list(_open.values())):  # once more if a finalizer has ended a block meanwhile
+        _selection.hand_on(_for_programs([luggage for luggage in now if luggage.is_in_environment]))
+        handed = now
 
 
 def _for_programs(luggage: Sequence[Luggage]) -> str | None:

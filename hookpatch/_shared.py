@@ -47,19 +47,17 @@ class Shared:
         begun: dict[str, _One] = {}
         with self.lock:
             self._is_stale = True
-            if self._is_settling:
-                return  # called by a finalizer, in the midst of this: it is done once more
-            self._is_settling = True
-            try:
-                while self._is_stale:
+            while self._is_stale and not self._is_settling:  # called by a finalizer, in the midst of this: once more
+                self._is_settling = True
+                try:
                     self._is_stale = False
                     targets = {*needed()}
                     ended += [self._there.pop(target) for target in self._there.keys() - targets]
                     for target in targets - self._there.keys():
                         one = _One(Session([self._asked(target)], is_listed=self._are_listed))
                         begun[target] = self._there[target] = one
-            finally:
-                self._is_settling = False
+                finally:
+                    self._is_settling = False
             ended = [one for one in ended if one.is_open]
         for one in ended:
             one.session.close()

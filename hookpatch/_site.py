@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import RLock
 from time import monotonic
 from types import ModuleType
@@ -26,6 +27,7 @@ from hookpatch._slot import ABSENT, FunctionSlot, ItemSlot, Slot, began, beneath
 from hookpatch._standing import Standing, bear, is_ours
 from hookpatch._target import a_kind
 from hookpatch._trampoline import can_stand_in
+from hookpatch._turn import Turn
 from hookpatch.errors import TargetRefused
 
 Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
@@ -69,9 +71,7 @@ class Site:
     def __init__(self, slot: Slot) -> None:
         self.slot: Final = slot
         # One for each site, and not held while a factory runs: reading and setting the slot may run its owner's code.
-        self._turn = RLock()
-        self._inside = False  # this thread has its turn already: we are called by a finalizer, in the midst of a change
-        self._queue: deque[tuple[_Edit, Callable[[], None], Layer | None]] = deque()
+        self._turn = Turn()
         self._pile = Pile()
         self._retired: list[ReferenceType[Standing]] = []  # what stood there, and is held by somebody
         self._has_left_out = False
@@ -96,7 +96,7 @@ class Site:
         self._of: dict[Layer, Standing] = {}
 
     @property
-    def _my_turn(self) -> RLock:
+    def _my_turn(self) -> Turn:
         with _lock:  # not while a child is forked: that waits for all turns to end
             return self._turn
 
@@ -162,44 +162,43 @@ class Site:
 
     def refresh(self) -> None:
         """Lay all layers over what the slot holds now: its module was executed anew."""
-        with self._my_turn:
+        turn = self._my_turn
+        if not turn.take():
+            return turn.later(self.refresh)
+        try:
             if not self._pile.layers or same(self.slot.read(), self._held):
-                return
+                return None
             self._retire(self._standings)  # functions taken before the reload stay patched as long as we are
             self._ground()
             self._pile = self._pile.again()  # another one: whoever is computing has to do it anew
             began(self.slot, self.original)
-        self._change(Pile.again)
-
-    def settle(self, left: Sequence[Leftover] | None = None) -> None:
-        """Put what belongs into the slot, if somebody else's value was in the way and has gone.
-
-        Args:
-            left: the slot's leftovers, if they are known.
-        """
-        with self._my_turn:
-            if self._inside or not (_blocked or _leftovers):
-                return
-            self._inside = True
-            try:
-                # What the owner raises is nothing to who happens to look: the next look tries again.
-                for leftover in leftovers() if left is None else left:
-                    with suppress(Exception):
-                        if leftover.is_at(self.slot) and not self._stands_there() and leftover.look():
-                            _forget(leftover)
-                if self._pile.layers:
-                    with suppress(Exception):
-                        self._put(self._wanted, self._pile.layers)
-            finally:
-                self._inside = False
+        finally:
+            turn.end()
+        return self._change(Pile.again)
 
     def stir(self, left: Sequence[Leftover]) -> None:
-        """Look whether theirs has gone, because some value died: anywhere, in any thread, so never wait for a turn."""
-        if self._turn.acquire(blocking=False):
+        """Look whether theirs has gone, because some value died: anywhere, in any thread, so never wait for a turn.
+
+        Args:
+            left: the slot's leftovers.
+        """
+        turn = self._turn
+        if turn.take(wait=False):
             try:
-                self.settle(left)
+                self._settle(left)
             finally:
-                self._turn.release()
+                turn.end()
+
+    def _settle(self, left: Sequence[Leftover]) -> None:
+        """Put what belongs into the slot, if somebody else's value was in the way and has gone."""
+        # What the owner raises is nothing to who happens to look: the next look tries again.
+        for leftover in left:
+            with suppress(Exception):
+                if leftover.is_at(self.slot) and not self._stands_there() and leftover.look():
+                    _forget(leftover)
+        if self._pile.layers:
+            with suppress(Exception):
+                self._put(self._wanted, self._pile.layers)
 
     def _change(
         self, edit: _Edit, note: Callable[[], None] = lambda: None, one: Layer | None = None, adding: bool = False
@@ -207,34 +206,39 @@ class Site:
         # Factories are foreign code: they run outside the lock, lest they import what another thread is importing
         # while it waits for us. If somebody changed the site meanwhile, once more.
         while True:
-            with self._my_turn:
-                if self._inside:
-                    self._queue.append((edit, note, one))
-                    return
+            turn = self._my_turn
+            if not turn.take():
+                return turn.later(partial(self._change, edit, note, one))
+            try:
                 if not self._pile.layers:
-                    self.settle()
+                    if _leftovers:
+                        self._settle(leftovers())
                     self._ground()
                 before, known = self._pile, self._known
-            after = edit(before)
-            plan = self._at_a_glance(before, after, one) or self._compute(after.layers, adding, known)
-            with self._my_turn:
-                if self._pile is not before or self._was_set():
-                    continue
-                self._inside = True
-                try:
+            finally:
+                turn.end()
+            try:
+                after = edit(before)
+                plan = self._at_a_glance(before, after, one) or self._compute(after.layers, adding, known)
+            except Exception:
+                if self._pile is before:
+                    raise
+                continue  # in the midst of somebody's change, things may not fit together
+            turn = self._my_turn
+            turn.take()
+            try:
+                if self._pile is before and not self._was_set():
                     self._commit(after, plan)
                     note()
                     says = self._leave_out(after.layers, plan.left_out)
-                finally:
-                    self._inside = False
-                break
-        while self._queue:
-            with suppress(IndexError):  # another thread may take them, too
-                self._change(*self._queue.popleft())
+                    break
+            finally:
+                turn.end()
         if says:
             with ExitStack() as saying:  # all is said, whatever a warning raises
                 for say in says:
                     saying.callback(say)
+        return None
 
     def _leave_out(self, layers: Sequence[Layer], left_out: Mapping[Layer, Exception]) -> list[Callable[[], None]]:
         """Note which layers cannot lie here; return what is to be said of it when nothing of ours is locked."""
@@ -280,7 +284,7 @@ class Site:
 
     def _in_its_run(self, layer: Layer, others: Sequence[Layer], less: bool) -> _Plan | None:
         """Return what is to become of it when a call layer comes or goes beside others around the same thing."""
-        standing = next((self._of[other] for other in others if other in self._of), None)
+        standing = next(filter(None, map(self._of.get, others)), None)
         if standing is None or (less and len(standing.layers) == 1):
             return None
         at = place(standing.layers, layer)
@@ -529,19 +533,19 @@ def _before_fork() -> None:
     # its owner's code may wait for this very thread, so do not wait long.
     _lock.acquire()
     end = monotonic() + _PATIENCE
-    _quiet.update(site for site in list(_sites.values()) if site._turn.acquire(timeout=max(0, end - monotonic())))
+    _quiet.update(site for site in list(_sites.values()) if site._turn.lock.acquire(timeout=max(0, end - monotonic())))
 
 
 def _after_fork() -> None:
     while _quiet:
-        _quiet.pop()._turn.release()
+        _quiet.pop()._turn.lock.release()
     _lock.release()
 
 
 def _in_child() -> None:
     for site in list(_sites.values()):
         if site not in _quiet:
-            site._turn, site._inside = RLock(), False
+            site._turn = Turn()
     _after_fork()
 
 

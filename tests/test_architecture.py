@@ -15,7 +15,19 @@ PACKAGE = Path(__file__).parents[1] / "hookpatch"
 # From the ground up: a file imports only files that stand before it.
 FLOORS = (
     *("_imports", "errors", "_selection", "_target", "_patch", "_torchscript", "_trampoline", "_slot", "_part"),
-    *("_holders", "_resolve", "_guard", "_layer", "_proxy", "_standing", "_order", "_leftover", "_site", "_tally"),
+    *(
+        "_holders",
+        "_resolve",
+        "_guard",
+        "_layer",
+        "_proxy",
+        "_standing",
+        "_order",
+        "_leftover",
+        "_turn",
+        "_site",
+        "_tally",
+    ),
     *("_ledger", "_task", "_everywhere"),
     *(
         "_discovery",

@@ -686,6 +686,61 @@ def test_session_collected_in_the_midst_of_a_change(name: str) -> None:
     assert dict(vars(Owner)) == before
 
 
+def _at_instruction(number: int, files: tuple[str, ...], body: Callable[[], object], act: Callable[[], None]) -> None:
+    """Call ``body``, and ``act`` in its midst: before an instruction or line, by its number, of code in some files."""
+    count = itertools.count(1)
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        if event == "call":
+            frame.f_trace_opcodes = True
+            return trace if frame.f_code.co_filename.endswith(files) else None
+        if event in ("line", "opcode") and next(count) == number:
+            act()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        body()
+    finally:
+        sys.settrace(None)
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or a coverage tool traces already")
+@pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
+@pytest.mark.parametrize("ending", ["open", "close"])
+@pytest.mark.parametrize(
+    ("dropped", "kept"), [("wrap", "wrap"), ("wrap", "replace"), ("replace", "wrap"), ("derive", "derive")]
+)
+def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped: str, kept: str, ending: str) -> None:
+    """Wherever in a change of a slot a finalizer ends another session on it, both are taken back, and nothing is left.
+
+    A finalizer runs in the thread that makes the change, between any two instructions: no lock keeps it out.
+    """
+    m = make_module("dropped_upon", BODY)
+    spot = Spot("dropped_upon:run", STAYS, lambda: m.run())
+    files, settings = ("_site.py", "_shared.py", "_children.py"), dict(os.environ)
+    for number in itertools.count(1, 7):
+        first, second = (Put(spot, verb, 0, Span(None, None)) for verb in (dropped, kept))
+        held = [hookpatch.active(spot.patch(first)).open()]
+        session = hookpatch.active(spot.patch(second))
+        if ending == "open":
+            _at_instruction(number, files, session.open, held.clear)
+            was_reached = not held
+            held.clear()
+            assert m.run()[0] is second, number
+            session.close()
+        else:
+            session.open()
+            _at_instruction(number, files, session.close, held.clear)
+            was_reached = not held
+            held.clear()
+        assert m.run is m.original, number
+        assert (patched_slots(), dict(os.environ)) == ([], settings), number
+        if not was_reached:
+            break
+    assert number > 100
+
+
 # --- no lock of ours is held while foreign code runs
 
 

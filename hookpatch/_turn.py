@@ -1,0 +1,48 @@
+"""Whose turn it is to change a site."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from threading import RLock
+from typing import Final, final
+
+
+@final
+class Turn:
+    """One thread's at a time, and that thread's only once. Lives as long as its site.
+
+    A finalizer runs in the midst of whatever its thread is doing, and may want to change the very site that is being
+    changed: it gets no turn inside the turn, and what it wants is done when that one is over.
+    """
+
+    __slots__ = ("_is_taken", "_later", "lock")
+
+    def __init__(self) -> None:
+        self.lock: Final = RLock()
+        self._is_taken = False
+        self._later: Final[deque[Callable[[], None]]] = deque()
+
+    def take(self, wait: bool = True) -> bool:
+        """Take it, and return True; return False if this thread has it, or if others have and it is not to wait."""
+        if not self.lock.acquire(blocking=wait):
+            return False
+        if self._is_taken:
+            self.lock.release()
+            return False
+        self._is_taken = True
+        return True
+
+    def later(self, change: Callable[[], None]) -> None:
+        """Have this done when the turn that this thread has is over."""
+        self._later.append(change)
+
+    def end(self) -> None:
+        """Give it back, and do what was left for later."""
+        self._is_taken = False
+        self.lock.release()
+        while self._later:
+            with suppress(IndexError):  # another thread may do it, too
+                change = self._later.popleft()
+                change()
