@@ -72,6 +72,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'hookpatch' has no attribute '{name}'")
     from importlib import import_module  # not at the top: start-up cost
 
+    _open_now()
     if name not in _HOME:
         return import_module(f"hookpatch.{name}")
     value = getattr(import_module(f"hookpatch.{_HOME[name]}"), name)
@@ -79,10 +80,17 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def _open_now() -> None:
+    """Open what the interpreter's start has put off, if it was started with plugins."""
+    if "_startup" in globals():
+        globals()["_startup"].open_now()
+
+
 def load_ipython_extension(shell: object) -> None:
     """Add the magics ``%hookpatch`` and ``%%hookpatch``: what ``%load_ext hookpatch`` calls."""
     from hookpatch.notebook import load  # it needs IPython
 
+    _open_now()
     load(shell)
 
 

@@ -8,29 +8,51 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from typing import NamedTuple
 
 from hookpatch._selection import normalise
-from hookpatch.errors import AmbiguousPlugin, NotAllowed, UnknownPlugin
 
-GROUP = "hookpatch"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+GROUP: Final = "hookpatch"
+WAITS_FOR: Final = "hookpatch.waits_for"
 
 
-class Installed(NamedTuple):
-    """An entry point of an installed distribution; nothing of it is imported.
+class Installed:
+    """An entry point of an installed distribution; nothing of it is imported. Frozen by convention.
 
     Attributes:
         name: the plugin's name.
         module: the module that is the plugin.
         distribution: the distribution's name.
         version: its version.
+        waits_for: the module or package that has all that it patches, as its distribution declares; empty if it does
+            not. Until that is imported the plugin need not be.
     """
 
-    name: str
-    module: str
-    distribution: str
-    version: str
+    __slots__ = ("_key", "distribution", "module", "name", "version", "waits_for")
+
+    def __init__(self, name: str, module: str, distribution: str, version: str, waits_for: str = "") -> None:
+        self.name: Final = name
+        self.module: Final = module
+        self.distribution: Final = distribution
+        self.version: Final = version
+        self.waits_for: Final = waits_for
+        self._key: Final = (name, module, distribution, version, waits_for)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Installed) and self._key == other._key
+
+    def __lt__(self, other: Installed) -> bool:
+        return self._key < other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"Installed{self._key}"
 
     @property
     def origin(self) -> str:
@@ -75,12 +97,14 @@ def find(name: str, asked_by: str) -> Installed:
     exact = [plugin for plugin in found if plugin.name == name.partition("@")[0]]
     if len(exact) == 1 and len({plugin.distribution for plugin in found}) == 1:
         return exact[0]  # one distribution with two spellings: not two that claim one name
+    if len(found) == 1:
+        return found[0]
+    from hookpatch.errors import AmbiguousPlugin, UnknownPlugin  # at interpreter start mostly not needed
+
     if not found:
         known = sorted({plugin.name for plugin in plugins})
         raise UnknownPlugin(name, asked_by, known)
-    if len(found) > 1:
-        raise AmbiguousPlugin(name, asked_by, [plugin.distribution for plugin in found])
-    return found[0]
+    raise AmbiguousPlugin(name, asked_by, [plugin.distribution for plugin in found])
 
 
 def check_allowed(plugin: Installed, asked_by: str) -> None:
@@ -96,13 +120,17 @@ def check_allowed(plugin: Installed, asked_by: str) -> None:
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
+        names = (line.partition("#")[0].strip() for line in lines)
+        if any(plugin.answers_to(name) for name in names if name):
+            return
+        problem = f"{path} does not name it"
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
-        raise NotAllowed(plugin.name, plugin.origin, asked_by, f"{path}: it cannot be read ({error})") from None
-    names = (line.partition("#")[0].strip() for line in lines)
-    if not any(plugin.answers_to(name) for name in names if name):
-        raise NotAllowed(plugin.name, plugin.origin, asked_by, f"{path} does not name it")
+        problem = f"{path}: it cannot be read ({error})"
+    from hookpatch.errors import NotAllowed  # likewise
+
+    raise NotAllowed(plugin.name, plugin.origin, asked_by, problem)
 
 
 def _changed(folder: str) -> int:
@@ -127,20 +155,26 @@ def _scan(folders: list[str]) -> Iterator[Installed]:
             distribution = normalise(distribution)
             if distribution not in seen:
                 seen.add(distribution)
-                for name, module in _entry_points(entry.path):
-                    yield Installed(name, module, distribution, version.partition("-")[0] or "unknown")
+                groups = _entry_points(entry.path)
+                waits_for = groups.get(WAITS_FOR, {})
+                for name, module in groups.get(GROUP, {}).items():
+                    release = version.partition("-")[0] or "unknown"
+                    yield Installed(name, module, distribution, release, waits_for.get(name, ""))
 
 
-def _entry_points(folder: str) -> Iterator[tuple[str, str]]:
+def _entry_points(folder: str) -> dict[str, dict[str, str]]:
+    """Return what each group of a distribution's entry points leads to, by name."""
+    groups: dict[str, dict[str, str]] = {}
     try:
         with open(os.path.join(folder, "entry_points.txt"), encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
+            text = file.read()
     except OSError:
-        return
-    ours = False
-    for line in map(str.strip, lines):
+        return groups
+    group: dict[str, str] = {}
+    for line in map(str.strip, text.splitlines() if GROUP in text else ()):
         if line.startswith("["):
-            ours = line.strip("[] ") == GROUP
-        elif ours and "=" in line and not line.startswith(("#", ";")):
+            group = groups.setdefault(line.strip("[] "), {})
+        elif "=" in line and not line.startswith(("#", ";")):
             name, _, module = line.partition("=")
-            yield name.strip(), module.partition("[")[0].strip()
+            group[name.strip()] = module.partition("[")[0].strip()
+    return groups

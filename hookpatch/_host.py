@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import pluggy
 
 from hookpatch import hookspecs
-from hookpatch._discovery import Installed, check_allowed, find
+from hookpatch._discovery import WAITS_FOR, Installed, check_allowed, find
 from hookpatch._options import options_of
 from hookpatch._patch import Patch
 from hookpatch._selection import Selection
@@ -131,6 +131,14 @@ class Host:
                     name,
                     origin,
                     f"yields {a_kind(patch)}, not a patch; yield hookpatch.wrap(...) or another verb",
+                )
+            waits_for = plugin.installed.waits_for
+            if waits_for and not f"{patch.module}.".startswith(f"{waits_for}."):
+                raise PluginError(
+                    name,
+                    origin,
+                    f"patches {patch.address}, which is not in '{waits_for}', for which its distribution has it wait; "
+                    f"take '{name}' out of the entry point group {WAITS_FOR}, or name there what has all its targets",
                 )
         return patches
 

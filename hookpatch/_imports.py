@@ -5,27 +5,30 @@ find_spec, which deadlocks when threads import at once, forgets its hook after t
 patch), cannot be cancelled, and runs on half-imported modules.
 
 Rules of a finder: never import in find_spec, never take a lock there, ask the other finders directly.
+
+It runs at interpreter start, so it imports nothing that is not there already.
 """
 
 from __future__ import annotations
 
+import _frozen_importlib
 import builtins
-import importlib
-import importlib._bootstrap
-import importlib.machinery
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib.machinery import ModuleSpec, PathFinder
-from threading import RLock, get_ident, local
-from types import FrameType, ModuleType
-from typing import Any, Final, TypeAlias, final
+from _frozen_importlib import BuiltinImporter, ModuleSpec
+from _frozen_importlib_external import PathFinder
+from _thread import RLock, get_ident
+from _thread import _local as local
 
-_bootstrap: Final[Any] = importlib._bootstrap  # Any: typeshed does not know the locks of imports
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from types import FrameType, ModuleType
+    from typing import Any, Final, TypeAlias
 
-Arrival: TypeAlias = Callable[[ModuleType], None]
+    Arrival: TypeAlias = Callable[[ModuleType], None]
 
+_bootstrap: Final[Any] = _frozen_importlib  # Any: typeshed does not know the locks of imports
 _lock: Final = RLock()  # held for a change of the watches; nothing foreign runs meanwhile, but for finalizers
 _watches: Final[dict[str, dict[Watch, None]]] = {}  # by module, in order; read without the lock
 _executing: set[str] = set()
@@ -34,14 +37,19 @@ _own_imports: Final[set[int]] = set()  # of threads that import something for ou
 _asking: Final = local()
 
 
-@final
 class Watch:
-    """A standing wish to hear of a module's import, reloads and new imports included; cancel it when done."""
+    """A standing wish to hear of a module's import, reloads and new imports included; cancel it when done.
 
-    __slots__ = ("_arrival", "module")
+    Attributes:
+        module: the module's name.
+        is_early: True for a wish to hear of it before it is executed.
+    """
 
-    def __init__(self, module: str, arrival: Arrival) -> None:
+    __slots__ = ("_arrival", "is_early", "module")
+
+    def __init__(self, module: str, arrival: Arrival, is_early: bool = False) -> None:
         self.module: Final = module
+        self.is_early: Final = is_early
         self._arrival: Arrival | None = arrival
 
     def cancel(self) -> None:
@@ -57,6 +65,20 @@ class Watch:
 
     def __repr__(self) -> str:
         return f"<Watch of {self.module}, {'cancelled' if self._arrival is None else 'waiting'}>"
+
+
+def foresee(module: str, arrival: Arrival) -> Watch:
+    """Call ``arrival(module)`` each time the module is about to be executed: with a namespace package, has been made.
+
+    Args:
+        module: the name of a module that has not ``begun``.
+        arrival: what to call; what it raises is raised by the import.
+    """
+    wish = Watch(module, arrival, is_early=True)
+    with _lock:
+        _watches.setdefault(module, {})[wish] = None
+        _place_finder()
+    return wish
 
 
 def watch(module: str, arrival: Arrival) -> Watch:
@@ -109,37 +131,40 @@ def trust() -> None:
     _trusted = list(sys.path)
 
 
-@contextmanager
-def for_ourselves() -> Iterator[None]:
-    """Have this thread import from trusted places alone, if there are such."""
-    if _trusted is None or get_ident() in _own_imports:
-        yield
-        return
-    finder = watch("", lambda _: None)  # so that our finder is asked
-    _own_imports.add(get_ident())
-    try:
-        yield
-    finally:
-        _own_imports.discard(get_ident())
-        finder.cancel()
+class for_ourselves:
+    """Have this thread import from trusted places alone, if there are such, for a block."""
+
+    __slots__ = ("_finder",)
+
+    def __enter__(self) -> None:
+        self._finder: Watch | None = None
+        if _trusted is not None and get_ident() not in _own_imports:
+            self._finder = watch("", lambda _: None)  # so that our finder is asked
+            _own_imports.add(get_ident())
+
+    def __exit__(self, *failure: object) -> None:
+        if self._finder is not None:
+            _own_imports.discard(get_ident())
+            self._finder.cancel()
 
 
 def new_main() -> ModuleType:
     """Return a new module that is ``__main__`` from now on, as the interpreter makes one for a program."""
-    main = ModuleType("__main__")
-    vars(main).update(__builtins__=builtins, __loader__=importlib.machinery.BuiltinImporter)
+    main = type(sys)("__main__")
+    vars(main).update(__builtins__=builtins, __loader__=BuiltinImporter)
     sys.modules["__main__"] = main
     return main
 
 
 def fetch(module: str) -> ModuleType:
     """Return the module, imported now if it is not yet: for what a slot's key needs, never for a target."""
-    return sys.modules.get(module) or importlib.import_module(module)
+    __import__(module)
+    return sys.modules[module]
 
 
 def modules() -> list[tuple[str, ModuleType]]:
     """Return the modules that are imported, by name; what else lies there, such as a lazy stand-in, is left out."""
-    return [(name, module) for name, module in list(sys.modules.items()) if issubclass(type(module), ModuleType)]
+    return [(name, module) for name, module in list(sys.modules.items()) if issubclass(type(module), type(sys))]
 
 
 def names() -> frozenset[str]:
@@ -208,17 +233,21 @@ def _is_searching() -> bool:
     return is_found
 
 
-def _announce(name: str) -> None:
+def _announce(name: str, foreseen: Collection[Watch] = ()) -> None:
     """Tell all who wait for this module, also those that come meanwhile; it is no longer executed when all know.
 
     The first error is raised after all have been told.
+
+    Args:
+        name: the module's name.
+        foreseen: those that have been told before it was executed.
     """
     failure: BaseException | None = None
     told: set[Watch] = set()
     while True:
         with _lock:
             module = sys.modules.get(name)
-            waiting = [wish for wish in _watches.get(name, ()) if wish not in told]
+            waiting = [wish for wish in _watches.get(name, ()) if wish not in told and wish not in foreseen]
             if module is None or not waiting:
                 _executing.discard(name)
                 break
@@ -295,14 +324,17 @@ class _Loader:
         spec.loader = module.__loader__ = self._loader  # before the module runs: its code may look
         reloading = not _is_initializing(module)
         _executing.add(spec.name)
+        foreseen = [wish for wish in list(_watches.get(spec.name, ())) if wish.is_early]
         try:
+            for wish in foreseen:
+                wish.fire(module)
             self._loader.exec_module(module)
         except BaseException:
             if reloading:
-                _announce(spec.name)  # the module stays, and what was executed of it before the error is new
+                _announce(spec.name, foreseen)  # the module stays, and what was executed of it before the error is new
             _executing.discard(spec.name)
             raise
-        _announce(spec.name)
+        _announce(spec.name, foreseen)
 
     def __getattr__(self, name: str) -> Any:
         """Answer as the real loader for all the rest (get_code, get_source, is_package...)."""

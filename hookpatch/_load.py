@@ -32,8 +32,8 @@ def load(selection: Selection) -> tuple[Host | None, dict[str, list[Asked]]]:
     }
 
 
-def open_from_environment() -> Session:
-    """Open a session of what the environment asks for, for the rest of the process.
+def session_of_environment() -> Session:
+    """Return a session of what the environment asks for, not opened yet.
 
     Raises:
         HookpatchError: something of it cannot be had.
@@ -41,4 +41,4 @@ def open_from_environment() -> Session:
     host, by_name = load(_selection.from_environment())
     asked = [one for of_plugin in by_name.values() for one in of_plugin]
     also = [] if host is None else [partial(_changes.listen, host=host)]
-    return Session(asked, _selection.on_error(), count=_selection.counts(), also=also).open()
+    return Session(asked, _selection.on_error(), count=_selection.counts(), also=also)

@@ -18,7 +18,8 @@ R = TypeVar("R")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to look."""
+    """Begin to look; what the environment asks for is no test's doing, and is opened before."""
+    hookpatch._open_now()
     config.addinivalue_line("markers", "hookpatch_leaves: the test may leave patches behind")
     config.pluginmanager.register(Watchman(), "hookpatch-watchman")
 

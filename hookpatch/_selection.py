@@ -119,14 +119,14 @@ def on_error() -> Literal["exit", "warn"]:
     Raises:
         SettingError: HOOKPATCH_ON_ERROR holds another word.
     """
-    from hookpatch.errors import SettingError
-
     match _read(ON_ERROR) or "exit":
         case "exit":
             return "exit"
         case "warn":
             return "warn"
         case word:
+            from hookpatch.errors import SettingError
+
             raise SettingError(ON_ERROR, f"'{word}' is not a policy; it takes exit or warn")
 
 

@@ -6,6 +6,7 @@ that sets two functions of the module ``site``, for the time until it has called
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
@@ -14,7 +15,9 @@ from hookpatch import _selection
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Final
+
+    from hookpatch._imports import Watch
 
 # What is in hookpatch.pth; hookpatch doctor compares.
 LINE = (
@@ -25,6 +28,9 @@ _OF_MULTIPROCESSING = tuple(f"multiprocessing.{name}" for name in ("resource_tra
 
 _begun = False
 _session: Any = None  # held for the life of the process
+_waiting: Final[list[Watch]] = []  # for what the plugins wait for; while there is one nothing of them is loaded
+_late = _thread.allocate_lock()
+_PATIENCE: Final = 10.0  # seconds
 
 
 def main(site_is_done: bool = False) -> None:
@@ -54,41 +60,108 @@ def main(site_is_done: bool = False) -> None:
 
 
 def _apply() -> None:
-    from hookpatch.errors import HookpatchError
-
     try:
         begin()
-    except HookpatchError as error:
-        _refuse(str(error))
     except Exception as error:  # raised here it would be a fatal error of the interpreter, without a hint at us
-        _refuse(f"start-up failed: {type(error).__name__}: {error}; unset {_selection.PLUGINS} to run without patches")
+        from hookpatch.errors import HookpatchError
+
+        said = str(error)
+        if not isinstance(error, HookpatchError):
+            what = f"{type(error).__name__}: {error}"
+            said = f"start-up failed: {what}; unset {_selection.PLUGINS} to run without patches"
+        _refuse(said)
 
 
 def begin() -> None:
-    """Open what the environment asks for, for the rest of this process; leave a receipt if one is asked for.
+    """Have what the environment asks for, for the rest of this process; leave a receipt if one is asked for.
 
     Raises:
         HookpatchError: something of it cannot be had, and HOOKPATCH_ON_ERROR does not say to go on.
     """
+    from hookpatch import _imports  # here and below: an empty wish costs no import
+
+    _imports.trust()
+    try:
+        is_put_off = _put_off()
+    except Exception:
+        is_put_off = False  # it is found again, and said, on the way that all else goes
+    if not is_put_off:
+        _open()
+
+
+def _put_off() -> bool:
+    """Wait until a package is imported that the plugins wait for, if all of them declare one; return False if not.
+
+    So a process that imports none of them imports nothing of ours but this. What can be wrong with a name is found
+    now; options, reports and what blocks hand on need the plugins at once.
+    """
+    if _selection.report_folder() or _selection.counts() or _selection.inherited():
+        return False
+    from hookpatch import _imports
+    from hookpatch._discovery import check_allowed, find
+
+    selection = _selection.from_environment()
+    _selection.on_error()
+    modules = {}
+    for name in selection.names:
+        plugin = find(name, selection.asked_by)
+        check_allowed(plugin, selection.asked_by)
+        modules[plugin.waits_for] = True
+    if selection.options or "" in modules or any(map(_imports.begun, modules)):
+        return False
+    _waiting.extend(_imports.foresee(module, _open_late) for module in modules)
+    # Or until somebody hands blocks on to this process: they lie over what it was started with.
+    _waiting.append(_imports.watch("hookpatch._children", _open_late))
+    return True
+
+
+def open_now() -> None:
+    """Open what has been put off, if something has: somebody begins with patches of his own, or asks for a report."""
+    if _waiting:
+        _open_late(None)
+
+
+def _open_late(_: object) -> None:
+    """Open what has been put off, in the midst of an import; end the program if that cannot be."""
+    if not _late.acquire(timeout=_PATIENCE):
+        return  # an import of this thread and one of the thread that opens it wait for each other
+    try:
+        if _waiting:
+            for wish in _waiting:
+                wish.cancel()
+            _waiting.clear()
+            _or_exit(_open)
+    finally:
+        _late.release()
+
+
+def _open() -> None:
+    """Open it.
+
+    Raises:
+        HookpatchError: as ``begin``.
+    """
     global _session
     from hookpatch import _imports
 
-    _imports.trust()
-    from hookpatch._load import open_from_environment
-    from hookpatch.errors import HookpatchError
-
     folder = _selection.report_folder()
-    if folder is not None:
-        from hookpatch._receipt import leave_in
+    with _imports.for_ourselves():
+        from hookpatch._load import session_of_environment
+        from hookpatch.errors import HookpatchError
 
-        receipt = leave_in(folder)
+        if folder is not None:
+            from hookpatch._receipt import leave_in
+
+            receipt = leave_in(folder)
     try:
-        _session = open_from_environment()
+        with _imports.for_ourselves():
+            session = session_of_environment()
+        _session = session.open()
         if _selection.inherited():
             from hookpatch._children import open_inherited
 
             if (open_rest := open_inherited()) is not None:
-                _when_run(lambda: _open_rest(open_rest))
+                _when_run(lambda: _or_exit(open_rest))
     except HookpatchError as error:
         if folder is not None:
             receipt.say(str(error))
@@ -102,11 +175,11 @@ def begin() -> None:
         tell_calls_at_exit(_session)
 
 
-def _open_rest(open_rest: Callable[[], None]) -> None:
+def _or_exit(open_it: Callable[[], None]) -> None:
     from hookpatch.errors import HookpatchError
 
     try:
-        open_rest()
+        open_it()
     except HookpatchError as error:
         sys.stderr.write(f"hookpatch: error: {error}\n")
         raise SystemExit(_selection.EXIT_STATUS) from None

@@ -58,15 +58,16 @@ class Environment:
         command = [sys.executable, "-m", "pip", "--python", str(self.python), "--disable-pip-version-check", *words]
         subprocess.run(command, check=True, capture_output=True, text=True)
 
-    def add_plugin(self, name: str, source: str, distribution: str | None = None) -> None:
-        """Put a plugin of one module into site-packages, with its dist-info."""
+    def add_plugin(self, name: str, source: str, distribution: str | None = None, waits_for: str = "") -> None:
+        """Put a plugin of one module into site-packages, with its dist-info, and what that has it wait for."""
         distribution = distribution or f"{name.replace('_', '-')}-dist"
         module = f"{distribution.replace('-', '_')}_{name}"
         (self.site_packages / f"{module}.py").write_text(textwrap.dedent(source))
         info = self.site_packages / f"{distribution.replace('-', '_')}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[hookpatch]\n{name} = {module}\n")
+        waits = f"[hookpatch.waits_for]\n{name} = {waits_for}\n" if waits_for else ""
+        (info / "entry_points.txt").write_text(f"[hookpatch]\n{name} = {module}\n{waits}")
 
     def work_in(self, folder: Path, files: Mapping[str, str]) -> None:
         """Have a folder with these files be the current one of what is run."""

@@ -64,7 +64,16 @@ def test_the_same_is_found_as_by_the_standard_library(make_distribution: MakeDis
         for point in metadata.entry_points(group="hookpatch")
         if point.dist is not None
     )
-    assert [tuple(plugin) for plugin in installed()] == theirs
+    ours = [(plugin.name, plugin.module, plugin.distribution, plugin.version) for plugin in installed()]
+    assert ours == theirs
+
+
+def test_what_a_plugin_waits_for_is_read_with_it(make_distribution: MakeDistribution) -> None:
+    """The group hookpatch.waits_for, by the plugin's name; it may stand before the plugins."""
+    info = make_distribution("kit", "1.0")
+    groups = "[hookpatch.waits_for]\ntwo = vendor.models\nnobody = vendor\n[hookpatch]\none = kit.one\ntwo = kit.two\n"
+    (info / "entry_points.txt").write_text(groups)
+    assert [(plugin.name, plugin.waits_for) for plugin in installed()] == [("one", ""), ("two", "vendor.models")]
 
 
 def test_entry_points_are_read_as_the_format_says(make_distribution: MakeDistribution) -> None:

@@ -246,3 +246,127 @@ def test_report_that_cannot_be_written_is_a_warning(home: Environment) -> None:
     assert (done.stdout, done.returncode) == ("VENDOR! __main__\n", 0)
     assert done.stderr.startswith(f"hookpatch: warning: no report left at {path}/hookpatch-")
     assert done.stderr.endswith(".json: File exists\n")
+
+
+# --- plugins whose distribution says what they wait for
+
+PACKAGE = {
+    "package/__init__.py": "from package.inner import speak",
+    "package/inner.py": "def speak(): return 'package'",
+    "package/__main__.py": "from package import speak; print(speak())",
+    "spread/part.py": "def speak(): return 'part'",
+}
+OURS = "import sys; print(sorted(m for m in sys.modules if m.startswith(('hookpatch', 'loud', 'pluggy', 'typing'))))"
+
+
+def _loud(target: str) -> str:
+    return LOUD.replace("vendor:speak", target)
+
+
+@pytest.fixture
+def waiting(environment: Environment, tmp_path: Path) -> Environment:
+    """An environment with plugins that wait for a module, a package, and a package without an ``__init__``."""
+    environment.add_plugin("loud", LOUD, waits_for="vendor")
+    environment.add_plugin("louder", _loud("package.inner:speak"), waits_for="package")
+    environment.add_plugin("loudest", _loud("spread.part:speak"), waits_for="spread")
+    environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "script.py": SCRIPT, **PACKAGE})
+    return environment
+
+
+def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Environment) -> None:
+    """A process that imports none of it has the start-up files alone; with the import the patch is there."""
+    done = waiting.run("-c", f"{OURS}; {SCRIPT}; print('loud_dist_loud' in sys.modules)", HOOKPATCH_PLUGINS="loud")
+    ours = [f"hookpatch{file}" for file in ("", "._discovery", "._imports", "._selection", "._startup")]
+    assert (done.stdout, done.stderr) == (f"{ours}\nVENDOR! __main__\nTrue\n", "")
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        pytest.param(["-c", "import package; print(package.speak())"], "PACKAGE!", id="copied-in-its-package"),
+        pytest.param(["-c", "from package.inner import speak; print(speak())"], "PACKAGE!", id="submodule"),
+        pytest.param(["-m", "package"], "PACKAGE!", id="run-as-a-module"),
+        pytest.param(["-c", "import spread.part; print(spread.part.speak())"], "PART!", id="no-init"),
+        pytest.param(
+            ["-c", "import vendor, package; print(vendor.speak() + package.speak())"], "VENDOR!PACKAGE!", id="two"
+        ),
+    ],
+)
+def test_patch_is_there_before_its_package_is_executed(waiting: Environment, way: list[str], said: str) -> None:
+    """What the package's own modules copy from each other is patched, as with a plugin that does not wait."""
+    done = waiting.run(*way, HOOKPATCH_PLUGINS="loud,louder,loudest")
+    assert (done.stdout, done.stderr) == (f"{said}\n", "")
+
+
+def test_what_lies_beside_the_script_is_not_imported_because_of_a_plugin_that_waits(waiting: Environment) -> None:
+    """Loaded in the midst of the program, it is still looked for where it was looked for at the start."""
+    for name in ("pluggy", "loud_dist_loud", "dataclasses"):
+        (waiting.folder / f"{name}.py").write_text("print('planted')")
+    assert waiting.run("script.py", HOOKPATCH_PLUGINS="loud").stdout == "VENDOR! __main__\n"
+
+
+def test_report_and_patches_of_the_program_do_not_wait(waiting: Environment) -> None:
+    """A report has what waits; a block's patches lie over the environment's, whatever is imported first."""
+    around = "lambda wrapped, instance, args, kwargs: f'<{wrapped(*args, **kwargs)}>'"
+    program = f"""
+import hookpatch
+print(hookpatch.report())
+with hookpatch.active(hookpatch.wrap("vendor:speak", {around}), children="local"):
+    import vendor
+    print(vendor.speak())
+print(vendor.speak())
+"""
+    done = waiting.run("-c", program, HOOKPATCH_PLUGINS="loud")
+    assert (done.stdout, done.stderr) == ("waiting   wrap    vendor:speak  (loud)\n<VENDOR!>\nVENDOR!\n", "")
+
+
+def test_receipts_do_not_wait(waiting: Environment, tmp_path: Path) -> None:
+    """A process that leaves a report says what it waits for."""
+    waiting.run("-c", "pass", HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(tmp_path / "reports"))
+    (left,) = (tmp_path / "reports").glob("*.json")
+    (process,) = json.loads(left.read_text())["processes"]
+    assert [(patch["plugin"], patch["state"]) for patch in process["patches"]] == [("loud", "waiting")]
+
+
+def test_tests_that_import_what_a_plugin_waits_for_leave_nothing(waiting: Environment) -> None:
+    """pytest's plugin does not take the environment's patches for those of a test."""
+    (waiting.folder / "test_it.py").write_text(
+        "def test_it():\n    import vendor\n    assert vendor.speak() == 'VENDOR!'"
+    )
+    done = waiting.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py", HOOKPATCH_PLUGINS="loud")
+    assert done.returncode == 0, done.stdout
+
+
+BEYOND = (
+    "plugin 'beyond' (beyond-dist 1.0) patches vendor:speak, which is not in 'package', for which its distribution has "
+    "it wait; take 'beyond' out of the entry point group hookpatch.waits_for, or name there what has all its targets"
+)
+BROKEN = "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it"
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "said"),
+    [
+        pytest.param("beyond", LOUD, BEYOND, id="target-elsewhere"),
+        pytest.param("broken", "raise RuntimeError('no')", BROKEN, id="broken"),
+    ],
+)
+def test_plugin_that_is_wrong_ends_the_program_when_it_is_loaded(
+    waiting: Environment, name: str, source: str, said: str
+) -> None:
+    """With one line, at the import that it waited for; HOOKPATCH_ON_ERROR=warn goes on, and says so."""
+    waiting.add_plugin(name, source, waits_for="package")
+    program = "print('begun'); import package; print(package.speak())"
+    done = waiting.run("-c", program, HOOKPATCH_PLUGINS=name)
+    assert (done.stdout, done.stderr, done.returncode) == ("begun\n", f"hookpatch: error: {said}\n", 78)
+    done = waiting.run("-c", program, HOOKPATCH_PLUGINS=name, HOOKPATCH_ON_ERROR="warn")
+    warned = f"hookpatch: warning: nothing is patched: {said}\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("begun\npackage\n", warned, 0)
+
+
+def test_options_are_looked_at_before_the_program_starts(waiting: Environment) -> None:
+    """They need the plugin, so it does not wait; nor does one that is offered twice or misspelt."""
+    done = waiting.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS='{"loud": {"volume": 11}}')
+    said = "hookpatch: error: options of plugin 'loud' (loud-dist 1.0): it has none, but 'volume' was given\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert waiting.run("script.py", HOOKPATCH_PLUGINS="luod").returncode == 78
