@@ -8,25 +8,32 @@ from typing import Any, Final
 
 from hookpatch import Patch, wrap
 
-SIMPLIFY: Final = "onnxsim.onnx_simplifier:simplify"
+SIMPLIFIER: Final = "onnxsim.onnx_simplifier"
+RELEASES: Final = "onnxsim>=0.4.36"
+
+_SKIPPED: Final = "skipped_optimizers"
 
 
-def skip_passes(passes: Iterable[str], why: str) -> Patch:
+def skip_passes(passes: Iterable[str], why: str, requires: str = RELEASES) -> Patch:
     """Return the patch that has every call of ``simplify`` skip these passes, besides those the caller skips.
 
     The callee gets a new list each time: onnxsim appends to it. With ``perform_optimization=False`` onnxsim runs no
     pass whatever the list says, and so it stays.
 
     Args:
-        passes: names of onnxoptimizer passes, such as ``"fuse_qkv"``.
+        passes: names of optimizer passes, such as ``"fuse_qkv"``; read at each call. onnxsim ignores those it has not.
         why: what is wrong without it, in a line.
+        requires: the releases of onnxsim it is made for.
     """
-    skipped = tuple(passes)
 
     def simplify(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = inspect.signature(wrapped).bind_partial(*args, **kwargs)
-        callers = call.arguments.get("skipped_optimizers") or ()
-        call.arguments["skipped_optimizers"] = list(dict.fromkeys([*callers, *skipped]))
-        return wrapped(*call.args, **call.kwargs)
+        at = list(inspect.signature(wrapped).parameters).index(_SKIPPED)
+        callers = args[at] if at < len(args) else kwargs.get(_SKIPPED)
+        if not isinstance(callers, list | tuple | None):
+            return wrapped(*args, **kwargs)  # onnxsim refuses it; we would read a text letter by letter
+        merged = list(dict.fromkeys([*(callers or ()), *passes]))
+        if at < len(args):
+            return wrapped(*args[:at], merged, *args[at + 1 :], **kwargs)
+        return wrapped(*args, **{**kwargs, _SKIPPED: merged})
 
-    return wrap(SIMPLIFY, simplify, reach="everywhere", requires="onnxsim>=0.4.36", why=why)
+    return wrap(f"{SIMPLIFIER}:simplify", simplify, reach="everywhere", requires=requires, why=why)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
+from types import ModuleType
 
 import hookpatch
-from hookpatch_onnxsim._passes import skip_passes
+from hookpatch.errors import OptionsError
+from hookpatch_onnxsim._passes import RELEASES, SIMPLIFIER, skip_passes
+from hookpatch_onnxsim._release import passes_of
 
 
 @dataclass(frozen=True)
@@ -14,13 +19,56 @@ class Options:
     """What the plugin can be told.
 
     Attributes:
-        passes: names of the passes to skip, as ``onnxsim --list-default-optimizers`` prints them.
+        passes: names of the passes to skip, as ``python -m hookpatch_onnxsim`` prints them.
     """
 
     passes: list[str]
 
+    def __post_init__(self) -> None:
+        if not self.passes:
+            raise ValueError("'passes' is empty; name the passes to skip, or leave the plugin out")
+
 
 @hookpatch.hookimpl
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
-    """Skip the chosen passes at every call of onnxsim.simplify."""
-    yield skip_passes(options.passes, why="these passes are not wanted")
+    """Skip the chosen passes at every call of onnxsim.simplify, once onnxsim is there and has them all.
+
+    onnxsim ignores the name of a pass that it does not have. So the names are looked at as soon as it can tell which
+    it has: on entering when it is imported already, else when it is imported. Nothing is skipped until then.
+    """
+    skipped: list[str] = []
+
+    @contextmanager
+    def checked(simplifier: ModuleType) -> Iterator[None]:
+        _check(options.passes, passes_of(simplifier))
+        skipped[:] = options.passes
+        yield
+        skipped.clear()
+
+    why = "onnxsim ignores the name of a pass that it does not have"
+    yield hookpatch.enter(SIMPLIFIER, checked, requires=RELEASES, why=why)
+    yield skip_passes(skipped, why="these passes are not wanted")
+
+
+def _check(passes: Sequence[str], known: frozenset[str]) -> None:
+    """Refuse names of passes that onnxsim does not have.
+
+    Raises:
+        OptionsError: there are some.
+    """
+    unknown = [name for name in dict.fromkeys(passes) if name not in known]
+    if unknown:
+        release = f"onnxsim {metadata.version('onnxsim')}"
+        origin = f"hookpatch-onnxsim {metadata.version('hookpatch-onnxsim')}"
+        missing = " and no pass ".join(f"'{name}'{_nearest(name, known)}" for name in unknown)
+        now = "'HOOKPATCH_DISABLE=1 python -m hookpatch_onnxsim' lists those it has"
+        raise OptionsError("onnxsim_skip", origin, f"{release} has no pass {missing}; {now}")
+
+
+def _nearest(name: str, known: frozenset[str]) -> str:
+    """Return `` (did you mean 'fuse_qkv'?)`` for the known name nearest to ``FuseQKV``, else nothing."""
+    import difflib  # only the failing path pays for it
+
+    squeezed = {other.replace("_", ""): other for other in sorted(known)}
+    near = difflib.get_close_matches("".join(filter(str.isalnum, name.lower())), squeezed, n=1)
+    return f" (did you mean '{squeezed[near[0]]}'?)" if near else ""
