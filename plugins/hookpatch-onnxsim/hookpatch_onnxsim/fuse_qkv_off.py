@@ -10,7 +10,8 @@ from hookpatch_onnxsim._passes import skip_passes
 
 @hookpatch.hookimpl
 def hookpatch_patches() -> Iterator[hookpatch.Patch]:
-    """Skip fuse_qkv at every call of onnxsim.simplify."""
+    """Skip fuse_qkv at every call of onnxsim.simplify, and what joins the three in its place."""
     yield skip_passes(
-        ["fuse_qkv"], why="fuse_qkv turns the three projections of an attention into one MatMul and Split"
+        ["fuse_qkv", "fuse_attention"],  # the second, of 0.8.1, finds its pattern only where the first did not run
+        why="fuse_qkv turns the three projections of an attention into one MatMul and Split",
     )
