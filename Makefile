@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OTHERS := 3.12 3.13
+RELEASES := plugins/hookpatch-onnxsim/tests/releases.txt
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -44,12 +45,15 @@ effect: $(INSTALLED)
 bench-startup: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/startup.py
 
-$(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard startup/*) $(PLUGINS:%=%/pyproject.toml)
+$(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard startup/*) $(PLUGINS:%=%/pyproject.toml) $(RELEASES)
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("hookpatch needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12")'
 	@echo "installing into $(VENV): torch, transformers, onnx, onnxsim, hookpatch and its plugins (some minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install -qq --constraint constraints.txt --requirement requirements-dev.txt
 	@$(PIP) install -qq --constraint constraints.txt --editable . $(PLUGINS:%=--editable %)
+	@grep -v '^#' $(RELEASES) | while read -r release; do \
+		$(PIP) install -qq --no-deps --only-binary :all: --upgrade --target "$(VENV)/releases/$${release%%;*}" "$$release" || exit 1; \
+	done
 	@touch $(INSTALLED)
 
 # The state machine of tests/test_machine.py from new seeds, for as long as one likes: make soak MINUTES=10
