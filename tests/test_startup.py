@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -296,6 +297,24 @@ def test_patch_is_there_before_its_package_is_executed(waiting: Environment, way
     """What the package's own modules copy from each other is patched, as with a plugin that does not wait."""
     done = waiting.run(*way, HOOKPATCH_PLUGINS="loud,louder,loudest")
     assert (done.stdout, done.stderr) == (f"{said}\n", "")
+
+
+def test_thread_that_imports_another_package_meanwhile_has_it_patched_too(waiting: Environment) -> None:
+    """While one thread's import has the plugins loaded, another one's waits, so that nothing is copied unpatched."""
+    waiting.add_plugin("slow", "import time; time.sleep(1)\n" + textwrap.dedent(LOUD), waits_for="vendor")
+    program = """
+import sys, threading, time
+thread = threading.Thread(target=__import__, args=("vendor",))
+thread.start()
+while "slow_dist_slow" not in sys.modules:
+    time.sleep(0.01)
+import package
+print(package.speak())
+thread.join()
+print(sys.modules["vendor"].speak())
+"""
+    done = waiting.run("-c", program, HOOKPATCH_PLUGINS="louder,slow")
+    assert (done.stdout, done.stderr) == ("PACKAGE!\nVENDOR!\n", "")
 
 
 def test_what_lies_beside_the_script_is_not_imported_because_of_a_plugin_that_waits(waiting: Environment) -> None:

@@ -37,14 +37,16 @@ IDLE: Final = """
 IMPORT_TORCH: Final = "import time; start = time.process_time(); import torch; print(time.process_time() - start)"
 
 # Others that patch what a program imports later: the distribution to install, and how a program is started with it.
+# wrapture's runner takes a script, and Python 3.12.
 OTHERS: Final = {
-    "autowrapt": ("autowrapt", ["{python}"], {"AUTOWRAPT_BOOTSTRAP": "nothing"}),
+    "autowrapt": ("autowrapt", ["{python}", "-c", "pass"], {"AUTOWRAPT_BOOTSTRAP": "nothing"}),
+    "python -m wrapture": ("wrapture", ["{python}", "-m", "wrapture", "--config", "{empty}", "{empty}"], {}),
     "opentelemetry-instrument": (
         "opentelemetry-distro",
-        ["{bin}/opentelemetry-instrument", "{python}"],
+        ["{bin}/opentelemetry-instrument", "{python}", "-c", "pass"],
         {f"OTEL_{what}_EXPORTER": "none" for what in ("TRACES", "METRICS", "LOGS")},
     ),
-    "ddtrace-run": ("ddtrace", ["{bin}/ddtrace-run", "{python}"], {"DD_TRACE_ENABLED": "false"}),
+    "ddtrace-run": ("ddtrace", ["{bin}/ddtrace-run", "{python}", "-c", "pass"], {"DD_TRACE_ENABLED": "false"}),
 }
 
 
@@ -55,12 +57,15 @@ class Way(NamedTuple):
     variables: Mapping[str, str]
 
 
-def milliseconds(way: Way, code: str = "pass") -> float:
+def start(python: Path, variables: Mapping[str, str] = {}) -> Way:
+    """Return how nothing is run by a Python."""
+    return Way([python, "-c", "pass"], variables)
+
+
+def milliseconds(way: Way) -> float:
     """Return the processor's time that a program took."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
-    with subprocess.Popen(
-        [*way.command, "-c", code], env={**clean, **way.variables}, stderr=subprocess.DEVNULL
-    ) as process:
+    with subprocess.Popen(way.command, env={**clean, **way.variables}, stderr=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -68,9 +73,9 @@ def milliseconds(way: Way, code: str = "pass") -> float:
     return (used.ru_utime + used.ru_stime) * 1000
 
 
-def seconds_of_import(way: Way) -> float:
+def seconds_of_import(python: Path, variables: Mapping[str, str]) -> float:
     """Return the processor's time that `import torch` took, without the start."""
-    done = subprocess.run([*way.command, "-c", IMPORT_TORCH], env={**os.environ, **way.variables}, capture_output=True)
+    done = subprocess.run([python, "-c", IMPORT_TORCH], env={**os.environ, **variables}, capture_output=True)
     return float(done.stdout)
 
 
@@ -98,7 +103,9 @@ def other(name: str, folder: Path) -> Way | None:
     pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), "--disable-pip-version-check"]
     if subprocess.run([*pip, "install", "-q", what], capture_output=True).returncode:
         return None
-    places = {"python": str(venv / "bin" / "python"), "bin": str(venv / "bin")}
+    empty = folder / "empty"
+    empty.touch()
+    places = {"python": str(venv / "bin" / "python"), "bin": str(venv / "bin"), "empty": str(empty)}
     return Way([word.format(**places) for word in command], variables)
 
 
@@ -126,24 +133,24 @@ def main(runs: int) -> None:
                 (info / "entry_points.txt").write_text(f"[console_scripts]\nthing{at} = thing:main\n")
         idle = {"HOOKPATCH_PLUGINS": "idle"}
         ways = {
-            "not installed": Way([without.python], {}),
-            "installed, unset": Way([few.python], {}),
-            "one plugin, target not imported": Way([few.python], idle),
-            "one that does not say what for": Way([few.python], {"HOOKPATCH_PLUGINS": "undeclared"}),
+            "not installed": start(without.python),
+            "installed, unset": start(few.python),
+            "one plugin, target not imported": start(few.python, idle),
+            "one that does not say what for": start(few.python, {"HOOKPATCH_PLUGINS": "undeclared"}),
         }
         ways |= {name: way for name in OTHERS if (way := other(name, folder)) is not None}
         table("Start", ways, runs, {"installed, unset": "+0.3 ms", "one plugin, target not imported": "+10 ms"})
         ways = {
-            "300 distributions, unset": Way([many.python], {}),
-            "300 distributions, one plugin": Way([many.python], idle),
+            "300 distributions, unset": start(many.python),
+            "300 distributions, one plugin": start(many.python, idle),
         }
         table("Many distributions", ways, runs, {"300 distributions, one plugin": "+15 ms"})
         if find_spec("torch") is not None:
-            ways = {"unset": Way([few.python], {}), "50 watches": Way([few.python], {"HOOKPATCH_PLUGINS": "fifty"})}
-            times: dict[str, list[float]] = {name: [] for name in ways}
+            settings = {"unset": {}, "50 watches": {"HOOKPATCH_PLUGINS": "fifty"}}
+            times: dict[str, list[float]] = {name: [] for name in settings}
             for _ in range(9):
-                for name, way in ways.items():
-                    times[name].append(seconds_of_import(way))
+                for name, variables in settings.items():
+                    times[name].append(seconds_of_import(few.python, variables))
             ratio = statistics.median(times["50 watches"]) / statistics.median(times["unset"])
             print(f"\nimport torch with 50 watches: {ratio:.3f} of without, medians of 9   goal 1.01")
     with hookpatch.active(*(hookpatch.replace(f"never_imported_{at}:x", 1) for at in range(50)), children="local"):
