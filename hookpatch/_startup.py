@@ -28,8 +28,9 @@ _OF_MULTIPROCESSING = tuple(f"multiprocessing.{name}" for name in ("resource_tra
 
 _begun = False
 _session: Any = None  # held for the life of the process
-_waiting: Final[list[Watch]] = []  # for what the plugins wait for; while there is one nothing of them is loaded
-_late = _thread.allocate_lock()
+_waiting: Final[list[Watch]] = []  # for what the plugins wait for; while there is one they are not there
+_late: Final = _thread.RLock()  # held while they are loaded in the midst of the program
+_is_opening = False
 _PATIENCE: Final = 10.0  # seconds
 
 
@@ -123,14 +124,18 @@ def open_now() -> None:
 
 def _open_late(_: object) -> None:
     """Open what has been put off, in the midst of an import; end the program if that cannot be."""
+    global _is_opening
     if not _late.acquire(timeout=_PATIENCE):
         return  # an import of this thread and one of the thread that opens it wait for each other
     try:
-        if _waiting:
-            for wish in _waiting:
-                wish.cancel()
-            _waiting.clear()
-            _or_exit(_open)
+        if _waiting and not _is_opening:
+            _is_opening = True
+            try:
+                _or_exit(_open)
+            finally:  # not before: other threads that import such a package are to wait until it is open
+                for wish in _waiting:
+                    wish.cancel()
+                _waiting.clear()
     finally:
         _late.release()
 
