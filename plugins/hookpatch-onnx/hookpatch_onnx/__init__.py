@@ -1,0 +1,1 @@
+"""hookpatch plugins for ONNX export: one module a plugin."""
