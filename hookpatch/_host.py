@@ -153,6 +153,23 @@ class Host:
                 errors.append(PluginError(plugin.name, plugin.installed.origin, problem))
         return errors
 
+    def add_commands(self, plugin: Plugin, app: Any) -> None:
+        """Have a plugin add its own commands to a ``typer.Typer``.
+
+        Raises:
+            PluginError: it has none, or raises.
+        """
+        name, origin = plugin.name, plugin.installed.origin
+        hook = self._of(plugin, "hookpatch_commands")
+        if not hook.get_hookimpls():
+            problem = f"has no commands of its own; hookpatch run -p {name} SCRIPT switches it on"
+            raise PluginError(name, origin, problem)
+        try:
+            hook(app=app)
+        except Exception as error:
+            problem = f"raised {type(error).__name__} when asked for its commands: {error}"
+            raise PluginError(name, origin, problem) from error
+
     def _of(self, plugin: Plugin, hook: str) -> Any:
         """Return what calls one plugin's implementation of a hook."""
         others = [module for other, module in self._pluggy.list_name_plugin() if other != _key(plugin.installed)]

@@ -55,6 +55,26 @@ class UnknownPlugin(SelectionError):
         super().__init__(f"no plugin '{name}' (asked for by {asked_by}){hint} installed: {there}")
 
 
+class UnknownCommand(SelectionError):
+    """A word after ``hookpatch`` that is neither a command nor a plugin.
+
+    Attributes:
+        word: the word.
+        commands: the commands there are.
+        installed: the names of the installed plugins.
+    """
+
+    def __init__(self, word: str, commands: Sequence[str], installed: Sequence[str]) -> None:
+        self.word: Final = word
+        self.commands: Final = tuple(commands)
+        self.installed: Final = tuple(installed)
+        hint = _suggest(word, [*commands, *installed]) or ";"
+        super().__init__(
+            f"no command and no plugin '{word}'{hint} commands: {', '.join(commands)}; "
+            f"a plugin's own commands are under its name, installed: {', '.join(installed) or 'none'}"
+        )
+
+
 class AmbiguousPlugin(SelectionError):
     """Two installed distributions offer a plugin of one name.
 

@@ -38,3 +38,15 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
             what was there before all patches, ``site.stands`` what stands there now and ``site.stood`` all that is
             known to have stood there.
     """
+
+
+@hookspec
+def hookpatch_commands(app: Any) -> None:
+    """Add the plugin's own commands: what ``hookpatch NAME ...`` runs, NAME being the plugin's.
+
+    Called when that is typed, and never else. The plugin's module is imported wherever its patches are selected: what
+    the commands alone need is imported in here.
+
+    Args:
+        app: a ``typer.Typer`` of the plugin's own; ``app.command("diff")(diff)`` makes ``hookpatch NAME diff``.
+    """

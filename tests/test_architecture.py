@@ -47,6 +47,7 @@ FLOORS = (
         "__init__",
         "_pytest",
         "command._list",
+        "command._of_plugin",
         "command._report",
         "command._in_process",
         "command._verify",
@@ -117,7 +118,10 @@ def test_the_imports_are_seen() -> None:
         (r"^\s*(import|from) IPython\b", {"notebook"}),
         (
             r"^\s*(import|from) (typer|rich)\b",
-            {f"command.{name}" for name in ("__init__", "_doctor", "_list", "_report", "_run", "_verify")},
+            {
+                f"command.{name}"
+                for name in ("__init__", "_doctor", "_list", "_of_plugin", "_report", "_run", "_verify")
+            },
         ),
         (r"\bsite\.exec\w+ = ", {"_startup"}),
         (r"\bos\.exec", {"command._run"}),

@@ -158,6 +158,88 @@ def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
     assert "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]" in done.stderr
 
 
+COMMANDS = '''
+    """Measure and compare."""
+    import hookpatch
+
+    @hookpatch.hookimpl
+    def hookpatch_commands(app):
+        @app.command()
+        def measure(what: str, twice: bool = False):
+            """Say how long it is."""
+            print(len(what) * (1 + twice))
+'''
+
+NOISY = """
+    import hookpatch
+    print("imported")
+
+    @hookpatch.hookimpl
+    def hookpatch_commands(app):
+        raise OSError("no")
+"""
+
+
+def test_plugins_own_commands_are_under_its_name(home: Environment) -> None:
+    """Arguments, options and help are those of the plugin's function; `name@distribution` is a name, too."""
+    home.add_plugin("rule", COMMANDS)
+    for name in ("rule", "Rule", "rule@rule-dist"):
+        done = hookpatch(home, name, "measure", "four", "--twice")
+        assert (done.stdout, done.stderr, done.returncode) == ("8\n", "", 0)
+    asked = hookpatch(home, "rule", "--help").stdout
+    assert "Measure and compare." in asked
+    assert "Say how long it is." in asked
+    wrong = hookpatch(home, "rule", "mesure", "four")
+    assert wrong.returncode == 2
+    assert "No such command 'mesure'" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        (
+            "lits",
+            "no command and no plugin 'lits'; did you mean 'list'? commands: list, doctor, report, verify, run; "
+            "a plugin's own commands are under its name, installed: loud, rule",
+        ),
+        (
+            "ruler",
+            "no command and no plugin 'ruler'; did you mean 'rule'? commands: list, doctor, report, verify, run; "
+            "a plugin's own commands are under its name, installed: loud, rule",
+        ),
+        (
+            "loud",
+            "plugin 'loud' (loud-dist 1.0) has no commands of its own; hookpatch run -p loud SCRIPT switches it on",
+        ),
+    ],
+)
+def test_word_that_is_no_command_is_one_line(home: Environment, word: str, problem: str) -> None:
+    """What there is, and the nearest of it."""
+    home.add_plugin("rule", COMMANDS)
+    done = hookpatch(home, word, "x")
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: {problem}\n", 78)
+
+
+def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environment) -> None:
+    """Another one's module is not imported; one that is not allowed is not either; one that raises is named."""
+    home.add_plugin("rule", COMMANDS)
+    home.add_plugin("noisy", NOISY)
+    assert hookpatch(home, "rule", "measure", "x").stdout == "1\n"
+    assert "imported" not in hookpatch(home, "--help").stdout
+    done = hookpatch(home, "noisy", "measure")
+    assert done.stderr == (
+        "hookpatch: error: plugin 'noisy' (noisy-dist 1.0) raised OSError when asked for its commands: no\n"
+    )
+    allow = home.python.parents[1] / "hookpatch.allow"
+    allow.write_text("rule\n")
+    done = hookpatch(home, "noisy", "measure")
+    assert (done.stdout, done.stderr) == (
+        "",
+        "hookpatch: error: plugin 'noisy' of noisy-dist 1.0 (asked for by hookpatch noisy) is not allowed here: "
+        f"{allow} does not name it\n",
+    )
+
+
 def rows(printed: str) -> list[list[str]]:
     return [re.split(r"\s{2,}", line.strip()) for line in printed.splitlines() if line.strip()]
 
@@ -220,8 +302,9 @@ def test_module_is_the_command_too(home: Environment) -> None:
 
 
 def test_help_fits_a_screen(home: Environment) -> None:
-    """Both commands are named, and each has an example."""
+    """The commands are named, and where a plugin's are; each has an example."""
     overview = hookpatch(home, "--help").stdout
+    assert "A plugin's own commands are under its name: hookpatch onnx diff." in " ".join(overview.split())
     assert "list" in overview
     assert "run" in overview
     assert len(overview.splitlines()) < 24

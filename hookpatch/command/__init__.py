@@ -12,6 +12,7 @@ from hookpatch._selection import EXIT_STATUS
 from hookpatch.command._doctor import doctor
 from hookpatch.command._in_process import Program, run_program
 from hookpatch.command._list import list_plugins
+from hookpatch.command._of_plugin import WithPlugins
 from hookpatch.command._report import report
 from hookpatch.command._run import RunCommand, run
 from hookpatch.command._verify import verify
@@ -19,7 +20,9 @@ from hookpatch.errors import HookpatchError
 
 app = typer.Typer(
     name="hookpatch",
-    help="Patches for code you cannot edit: named, installable, reversible.",
+    help="Patches for code you cannot edit: named, installable, reversible. "
+    "A plugin's own commands are under its name: hookpatch onnx diff.",
+    cls=WithPlugins,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -1,0 +1,50 @@
+"""``hookpatch NAME ...``: a plugin's own commands, under its name. It is loaded when it is named, as everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from hookpatch._discovery import check_allowed, find, installed
+from hookpatch._host import Host
+from hookpatch.errors import UnknownCommand, UnknownPlugin
+
+
+class WithPlugins(TyperGroup):
+    """The commands of ours; a word that is none of them is the name of a plugin."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of that name, or the group of a plugin's commands.
+
+        Raises:
+            UnknownCommand: there is neither.
+            SelectionError: the plugin is not allowed here, or two have the name.
+            PluginError: it cannot be loaded, or has no commands.
+        """
+        found = super().get_command(ctx, cmd_name)
+        if found is not None or cmd_name.startswith("-"):
+            return found
+        try:
+            plugin = find(cmd_name, f"hookpatch {cmd_name}")
+        except UnknownPlugin:
+            names = sorted({plugin.name for plugin in installed()})
+            raise UnknownCommand(cmd_name, self.list_commands(ctx), names) from None
+        check_allowed(plugin, f"hookpatch {cmd_name}")
+        host = Host()
+        loaded = host.plugin(plugin)
+        app = typer.Typer(
+            name=cmd_name,
+            help=loaded.description,
+            no_args_is_help=True,
+            add_completion=False,
+            pretty_exceptions_enable=False,
+        )
+        app.callback()(_nothing)  # with it a single command is one by name, too
+        host.add_commands(loaded, app)
+        return typer.main.get_command(app)
+
+
+def _nothing() -> None:
+    pass

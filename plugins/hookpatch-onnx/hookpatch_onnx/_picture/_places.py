@@ -1,0 +1,147 @@
+"""Where nodes were lost or gained: those that lie together as one place, ``3 MatMul → MatMul, Split``."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias, final
+
+from hookpatch_onnx._picture._graph import Graph
+
+_Only: TypeAlias = tuple[int, int]  # a node that one graph alone has: 0 or 1 for the graph, and its number there
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Nodes that are only in the one graph and, in their place, nodes that are only in the other.
+
+    Attributes:
+        lost: the numbers of those that are only in the first, in its order.
+        gained: the numbers of those that are only in the second.
+        pattern: their operators in words, lost and gained.
+    """
+
+    lost: tuple[int, ...]
+    gained: tuple[int, ...]
+    pattern: tuple[str, str]
+
+
+def places_of(before: Graph, after: Graph, matches: Mapping[int, int]) -> tuple[Place, ...]:
+    """Return the places, in the first graph's order.
+
+    What is connected is one place; so is what uses the same, or is used by the same, in both graphs.
+
+    Args:
+        before, after: the graphs.
+        matches: which node of the first is which of the second.
+    """
+    sides = (_Side(before, {one: one for one in matches}, 0), _Side(after, {matches[one]: one for one in matches}, 1))
+    joined = _Joined()
+    for side in sides:
+        for one, other in side.within():
+            joined.join(one, other)
+    both: set[_Only] = set()
+    for direction in ("down", "up"):  # many use one value (a residual), so that is asked where the users told nothing
+        meeting: dict[Hashable, tuple[list[_Only], list[_Only]]] = defaultdict(lambda: ([], []))
+        for at, side in enumerate(sides):
+            for point, node in side.ends(direction):
+                if joined.root(node) not in both:
+                    meeting[point][at].append(node)
+        met = [(*ours, *theirs) for ours, theirs in meeting.values() if ours and theirs]
+        for nodes in met:
+            for node in nodes:
+                joined.join(nodes[0], node)
+        both = {joined.root(nodes[0]) for nodes in met}
+    groups: dict[_Only, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for at, side in enumerate(sides):
+        for index in side.only:
+            groups[joined.root((at, index))][at].append(index)
+    return tuple(_place(sides, tuple(lost), tuple(gained)) for lost, gained in groups.values())
+
+
+def _place(sides: tuple[_Side, _Side], lost: tuple[int, ...], gained: tuple[int, ...]) -> Place:
+    nothing = [
+        "a constant" if sides[at].ends_in_constant(only, sides[1 - at]) else "nothing"
+        for at, only in ((1, gained), (0, lost))
+    ]
+    words = words_of(sides[0].graph, lost) or nothing[0], words_of(sides[1].graph, gained) or nothing[1]
+    return Place(lost, gained, words)
+
+
+def words_of(graph: Graph, nodes: Iterable[int]) -> str:
+    """Return operators in words: ``3 MatMul, Split``; empty for none."""
+    counts = Counter(graph.nodes[index].op for index in nodes)
+    return ", ".join(op if count == 1 else f"{count} {op}" for op, count in counts.items())
+
+
+@final
+class _Side:
+    """One graph's nodes that the other has not, and what is next to them in terms of both."""
+
+    def __init__(self, graph: Graph, common: Mapping[int, int], at: int) -> None:
+        self.graph: Final = graph
+        self._common: Final = common  # a node's number in the first graph, for those that both have
+        self._at: Final = at
+        self.only: Final = [node.index for node in graph.nodes if node.index not in common]
+
+    def within(self) -> Iterator[tuple[_Only, _Only]]:
+        """Yield the pairs of such nodes of which one uses the other."""
+        for index in self.only:
+            for name in self.graph.nodes[index].outputs:
+                for user, _ in self.graph.consumers.get(name, ()) if name else ():
+                    if user not in self._common:
+                        yield (self._at, index), (self._at, user)
+
+    def ends(self, direction: str) -> Iterator[tuple[Hashable, _Only]]:
+        """Yield what such nodes meet: who uses them (``down``), or what they use (``up``); and the node."""
+        for index in self.only:
+            node = self.graph.nodes[index]
+            if direction == "down":
+                for name in filter(None, node.outputs):
+                    for user, slot in self.graph.consumers.get(name, ()):
+                        if user in self._common:
+                            commutes = self.graph.nodes[user].commutes
+                            yield (self._common[user], 0 if commutes else slot), (self._at, index)
+                    if name in self.graph.outputs:
+                        yield ("output", self.graph.outputs.index(name)), (self._at, index)
+                continue
+            for name in filter(None, node.inputs):
+                value = self.graph.values[name]
+                if value.producer is None and value.kind != "constant":
+                    yield ("value", name), (self._at, index)
+                elif value.producer is not None and value.producer in self._common:
+                    yield (self._common[value.producer], value.slot), (self._at, index)
+
+    def ends_in_constant(self, only: Iterable[int], other: _Side) -> bool:
+        """Tell whether a node that both have gets a constant in the other graph where it gets one of these here."""
+        users = {
+            user
+            for index in only
+            for name in self.graph.nodes[index].outputs
+            for user, _ in self.graph.consumers.get(name, ())
+        }
+        there = {one: index for index, one in other._common.items()}
+        for user in users & self._common.keys():
+            same = other.graph.nodes[there[self._common[user]]]
+            if len(list(other.graph.constants_of(same))) > len(list(self.graph.constants_of(self.graph.nodes[user]))):
+                return True
+        return False
+
+
+@final
+class _Joined:
+    """Nodes of both graphs in groups (union-find)."""
+
+    def __init__(self) -> None:
+        self._up: Final[dict[_Only, _Only]] = {}
+
+    def root(self, node: _Only) -> _Only:
+        while (up := self._up.get(node, node)) != node:
+            self._up[node] = self._up.get(up, up)
+            node = up
+        return node
+
+    def join(self, one: _Only, other: _Only) -> None:
+        self._up[self.root(one)] = self.root(other)

@@ -1,0 +1,243 @@
+"""What changed from one model to another: matched by structure and by name, told node by node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import onnx
+import pytest
+from hookpatch_onnx._picture._compare import Comparison, compare
+from hookpatch_onnx._picture._errors import NothingInCommonError
+from hookpatch_onnx._picture._read import read
+from onnx import TensorProto, helper
+from picture_models import model, norms, renamed, weight
+
+
+def compared(before: onnx.ModelProto, after: onnx.ModelProto) -> Comparison:
+    return compare(before, after, ("before", "after"))
+
+
+def patterns(comparison: Comparison, at: int = 0) -> dict[tuple[str, str], int]:
+    return dict(Counter(place.pattern for place in comparison.graphs[at].places))
+
+
+def changes(comparison: Comparison, at: int = 0) -> list[tuple[str, tuple[str, ...]]]:
+    graph = comparison.graphs[at]
+    return [(graph.before.nodes[index].label, lines) for index, lines in graph.changed.items()]
+
+
+SEVEN = "Pow, ReduceMean, Add, Sqrt, Reciprocal, 2 Mul"
+
+
+def test_model_is_as_itself() -> None:
+    """No difference, every node matched with itself."""
+    same = compared(norms(3, as_one=False), norms(3, as_one=False))
+    assert same.is_empty
+    assert same.graphs[0].matches == {index: index for index in range(24)}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_names_and_the_order_in_the_file_mean_nothing(seed: int, gpt_neo: dict[str, Path]) -> None:
+    """A real model with other names, its nodes in another order: nothing but names is different."""
+    for name in ("exported", "fused"):
+        original = read(gpt_neo[name])
+        same = compared(original, renamed(original, seed))
+        assert same.is_empty
+        assert same.graphs[0].renamed == len(original.graph.node) - 1  # the output keeps its name
+
+
+@pytest.mark.parametrize("prefix", ["v", "other"])
+def test_norm_of_seven_nodes_is_one_node(prefix: str) -> None:
+    """Each by itself, also with every name another: what lies between them is matched."""
+    found = compared(norms(4, as_one=False), norms(4, as_one=True, prefix=prefix))
+    assert patterns(found) == {(SEVEN, "RMSNormalization"): 4}
+    assert changes(found) == []
+    assert found.ops() == {
+        "Mul": (8, 0),
+        **dict.fromkeys(("Add", "Pow"), (4, 0)),
+        "RMSNormalization": (0, 4),
+        **dict.fromkeys(("Reciprocal", "ReduceMean", "Sqrt"), (4, 0)),
+    }
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_fused_projections_are_one_place_a_layer(gpt_neo: dict[str, Path], seed: int | None) -> None:
+    """The real simplification with and without fuse_qkv: three MatMul or one and a Split, no more."""
+    kept, fused = read(gpt_neo["kept"]), read(gpt_neo["fused"])
+    found = compared(kept, fused if seed is None else renamed(fused, seed))
+    assert patterns(found) == {("3 MatMul", "MatMul, Split"): 2}
+    assert changes(found) == []
+    assert found.graphs[0].ends == ()
+    if seed is None:
+        assert found.graphs[0].initializers == (
+            "6 initializers float32[32, 32] lost",
+            "2 initializers float32[32, 96] gained",
+            "1 initializer int64[3] gained",
+        )
+
+
+def test_both_ways_are_mirrored(gpt_neo: dict[str, Path]) -> None:
+    """What is lost from one to the other is gained the other way."""
+    there = compared(read(gpt_neo["kept"]), read(gpt_neo["fused"]))
+    back = compared(read(gpt_neo["fused"]), read(gpt_neo["kept"]))
+    assert patterns(back) == {("MatMul, Split", "3 MatMul"): 2}
+    assert {other: one for one, other in there.graphs[0].matches.items()} == back.graphs[0].matches
+
+
+def test_what_the_simplifier_took_away_is_told(gpt_neo: dict[str, Path]) -> None:
+    """The sums with zero biases, a Reshape that does nothing; what used them is as it was."""
+    found = compared(read(gpt_neo["exported"]), read(gpt_neo["kept"]))
+    assert patterns(found) == {("Add", "nothing"): 6, ("Reshape", "nothing"): 1}
+    assert changes(found) == []
+
+
+def test_what_was_folded_is_said_to_be_a_constant() -> None:
+    """A node that needs no input, and its result; both ways."""
+    add = helper.make_node("Add", ["x", "b"], ["y"])
+    computed = model([helper.make_node("Relu", ["w"], ["b"]), add], [weight("w", 8)])
+    folded = model([add], [weight("b", 8)])
+    assert patterns(compared(computed, folded)) == {("Relu", "a constant"): 1}
+    assert patterns(compared(folded, computed)) == {("a constant", "Relu"): 1}
+
+
+def test_attributes_and_small_constants_are_told() -> None:
+    """Another attribute, another small constant, another shape of a weight: told at their node, by value."""
+
+    def one(axis: int, shape: list[int], width: int) -> onnx.ModelProto:
+        nodes = [
+            helper.make_node("MatMul", ["x", "w"], ["a"]),
+            helper.make_node("Reshape", ["a", "shape"], ["b"]),
+            helper.make_node("Softmax", ["b"], ["y"], **({"axis": axis} if axis else {})),
+        ]
+        return model(nodes, [weight("w", 8, width), helper.make_tensor("shape", TensorProto.INT64, [2], shape)])
+
+    found = compared(one(1, [0, -1], 8), one(-1, [1, -1], 16))
+    assert changes(found) == [
+        ("a", ("input 1: float32[8, 8] → float32[8, 16]",)),
+        ("b", ("input 1: [0, -1] → [1, -1]",)),
+        ("y", ("axis: 1 → -1",)),
+    ]
+    assert found.graphs[0].initializers == ("initializer 'w': float32[8, 8] → float32[8, 16]",)
+    assert changes(compared(one(0, [0, -1], 8), one(1, [0, -1], 8))) == [("y", ("axis: not given → 1",))]
+
+
+def test_inputs_that_commute_may_change_places() -> None:
+    """a + b is b + a; a - b is not b - a."""
+
+    def one(op: str, *inputs: str) -> onnx.ModelProto:
+        nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Exp", ["x"], ["e"])]
+        return model([*nodes, helper.make_node(op, inputs, ["y"])])
+
+    assert compared(one("Add", "r", "e"), one("Add", "e", "r")).is_empty
+    assert changes(compared(one("Sub", "r", "e"), one("Sub", "e", "r"))) == [
+        ("y", ("input 0: another node → another node", "input 1: another node → another node"))
+    ]
+
+
+def test_inputs_and_outputs_are_compared_by_name_else_by_place() -> None:
+    """Another name alone is no difference; another type is; names of dimensions mean nothing."""
+    relu = [helper.make_node("Relu", ["x"], ["y"])]
+    before, after = model(relu), model(relu, shape=("n", 8))
+    assert compared(before, after).is_empty
+    called = renamed(before)
+    called.graph.input[0].name = called.graph.node[0].input[0] = "tokens"
+    assert compared(before, called).is_empty
+    assert compared(before, model(relu, shape=("batch", 16))).graphs[0].ends == (
+        "input 'x': float32[batch, 8] → float32[batch, 16]",
+        "output 'y': float32[batch, 8] → float32[batch, 16]",
+    )
+    called.graph.input.append(helper.make_tensor_value_info("mask", TensorProto.BOOL, ["n"]))
+    assert compared(before, called).graphs[0].ends == ("input 'mask' bool[n] is gained",)
+
+
+def test_constant_node_is_an_initializer() -> None:
+    """What exporters write as a node and simplifiers as an initializer is one thing; the count of operators has it."""
+    relu = helper.make_node("Relu", ["s"], ["y"])
+    add = helper.make_node("Add", ["x", "one"], ["s"])
+    tensor = helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])
+    found = compared(
+        model([helper.make_node("Constant", [], ["one"], value=tensor), add, relu]), model([add, relu], [tensor])
+    )
+    assert (patterns(found), changes(found), found.ops()) == ({}, [], {"Constant": (1, 0)})
+    other = helper.make_node("Constant", [], ["one"], value_float=2.0)
+    assert changes(compared(model([add, relu], [tensor]), model([other, add, relu]))) == [("s", ("input 1: 1 → 2",))]
+
+
+def test_graphs_in_nodes_are_compared_too() -> None:
+    """A branch of an If has its own comparison, and knows what it takes from around it."""
+
+    def one(op: str, outer: str) -> onnx.ModelProto:
+        out = [helper.make_tensor_value_info("o", TensorProto.FLOAT, None)]
+        then = helper.make_graph(
+            [helper.make_node("Exp", [outer], ["i"]), helper.make_node(op, ["i"], ["o"])], "t", [], out
+        )
+        other = helper.make_graph([helper.make_node("Relu", [outer], ["o"])], "e", [], out)
+        nodes = [helper.make_node("Relu", ["x"], [outer]), helper.make_node("Cast", ["x"], ["c"], to=TensorProto.BOOL)]
+        return model([*nodes, helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)])
+
+    found = compared(one("Exp", "r"), one("Sqrt", "renamed"))
+    assert [graph.title for graph in found.graphs] == ["", "If 'y' else_branch", "If 'y' then_branch"]
+    assert [graph.is_empty for graph in found.graphs] == [True, True, False]
+    assert patterns(found, 2) == {("Exp", "Sqrt"): 1}
+    assert found.ops() == {"Exp": (2, 1), "Sqrt": (0, 1)}
+
+
+def test_local_functions_are_compared_by_their_names() -> None:
+    """The bodies of those that both have; one that only one has is told."""
+
+    def one(name: str, op: str) -> onnx.ModelProto:
+        body = [helper.make_node(op, ["a"], ["b"])]
+        made = helper.make_function("my", name, ["a"], ["b"], body, [helper.make_opsetid("", 23)])
+        return model([helper.make_node(name, ["x"], ["y"], domain="my")], functions=[made])
+
+    found = compared(one("Act", "Relu"), one("Act", "Gelu"))
+    assert [graph.title for graph in found.graphs] == ["", "function my.Act"]
+    assert patterns(found, 1) == {("Relu", "Gelu"): 1}
+    other = compared(one("Act", "Relu"), one("Other", "Relu"))
+    assert other.model == ("function my.Act is lost", "function my.Other is gained")
+    assert patterns(other) == {("my.Act", "my.Other"): 1}
+
+
+def test_opsets_are_told() -> None:
+    """By domain."""
+    relu = [helper.make_node("Relu", ["x"], ["y"])]
+    assert compared(model(relu, opset=20), model(relu, opset=23)).model == ("opset ai.onnx: 20 → 23",)
+
+
+def test_crossed_matches_are_given_up() -> None:
+    """Two nodes that have changed places, by name and weight: one of them is not matched."""
+    ours, theirs = weight("layer.a.weight", 8, 8), weight("layer.b.weight", 8, 8)
+
+    def one(*names: str) -> onnx.ModelProto:
+        first, second = names
+        nodes = [
+            helper.make_node("MatMul", ["x", f"layer.{first}.weight"], [f"layer.{first}.out"], name=first),
+            helper.make_node("Relu", [f"layer.{first}.out"], ["r"]),
+            helper.make_node("Gemm", ["r", f"layer.{second}.weight"], ["y"]),
+        ]
+        if first == "b":
+            nodes[0].op_type, nodes[2].op_type = "Gemm", "MatMul"
+        return model(nodes, [ours, theirs])
+
+    graph = compared(one("a", "b"), one("b", "a")).graphs[0]
+    assert len(graph.matches) == 1
+    assert len(graph.lost) == len(graph.gained) == 2
+
+
+def test_two_models_with_nothing_in_common_are_refused(gpt_neo: dict[str, Path]) -> None:
+    """One error with what was looked at; not a picture in which all is red and green."""
+    with pytest.raises(NothingInCommonError) as caught:
+        compare(norms(2, as_one=True), read(gpt_neo["fused"]), ("norms.onnx", "neo.onnx"))
+    assert str(caught.value) == (
+        "norms.onnx and neo.onnx have nothing in common: none of the 4 nodes of the one is among the 64 of the other, "
+        "and input 'x' float32[batch, 8] → 'input_ids' int64[1, 8]; compare two versions of one model"
+    )
+
+
+def test_all_other_nodes_between_the_same_ends_are_a_difference() -> None:
+    """One node that does what all did: the inputs and outputs are the same, so it is no mistake."""
+    found = compared(
+        model([helper.make_node("Relu", ["x"], ["y"])]), model([helper.make_node("Act", ["x"], ["y"], domain="my")])
+    )
+    assert patterns(found) == {("Relu", "my.Act"): 1}

@@ -1,0 +1,67 @@
+"""`hookpatch onnx diff`: what it says, in words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+from picture_models import model, norms, renamed
+
+
+def diff(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hookpatch", "onnx", "diff", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_fused_projections_in_words(gpt_neo: dict[str, Path]) -> None:
+    """The whole text, as a pipe gets it: no colours, no line broken."""
+    done = diff(gpt_neo["kept"], gpt_neo["fused"])
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout == (
+        "kept.onnx → fused.onnx\n"
+        "66 nodes → 64: 60 as they were, 6 lost, 4 gained\n"
+        "\n"
+        "op       before   after     \n"
+        "────────────────────────────\n"
+        "MatMul       17      13   -4\n"
+        "Split         0       2   +2\n"
+        "\n"
+        "   2 places 3 MatMul → MatMul, Split  (linear_2, linear_8)\n"
+        "            6 initializers float32[32, 32] lost\n"
+        "            2 initializers float32[32, 96] gained\n"
+        "            1 initializer int64[3] gained\n"
+    )
+
+
+def test_no_difference_in_words(tmp_path: Path) -> None:
+    """Names are said to be others, and are no difference."""
+    onnx.save(norms(1, as_one=True), tmp_path / "a.onnx")
+    onnx.save(renamed(norms(1, as_one=True)), tmp_path / "b.onnx")
+    same, other = (diff(tmp_path / "a.onnx", tmp_path / name).stdout for name in ("a.onnx", "b.onnx"))
+    assert same == "a.onnx → a.onnx\nno difference: 2 nodes in both\n"
+    assert other == "a.onnx → b.onnx\nno difference: 2 nodes in both; 1 node renamed\n"
+
+
+def test_many_changes_are_told_by_their_kind(tmp_path: Path) -> None:
+    """Equal changes in one line, with the first three nodes."""
+    for name, exponent in (("a.onnx", 1), ("b.onnx", -1)):
+        nodes = [
+            onnx.helper.make_node("Softmax", [f"v{at}" if at else "x"], [f"v{at + 1}"], axis=exponent)
+            for at in range(5)
+        ]
+        nodes[-1].output[0] = "y"
+        onnx.save(model(nodes), tmp_path / name)
+    assert diff(tmp_path / "a.onnx", tmp_path / "b.onnx").stdout == (
+        "a.onnx → b.onnx\n5 nodes → 5: 0 as they were, 5 changed\n\n   5 nodes  Softmax  axis: 1 → -1  (v1, v2, v3, …)\n"
+    )
+
+
+def test_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
+    """Status 78, as all of hookpatch's errors."""
+    path = tmp_path / "a.onnx"
+    path.write_text("not a model\n")
+    done = diff(path, path)
+    assert (done.stdout, done.returncode) == ("", 78)
+    assert done.stderr == f"hookpatch: error: {path} is not an ONNX model: it is text; give the binary .onnx file\n"
