@@ -77,15 +77,16 @@ def _copy(source: Any, target: Any) -> None:
         target.dims.extend(source.dims)
         return
     for field, value in source.ListFields():
+        is_repeated = hasattr(value, "extend")  # field.is_repeated is not in older releases of protobuf
         if field.message_type is not None:
             held = getattr(target, field.name)
-            if field.is_repeated:
+            if is_repeated:
                 for one in value:
                     _copy(one, held.add())
             else:
                 held.SetInParent()
                 _copy(value, held)
-        elif field.is_repeated:
+        elif is_repeated:
             getattr(target, field.name).extend(value)
         else:
             setattr(target, field.name, value)

@@ -54,7 +54,8 @@ def test_many_changes_are_told_by_their_kind(tmp_path: Path) -> None:
         nodes[-1].output[0] = "y"
         onnx.save(model(nodes), tmp_path / name)
     assert diff(tmp_path / "a.onnx", tmp_path / "b.onnx").stdout == (
-        "a.onnx → b.onnx\n5 nodes → 5: 0 as they were, 5 changed\n\n   5 nodes  Softmax  axis: 1 → -1  (v1, v2, v3, …)\n"
+        "a.onnx → b.onnx\n5 nodes → 5: 0 as they were, 5 changed\n\n"
+        "   5 nodes  Softmax  axis: 1 → -1  (v1, v2, v3, …)\n"
     )
 
 
