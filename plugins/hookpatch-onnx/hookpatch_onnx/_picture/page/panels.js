@@ -1,0 +1,121 @@
+// The panels: the list of changes, and the details of what was chosen. All text goes in as text, never as HTML.
+
+function tag(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+function several(count, word) {
+  return `${count} ${word}${count === 1 ? "" : "s"}`;
+}
+
+function becomes(one) {
+  const part = (text, state) => tag("span", { class: ["nothing", "a constant"].includes(text) ? "quiet" : state }, text);
+  return [part(one.lost, "lost"), " → ", part(one.gained, "gained")];
+}
+
+// The changes in the order of the graph: {group, title, nodes}; a group's title is made of its parts.
+function changesOf(graph) {
+  const found = graph.places.map((one) => ({
+    group: JSON.stringify(["place", one.lost, one.gained]),
+    title: () => becomes(one),
+    nodes: one.nodes,
+    named: one.nodes.filter((at) => graph.nodes[at].state === "lost").pop() ?? one.nodes[one.nodes.length - 1],
+  }));
+  for (const node of graph.nodes) {
+    if (node.state !== "changed") continue;
+    const text = node.differences.join("; ");
+    found.push({ group: JSON.stringify([node.op, text]), title: () => [tag("span", { class: "changed" }, node.op), ` ${text}`], nodes: [node.id], named: node.id });
+  }
+  for (const node of graph.nodes) {
+    if (node.kind === "node" || node.state === "same" || node.state === "changed") continue;
+    found.push({ group: `${node.kind} ${node.state}`, title: () => [tag("span", { class: node.state }, `${node.kind} ${node.state}`)], nodes: [node.id], named: node.id });
+  }
+  return found.sort((a, b) => a.nodes[0] - b.nodes[0]);
+}
+
+function nameOf(node) {
+  return (node.before || node.after).name;
+}
+
+function listChanges(panel, page, graph, changes, jump) {
+  const groups = new Map();
+  changes.forEach((change, at) => groups.set(change.group, [...(groups.get(change.group) || []), at]));
+  const sorted = [...groups.values()].sort((a, b) => b.length - a.length);
+  const lists = sorted.map((members, place) => tag("details", place === 0 && members.length <= 15 ? { open: "" } : {},
+    tag("summary", {}, tag("b", {}, `${members.length} × `), ...changes[members[0]].title()),
+    tag("ol", {}, ...members.map((at) => tag("li", {
+      id: `change-${at}`, tabindex: 0, onclick: () => jump(at), onkeydown: (event) => event.key === "Enter" && jump(at),
+    }, nameOf(graph.nodes[changes[at].named]))))));
+  const ops = Object.entries(page.ops);
+  const lines = [...graph.ends, ...graph.initializers, ...page.model];
+  panel.replaceChildren(
+    ...(page.patches.length ? [tag("h3", {}, "patched by"), tag("p", { class: "mark" }, page.patches.join(", "))] : []),
+    tag("h3", {}, several(changes.length, "change")),
+    ...(lists.length ? lists : [tag("p", { class: "quiet" }, graph.counts.renamed ? "no difference but names" : "no difference")]),
+    ...(ops.length ? [tag("h3", {}, "operators"), tag("table", {}, ...ops.map(([op, [before, after]]) => tag("tr", {},
+      tag("td", {}, op), tag("td", { class: "number quiet" }, `${before} → ${after}`),
+      tag("td", { class: `number ${after > before ? "gained" : "lost"}` }, `${after > before ? "+" : "−"}${Math.abs(after - before)}`))))] : []),
+    ...(lines.length ? [tag("h3", {}, "inputs, outputs, initializers"), ...lines.map((line) => tag("div", {}, line))] : []),
+  );
+}
+
+function rows(pairs) {
+  return tag("table", {}, ...pairs.map(([name, ...what]) => tag("tr", {}, tag("th", {}, name), tag("td", {}, ...what))));
+}
+
+// A value as it was and as it is, once if it is the same.
+function both(before, after) {
+  if (before === after || after === undefined) return [before];
+  if (before === undefined) return [tag("span", { class: "gained" }, after)];
+  return [tag("span", { class: "lost" }, before), " → ", tag("span", { class: "gained" }, after)];
+}
+
+function bothOf(before, after, read) {
+  const [ours, theirs] = [before, after].map((side) => new Map(side ? read(side) : []));
+  const isOne = !before || !after;
+  return [...new Set([...ours.keys(), ...theirs.keys()])].map((name) => [name, ...(isOne
+    ? [ours.get(name) ?? theirs.get(name)]
+    : both(ours.get(name) ?? "—", theirs.get(name) ?? "—"))]);
+}
+
+function detailsOfNode(node, page, graph) {
+  const before = node.before;
+  const after = node.state === "lost" ? null : node.after || before;
+  const part = (title, pairs) => (pairs.length ? [tag("h3", {}, title), rows(pairs)] : []);
+  const isNode = node.kind === "node";
+  const notes = Object.entries((after || before).notes || {});
+  const where = node.place === null ? null : graph.places[node.place];
+  return [
+    tag("h2", {}, node.op),
+    tag("p", {}, tag("span", { class: `badge ${node.state}` }, node.state === "same" ? "as before" : node.state), " ", isNode ? "" : node.kind),
+    where && tag("p", {}, ...becomes(where)),
+    node.state !== "same" && page.patches.length ? tag("p", {}, "patched by ", tag("span", { class: "mark" }, page.patches.join(", "))) : null,
+    ...node.differences.map((line) => tag("div", { class: "changed" }, line)),
+    ...part("name", bothOf(before, after, (side) => [[isNode ? "output" : node.kind, side.name], ...(side.node ? [["node", side.node]] : [])])),
+    ...(isNode ? [
+      ...part("attributes", bothOf(before, after, (side) => Object.entries(side.attributes))),
+      ...part("inputs", bothOf(before, after, (side) => side.inputs.map((one, at) => [`${at}`, `${one.name}  ${one.what}`]))),
+      ...part("outputs", bothOf(before, after, (side) => side.outputs.map((one, at) => [`${at}`, `${one.name}  ${one.type}`]))),
+    ] : part("type", bothOf(before, after, (side) => [["", side.type]]))),
+    ...notes.flatMap(([key, value]) => [tag("h3", {}, key.replace("pkg.torch.onnx.", "").replace(/_/g, " ")), tag("pre", {}, value)]),
+  ];
+}
+
+function detailsOfFold(nodes, open) {
+  return [
+    tag("h2", {}, several(nodes.length, "node")),
+    tag("p", {}, tag("span", { class: "badge same" }, "as before")),
+    tag("p", {}, tag("button", { id: "open-fold", onclick: open }, "Open")),
+    rows(counted(nodes).map(([op, count]) => [String(count), op])),
+  ];
+}
+
+function detailsOfLine(line) {
+  return [tag("h2", {}, "Value"), ...[...line.types].map((type) => tag("p", {}, tag("code", {}, type || "type not known")))];
+}

@@ -1,0 +1,176 @@
+"""The page in a real browser: what is drawn, clicked, searched and folded; skipped where there is no Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hookpatch_onnx._picture._compare import compare
+from hookpatch_onnx._picture._page import page_of
+from hookpatch_onnx._picture._read import read
+from picture_browser import NAMES, Browser, chromium
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason=f"no Chromium on PATH ({', '.join(NAMES)})")
+
+
+@pytest.fixture(scope="module")
+def page(gpt_neo: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the real simplification with and without fuse_qkv."""
+    path = tmp_path_factory.mktemp("page") / "diff.html"
+    comparison = compare(read(gpt_neo["kept"]), read(gpt_neo["fused"]), ("kept.onnx", "fused.onnx"))
+    path.write_text(page_of(comparison), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests of this file."""
+    with Browser(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def opened(browser: Browser, page: Path) -> Browser:
+    """The browser with the page, just opened."""
+    browser.events.clear()
+    browser.open(page)
+    return browser
+
+
+def shown(browser: Browser, side: int) -> dict[str, int]:
+    """How many boxes of each state a pane has."""
+    script = f"panes.panes[{side}].nodes().map(node => node.classes()[0])"
+    states: list[str] = browser.run(script)
+    return {state: states.count(state) for state in sorted(set(states))}
+
+
+def details(browser: Browser) -> str | None:
+    found: Any = browser.run("element('details').hidden ? null : element('details').innerText")
+    return None if found is None else str(found)
+
+
+def point_of(browser: Browser, side: int, key: str) -> tuple[float, float]:
+    """Where a box is in the window."""
+    x, y = browser.run(
+        f"(() => {{ const pane = panes.panes[{side}]; const at = pane.getElementById('{key}').renderedPosition();"
+        " const box = pane.container().getBoundingClientRect(); return [box.x + at.x, box.y + at.y]; })()"
+    )
+    return x, y
+
+
+def test_both_graphs_are_drawn_with_their_changes(opened: Browser) -> None:
+    """Each pane has its own nodes, unchanged runs are boxes; no error, no message, no request but for the file."""
+    assert shown(opened, 0) == {"fold": 2, "lost": 6, "same": 12}
+    assert shown(opened, 1) == {"fold": 2, "gained": 4, "same": 12}
+    assert [event for event in opened.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")] == []
+    assert [event for event in opened.events if event["method"] == "Runtime.consoleAPICalled"] == []
+    asked = [
+        event["params"]["request"]["url"] for event in opened.events if event["method"] == "Network.requestWillBeSent"
+    ]
+    assert {url.partition(":")[0] for url in asked} <= {"file", "about"}
+
+
+def test_matched_nodes_lie_at_one_place_in_both_panes(opened: Browser) -> None:
+    """So that both can be looked at as one."""
+    script = "panes.panes.map(pane => Object.fromEntries(pane.nodes('.same').map(one => [one.id(), one.position()])))"
+    before, after = opened.run(script)
+    assert before == after
+    assert len(before) == 12
+
+
+def test_panes_are_moved_and_zoomed_together(opened: Browser) -> None:
+    """Whichever is moved."""
+    for side in (0, 1):
+        opened.run(f"panes.panes[{side}].viewport({{ zoom: 0.{side + 5}, pan: {{ x: {side}, y: -40 }} }}); 0")
+        first, second = opened.run("panes.panes.map(pane => [pane.zoom(), pane.pan().x, pane.pan().y])")
+        assert first == second == [(side + 5) / 10, side, -40]
+
+
+def test_click_on_a_node_shows_what_it_is(opened: Browser) -> None:
+    """Operator, attributes, shapes; a click beside it takes that away."""
+    key = opened.run("panes.panes[1].nodes('.gained').filter(one => one.data('label').includes('Split'))[0].id()")
+    opened.click(*point_of(opened, 1, key))
+    text = details(opened)
+    assert text is not None
+    for part in (
+        "Split",
+        "gained",
+        "3 MatMul → MatMul, Split",
+        "axis\t-1",
+        "[32, 32, 32] (int64[3])",
+        "float32[1, 8, 32]",
+    ):
+        assert part in text
+    opened.press("Escape")
+    assert details(opened) is None
+
+
+def test_click_on_a_fold_opens_it(opened: Browser) -> None:
+    """Its nodes are there then, in both panes, and can be folded again."""
+    opened.run("panes.fit()")
+    opened.click(*point_of(opened, 0, opened.run("panes.panes[0].nodes('.fold')[0].id()")))
+    for side in (0, 1):
+        assert shown(opened, side)["fold"] == 1
+        assert shown(opened, side)["same"] > 30
+    opened.run("element('close-fold').click()")
+    assert shown(opened, 0) == {"fold": 2, "lost": 6, "same": 12}
+    opened.run("element('open').click()")
+    assert shown(opened, 0) == {"lost": 6, "same": 62}
+    opened.run("element('open').click()")
+    assert shown(opened, 0) == {"fold": 2, "lost": 6, "same": 12}
+
+
+def test_list_of_changes_leads_to_them(opened: Browser) -> None:
+    """A click, or n and p; a link to one opens the page there."""
+    chosen = "panes.panes[0].nodes(':selected').length + ' ' + panes.panes[1].nodes(':selected').length"
+    items = opened.run("[...document.querySelectorAll('#changes li')].map(one => one.innerText)")
+    assert items == ["linear_2", "linear_8"]
+    x, y = opened.run(
+        "(() => { const box = element('change-1').getBoundingClientRect(); return [box.x + 5, box.y + 5]; })()"
+    )
+    opened.click(x, y)
+    assert opened.run(chosen) == "3 2"
+    assert opened.run("location.hash") == "#change=1"
+    assert opened.run("panes.nearest().nodes[0].place") in (1, None)
+    opened.press("n")
+    assert opened.run("[location.hash, document.querySelector('.here').innerText]") == ["#change=0", "linear_2"]
+    opened.press("p")
+    assert opened.run("location.hash") == "#change=1"
+
+
+def test_link_to_a_change_opens_there(browser: Browser, page: Path) -> None:
+    """The address after a jump can be handed on."""
+    browser.open(page, "#change=1")
+    assert browser.run("document.querySelector('.here').innerText") == "linear_8"
+
+
+def test_search_finds_nodes_also_in_folds(opened: Browser) -> None:
+    """All words of it; Enter goes from one to the next and opens what it lies in."""
+    opened.press("/")
+    for letter in "softmax":
+        opened.press(letter)
+    assert opened.run("element('found').innerText") == "2 nodes"
+    assert opened.run("panes.panes[0].nodes('.found').map(one => one.classes()[0])") == ["fold", "fold"]
+    opened.press("Enter")
+    assert opened.run("element('found').innerText") == "1 of 2"
+    assert opened.run("panes.panes[0].nodes(':selected').map(one => one.data('label'))") == ["Softmax"]
+    text = details(opened)
+    assert text is not None
+    assert "Softmax" in text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_are_those_of_the_scheme(opened: Browser, tmp_path: Path, scheme: str) -> None:
+    """Also when it changes while the page is open; what is drawn is no empty picture."""
+    opened.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    opened.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    style = "getComputedStyle(document.documentElement)"
+    node = opened.run("panes.panes[0].nodes('.lost')[0].style('border-color')")
+    wanted = opened.run(f"{style}.getPropertyValue('--lost').trim()")
+    assert wanted == {"light": "#b8420a", "dark": "#ff9061"}[scheme]
+    red, green, blue = (int(wanted[at : at + 2], 16) for at in (1, 3, 5))
+    assert node == f"rgb({red},{green},{blue})"
+    opened.picture(tmp_path / "page.png")
+    assert (tmp_path / "page.png").stat().st_size > 20_000

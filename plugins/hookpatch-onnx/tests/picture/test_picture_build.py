@@ -1,0 +1,85 @@
+"""The libraries that draw the page: in the source distribution and the wheel, never in the repository."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+LIBRARIES = Path("hookpatch_onnx", "_picture", "page", "libraries")
+NAMES = ["cytoscape.LICENSE", "cytoscape.js", "dagre.LICENSE", "dagre.js"]
+
+
+def build(project: Path, out: Path, path: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(project)]
+    return subprocess.run(command, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the project as it is in this checkout, libraries included."""
+    return Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=shutil.ignore_patterns("tests", "__pycache__")))
+
+
+def test_wheel_from_the_source_distribution_has_them_without_npm(project: Path, tmp_path: Path) -> None:
+    """They go from the sources into the source distribution, and from there into the wheel; no npm is asked."""
+    done = build(project, tmp_path / "out", path="")
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "out").glob("*.whl")
+    with ZipFile(wheel) as archive:
+        folder = f"{LIBRARIES.as_posix()}/"
+        assert sorted(name.removeprefix(folder) for name in archive.namelist() if name.startswith(folder)) == NAMES
+        for name in NAMES:
+            assert archive.read(folder + name) == (PROJECT / LIBRARIES / name).read_bytes()
+        assert f"{LIBRARIES.parent.as_posix()}/main.js" in archive.namelist()
+
+
+@pytest.mark.parametrize("state", ["missing", "other"])
+def test_build_without_npm_says_what_is_missing(project: Path, tmp_path: Path, state: str) -> None:
+    """In one line; also when what is there is not what is known by its hash. No wheel without its drawing is made."""
+    if state == "missing":
+        shutil.rmtree(project / LIBRARIES)
+    else:
+        (project / LIBRARIES / "cytoscape.js").write_text("alert(1)")
+    done = build(project, tmp_path / "out", path="")
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert (
+        "hookpatch-onnx cannot be built: npm is not there, which fetches cytoscape@3.34.4, that draws its pages; "
+        "install Node.js with npm, or install hookpatch-onnx from a wheel, which has it in it\n"
+    ) in said
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_page_without_them_is_one_error(project: Path) -> None:
+    """An installation that was made otherwise says what is missing, before anything is written."""
+    shutil.rmtree(project / LIBRARIES)
+    program = (
+        f"import sys; sys.path.insert(0, {str(project)!r})\n"
+        "import onnx\n"
+        "from hookpatch_onnx._picture._compare import compare\n"
+        "from hookpatch_onnx._picture._page import page_of\n"
+        "node = onnx.helper.make_node('Relu', ['x'], ['y'])\n"
+        "model = onnx.helper.make_model(onnx.helper.make_graph([node], 'g', [], []))\n"
+        "page_of(compare(model, model, ('a', 'b')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stderr.splitlines()[-1] == (
+        "hookpatch_onnx._picture._errors.PictureError: the page cannot be drawn: "
+        f"{project / LIBRARIES / 'cytoscape.LICENSE'} is not there; "
+        "install hookpatch-onnx again, which takes it from its npm package"
+    )
+
+
+def test_git_ignores_them() -> None:
+    """They never get into the repository."""
+    assert (
+        f"{(PROJECT / LIBRARIES).relative_to(PROJECT.parents[1]).as_posix()}/\n"
+        in (PROJECT.parents[1] / ".gitignore").read_text()
+    )

@@ -1,0 +1,213 @@
+"""The page: what is in it is what was compared, and nothing of it lies elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from hookpatch_onnx._picture._compare import Comparison, compare
+from hookpatch_onnx._picture._page import data_of, page_of
+from hookpatch_onnx._picture._read import read
+from onnx import TensorProto, helper
+from picture_models import model, norms, weight
+
+
+class Parsed(HTMLParser):
+    """A page's tags, and the text of each script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.comments: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script" and data.strip():
+            self.scripts.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+
+def data_in(page: str) -> dict[str, Any]:
+    return dict(json.loads(Parsed(page).scripts[0]))
+
+
+@pytest.fixture(scope="module")
+def fused(gpt_neo: dict[str, Path]) -> Comparison:
+    """The real simplification with and without fuse_qkv."""
+    return compare(read(gpt_neo["kept"]), read(gpt_neo["fused"]), ("kept.onnx", "fused.onnx"))
+
+
+def test_page_holds_what_was_compared(fused: Comparison) -> None:
+    """Its data, read as a browser does, are those of the comparison; each node is there once."""
+    data = data_in(page_of(fused))
+    assert data == json.loads(json.dumps(data_of(fused)))
+    assert (data["before"], data["after"], data["ops"]) == (
+        "kept.onnx",
+        "fused.onnx",
+        {"MatMul": [17, 13], "Split": [0, 2]},
+    )
+    (graph,) = data["graphs"]
+    assert graph["counts"] == {
+        "before": 66,
+        "after": 64,
+        "same": 60,
+        "changed": 0,
+        "lost": 6,
+        "gained": 4,
+        "renamed": 0,
+    }
+    assert Counter(node["state"] for node in graph["nodes"] if node["kind"] == "node") == {
+        "same": 60,
+        "lost": 6,
+        "gained": 4,
+    }
+    assert [node["op"] for node in graph["nodes"] if node["kind"] != "node"] == ["input_ids", "linear_12"]
+    for place in graph["places"]:
+        ops = Counter((graph["nodes"][at]["op"], graph["nodes"][at]["state"]) for at in place["nodes"])
+        assert ops == {("MatMul", "lost"): 3, ("MatMul", "gained"): 1, ("Split", "gained"): 1}
+
+
+def test_node_has_its_attributes_shapes_and_notes(gpt_neo: dict[str, Path]) -> None:
+    """What a click shows: of the real export, with where in the model it comes from."""
+    exported = read(gpt_neo["exported"])
+    (graph,) = data_of(compare(exported, exported, ("a", "b")))["graphs"]
+    node = next(node for node in graph["nodes"] if node["op"] == "LayerNormalization")
+    assert node["after"] is None  # as before
+    details = node["before"]
+    assert details["attributes"] == {"axis": "-1", "epsilon": "1e-05", "stash_type": "1"}
+    assert details["outputs"] == [{"name": "layer_norm", "type": "float32[1, 8, 32]"}]
+    assert [(one["what"], one["kind"]) for one in details["inputs"]] == [
+        ("float32[1, 8, 32]", "node"),
+        ("float32[32]", "constant"),
+        ("float32[32]", "constant"),
+    ]
+    assert "GPTNeoBlock" in details["notes"]["namespace"]
+    assert "modeling_gpt_neo.py" in details["notes"]["pkg.torch.onnx.stack_trace"]
+
+
+def folded(graph: dict[str, Any]) -> dict[str, set[str]]:
+    """What leads to what when every fold is one box."""
+    keys = [f"f{node['fold']}" if node["fold"] is not None else f"n{node['id']}" for node in graph["nodes"]]
+    found: dict[str, set[str]] = {key: set() for key in keys}
+    for start, end, *_ in graph["edges"]:
+        if keys[start] != keys[end]:
+            found[keys[start]].add(keys[end])
+    return found
+
+
+def has_circle(leads_to: dict[str, set[str]]) -> bool:
+    left = {key: set(ends) for key, ends in leads_to.items()}
+    while ends := [key for key, after in left.items() if not after]:
+        for key in ends:
+            del left[key]
+        for after in left.values():
+            after.difference_update(ends)
+    return bool(left)
+
+
+@pytest.mark.parametrize("pair", [("kept", "fused"), ("exported", "kept"), ("exported", "exported"), ("fused", "kept")])
+def test_folds_hold_what_is_unchanged_and_make_no_circle(gpt_neo: dict[str, Path], pair: tuple[str, str]) -> None:
+    """A fold is a run of unchanged nodes, connected, and not next to a change."""
+    before, after = (read(gpt_neo[name]) for name in pair)
+    (graph,) = data_of(compare(before, after, pair))["graphs"]
+    nodes = graph["nodes"]
+    members: dict[int, set[int]] = defaultdict(set)
+    for node in nodes:
+        if node["fold"] is not None:
+            members[node["fold"]].add(node["id"])
+            assert node["state"] == "same"
+    for start, end, *_ in graph["edges"]:
+        if nodes[start]["state"] != "same" or nodes[end]["state"] != "same":
+            assert nodes[start]["fold"] is None
+            assert nodes[end]["fold"] is None
+    assert all(len(one) >= 3 for one in members.values())
+    assert not has_circle(folded(graph))
+    if pair[0] == pair[1]:
+        assert [len(one) for one in members.values()] == [len(nodes) - 2]  # all but the input and the output
+    else:
+        assert 0 < sum(map(len, members.values())) < len(nodes)
+
+
+def test_graphs_in_nodes_and_functions_have_pages_of_their_own() -> None:
+    """Each graph that was compared is there, the model's own first."""
+    body = [helper.make_node("Relu", ["a"], ["b"])]
+    made = helper.make_function("my", "Act", ["a"], ["b"], body, [helper.make_opsetid("", 23)])
+    one = model([helper.make_node("Act", ["x"], ["y"], domain="my")], functions=[made])
+    graphs = data_of(compare(one, one, ("a", "b")))["graphs"]
+    assert [(graph["title"], graph["isEmpty"]) for graph in graphs] == [("", True), ("function my.Act", True)]
+
+
+def test_ends_are_nodes_of_the_drawing() -> None:
+    """A changed input is changed, one more is gained, and both lead on."""
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    before, after = model([relu]), model([relu], shape=("batch", 9))
+    after.graph.input.append(helper.make_tensor_value_info("mask", TensorProto.BOOL, ["n"]))
+    (graph,) = data_of(compare(before, after, ("a", "b")))["graphs"]
+    assert [(node["op"], node["state"], node["differences"]) for node in graph["nodes"]] == [
+        ("x", "changed", ["float32[batch, 8] → float32[batch, 9]"]),
+        ("mask", "gained", []),
+        ("Relu", "changed", ["output: float32[batch, 8] → float32[batch, 9]"]),
+        ("y", "changed", ["float32[batch, 8] → float32[batch, 9]"]),
+    ]
+    assert graph["edges"] == [[0, 2, "float32[batch, 8]", True, True], [2, 3, "float32[batch, 8]", True, True]]
+
+
+def test_page_is_one_file_and_asks_for_nothing(fused: Comparison) -> None:
+    """No address in it is fetched: no tag that loads, and a policy that forbids it; the licences are there."""
+    page = Parsed(page_of(fused))
+    assert not [tag for tag, attributes in page.tags if {"src", "href", "srcset", "data"} & attributes.keys()]
+    assert not {"link", "img", "iframe", "object"} & {tag for tag, _ in page.tags}
+    policies = [
+        attributes["content"]
+        for _, attributes in page.tags
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policies == ["default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"]
+    licences = [comment for comment in page.comments if "Permission is hereby granted" in comment]
+    assert [re.sub(r"\s+", " ", licence).strip()[:40] for licence in licences] == [
+        "cytoscape Copyright (c) 2016-2026, The C",
+        "dagre Copyright (c) 2012-2014 Chris Pett",
+    ]
+
+
+def test_names_in_a_model_are_text_in_the_page() -> None:
+    """Whatever a model calls its values, nothing of it is HTML or script."""
+    bad = "</script><script>alert(1)</script><!--{script}{data}"
+    one = model(
+        [helper.make_node("Relu", ["x"], [bad], name=bad), helper.make_node("Exp", [bad], ["y"])], [weight("w", 8)]
+    )
+    page = page_of(compare(one, one, (bad, "b")))
+    assert page.count("alert(1)") == page.count("\\u003cscript>alert(1)") + page.count("&lt;script&gt;alert(1)")
+    assert data_in(page)["graphs"][0]["nodes"][1]["before"]["name"] == bad
+    assert len([tag for tag, _ in Parsed(page).tags if tag == "script"]) == 4
+
+
+def test_command_writes_the_page(tmp_path: Path) -> None:
+    """`-o`: after the words, and where it is; a place that cannot be written is one error."""
+    for name, as_one in (("a.onnx", False), ("b.onnx", True)):
+        onnx.save(norms(2, as_one), tmp_path / name)
+    command = [sys.executable, "-m", "hookpatch", "onnx", "diff", "a.onnx", "b.onnx", "-o"]
+    done = subprocess.run([*command, "diff.html"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout.endswith("drawn in diff.html\n")
+    assert data_in((tmp_path / "diff.html").read_text(encoding="utf-8"))["ops"]["RMSNormalization"] == [0, 2]
+    failed = subprocess.run([*command, "no/diff.html"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (failed.stderr, failed.returncode) == (
+        "hookpatch: error: no/diff.html: cannot be written: No such file or directory\n",
+        78,
+    )
