@@ -187,13 +187,17 @@ def variables(selection: Selection, report: str | None = None, count: bool = Fal
 
 
 def environment_with(
-    names: Iterable[str], options: Mapping[str, Mapping[str, Any]], report: str | None = None, count: bool = False
+    names: Iterable[str],
+    options: Mapping[str, Mapping[str, Any]],
+    report: str | None = None,
+    count: bool = False,
+    first: Iterable[str] = (),
 ) -> dict[str, str]:
-    """Return a copy of the environment that asks for these plugins too, after those it asks for already."""
+    """Return a copy of the environment that asks for these plugins too: ``first``, what it asks for, ``names``."""
     merged = _options()
     for name, given in options.items():
         merged[name] = {**merged.get(name, {}), **given}
-    selection = Selection([*split_names(_read(PLUGINS)), *names], merged, "")
+    selection = Selection([*first, *split_names(_read(PLUGINS)), *names], merged, "")
     return {**os.environ, **variables(selection, report, count)}
 
 

@@ -48,6 +48,7 @@ FLOORS = (
         "_pytest",
         "command._list",
         "command._of_plugin",
+        "command._graph_diff",
         "command._report",
         "command._in_process",
         "command._verify",

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from hookpatch._discovery import check_allowed, find, installed
+from hookpatch._discovery import Installed, check_allowed, find, installed
 from hookpatch._host import Host
 from hookpatch.errors import UnknownCommand, UnknownPlugin
 
@@ -31,19 +31,29 @@ class WithPlugins(TyperGroup):
         except UnknownPlugin:
             names = sorted({plugin.name for plugin in installed()})
             raise UnknownCommand(cmd_name, self.list_commands(ctx), names) from None
-        check_allowed(plugin, f"hookpatch {cmd_name}")
-        host = Host()
-        loaded = host.plugin(plugin)
-        app = typer.Typer(
-            name=cmd_name,
-            help=loaded.description,
-            no_args_is_help=True,
-            add_completion=False,
-            pretty_exceptions_enable=False,
-        )
-        app.callback()(_nothing)  # with it a single command is one by name, too
-        host.add_commands(loaded, app)
-        return typer.main.get_command(app)
+        return commands_of(plugin, f"hookpatch {cmd_name}")
+
+
+def commands_of(plugin: Installed, asked_by: str) -> Any:
+    """Return the group of a plugin's own commands.
+
+    Raises:
+        NotAllowed: it is not allowed here.
+        PluginError: it cannot be loaded, or has no commands.
+    """
+    check_allowed(plugin, asked_by)
+    host = Host()
+    loaded = host.plugin(plugin)
+    app = typer.Typer(
+        name=plugin.name,
+        help=loaded.description,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_nothing)  # with it a single command is one by name, too
+    host.add_commands(loaded, app)
+    return typer.main.get_command(app)
 
 
 def _nothing() -> None:

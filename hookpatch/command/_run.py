@@ -17,11 +17,12 @@ from hookpatch._host import Host
 from hookpatch._options import option_from_text
 from hookpatch._selection import Selection, normalise
 from hookpatch._startup import begin
+from hookpatch.command._graph_diff import GRAPH_DIFF, recorder_for, run_twice
 from hookpatch.command._in_process import Program
 from hookpatch.errors import SettingError
 
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_bootstrap")
-_TAKES_VALUE = ("-p", "--plugin", "-o", "--option", "--report")
+_TAKES_VALUE = ("-p", "--plugin", "-o", "--option", "--report", "--graph-diff")
 
 
 class RunCommand(TyperCommand):
@@ -65,6 +66,12 @@ def run(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Run it in this very process, for a debugger that is attached to it.")
     ] = False,
+    graph_diff: Annotated[
+        str | None,
+        typer.Option(
+            "--graph-diff", metavar="FOLDER", help="Run it twice, plain and patched; compare the ONNX models it makes."
+        ),
+    ] = None,
 ) -> None:
     """Run a script, module or code with plugins on, in every other way as python does.
 
@@ -79,21 +86,34 @@ def run(
             "hookpatch run",
             "this python ignores the environment (-I or -E), so the program would run unpatched; leave the flag out",
         )
-    environment = _selection.environment_with(selection.names, given, report, count)
-    if not startup_file():
-        # Of an installation with --target, or one that is only on PYTHONPATH: a sitecustomize of ours does the same.
-        folders = (_BOOTSTRAP, environment.get("PYTHONPATH", ""))
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+    command = [sys.executable, *subprocess._args_from_interpreter_flags(), *target]  # type: ignore[attr-defined]  # what multiprocessing uses
+    if graph_diff is not None:
+        if in_process:
+            raise SettingError(GRAPH_DIFF, "runs the program twice, which --in-process cannot; leave that out")
+        recorder = recorder_for(graph_diff, target)
+        asked = Selection(selection.names, given, "-p")
+        raise typer.Exit(run_twice(graph_diff, recorder, command, asked, report, _ready))
+    environment = _ready(_selection.environment_with(selection.names, given, report, count))
     if in_process:
         _selection.take(environment)
         begin()
         raise Program(target)
-    command = [sys.executable, *subprocess._args_from_interpreter_flags(), *target]  # type: ignore[attr-defined]  # what multiprocessing uses
     sys.stdout.flush()
     sys.stderr.flush()
     if os.name == "nt":  # exec there returns to the shell before the program has ended
         raise typer.Exit(subprocess.call(command, env=environment))
     os.execve(sys.executable, command, environment)
+
+
+def _ready(environment: dict[str, str]) -> dict[str, str]:
+    """Have hookpatch start in an environment, also in one without the start-up file.
+
+    That is an installation with --target, or one that is only on PYTHONPATH: a sitecustomize of ours does the same.
+    """
+    if startup_file():
+        return environment
+    folders = (_BOOTSTRAP, environment.get("PYTHONPATH", ""))
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 def _options(words: list[str] | tuple[()], selection: Selection, host: Host) -> dict[str, dict[str, Any]]:

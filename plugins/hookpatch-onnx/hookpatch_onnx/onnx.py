@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import hookpatch
+from hookpatch_onnx._picture._record import recorder
 
 if TYPE_CHECKING:
     import typer
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the plugin can be told.
+
+    Attributes:
+        folder: where the recorded models go.
+    """
+
+    folder: str
+
+
+@hookpatch.hookimpl
+def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
+    """Keep each model that comes out of torch.onnx.export, and goes into and comes out of onnxsim.simplify."""
+    yield from recorder(options.folder)
 
 
 @hookpatch.hookimpl

@@ -14,6 +14,7 @@ from hookpatch_onnx._picture._graph import Graph, Node, Value, body_of, graph_of
 from hookpatch_onnx._picture._labels import Labels
 from hookpatch_onnx._picture._match import Matching, Side
 from hookpatch_onnx._picture._places import Place, places_of
+from hookpatch_onnx._picture._record import PATCHES
 
 _ENOUGH: Final = (
     0.05  # of the smaller graph's nodes: below that, and with other inputs or outputs, nothing is in common
@@ -58,6 +59,12 @@ class GraphComparison:
     def nodes_of(self, place: Place) -> tuple[list[Node], list[Node]]:
         """Return the nodes of a place: those lost, those gained."""
         return [self.before.nodes[at] for at in place.lost], [self.after.nodes[at] for at in place.gained]
+
+    def label_of(self, place: Place) -> str:
+        """Return a name for a place: of a node in it, one that is not made up by a simplifier if there is one."""
+        lost, gained = self.nodes_of(place)
+        labels = [node.label for node in (*reversed(lost), *reversed(gained))]
+        return next((label for label in labels if not label.startswith("_")), labels[0])
 
     @property
     def renamed(self) -> int:
@@ -339,9 +346,6 @@ def _functions(before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[list[Gr
 
 def _ops(graph: Graph) -> Counter[str]:
     return Counter(node.op for node in graph.nodes) + Counter({"Constant": graph.constants})
-
-
-PATCHES: Final = "hookpatch.patches"  # where a recorded model tells which patches were called until then
 
 
 def _patches(model: onnx.ModelProto) -> tuple[str, ...]:

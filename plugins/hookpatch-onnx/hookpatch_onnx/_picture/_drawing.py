@@ -29,7 +29,9 @@ def drawing_of(comparison: GraphComparison) -> dict[str, Any]:
     places = []
     for number, place in enumerate(comparison.places):
         members = [union.of[0][one] for one in place.lost] + [union.of[1][one] for one in place.gained]
-        places.append({"lost": place.pattern[0], "gained": place.pattern[1], "nodes": members})
+        lost, gained = place.pattern
+        label = comparison.label_of(place)
+        places.append({"lost": lost, "gained": gained, "by": place.by, "label": label, "nodes": members})
         for member in members:
             nodes[member]["place"] = number
     return {

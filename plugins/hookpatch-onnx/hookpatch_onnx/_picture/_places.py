@@ -11,6 +11,8 @@ from hookpatch_onnx._picture._graph import Graph
 
 _Only: TypeAlias = tuple[int, int]  # a node that one graph alone has: 0 or 1 for the graph, and its number there
 
+MADE_BY: Final = "hookpatch.plugin"  # in a node's notes: the plugin that made it
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -21,11 +23,13 @@ class Place:
         lost: the numbers of those that are only in the first, in its order.
         gained: the numbers of those that are only in the second.
         pattern: their operators in words, lost and gained.
+        by: the plugins that say in a node's notes that they made it.
     """
 
     lost: tuple[int, ...]
     gained: tuple[int, ...]
     pattern: tuple[str, str]
+    by: tuple[str, ...] = ()
 
 
 def places_of(before: Graph, after: Graph, matches: Mapping[int, int]) -> tuple[Place, ...]:
@@ -67,7 +71,8 @@ def _place(sides: tuple[_Side, _Side], lost: tuple[int, ...], gained: tuple[int,
         for at, only in ((1, gained), (0, lost))
     ]
     words = words_of(sides[0].graph, lost) or nothing[0], words_of(sides[1].graph, gained) or nothing[1]
-    return Place(lost, gained, words)
+    nodes = [sides[0].graph.nodes[index] for index in lost] + [sides[1].graph.nodes[index] for index in gained]
+    return Place(lost, gained, words, tuple(sorted({node.notes[MADE_BY] for node in nodes if MADE_BY in node.notes})))
 
 
 def words_of(graph: Graph, nodes: Iterable[int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -11,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hookpatch_onnx._picture._compare import Comparison, GraphComparison
+
+_Key = TypeVar("_Key")
 
 _LINES = 12  # of one kind, then how many more there are
 
@@ -36,7 +39,8 @@ def _patches(comparison: Comparison) -> Iterator[Text]:
     before, after = comparison.patches
     called = [patch for patch in after if patch not in before]
     if called:
-        yield Text.assemble("patched by ", (", ".join(called), "bold magenta"))
+        words = "patched by " if len(called) == 1 else "patches called: "
+        yield Text.assemble(words, (", ".join(called), "bold magenta"))
 
 
 def _counts(graph: GraphComparison) -> Text:
@@ -73,12 +77,12 @@ def _graph(graph: GraphComparison) -> Iterator[RenderableType]:
     if graph.is_empty:
         return
     yield Text(f"\nin {graph.title}" if graph.title else "", style="bold" if graph.title else "")
-    by_pattern: dict[tuple[str, str], list[str]] = defaultdict(list)
+    by_pattern: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
     for place in graph.places:
-        lost, gained = graph.nodes_of(place)
-        by_pattern[place.pattern].append((lost or gained)[-1].label)
-    for (was, becomes), labels in _most(by_pattern):
-        yield _line(labels, "place", Text.assemble((was, "red"), " → ", (becomes, "green")))
+        by_pattern[*place.pattern, place.by].append(graph.label_of(place))
+    for (was, becomes, by), labels in _most(by_pattern):
+        said = Text.assemble((was, "red"), " → ", (becomes, "green"))
+        yield _line(labels, "place", said.append(f"  by {', '.join(by)}", style="magenta") if by else said)
     by_change: dict[tuple[str, str], list[str]] = defaultdict(list)
     for index, lines in graph.changed.items():
         node = graph.before.nodes[index]
@@ -94,7 +98,7 @@ def _graph(graph: GraphComparison) -> Iterator[RenderableType]:
             yield _also(f"and {len(lines) - _LINES} more")
 
 
-def _most(groups: dict[tuple[str, str], list[str]]) -> list[tuple[tuple[str, str], list[str]]]:
+def _most(groups: dict[_Key, list[str]]) -> list[tuple[_Key, list[str]]]:
     counts = Counter({key: len(labels) for key, labels in groups.items()})
     return [(key, groups[key]) for key, _ in counts.most_common(_LINES)]
 

@@ -58,8 +58,8 @@ function goTo(nodes) {
   if (folds.length) openFolds(folds);
   const keys = nodes.map((at) => view.keys[at]);
   panes.select(keys);
+  detail(graph.nodes[nodes[nodes.length - 1]]); // it takes of the panes' width
   panes.centreOn(keys, true);
-  detail(graph.nodes[nodes[nodes.length - 1]]);
 }
 
 function choose(key) {

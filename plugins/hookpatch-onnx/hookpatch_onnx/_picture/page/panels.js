@@ -16,25 +16,31 @@ function several(count, word) {
 
 function becomes(one) {
   const part = (text, state) => tag("span", { class: ["nothing", "a constant"].includes(text) ? "quiet" : state }, text);
-  return [part(one.lost, "lost"), " → ", part(one.gained, "gained")];
+  const by = one.by.length ? [" by ", tag("span", { class: "mark" }, one.by.join(", "))] : [];
+  return [part(one.lost, "lost"), " → ", part(one.gained, "gained"), ...by];
+}
+
+// Which patches were called is known of the model; which of several made a node only where a node has a note of it.
+function patchedBy(page) {
+  return page.patches.length === 1 ? "patched by" : "patches called:";
 }
 
 // The changes in the order of the graph: {group, title, nodes}; a group's title is made of its parts.
 function changesOf(graph) {
   const found = graph.places.map((one) => ({
-    group: JSON.stringify(["place", one.lost, one.gained]),
+    group: JSON.stringify(["place", one.lost, one.gained, one.by]),
     title: () => becomes(one),
     nodes: one.nodes,
-    named: one.nodes.filter((at) => graph.nodes[at].state === "lost").pop() ?? one.nodes[one.nodes.length - 1],
+    label: one.label,
   }));
   for (const node of graph.nodes) {
     if (node.state !== "changed") continue;
     const text = node.differences.join("; ");
-    found.push({ group: JSON.stringify([node.op, text]), title: () => [tag("span", { class: "changed" }, node.op), ` ${text}`], nodes: [node.id], named: node.id });
+    found.push({ group: JSON.stringify([node.op, text]), title: () => [tag("span", { class: "changed" }, node.op), ` ${text}`], nodes: [node.id], label: nameOf(node) });
   }
   for (const node of graph.nodes) {
     if (node.kind === "node" || node.state === "same" || node.state === "changed") continue;
-    found.push({ group: `${node.kind} ${node.state}`, title: () => [tag("span", { class: node.state }, `${node.kind} ${node.state}`)], nodes: [node.id], named: node.id });
+    found.push({ group: `${node.kind} ${node.state}`, title: () => [tag("span", { class: node.state }, `${node.kind} ${node.state}`)], nodes: [node.id], label: nameOf(node) });
   }
   return found.sort((a, b) => a.nodes[0] - b.nodes[0]);
 }
@@ -51,11 +57,11 @@ function listChanges(panel, page, graph, changes, jump) {
     tag("summary", {}, tag("b", {}, `${members.length} × `), ...changes[members[0]].title()),
     tag("ol", {}, ...members.map((at) => tag("li", {
       id: `change-${at}`, tabindex: 0, onclick: () => jump(at), onkeydown: (event) => event.key === "Enter" && jump(at),
-    }, nameOf(graph.nodes[changes[at].named]))))));
+    }, changes[at].label)))));
   const ops = Object.entries(page.ops);
   const lines = [...graph.ends, ...graph.initializers, ...page.model];
   panel.replaceChildren(
-    ...(page.patches.length ? [tag("h3", {}, "patched by"), tag("p", { class: "mark" }, page.patches.join(", "))] : []),
+    ...(page.patches.length ? [tag("h3", {}, patchedBy(page)), tag("p", { class: "mark" }, page.patches.join(", "))] : []),
     tag("h3", {}, several(changes.length, "change")),
     ...(lists.length ? lists : [tag("p", { class: "quiet" }, graph.counts.renamed ? "no difference but names" : "no difference")]),
     ...(ops.length ? [tag("h3", {}, "operators"), tag("table", {}, ...ops.map(([op, [before, after]]) => tag("tr", {},
@@ -95,7 +101,8 @@ function detailsOfNode(node, page, graph) {
     tag("h2", {}, node.op),
     tag("p", {}, tag("span", { class: `badge ${node.state}` }, node.state === "same" ? "as before" : node.state), " ", isNode ? "" : node.kind),
     where && tag("p", {}, ...becomes(where)),
-    node.state !== "same" && page.patches.length ? tag("p", {}, "patched by ", tag("span", { class: "mark" }, page.patches.join(", "))) : null,
+    node.state !== "same" && page.patches.length && !(where && where.by.length)
+      ? tag("p", {}, `${patchedBy(page)} `, tag("span", { class: "mark" }, page.patches.join(", "))) : null,
     ...node.differences.map((line) => tag("div", { class: "changed" }, line)),
     ...part("name", bothOf(before, after, (side) => [[isNode ? "output" : node.kind, side.name], ...(side.node ? [["node", side.node]] : [])])),
     ...(isNode ? [

@@ -1,0 +1,112 @@
+"""Keeps the models that a program makes: out of torch.onnx.export, into and out of onnxsim.simplify; no weights."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import hookpatch
+
+if TYPE_CHECKING:
+    import onnx
+
+# It is imported wherever the plugin is selected: what needs onnx is imported when the program has done so itself.
+
+PLUGIN: Final = "onnx"
+EXPORTED: Final = "exported"
+INTO: Final = "before-simplify"
+SIMPLIFIED: Final = "simplified"
+PATCHES: Final = "hookpatch.patches"  # in a model's metadata: the plugins whose patches were called until then
+
+
+def recorder(folder: str) -> Iterator[hookpatch.Patch]:
+    """Yield the patches that keep the models.
+
+    A model that cannot be kept is a line on stderr: the program goes on.
+
+    Args:
+        folder: where they go, as ``001-exported.onnx``, ``002-before-simplify.onnx``, ``003-simplified.onnx``.
+    """
+
+    def export(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        program = wrapped(*args, **kwargs)
+        made = program if program is not None else kwargs.get("f", args[2] if len(args) > 2 else None)
+        _keep(folder, EXPORTED, made)
+        return program
+
+    def simplify(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        _keep(folder, INTO, kwargs.get("model", args[0] if args else None))
+        found = wrapped(*args, **kwargs)
+        _keep(folder, SIMPLIFIED, found[0] if isinstance(found, tuple) else found)
+        return found
+
+    yield hookpatch.wrap("torch.onnx:export", export, reach="everywhere", required=False)
+    yield hookpatch.wrap("onnxsim.onnx_simplifier:simplify", simplify, reach="everywhere", required=False)
+
+
+def _keep(folder: str, kind: str, made: Any) -> None:
+    try:
+        model = _model_of(made)
+        model.metadata_props.add(key=PATCHES, value=",".join(_called()))
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        _write(Path(folder), kind, model.SerializeToString())
+    except Exception as error:  # ours, whatever it is: the program is not to fail of it
+        sys.stderr.write(
+            f"hookpatch: warning: a model ({kind}) was not kept in {folder}: {type(error).__name__}: {error}\n"
+        )
+
+
+def _model_of(made: Any) -> onnx.ModelProto:
+    """Return a copy without weights of what a program has made, or has handed over."""
+    import onnx
+
+    from hookpatch_onnx._picture._read import parse, pruned, read
+
+    if isinstance(made, onnx.ModelProto):
+        return pruned(made)
+    if isinstance(made, (str, os.PathLike)):
+        return read(made)
+    if isinstance(made, io.BytesIO):
+        return parse(made.getbuffer(), "what was written")
+    return pruned(_of_program(made))
+
+
+def _of_program(program: Any) -> onnx.ModelProto:
+    """Return the model of a ``torch.onnx.ONNXProgram``; its weights are not copied on the way."""
+    import onnx_ir
+
+    from hookpatch_onnx._picture._wire import SMALL
+
+    copy = program.model.clone()
+    for graph in copy.graphs():
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if tensor is not None and math.prod(tensor.shape.numpy()) > SMALL:
+                value.const_value = onnx_ir.ExternalTensor(
+                    "left out", None, None, tensor.dtype, shape=tensor.shape, name=tensor.name
+                )
+    model: onnx.ModelProto = onnx_ir.to_proto(copy)
+    return model
+
+
+def _called() -> list[str]:
+    """Return the plugins whose patches have been called in this process so far, where calls are counted."""
+    called = (patch.plugin for patch in hookpatch.report() if patch.calls)
+    return sorted({plugin for plugin in called if plugin not in (None, PLUGIN)})
+
+
+def _write(folder: Path, kind: str, content: bytes) -> None:
+    number = 1 + len(list(folder.glob("*.onnx")))
+    while True:  # another process may have taken the number meanwhile
+        try:
+            with open(folder / f"{number:03}-{kind}.onnx", "xb") as file:
+                file.write(content)
+        except FileExistsError:
+            number += 1
+        else:
+            return

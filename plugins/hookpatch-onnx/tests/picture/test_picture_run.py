@@ -1,0 +1,153 @@
+"""`hookpatch run --graph-diff`: an unmodified program, plain and patched, and what its models differ in."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from picture_models import norms
+
+pytestmark = pytest.mark.model
+
+PROGRAM = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import torch
+from onnxsim import simplify
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (torch.nn.Linear(8, 8, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        x = x.relu()
+        return torch.softmax(self.q(x) @ self.k(x).mT, -1) @ self.v(x)
+
+torch.manual_seed(0)
+program = torch.onnx.export(Attention().eval(), (torch.ones(2, 4, 8),), dynamo=True, verbose=False)
+model, _ = simplify(program.model_proto)
+print(sys.argv[1:], __name__, len(model.graph.node))
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def hookpatch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
+    command = [sys.executable, "-m", "hookpatch", *words]
+    return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The folder in which a program was run, and what came of it."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "export.py").write_text(PROGRAM)
+    return folder, hookpatch(folder, "run", "--graph-diff", "out", "-p", "fuse_qkv_off", "export.py", "5", "-p")
+
+
+def test_words_are_those_of_both_runs_and_of_what_they_differ_in(
+    done: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    """The program's own output twice, then each pair of models; status and arguments are the patched program's."""
+    _, ran = done
+    assert ran.returncode == 5
+    assert ran.stdout == (
+        "['5', '-p'] __main__ 7\n"
+        "['5', '-p'] __main__ 8\n"
+        "\n"
+        "exported\n"
+        "plain/001-exported.onnx → patched/001-exported.onnx\n"
+        "no difference: 8 nodes in both\n"
+        "drawn in out/exported.html\n"
+        "\n"
+        "before-simplify\n"
+        "plain/002-before-simplify.onnx → patched/002-before-simplify.onnx\n"
+        "no difference: 8 nodes in both\n"
+        "drawn in out/before-simplify.html\n"
+        "\n"
+        "simplified\n"
+        "plain/003-simplified.onnx → patched/003-simplified.onnx\n"
+        "patched by fuse_qkv_off\n"
+        "7 nodes → 8: 5 as they were, 2 lost, 3 gained\n"
+        "\n"
+        "op       before   after     \n"
+        "────────────────────────────\n"
+        "MatMul        3       5   +2\n"
+        "Split         1       0   -1\n"
+        "\n"
+        "   1 place  MatMul, Split → 3 MatMul  (linear_2)\n"
+        "            1 initializer int64[3] lost\n"
+        "            1 initializer float32[8, 24] lost\n"
+        "            3 initializers float32[8, 8] gained\n"
+        "drawn in out/simplified.html\n"
+    )
+
+
+def test_it_is_said_that_the_program_is_run_twice(done: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    """On stderr, where each run begins."""
+    _, ran = done
+    said = [line for line in ran.stderr.splitlines() if line.startswith("hookpatch: ")]
+    assert said == [
+        "hookpatch: --graph-diff: the program is run twice; now plain",
+        "hookpatch: --graph-diff: the plain run ended with status 5; what it made until then is compared",
+        "hookpatch: --graph-diff: now patched",
+    ]
+
+
+def test_words_and_pages_are_in_the_folder(done: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    """For each pair; and the models, without weights, to be compared again."""
+    folder, ran = done
+    names = ("before-simplify", "exported", "simplified")
+    found = sorted(path.name for path in (folder / "out").iterdir() if path.is_file())
+    assert found == [f"{name}.{kind}" for name in names for kind in ("html", "txt")]
+    assert (folder / "out" / "simplified.txt").read_text().rstrip() in ran.stdout
+    page = (folder / "out" / "simplified.html").read_text(encoding="utf-8")
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    assert (data["patches"], data["ops"]) == (["fuse_qkv_off"], {"MatMul": [3, 5], "Split": [1, 0]})
+    again = hookpatch(folder, "onnx", "diff", "out/plain", "out/patched")
+    assert (
+        again.stdout
+        == "\n".join(line for line in ran.stdout.splitlines()[2:] if not line.startswith("drawn in")) + "\n"
+    )
+
+
+def test_program_without_a_model_is_told(tmp_path: Path) -> None:
+    """There is nothing to compare; the status says so where the program's own is 0."""
+    ran = hookpatch(tmp_path, "run", "--graph-diff", "out", "-p", "fuse_qkv_off", "-c", "print('ran')")
+    assert (ran.stdout, ran.returncode) == ("ran\nran\n", 78)
+    assert ran.stderr.splitlines()[-1] == (
+        f"hookpatch: error: {tmp_path}/out/plain and {tmp_path}/out/patched: no model was recorded: "
+        "neither torch.onnx.export nor onnxsim.simplify was called"
+    )
+
+
+def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
+    """Pairs are made by kind and order; one that has nothing in common does not keep the others from it."""
+    one, other = tmp_path / "a", tmp_path / "b"
+    relu = onnx.helper.make_node("Relu", ["z"], ["t"])
+    info = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT32, [1]) for name in "zt"]
+    strange = onnx.helper.make_model(onnx.helper.make_graph([relu], "g", info[:1], info[1:]))
+    files = {one / "001-exported.onnx": norms(1, True), one / "002-exported.onnx": norms(2, True)}
+    files |= {other / "001-exported.onnx": strange, other / "002-exported.onnx": norms(2, False)}
+    files |= {other / "003-simplified.onnx": norms(1, True)}
+    for path, model in files.items():
+        path.parent.mkdir(exist_ok=True)
+        onnx.save(model, path)
+    ran = hookpatch(tmp_path, "onnx", "diff", "a", "b")
+    assert ran.returncode == 0
+    text = ran.stdout.split("\n\n")
+    assert text[0].splitlines() == [
+        "",
+        "exported-1",
+        "a/001-exported.onnx and b/001-exported.onnx have nothing in common: none of the 2 nodes of the one is "
+        "among the 1 of the other, and input 'x' float32[batch, 8] → 'z' int32[1]; compare two versions of one model",
+    ]
+    assert text[1].splitlines()[0] == "exported-2"
+    assert "   2 places RMSNormalization → Pow, ReduceMean, Add, Sqrt, Reciprocal, 2 Mul" in ran.stdout
+    assert ran.stdout.endswith("\nsimplified\nonly the second run has made it: there is nothing to compare it with\n")
