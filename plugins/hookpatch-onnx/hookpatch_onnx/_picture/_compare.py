@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, final
 
 import onnx
 
 from hookpatch_onnx._picture._errors import NothingInCommonError
-from hookpatch_onnx._picture._graph import Graph, Node, Value, body_of, graph_of
+from hookpatch_onnx._picture._graph import Graph, Node, body_of, graph_of, opsets_of
+from hookpatch_onnx._picture._interface import end_lines, initializer_lines, opset_lines
 from hookpatch_onnx._picture._labels import Labels
 from hookpatch_onnx._picture._match import Matching, Side
 from hookpatch_onnx._picture._places import Place, places_of
 from hookpatch_onnx._picture._record import PATCHES
+from hookpatch_onnx._picture._same import Same, leaves_of
 
 _ENOUGH: Final = (
     0.05  # of the smaller graph's nodes: below that, and with other inputs or outputs, nothing is in common
@@ -120,7 +122,7 @@ def compare(before: onnx.ModelProto, after: onnx.ModelProto, names: tuple[str, s
     Raises:
         NothingInCommonError: hardly a node of the one is found in the other, and inputs or outputs differ, too.
     """
-    first = _graphs("", graph_of(before.graph), graph_of(after.graph))
+    first = _graphs("", graph_of(before.graph, opsets_of(before)), graph_of(after.graph, opsets_of(after)))
     main = first[0]
     smaller = min(len(main.before.nodes), len(main.after.nodes))
     if (smaller == 0 or len(main.matches) < _ENOUGH * smaller) and main.ends:
@@ -129,7 +131,7 @@ def compare(before: onnx.ModelProto, after: onnx.ModelProto, names: tuple[str, s
         raise NothingInCommonError(*names, f"{found}, and {main.ends[0]}")
     functions, lines = _functions(before, after)
     graphs = [*first, *functions]
-    return Comparison(*names, tuple(graphs), (*_opsets(before, after), *lines), (_patches(before), _patches(after)))
+    return Comparison(*names, tuple(graphs), (*opset_lines(before, after), *lines), (_patches(before), _patches(after)))
 
 
 def _graphs(
@@ -138,11 +140,11 @@ def _graphs(
     """Return the comparison of two graphs, and of those in nodes that both have."""
     sides = [
         Side(graph, Labels(graph, leaves))
-        for graph, leaves in zip((before, after), _leaves(before, after, outer), strict=True)
+        for graph, leaves in zip((before, after), leaves_of(before, after, outer), strict=True)
     ]
     Matching(*sides).run()
     matches = dict(sorted(sides[0].other.items()))
-    same = _SameValue(before, after, matches, outer)
+    same = Same(before, after, matches, outer)
     changed = {one: lines for one, other in matches.items() if (lines := tuple(same.differences(one, other)))}
     inner: list[GraphComparison] = []
     for one, other in matches.items():
@@ -152,8 +154,8 @@ def _graphs(
             names = same.names()
             inner += _graphs(
                 f"{title} / {within}" if title else within,
-                graph_of(ours.graphs[name]),
-                graph_of(theirs.graphs[name]),
+                graph_of(ours.graphs[name], before.opsets),
+                graph_of(theirs.graphs[name], after.opsets),
                 names,
             )
     found = GraphComparison(
@@ -164,168 +166,12 @@ def _graphs(
         changed=changed,
         places=places_of(before, after, matches),
         ends=(
-            *_end_lines("input", before, after, before.inputs, after.inputs),
-            *_end_lines("output", before, after, before.outputs, after.outputs),
+            *end_lines("input", before, after, before.inputs, after.inputs),
+            *end_lines("output", before, after, before.outputs, after.outputs),
         ),
-        initializers=tuple(_initializer_lines(before, after)),
+        initializers=tuple(initializer_lines(before, after)),
     )
     return [found, *inner]
-
-
-def _leaves(
-    before: Graph, after: Graph, outer: tuple[Mapping[str, str], Mapping[str, str]]
-) -> tuple[dict[str, Hashable], dict[str, Hashable]]:
-    """Return what stands for inputs and outputs in both graphs: those of one name are one, else those of one place."""
-    leaves: tuple[dict[str, Hashable], dict[str, Hashable]] = (dict(outer[0]), dict(outer[1]))
-    for kind, ours, theirs in (("input", before.inputs, after.inputs), ("output", before.outputs, after.outputs)):
-        common = set(ours) & set(theirs)
-        rest = ([name for name in ours if name not in common], [name for name in theirs if name not in common])
-        for side, mine in zip(leaves, rest, strict=True):
-            side.update({name: (kind, name) for name in common})
-            side.update({name: (kind, at) for at, name in enumerate(mine)})
-    return leaves
-
-
-@final
-class _SameValue:
-    """Tells whether matched nodes do the same with the same."""
-
-    def __init__(
-        self,
-        before: Graph,
-        after: Graph,
-        matches: Mapping[int, int],
-        outer: tuple[Mapping[str, str], Mapping[str, str]],
-    ) -> None:
-        self._before: Final = before
-        self._after: Final = after
-        self._matches: Final = matches
-        self._there: Final = set(matches.values())
-        self._outer: Final = outer
-
-    def differences(self, one: int, other: int) -> Iterator[str]:
-        """Yield a line for each difference of two matched nodes. Names are none."""
-        ours, theirs = self._before.nodes[one], self._after.nodes[other]
-        for name in sorted(ours.attributes.keys() | theirs.attributes.keys()):
-            mine, its = ours.attributes.get(name, "not given"), theirs.attributes.get(name, "not given")
-            if mine != its:
-                yield f"{name}: {mine} → {its}"
-        if ours.graphs.keys() != theirs.graphs.keys():
-            yield f"graphs: {', '.join(ours.graphs) or 'none'} → {', '.join(theirs.graphs) or 'none'}"
-        yield from self._input_differences(ours, theirs)
-        for slot, (mine, its) in enumerate(zip(ours.outputs, theirs.outputs, strict=False)):
-            if mine and its and not same_type(self._before.values[mine], self._after.values[its]):
-                which = "output" if len(ours.outputs) == 1 else f"output {slot}"
-                yield f"{which}: {self._before.values[mine].type} → {self._after.values[its].type}"
-        if len(ours.outputs) != len(theirs.outputs):
-            yield f"outputs: {len(ours.outputs)} → {len(theirs.outputs)}"
-
-    def _input_differences(self, ours: Node, theirs: Node) -> Iterator[str]:
-        if len(ours.inputs) != len(theirs.inputs):
-            yield f"inputs: {len(ours.inputs)} → {len(theirs.inputs)}"
-        straight = list(self._slot_differences(ours.inputs, theirs.inputs))
-        if straight and ours.commutes and not list(self._slot_differences(ours.inputs, theirs.inputs[::-1])):
-            return
-        yield from straight
-
-    def _slot_differences(self, ours: tuple[str, ...], theirs: tuple[str, ...]) -> Iterator[str]:
-        for slot, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-            if not one or not other:
-                if one or other:
-                    yield f"input {slot}: {'given' if one else 'left out'} → {'given' if other else 'left out'}"
-                continue
-            mine, its = self._before.values[one], self._after.values[other]
-            if mine.kind == its.kind == "constant":
-                if (mine.dtype, mine.shape) != (its.dtype, its.shape):
-                    yield f"input {slot}: {mine.type} → {its.type}"
-                elif mine.data != its.data and mine.data is not None and its.data is not None:
-                    yield f"input {slot}: {mine.data} → {its.data}"
-            elif not self.same(mine, its):
-                yield f"input {slot}: {_source(mine)} → {_source(its)}"
-
-    def same(self, mine: Value, its: Value) -> bool:
-        """Tell whether two values are one. Where a lost or a gained node makes one of them, its place tells of it."""
-        if mine.producer is not None and its.producer is not None and self._matches.get(mine.producer) == its.producer:
-            return mine.slot == its.slot
-        if mine.producer is not None and mine.producer not in self._matches:
-            return True
-        if its.producer is not None and its.producer not in self._there:
-            return True
-        if mine.producer is not None or its.producer is not None or "constant" in (mine.kind, its.kind):
-            return False
-        ours, theirs = _leaves(self._before, self._after, self._outer)
-        return ours.get(mine.name, mine.name) == theirs.get(its.name, its.name)
-
-    def names(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return, for the graphs in nodes, what stands for the values here: a name that both sides share."""
-        ours = {name: name for name in self._before.values}
-        theirs = {name: name for name in self._after.values}
-        for one, other in self._matches.items():
-            outputs = self._before.nodes[one].outputs, self._after.nodes[other].outputs
-            theirs.update({its: mine for mine, its in zip(*outputs, strict=False)})
-        return ours, theirs
-
-
-def same_type(one: Value, other: Value) -> bool:
-    """Tell whether two types agree as far as both are known; names of dimensions mean nothing."""
-    if one.dtype and other.dtype and one.dtype != other.dtype:
-        return False
-    if one.shape is None or other.shape is None:
-        return True
-    if len(one.shape) != len(other.shape):
-        return False
-    return all(
-        a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(one.shape, other.shape, strict=True)
-    )
-
-
-def _source(value: Value) -> str:
-    return "a constant" if value.kind == "constant" else "another node" if value.kind == "node" else "an input"
-
-
-def _end_lines(kind: str, before: Graph, after: Graph, ours: tuple[str, ...], theirs: tuple[str, ...]) -> Iterator[str]:
-    """Yield what is different at the graph's inputs, or at its outputs: by name, and what has another name by place."""
-    lost = [name for name in ours if name not in theirs]
-    gained = [name for name in theirs if name not in ours]
-    for name in (name for name in ours if name in theirs):
-        mine, its = before.values[name], after.values[name]
-        if not same_type(mine, its):
-            yield f"{kind} '{name}': {mine.type} → {its.type}"
-    for one, other in zip(lost, gained, strict=False):
-        types = before.values[one].type, after.values[other].type
-        if types[0] != types[1]:
-            yield f"{kind} '{one}' {types[0]} → '{other}' {types[1]}"
-    for name in lost[len(gained) :]:
-        yield f"{kind} '{name}' {before.values[name].type} is lost"
-    for name in gained[len(lost) :]:
-        yield f"{kind} '{name}' {after.values[name].type} is gained"
-
-
-def _initializer_lines(before: Graph, after: Graph) -> Iterator[str]:
-    """Yield which initializers of one name have another dtype or shape, and how many came or went."""
-    ours, theirs = Counter[str](), Counter[str]()
-    for name in before.initializers:
-        one = before.values[name]
-        if name in after.values and after.values[name].kind == "constant":
-            other = after.values[name]
-            if one.type != other.type:
-                yield f"initializer '{name}': {one.type} → {other.type}"
-        else:
-            ours[one.type] += 1
-    for name in after.initializers:
-        if name not in before.values or before.values[name].kind != "constant":
-            theirs[after.values[name].type] += 1
-    common = ours & theirs  # only called otherwise
-    for word, types in (("lost", ours - common), ("gained", theirs - common)):
-        for kind, count in types.most_common():
-            yield f"{count} initializer{'s' * (count > 1)} {kind} {word}"
-
-
-def _opsets(before: onnx.ModelProto, after: onnx.ModelProto) -> Iterator[str]:
-    ours, theirs = ({one.domain or "ai.onnx": one.version for one in model.opset_import} for model in (before, after))
-    for domain in sorted(ours.keys() | theirs.keys()):
-        if ours.get(domain) != theirs.get(domain):
-            yield f"opset {domain}: {ours.get(domain, 'none')} → {theirs.get(domain, 'none')}"
 
 
 def _functions(before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[list[GraphComparison], list[str]]:

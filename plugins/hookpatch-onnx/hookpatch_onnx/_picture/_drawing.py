@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, final
 
-from hookpatch_onnx._picture._compare import GraphComparison, same_type
+from hookpatch_onnx._picture._compare import GraphComparison
+from hookpatch_onnx._picture._folds import folds_of
 from hookpatch_onnx._picture._graph import Graph, Node
+from hookpatch_onnx._picture._same import same_type
 
-_FEW_ENDS: Final = 8  # inputs, or outputs, that are always seen
-_RUN: Final = 3  # nodes that are worth a fold
 _LEFT_OUT: Final = frozenset({"pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.fx_node", "pkg.torch.onnx.name_scopes"})
 
 
@@ -24,7 +23,7 @@ def drawing_of(comparison: GraphComparison) -> dict[str, Any]:
     patterns and nodes.
     """
     union = _Union(comparison)
-    folds = _folds(union)
+    folds = folds_of(union.nodes, union.edges)
     nodes = [{**node, "fold": folds.get(at)} for at, node in enumerate(union.nodes)]
     places = []
     for number, place in enumerate(comparison.places):
@@ -61,7 +60,6 @@ class _Union:
         nodes: the nodes, and one for each input and output of the graphs, in topological order.
         edges: from, to, the value's type, whether it is there before, whether after.
         of: for each side, by a node's number there, its number here.
-        next: by node, those that it leads to.
     """
 
     def __init__(self, comparison: GraphComparison) -> None:
@@ -76,9 +74,6 @@ class _Union:
             self._add_node(number, at)
         self._add_ends("output", self._outputs)
         self.edges: Final = self._edges()
-        self.next: Final[dict[int, list[int]]] = defaultdict(list)
-        for start, end, *_ in self.edges:
-            self.next[start].append(end)
 
     def _add(self, **what: Any) -> int:
         self.nodes.append({"id": len(self.nodes), "place": None, **what})
@@ -197,51 +192,3 @@ def _details(graph: Graph, node: Node) -> dict[str, Any]:
         "outputs": [{"name": name, "type": graph.values[name].type} for name in node.outputs if name],
         "notes": {key: value for key, value in node.notes.items() if key not in _LEFT_OUT},
     }
-
-
-def _folds(union: _Union) -> Mapping[int, int]:
-    """Return, by node, the number of its fold: a run of unchanged nodes that is not next to a change.
-
-    No way leads out of a fold and into it again, so that folded graphs have no circles: in one fold there are only
-    nodes before which equally many changes lie, on the way on which there are most.
-    """
-    count = len(union.nodes)
-    is_seen = [node["state"] != "same" for node in union.nodes]
-    for start, end, *_ in union.edges:
-        if union.nodes[start]["state"] != "same" or union.nodes[end]["state"] != "same":
-            is_seen[start] = is_seen[end] = True
-    for kind in ("input", "output"):
-        ends = [node["id"] for node in union.nodes if node["kind"] == kind]
-        for at in ends if len(ends) <= _FEW_ENDS else ():
-            is_seen[at] = True
-    depth = [0] * count
-    for at in range(count):
-        for end in union.next[at]:
-            depth[end] = max(depth[end], depth[at] + is_seen[at])
-    for at in reversed(range(count)):  # what needs nothing lies with what it is for, not before all changes
-        if not depth[at] and not is_seen[at] and union.next[at]:
-            depth[at] = min(depth[end] for end in union.next[at])
-    near: dict[int, list[int]] = defaultdict(list)
-    for start, end, *_ in union.edges:
-        if not is_seen[start] and not is_seen[end] and depth[start] == depth[end]:
-            near[start].append(end)
-            near[end].append(start)
-    folds: dict[int, int] = {}
-    for at in range(count):
-        if at in folds or is_seen[at]:
-            continue
-        run = _reached(at, near)
-        if len(run) >= _RUN:
-            number = len(set(folds.values()))
-            folds.update(dict.fromkeys(run, number))
-    return folds
-
-
-def _reached(start: int, near: Mapping[int, Iterable[int]]) -> set[int]:
-    found, waiting = {start}, [start]
-    while waiting:
-        for one in near.get(waiting.pop(), ()):
-            if one not in found:
-                found.add(one)
-                waiting.append(one)
-    return found

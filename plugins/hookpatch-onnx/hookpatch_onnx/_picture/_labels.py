@@ -64,7 +64,7 @@ class Labels:
             for name in node.inputs
         ]
         inputs = sorted(constants, key=repr) if node.commutes else constants
-        return hash((node.op, tuple(sorted(node.attributes.items())), tuple(node.graphs), tuple(inputs)))
+        return hash((node.op, tuple(sorted(node.settings.items())), tuple(node.graphs), tuple(inputs)))
 
     def _from_inputs(self, index: int, labels: list[int]) -> int:
         node = self._graph.nodes[index]

@@ -1,11 +1,11 @@
 """Which node of one graph is which of another: by structure, by name, by neighbours, by order; surest first.
 
-1. What is computed in the same way from the inputs on, or used in the same way up to the outputs, is the same.
-2. What lies next to a match in the same place is the same, if it is alike; this goes on as far as it can after each
-   match, and goes past a change where there is a way around it (a residual).
-3. The rest by a weight's name or an output's name that says something, then by surroundings that are nowhere else, then
-   by its place in order between what is matched (difflib).
-4. What is next to a match and of the same operator is the same with other attributes or shapes.
+1. What is computed in the same way from the inputs on, or used in the same way up to the outputs, is the same; so is
+   what has the same weights by name, or an output of the same name, where that name says something.
+2. What lies next to a match in the same place is the same, if it is alike, and so on: first where all around it is
+   alike, then where only it is. This goes past a change where there is a way around it (a residual).
+3. The rest by surroundings that are nowhere else, then by its place in order between what is matched (difflib).
+4. What lies next to a match and is of the same operator is the same with other attributes or shapes.
 
 Names are never enough: exporters number values, so one node more renames all that follow it.
 """
@@ -13,17 +13,21 @@ Names are never enough: exporters number values, so one node more renames all th
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Final, TypeAlias, final
 
 from hookpatch_onnx._picture._graph import Graph, Node
 from hookpatch_onnx._picture._labels import RADIUS, Labels
+from hookpatch_onnx._picture._order import circles, rising
 
 Key: TypeAlias = Callable[["Side", int], Hashable]
+
+_OWN: Final = 0  # how alike what lies next to a match must be: that far around it, or in
+_OPERATOR: Final = -1  # its operator alone
+_NOTHING: Final = RADIUS + 1  # nothing is: a match is not gone on from yet
 
 _NUMBERED: Final = re.compile(r"^[^./]*$|\d+$")  # a name that its exporter has counted: val_12, linear_3
 
@@ -58,6 +62,10 @@ class Side:
         names = (value.name for value in self.graph.constants_of(self.node(index)) if value.data is None)
         return tuple(name for name in names if not _NUMBERED.search(name))
 
+    def types(self, index: int) -> tuple[str, ...]:
+        """Return the types of a node's outputs."""
+        return tuple(self.graph.values[name].type for name in self.node(index).outputs if name)
+
     def consumers(self, name: str) -> list[tuple[int, int]]:
         """Return who uses a value and has no match yet; the order of inputs that commute is left out."""
         users = self.graph.consumers.get(name, ()) if name else ()
@@ -79,6 +87,7 @@ class Matching:
         self._before: Final = before
         self._after: Final = after
         self._fresh: Final[deque[tuple[int, int]]] = deque()
+        self._reach = _NOTHING
 
     def run(self) -> None:
         """Match all that can be matched."""
@@ -91,13 +100,14 @@ class Matching:
             self._by(key, as_many=True)
         self._by(lambda side, at: (side.node(at).op, names) if (names := side.weights(at)) else None)
         self._by(lambda side, at: None if _NUMBERED.search(name := side.node(at).label) else (side.node(at).op, name))
+        for reach in range(RADIUS, _OWN - 1, -1):
+            self._spread_all(reach)
         self._by(lambda side, at: (side.labels.around[1][at], side.node(at).label))
-        self._spread_from_ends(is_strict=True)
         for radius in range(RADIUS, 0, -1):
             self._by(lambda side, at, radius=radius: side.labels.around[radius][at])  # type: ignore[misc]  # a default binds it
         for radius in range(RADIUS, -1, -1):
             self._in_order(radius)
-        self._spread_from_ends(is_strict=False)
+        self._spread_all(_OPERATOR)
         self._untangle()
 
     def _by(self, key: Key, as_many: bool = False) -> None:
@@ -117,71 +127,60 @@ class Matching:
 
     def _paired(self, ours: Sequence[int], theirs: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield pairs of equally many nodes: by their weights' names, by their outputs' names, in order."""
-        left = list(theirs)
-        rest = list(ours)
-        for names in (Side.weights, lambda side, index: side.node(index).label):
-            by_name = {names(self._after, index): index for index in left}
-            for one in [*rest]:
-                other = by_name.pop(names(self._before, one), None)
-                if other is not None:
-                    rest.remove(one)
-                    left.remove(other)
-                    yield one, other
+        rest, left = list(ours), list(theirs)
+        keys: tuple[Key, ...] = (Side.weights, lambda side, index: side.node(index).label)
+        for key in keys:
+            mine, its = _alone(self._before, rest, key), _alone(self._after, left, key)
+            for name in (name for name in mine if name in its):
+                rest.remove(mine[name])
+                left.remove(its[name])
+                yield mine[name], its[name]
         yield from zip(rest, left, strict=True)
 
     def _match(self, one: int, other: int) -> None:
         if one not in self._before.other and other not in self._after.other:
             self._set(one, other)
-            self._spread([], is_strict=True)
+            self._spread()
 
     def _set(self, one: int, other: int) -> None:
         self._before.other[one] = other
         self._after.other[other] = one
         self._fresh.append((one, other))
 
-    def _spread(self, pairs: Sequence[tuple[int, int]], is_strict: bool) -> None:
-        """Match what lies next to a match, and so on.
-
-        Args:
-            pairs: matches to begin from, besides those that are new.
-            is_strict: False where the operator is enough, True where all that a node has of its own must be equal.
-        """
-        self._fresh.extend(pairs)
-        while self._fresh:
-            one, other = self._fresh.popleft()
-            ours, theirs = self._before.node(one), self._after.node(other)
-            for mine, its in self._aligned(ours, theirs):
-                self._match_producers(mine, its, is_strict)
-            for mine, its in zip(ours.outputs, theirs.outputs, strict=False):
-                self._match_consumers(self._before.consumers(mine), self._after.consumers(its), is_strict)
-
-    def _spread_from_ends(self, is_strict: bool) -> None:
-        """Match what uses the inputs and what makes the outputs, and go on from there and from all matches."""
+    def _spread_all(self, reach: int) -> None:
+        """Match what lies next to the inputs, the outputs and all matches, and so on, if it is alike that far."""
+        self._reach = reach
         ours, theirs = self._before.graph, self._after.graph
         for mine, its in self._before.labels.same(ours.inputs, theirs.inputs, self._after.labels):
-            self._match_consumers(self._before.consumers(mine), self._after.consumers(its), is_strict)
+            self._match_consumers(self._before.consumers(mine), self._after.consumers(its))
         for mine, its in self._before.labels.same(ours.outputs, theirs.outputs, self._after.labels):
-            self._match_producers(mine, its, is_strict)
-        self._spread([*self._before.other.items()], is_strict)
+            self._match_producers(mine, its)
+        self._fresh.extend(self._before.other.items())
+        self._spread()
 
-    def _match_producers(self, mine: str, its: str, is_strict: bool) -> None:
+    def _spread(self) -> None:
+        """Match what lies next to new matches, and so on."""
+        while self._fresh:
+            one, other = self._fresh.popleft()
+            if self._reach == _NOTHING:
+                continue
+            ours, theirs = self._before.node(one), self._after.node(other)
+            for mine, its in _aligned(ours, theirs):
+                self._match_producers(mine, its)
+            for mine, its in zip(ours.outputs, theirs.outputs, strict=False):
+                self._match_consumers(self._before.consumers(mine), self._after.consumers(its))
+
+    def _match_producers(self, mine: str, its: str) -> None:
         made, makes = self._before.producer(mine), self._after.producer(its)
-        if made and makes and made[1] == makes[1] and self._alike(made[0], makes[0], is_strict):
+        if made and makes and made[1] == makes[1] and self._alike(made[0], makes[0]):
             self._set(made[0], makes[0])
 
-    def _aligned(self, ours: Node, theirs: Node) -> Iterator[tuple[str, str]]:
-        yield from zip(ours.inputs, theirs.inputs, strict=False)
-        if ours.commutes and len(ours.inputs) == len(theirs.inputs) == 2:
-            yield from zip(ours.inputs, reversed(theirs.inputs), strict=True)
-
-    def _match_consumers(
-        self, ours: Sequence[tuple[int, int]], theirs: Sequence[tuple[int, int]], is_strict: bool
-    ) -> None:
+    def _match_consumers(self, ours: Sequence[tuple[int, int]], theirs: Sequence[tuple[int, int]]) -> None:
         """Match those that use a value in the same place, if they are equally many; those first that are most alike."""
-        reach = range(RADIUS, -1, -1)
-        keys: list[Key] = [lambda side, at, radius=radius: side.labels.around[radius][at] for radius in reach]  # type: ignore[misc]  # likewise
-        if not is_strict:
-            keys += [lambda side, at: (side.node(at).op, side.weights(at)), lambda side, at: side.node(at).op]
+        radii = range(RADIUS, max(self._reach, _OWN) - 1, -1)
+        keys: list[Key] = [lambda side, at, radius=radius: side.labels.around[radius][at] for radius in radii]  # type: ignore[misc]  # likewise
+        if self._reach == _OPERATOR:
+            keys += [lambda side, at: (side.node(at).op, side.types(at)), lambda side, at: side.node(at).op]
         for key in keys:
             groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
             for at, (side, users) in enumerate(((self._before, ours), (self._after, theirs))):
@@ -189,14 +188,14 @@ class Matching:
                     if user not in side.other and user not in groups[key(side, user), slot][at]:
                         groups[key(side, user), slot][at].append(user)
             for mine, its in groups.values():
-                if len(mine) == len(its) and (len(mine) == 1 or not is_strict):
+                if len(mine) == len(its) and (len(mine) == 1 or self._reach == _OPERATOR):
                     for one, other in self._paired(mine, its):
                         self._set(one, other)
 
-    def _alike(self, one: int, other: int, is_strict: bool) -> bool:
-        if is_strict:
-            return self._before.labels.own[one] == self._after.labels.own[other]
-        return self._before.node(one).op == self._after.node(other).op
+    def _alike(self, one: int, other: int) -> bool:
+        if self._reach == _OPERATOR:
+            return self._before.node(one).op == self._after.node(other).op
+        return self._before.labels.around[self._reach][one] == self._after.labels.around[self._reach][other]
 
     def _in_order(self, radius: int) -> None:
         """Match by order what lies between matches; without a neighbour's word (radius 0) only what has weights."""
@@ -205,7 +204,7 @@ class Matching:
         anchors = [
             (at, place[self._before.other[index]]) for at, index in enumerate(ours) if index in self._before.other
         ]
-        ends = [(-1, -1), *_rising(anchors), (len(ours), len(theirs))]
+        ends = [(-1, -1), *rising(anchors), (len(ours), len(theirs))]
         for (begin, start), (end, stop) in pairwise(ends):
             gap = [index for index in ours[begin + 1 : end] if index not in self._before.other]
             other = [index for index in theirs[start + 1 : stop] if index not in self._after.other]
@@ -236,8 +235,7 @@ class Matching:
                 made = (side.graph.values[name].producer for name in node.inputs if name)
                 needed = needs.setdefault(self._merged(at, node.index), set())
                 needed.update(self._merged(at, one) for one in made if one is not None)
-        left = _without_ends(needs)
-        return set(_without_ends(_reversed(left)))
+        return circles(needs)
 
     def _merged(self, at: int, index: int) -> Hashable:
         side = self._after if at else self._before
@@ -246,41 +244,16 @@ class Matching:
         return (side.other[index], index) if at else (index, side.other[index])
 
 
-def _reversed(needs: Mapping[Hashable, set[Hashable]]) -> dict[Hashable, set[Hashable]]:
-    found: dict[Hashable, set[Hashable]] = {one: set() for one in needs}
-    for one, needed in needs.items():
-        for other in needed:
-            found[other].add(one)
-    return found
+def _aligned(ours: Node, theirs: Node) -> Iterator[tuple[str, str]]:
+    """Yield the inputs that may be one; of two that commute each with each."""
+    yield from zip(ours.inputs, theirs.inputs, strict=False)
+    if ours.commutes and len(ours.inputs) == len(theirs.inputs) == 2:
+        yield from zip(ours.inputs, reversed(theirs.inputs), strict=True)
 
 
-def _without_ends(needs: Mapping[Hashable, set[Hashable]]) -> dict[Hashable, set[Hashable]]:
-    """Return what is left when all that needs nothing is taken away, over and over (Kahn, 1962)."""
-    left = {one: set(needed) for one, needed in needs.items()}
-    followers = _reversed(needs)
-    ready = [one for one, needed in left.items() if not needed]
-    while ready:
-        one = ready.pop()
-        del left[one]
-        for follower in followers[one]:
-            left[follower].discard(one)
-            if not left[follower]:
-                ready.append(follower)
-    return left
-
-
-def _rising(anchors: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest part of the anchors that rises in both places (patience sorting)."""
-    ends: list[int] = []
-    chains: list[tuple[int, int]] = []
-    before: dict[tuple[int, int], tuple[int, int] | None] = {}
-    for anchor in anchors:
-        at = bisect_left(ends, anchor[1])
-        before[anchor] = chains[at - 1] if at else None
-        ends[at : at + 1], chains[at : at + 1] = [anchor[1]], [anchor]
-    found: list[tuple[int, int]] = []
-    last = chains[-1] if chains else None
-    while last is not None:
-        found.append(last)
-        last = before[last]
-    return found[::-1]
+def _alone(side: Side, nodes: Iterable[int], key: Key) -> dict[Hashable, int]:
+    """Return the nodes by what they alone have for a key; nothing is no key."""
+    found: dict[Hashable, list[int]] = defaultdict(list)
+    for index in nodes:
+        found[key(side, index)].append(index)
+    return {name: indices[0] for name, indices in found.items() if name and len(indices) == 1}

@@ -89,9 +89,10 @@ def _graph(graph: GraphComparison) -> Iterator[RenderableType]:
         by_change[node.op, "; ".join(lines)].append(node.label)
     for (op, change), labels in _most(by_change):
         yield _line(labels, "node", Text.assemble((op, "yellow"), f"  {change}"))
-    for more, word in ((len(by_pattern), "kinds of places"), (len(by_change), "kinds of changes")):
-        if more > _LINES:
-            yield _also(f"and {more - _LINES} more {word}")
+    for kinds, word in ((len(by_pattern), "place"), (len(by_change), "change")):
+        if kinds > _LINES:
+            more = kinds - _LINES
+            yield _also(f"and {more} more kind{'s' * (more > 1)} of {word}s")
     for lines in (graph.ends, graph.initializers):
         yield from map(_also, lines[:_LINES])
         if len(lines) > _LINES:
