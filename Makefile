@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: demo test check test-pythons bench bench-startup bench-torch effect soak clean
+.PHONY: demo test check test-pythons bench bench-startup bench-torch bench-picture effect soak clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
@@ -41,6 +41,10 @@ bench-torch: $(INSTALLED)
 # Targets by torch's capture modes, hookpatch beside other tools; half an hour. ONLY="--tools hookpatch --modes eager"
 effect: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/effect_matrix.py $(ONLY)
+
+# What a comparison of ONNX graphs finds, and how long it takes, beside onnxsim's.
+bench-picture: $(INSTALLED)
+	@$(BIN)/python plugins/hookpatch-onnx/tests/picture/beside.py
 
 bench-startup: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/startup.py

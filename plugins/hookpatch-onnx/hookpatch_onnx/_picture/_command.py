@@ -65,7 +65,8 @@ def _show_pair(pair: Pair, folder: Path | None) -> None:
 
 
 def _print(what: RenderableType) -> None:
-    Console(highlight=False, soft_wrap=True).print(what)
+    console = Console(highlight=False)
+    console.print(what, soft_wrap=not console.is_terminal)  # a pipe gets each line as one
 
 
 def _words(comparison: Comparison) -> str:

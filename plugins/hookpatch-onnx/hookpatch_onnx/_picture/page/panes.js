@@ -114,10 +114,13 @@ class Panes {
   }
 
   centreOn(keys, isSmooth) {
-    const boxes = this.view.boxes.filter((box) => keys.includes(box.key));
+    let boxes = this.view.boxes.filter((box) => keys.includes(box.key));
     if (!boxes.length) return;
+    const spread = (axis) => Math.max(...boxes.map((box) => box[axis])) - Math.min(...boxes.map((box) => box[axis]));
+    const least = this.readable();
+    if (spread("x") * least > this.panes[0].width() || spread("y") * least > this.panes[0].height()) boxes = boxes.slice(0, 1);
     const [x, y] = ["x", "y"].map((axis) => (Math.min(...boxes.map((box) => box[axis])) + Math.max(...boxes.map((box) => box[axis]))) / 2);
-    const zoom = Math.max(this.readable(), Math.min(this.panes[0].zoom(), 1.2));
+    const zoom = Math.max(least, Math.min(this.panes[0].zoom(), 1.2));
     const half = this.panes[0].height() / zoom / 2;
     const isTaller = this.view.height > 2 * half;  // then nothing above it and below it is shown
     this.moveTo(zoom, x, isTaller ? Math.max(half - 30, Math.min(y, this.view.height - half + 30)) : y, isSmooth);

@@ -1,0 +1,84 @@
+"""What `hookpatch onnx diff` finds in two graphs, beside onnxsim's diff_graphs, which goes by output names.
+
+Each pair has a known difference: nodes lost, gained and changed. Times are the ratio of the two on the same models.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+
+import onnx
+import onnxsim
+import torch
+from hookpatch_onnx._picture._compare import compare
+from hookpatch_onnx._picture._read import pruned
+from onnxsim.model_info import diff_graphs
+from picture_models import norms, renamed
+from rich.console import Console
+from rich.table import Table
+from transformers import GPTNeoConfig, GPTNeoForCausalLM
+
+LAYERS = 12
+
+
+def gpt_neo() -> onnx.ModelProto:
+    """GPT-Neo with as many layers as the smallest that is published, and narrow: the same graph."""
+    sizes = {"num_layers": LAYERS, "hidden_size": 32, "num_heads": 4, "vocab_size": 64, "max_position_embeddings": 32}
+    config = GPTNeoConfig(attention_types=[[["global", "local"], LAYERS // 2]], use_cache=False, **sizes)
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tokens = torch.ones(1, 8, dtype=torch.int64)
+        program = torch.onnx.export(GPTNeoForCausalLM(config).eval(), (tokens,), dynamo=True, verbose=False)
+    return program.model_proto
+
+
+def pairs() -> Iterator[tuple[str, onnx.ModelProto, onnx.ModelProto, str]]:
+    """Yield what a pair is, both models, and their difference: lost, gained, changed."""
+    exported = gpt_neo()
+    fused, kept = (
+        pruned(onnxsim.simplify(exported, skipped_optimizers=skipped)[0]) for skipped in (None, ["fuse_qkv"])
+    )
+    yield "itself", kept, kept, "0 0 0"
+    yield "itself, other names and order", kept, renamed(kept), "0 0 0"
+    yield "fuse_qkv off and on", kept, fused, f"{3 * LAYERS} {2 * LAYERS} 0"
+    yield "fuse_qkv off and on, other names", kept, renamed(fused), f"{3 * LAYERS} {2 * LAYERS} 0"
+    yield "RMSNorm as seven nodes and as one", norms(LAYERS, False), norms(LAYERS, True), f"{7 * LAYERS} {LAYERS} 0"
+
+
+def ours(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
+    """What hookpatch finds."""
+    graph = compare(before, after, ("before", "after")).graphs[0]
+    return f"{len(graph.lost)} {len(graph.gained)} {len(graph.changed)}"
+
+
+def theirs(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
+    """What onnxsim finds."""
+    found = diff_graphs(before, after)
+    return f"{len(found.removed_nodes)} {len(found.added_nodes)} {len(found.changed_nodes)}"
+
+
+def timed(find: Callable[[onnx.ModelProto, onnx.ModelProto], str], *models: onnx.ModelProto) -> tuple[str, float]:
+    """What was found, and the least seconds of three."""
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        found = find(*models)
+        seconds.append(time.perf_counter() - start)
+    return found, min(seconds)
+
+
+def main() -> None:
+    """Print the table."""
+    table = Table("before and after", "nodes", "is (lost, gained, changed)", "hookpatch", "onnxsim", "time, ratio")
+    for name, before, after, wanted in pairs():
+        (our, our_time), (their, their_time) = timed(ours, before, after), timed(theirs, before, after)
+        nodes = f"{len(before.graph.node)}, {len(after.graph.node)}"
+        table.add_row(name, nodes, wanted, our, their, f"{our_time / their_time:.1f}")
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
