@@ -152,6 +152,18 @@ def test_graphs_in_nodes_and_functions_have_pages_of_their_own() -> None:
     assert [(graph["title"], graph["isEmpty"]) for graph in graphs] == [("", True), ("function my.Act", True)]
 
 
+def test_patches_are_named_where_they_are_known() -> None:
+    """Of the model, those called until then that had not been called for the other; of a place, who says it made it."""
+    before, after = norms(1, as_one=False), norms(1, as_one=True)
+    before.metadata_props.add(key="hookpatch.patches", value="gelu_node")
+    after.metadata_props.add(key="hookpatch.patches", value="gelu_node,rmsnorm_node")
+    after.graph.node[1].metadata_props.add(key="hookpatch.plugin", value="rmsnorm_node")
+    data = data_in(page_of(compare(before, after, ("a", "b"))))
+    assert data["patches"] == ["rmsnorm_node"]
+    (place,) = data["graphs"][0]["places"]
+    assert (place["gained"], place["by"], place["label"]) == ("RMSNormalization", ["rmsnorm_node"], "y")
+
+
 def test_ends_are_nodes_of_the_drawing() -> None:
     """A changed input is changed, one more is gained, and both lead on."""
     relu = helper.make_node("Relu", ["x"], ["y"])

@@ -59,6 +59,24 @@ def test_many_changes_are_told_by_their_kind(tmp_path: Path) -> None:
     )
 
 
+def test_patches_are_named_where_they_are_known(tmp_path: Path) -> None:
+    """Those that were called until a recorded model was made; and the plugin that says in a node that it made it."""
+    onnx.save(norms(2, as_one=False), tmp_path / "a.onnx")
+    after = norms(2, as_one=True)
+    for node in after.graph.node:
+        if node.op_type == "RMSNormalization":
+            node.metadata_props.add(key="hookpatch.plugin", value="rmsnorm_node")
+    for called, said in (("rmsnorm_node", "patched by "), ("gelu_node,rmsnorm_node", "patches called: ")):
+        del after.metadata_props[:]
+        after.metadata_props.add(key="hookpatch.patches", value=called)
+        onnx.save(after, tmp_path / "b.onnx")
+        lines = diff(tmp_path / "a.onnx", tmp_path / "b.onnx").stdout.splitlines()
+        assert lines[1] == said + called.replace(",", ", ")
+        assert lines[-2].startswith(
+            "   2 places Pow, ReduceMean, Add, Sqrt, Reciprocal, 2 Mul → RMSNormalization  by rmsnorm_node  ("
+        )
+
+
 def test_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
     """Status 78, as all of hookpatch's errors."""
     path = tmp_path / "a.onnx"
