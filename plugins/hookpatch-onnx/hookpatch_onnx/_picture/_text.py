@@ -46,7 +46,7 @@ def _patches(comparison: Comparison) -> Iterator[Text]:
 def _counts(graph: GraphComparison) -> Text:
     said = f"{graph.title}: " if graph.title else ""
     changed = len(graph.changed)
-    text = Text(f"{said}{len(graph.before.nodes)} nodes → {len(graph.after.nodes)}: ")
+    text = Text(f"{said}{_nodes(len(graph.before.nodes))} → {len(graph.after.nodes)}: ")
     text.append(f"{len(graph.matches) - changed} as they were")
     if graph.renamed:
         text.append(f" ({graph.renamed} renamed)", style="dim")

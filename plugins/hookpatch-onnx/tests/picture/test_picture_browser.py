@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from hookpatch_onnx._picture._compare import compare
 from hookpatch_onnx._picture._page import page_of
 from hookpatch_onnx._picture._read import read
+from onnx import helper
 from picture_browser import NAMES, Browser, chromium
+from picture_models import model
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason=f"no Chromium on PATH ({', '.join(NAMES)})")
 
@@ -159,6 +162,27 @@ def test_search_finds_nodes_also_in_folds(opened: Browser) -> None:
     text = details(opened)
     assert text is not None
     assert "Softmax" in text
+
+
+def test_graph_with_changes_is_shown_first_and_the_others_can_be_chosen(browser: Browser, tmp_path: Path) -> None:
+    """Of a model whose own graph is as it was, and a local function's is not."""
+
+    def one(op: str) -> onnx.ModelProto:
+        body = [helper.make_node(op, ["a"], ["b"])]
+        made = helper.make_function("my", "Act", ["a"], ["b"], body, [helper.make_opsetid("", 23)])
+        return model([helper.make_node("Act", ["x"], ["y"], domain="my")], functions=[made])
+
+    path = tmp_path / "diff.html"
+    path.write_text(page_of(compare(one("Relu"), one("Gelu"), ("a", "b"))), encoding="utf-8")
+    browser.open(path)
+    labels = "panes.panes.map(pane => pane.nodes().map(one => one.data('label').split('\\n')[0]))"
+    assert browser.run("[...element('graph').options].map(one => one.text)") == [
+        "the model's graph",
+        "function my.Act *",
+    ]
+    assert browser.run(labels) == [["a", "\u2212 Relu", "b"], ["a", "+ Gelu", "b"]]
+    browser.run("element('graph').value = 0; element('graph').dispatchEvent(new Event('change')); 0")
+    assert browser.run(labels) == [["x", "my.Act", "y"]] * 2
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -155,7 +155,9 @@ if (page.graphs.length > 1) {
   element("graph").append(...page.graphs.map((one, at) => tag("option", { value: at }, `${one.title || "the model's graph"}${one.isEmpty ? "" : " *"}`)));
   element("graph").addEventListener("change", (event) => showGraph(Number(event.target.value)));
 }
-showGraph(0);
+const first = Math.max(0, page.graphs.findIndex((one) => !one.isEmpty)); // where there is something to see
+element("graph").value = first;
+showGraph(first);
 const wish = new URLSearchParams(location.hash.slice(1));
 if (wish.has("change") && changes[Number(wish.get("change"))]) jump(Number(wish.get("change")));
 if (wish.has("search")) { element("search").value = wish.get("search"); search(); }
