@@ -19,7 +19,7 @@ demo: $(INSTALLED)
 # Two processes at a time: this Python's tests; the other Pythons' and those with real launchers.
 test: check
 	@sh tests/meanwhile.sh $(VENV) $(OTHERS) & meanwhile=$$!; \
-	$(BIN)/python -m pytest -m "not launcher"; here=$$?; wait $$meanwhile && exit $$here
+	STRESS_SECONDS=60 $(BIN)/python -m pytest -m "not launcher"; here=$$?; wait $$meanwhile && exit $$here
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
