@@ -1,0 +1,183 @@
+"""A marked model becomes one with nodes: each region makes way for what its plugin builds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import onnx_ir as ir
+
+from hookpatch_onnx._export import Export
+from hookpatch_onnx._region import BEGIN, DOMAIN, END
+
+GraphLike: TypeAlias = ir.Graph | ir.Function
+
+PLUGIN_KEY: Final = "hookpatch.plugin"  # in a node's metadata: which plugin made it
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a region was found, for the plugin that puts a node there.
+
+    Attributes:
+        model: the model, whose functions a plugin may add to.
+        graph: the graph that holds the region.
+        begin, end: the region's marks; None for a beginning that takes nothing.
+        inputs: what the region takes.
+        results: what it computes, before the mark that ends it; nothing where a plugin said that it need not know.
+        export: the export.
+        plugin: the plugin's name.
+    """
+
+    model: ir.Model
+    graph: GraphLike
+    begin: ir.Node | None
+    end: ir.Node
+    inputs: Sequence[ir.Value]
+    results: Sequence[ir.Value]
+    export: Export
+    plugin: str
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators in the model, which torch may have chosen higher than was asked for."""
+        return self.model.opset_imports[""]
+
+    def put(
+        self,
+        domain: str,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Mapping[str, Any] | Sequence[ir.Attr] = (),
+        outputs: int = 1,
+    ) -> Sequence[ir.Value]:
+        """Put a node where the region ends; return its outputs."""
+        given = ir.convenience.convert_attributes(attributes) if isinstance(attributes, Mapping) else attributes
+        node = ir.Node(domain, op_type, inputs, given, num_outputs=outputs)
+        node.metadata_props.update(self.end.metadata_props)
+        node.metadata_props[PLUGIN_KEY] = self.plugin
+        self.graph.insert_before(self.end, node)
+        self.require(domain)
+        return node.outputs
+
+    @property
+    def runs_functions(self) -> bool:
+        """Whether the model may have functions of its own."""
+        return self.model.ir_version >= 8
+
+    def require(self, domain: str) -> None:
+        """Have the model import a domain, in the version that the caller gave for it, or 1."""
+        self.model.opset_imports.setdefault(domain, self.export.domains.get(domain, 1))
+
+    def constant(self, tensor: ir.TensorProtocol, name: str) -> ir.Value:
+        """Return a value that holds a tensor: an initializer, whose name is a new one if the model has it already."""
+        if isinstance(self.graph, ir.Function):  # which sees none of the model's
+            return self.put("", "Constant", [], {"value": tensor})[0]
+        taken = self.model.graph.initializers
+        while name in taken:
+            name += "_"
+        value = ir.Value(
+            name=name, shape=ir.Shape(tensor.shape.numpy()), type=ir.TensorType(tensor.dtype), const_value=tensor
+        )
+        self.model.graph.register_initializer(value)
+        return value
+
+
+def rewrite(model: ir.Model, export: Export) -> None:
+    """Put what its plugin builds in the place of each marked region; no mark is left."""
+    for graph in [*_graphs(model.graph), *(one for f in model.functions.values() for one in _graphs(f))]:
+        # In the order of the graph a region within another one ends first.
+        for end in [node for node in graph if is_mark(node, END)]:
+            _replace(model, graph, end, export)
+        for begin in [node for node in graph if is_mark(node, BEGIN)]:
+            _pass_by(graph, begin, _present(begin.inputs))  # what it marked was computed for nothing
+    model.opset_imports.pop(DOMAIN, None)
+    for function in model.functions.values():
+        function.opset_imports.pop(DOMAIN, None)
+
+
+def _replace(model: ir.Model, graph: GraphLike, end: ir.Node, export: Export) -> None:
+    taken = end.attributes["taken"].as_int()
+    given = _present(end.inputs)
+    marked, results = given[:taken], given[taken:]
+    begin = marked[0].producer() if taken else None
+    inputs = _present(begin.inputs) if begin is not None else []
+    region = export.regions[end.attributes["region"].as_int()]
+    values = region.build(Place(model, graph, begin, end, inputs, results, export, region.plugin))
+    for value, old in zip(values, end.outputs, strict=True):
+        value.name = _renamed(old.name, value)
+        value.type, value.shape = value.type or old.type, value.shape or _renamed_sizes(old.shape, value)
+        value.metadata_props.update(old.metadata_props)
+    _pass_by(graph, end, values)
+    _drop_unused(graph, [value.producer() for value in results])
+    if begin is not None and begin.graph is graph:
+        _pass_by(graph, begin, inputs)
+        _drop_unused(graph, [value.producer() for value in inputs])
+
+
+def _present(values: Sequence[ir.Value | None]) -> list[ir.Value]:
+    """Return the inputs of a mark. It has no optional ones."""
+    return [value for value in values if value is not None]
+
+
+def _renamed(name: str | None, value: ir.Value) -> str | None:
+    """Return a name that TorchScript's exporter made of a mark's, made of the node's instead."""
+    if name is None or (producer := value.producer()) is None:
+        return name
+    return re.sub(rf"(^|/){END}(?=(_\d+)?_output_|\d+_dim_)", rf"\1{producer.op_type}", name)
+
+
+def _renamed_sizes(shape: ir.Shape | None, value: ir.Value) -> ir.Shape | None:
+    if shape is None:
+        return None
+    return ir.Shape([size if isinstance(size, int) else _renamed(size.value, value) for size in shape])
+
+
+def _pass_by(graph: GraphLike, mark: ir.Node, values: Sequence[ir.Value]) -> None:
+    for old, value in zip(mark.outputs, values, strict=True):
+        old.replace_all_uses_with(value, replace_graph_outputs=True)
+    graph.remove(mark, safe=True)
+
+
+def _drop_unused(graph: GraphLike, nodes: Sequence[ir.Node | None]) -> None:
+    """Remove nodes that nothing uses, and what was there for them alone: other nodes, and initializers."""
+    waiting = [node for node in nodes if node is not None]
+    while waiting:
+        node = waiting.pop()
+        if node.graph is not graph or is_mark(node, BEGIN):
+            continue
+        if any(value.uses() or value.is_graph_output() for value in node.outputs):
+            continue
+        before = [value for value in node.inputs if value is not None]
+        graph.remove(node, safe=True)
+        for value in before:
+            if (producer := value.producer()) is not None:
+                waiting.append(producer)
+            else:
+                drop_initializer(value)
+
+
+def drop_initializer(value: ir.Value) -> None:
+    """Remove an initializer that nothing uses any more; leave any other value alone."""
+    used = value.uses() or value.is_graph_output() or value.is_graph_input()
+    if value.is_initializer() and not used and isinstance(value.graph, ir.Graph) and value.name is not None:
+        del value.graph.initializers[value.name]
+
+
+def _graphs(graph: GraphLike) -> Iterator[GraphLike]:
+    """Yield a graph and the graphs inside its nodes, innermost first."""
+    for node in graph:
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield from _graphs(attribute.as_graph())
+            elif attribute.type == ir.AttributeType.GRAPHS:
+                for one in attribute.as_graphs():
+                    yield from _graphs(one)
+    yield graph
+
+
+def is_mark(node: ir.Node, kind: str = "") -> bool:
+    """Tell whether a node is a mark, of a kind if one is given."""
+    return node.domain == DOMAIN and node.op_type in ((kind,) if kind else (BEGIN, END))

@@ -1,0 +1,132 @@
+"""What an autograd.Function's ``symbolic`` declares, as nodes of a model.
+
+The method is written for TorchScript's exporter. It gets what that one gives it: a graph of TorchScript with values of
+the right types. So it may use all of torch.onnx.symbolic_helper, ``parse_args``, ``setType``; what it leaves in the
+graph is taken over, node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import onnx_ir as ir
+import torch
+from torch.onnx._internal.exporter import _core
+from torch.onnx._internal.torchscript_exporter import jit_utils
+from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
+
+from hookpatch_onnx._rewrite import Place
+from hookpatch_onnx.errors import NodeError
+
+_TO_TORCH: Final = {_core.torch_dtype_to_onnx_dtype(one): one for one in _core._TORCH_DTYPE_TO_ONNX}
+
+
+def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str) -> Sequence[ir.Value]:
+    """Put the nodes that ``function.symbolic`` declares into the model; return the values that it returned.
+
+    Args:
+        place: where.
+        function: a subclass of ``torch.autograd.Function``.
+        args: what it was applied to; a tensor is given as None, and is the place's next input.
+        part: what it is, for messages.
+
+    Raises:
+        NodeError: the method raised an error, or returned another number of values than ``forward`` did.
+    """
+    graph = torch._C.Graph()
+    values: dict[int, ir.Value] = {}  # by TorchScript's number for the value
+
+    def enter(value: ir.Value) -> torch._C.Value:
+        inside = graph.addInput()
+        inside.setType(_type_of(value))
+        values[inside.unique()] = value
+        return inside
+
+    inputs = iter(place.inputs)
+    given = [enter(next(inputs)) if arg is _TENSOR else arg for arg in args]
+    context = jit_utils.GraphContext(graph, graph.block(), place.opset, None, {}, {}, set())  # type: ignore[arg-type]  # torch itself has no original node here
+    before = GLOBALS.export_onnx_opset_version
+    GLOBALS.export_onnx_opset_version = place.opset
+    try:
+        returned = function.symbolic(context, *given)  # type: ignore[attr-defined]  # it is asked for by whoever calls
+    except Exception as error:
+        raise place.export.refuse(
+            NodeError(place.plugin, part, f"cannot be declared: its symbolic raised {type(error).__name__}: {error}")
+        ) from error
+    finally:
+        GLOBALS.export_onnx_opset_version = before
+    outputs = list(returned) if isinstance(returned, tuple | list) else [returned]
+    if len(outputs) != len(place.results):
+        made = "1 tensor" if len(place.results) == 1 else f"{len(place.results)} tensors"
+        problem = f"returns {made}, but its symbolic {len(outputs)} values; return as many"
+        raise place.export.refuse(NodeError(place.plugin, part, problem))
+    for node in graph.nodes():
+        _take_over(place, node, values)
+    taken = [values[value.unique()] for value in outputs]
+    # A value stands for one output: what the method hands through, or returns twice, gets a node of its own.
+    return [
+        value
+        if value.producer() is not None and value not in taken[:index] and value not in place.inputs
+        else place.put("", "Identity", [value])[0]
+        for index, value in enumerate(taken)
+    ]
+
+
+class _Tensor:
+    """Stands among arguments where a tensor stood."""
+
+
+_TENSOR: Final = _Tensor()
+
+
+def without_tensors(args: Sequence[Any]) -> list[Any]:
+    """Return arguments with a sign in the place of each tensor, as ``declared_nodes`` takes them."""
+    return [_TENSOR if isinstance(arg, torch.Tensor) else arg for arg in args]
+
+
+def _take_over(place: Place, node: torch._C.Node, values: dict[int, ir.Value]) -> None:
+    if node.kind() == "prim::Constant" and node.mustBeNone():
+        return
+    domain, _, op_type = node.kind().partition("::")
+    inputs = [values.get(value.unique()) for value in node.inputs()]
+    attributes = [_attribute(node, name) for name in node.attributeNames()]
+    outputs = list(node.outputs())
+    made = place.put("" if domain == "onnx" else domain, op_type, inputs, attributes, outputs=len(outputs))
+    for old, value in zip(outputs, made, strict=True):
+        _declare(value, old.type())
+        values[old.unique()] = value
+
+
+def _attribute(node: torch._C.Node, name: str) -> ir.Attr:
+    kind = node.kindOf(name)
+    value = getattr(node, kind)(name)
+    if kind == "t":
+        return ir.AttrTensor(name, _core.TorchTensor(value))
+    if kind == "ts":
+        return ir.AttrTensors(name, [_core.TorchTensor(one) for one in value])
+    make: dict[str, Any] = {"f": ir.AttrFloat32, "fs": ir.AttrFloat32s, "i": ir.AttrInt64, "is": ir.AttrInt64s}
+    made: ir.Attr = {**make, "s": ir.AttrString, "ss": ir.AttrStrings}[kind](name, value)
+    return made
+
+
+def _type_of(value: ir.Value) -> Any:
+    """Return TorchScript's type of a value: its dtype, and the sizes that are known."""
+    if value.dtype is None:
+        return torch._C.TensorType.get()
+    dtype = _TO_TORCH[value.dtype]
+    if value.shape is None:
+        return torch._C.TensorType.get().with_dtype(dtype)
+    like = torch._C.TensorType.create_from_tensor(torch.empty([1] * len(value.shape), dtype=dtype))
+    return like.with_sizes([size if isinstance(size, int) else None for size in value.shape])
+
+
+def _declare(value: ir.Value, kind: Any) -> None:
+    """Give a value the dtype and the sizes that ``setType`` declares; torch knows the rest from ``forward``."""
+    if not isinstance(kind, torch._C.TensorType):
+        return
+    if (dtype := kind.dtype()) is not None:
+        value.dtype = _core.torch_dtype_to_onnx_dtype(dtype)
+    sizes = kind.sizes() if kind.dim() is not None else None
+    if sizes is not None and None not in sizes:
+        value.shape = ir.Shape(sizes)

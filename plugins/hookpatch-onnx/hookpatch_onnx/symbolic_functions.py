@@ -1,0 +1,71 @@
+"""An autograd.Function with a symbolic method exports as the node it declares, with both of torch's exporters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, Final
+
+import hookpatch
+from hookpatch_onnx._export import Export, during_export, patched
+from hookpatch_onnx.errors import NodeError
+
+NAME: Final = "symbolic_functions"
+
+
+def mark_functions(export: Export) -> AbstractContextManager[None]:
+    """Have each application of such a function be a region of its own. TorchScript's exporter needs no help."""
+    if not export.dynamo or export.is_captured(NAME):
+        return nullcontext()
+    why = "torch.export goes into forward, and never asks for symbolic"
+    apply = hookpatch.wrap("torch.autograd.function:Function.apply", _apply(export), reach="everywhere", why=why)
+    why = "torch.export's strict mode does not come by Function.apply"
+    strict = "torch._dynamo.variables.misc:AutogradFunctionVariable.call_apply"
+    return patched([apply, hookpatch.wrap(strict, _refuse(export), why=why)])
+
+
+def _apply(export: Export) -> Callable[..., Any]:
+    import torch  # here by now
+
+    from hookpatch_onnx._region import Region, run_marked
+    from hookpatch_onnx._symbolic import declared_nodes, without_tensors
+
+    def apply(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not hasattr(instance, "symbolic"):
+            return wrapped(*args, **kwargs)
+        part = _name(instance)
+        if any(isinstance(arg, torch.SymInt | torch.SymFloat | torch.SymBool) for arg in args):
+            problem = (
+                "cannot be declared: it takes a number that depends on the size of an input, and an attribute of a "
+            )
+            problem += "node is fixed; give it a tensor, or make that axis static"
+            raise export.refuse(NodeError(NAME, part, problem))
+        export.want(NAME)
+        build = partial(declared_nodes, function=instance, args=without_tensors(args), part=part)
+        return run_marked(export, Region(NAME, part, build), wrapped, args, kwargs)
+
+    return apply
+
+
+def _refuse(export: Export) -> Callable[..., Any]:
+    def call_apply(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if hasattr(instance.fn_cls, "symbolic"):
+            problem = (
+                "cannot be seen: the model can be captured in torch.export's strict mode only; mend what keeps it from "
+            )
+            raise export.refuse(NodeError(NAME, _name(instance.fn_cls), problem + "being captured with strict=False"))
+        return wrapped(*args, **kwargs)
+
+    return call_apply
+
+
+def _name(function: type) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+@hookpatch.hookimpl
+def hookpatch_patches() -> Iterator[hookpatch.Patch]:
+    """Take part in each call of torch.onnx.export."""
+    why = "with dynamo=True torch drops what symbolic declares, in silence"
+    yield during_export(mark_functions, why)

@@ -1,0 +1,269 @@
+"""symbolic_functions: the node that an autograd.Function declares, with both exporters."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy
+import onnx
+import pytest
+import torch
+from exported import attributes, evaluated, exported, imports, nodes, ops, quiet
+from hookpatch_onnx.errors import CapturedWarning, NodeError
+from onnx.reference.op_run import OpRun
+
+import hookpatch
+
+pytestmark = pytest.mark.model
+
+
+class CustomReLU(torch.autograd.Function):
+    """The issue's example: y = alpha * max(x, 0), declared as one node of a domain of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, alpha: float) -> torch.Tensor:
+        return x.clamp(min=0) * alpha
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return gradient, None
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, alpha: float) -> Any:
+        return g.op("my_domain::CustomReLU", x, alpha_f=alpha).setType(x.type())
+
+
+apply_bound_before = CustomReLU.apply
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return apply_bound_before(self.linear(x), 0.5) + 1
+
+
+class CustomReLUOp(OpRun):
+    """What the node computes, for the reference evaluator."""
+
+    op_domain = "my_domain"
+
+    def _run(self, x: Any, alpha: float | None = None) -> Any:
+        return ((numpy.maximum(x, 0) * alpha).astype(x.dtype),)
+
+
+CustomReLUOp.__name__ = "CustomReLU"
+
+
+@pytest.fixture(scope="module")
+def net() -> Net:
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+def test_without_the_plugin_torch_drops_the_node(net: Net) -> None:
+    """The problem, with dynamo=True."""
+    assert ops(exported(net, torch.randn(3, 6))) == {"Gemm": 1, "Max": 1, "Mul": 1, "Add": 1}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"optimize": False}, {"opset_version": 17}, {"opset_version": 23}, {"dynamo": False}],
+    ids=["dynamo", "not optimized", "opset 17", "opset 23", "torchscript"],
+)
+def test_node_is_there_with_its_domain_and_computes_the_same(net: Net, options: dict[str, Any]) -> None:
+    """One my_domain::CustomReLU with its attribute and the opset import; numbers at several batch sizes."""
+    with hookpatch.active("symbolic_functions"):
+        model = exported(net, torch.randn(3, 6), dynamic=1, **options)
+    assert ops(model)["my_domain::CustomReLU"] == 1
+    assert not {"Max", "Clip", "hookpatch_onnx::Begin", "hookpatch_onnx::End"} & set(ops(model))
+    (node,) = nodes(model, "CustomReLU")
+    assert attributes(node) == {"alpha": 0.5}
+    assert imports(model) == {"": options.get("opset_version", 20), "my_domain": 1}
+    for batch in (1, 3, 7):
+        x = torch.randn(batch, 6)
+        (y,) = evaluated(model, x, new_ops=[CustomReLUOp])
+        numpy.testing.assert_allclose(y, net(x).detach().numpy(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_dtype_is_that_of_the_tensor(dtype: torch.dtype) -> None:
+    """The node's output is declared with the dtype that it has, and half precision computes the same."""
+    torch.manual_seed(0)
+    net = Net().eval().to(dtype)
+    x = torch.randn(3, 6, dtype=dtype)
+    with hookpatch.active("symbolic_functions"):
+        model = exported(net, x)
+    assert ops(model) == {"Gemm": 1, "my_domain::CustomReLU": 1, "Add": 1}
+    (y,) = evaluated(model, x, new_ops=[CustomReLUOp])
+    tolerance = 2 * torch.finfo(dtype).eps * 4
+    numpy.testing.assert_allclose(y, net(x).detach().numpy(), rtol=tolerance, atol=tolerance)
+
+
+def test_both_exporters_declare_the_same_node(net: Net) -> None:
+    """TorchScript's exporter is the measure of what symbolic means."""
+    x = torch.randn(3, 6)
+    by_torchscript = nodes(exported(net, x, dynamo=False), "CustomReLU")[0]
+    with hookpatch.active("symbolic_functions"):
+        (node,) = nodes(exported(net, x), "CustomReLU")
+    assert (node.domain, attributes(node)) == (by_torchscript.domain, attributes(by_torchscript))
+
+
+class TopN(torch.nn.Module):
+    """Several outputs, an operation of ONNX on the way, attributes of every kind, sizes that forward does not show."""
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+            return torch.zeros(x.shape[0], n), torch.zeros(x.shape[0], n, dtype=torch.int64)  # a stand-in, as many are
+
+        @staticmethod
+        def symbolic(g: Any, x: Any, n: int) -> Any:
+            attributes = {"n_i": n, "sizes_i": [1, 2], "scale_f": 0.25, "mode_s": "largest", "table_t": torch.ones(2)}
+            values, places = g.op("vendor::TopN", g.op("Relu", x), outputs=2, **attributes)
+            values.setType(x.type().with_sizes([None, n]))
+            places.setType(x.type().with_dtype(torch.int32).with_sizes([5, n]))
+            return values, places
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, places = TopN.Function.apply(x * 2, 3)
+        return values + 1, places
+
+
+def test_outputs_attributes_and_declared_types_are_honoured() -> None:
+    """Also of a function whose forward is a stand-in that does not look at its input."""
+    with hookpatch.active("symbolic_functions"):
+        model = exported(TopN(), torch.randn(5, 4), custom_opsets={"vendor": 7}, dynamic=1)
+    assert ops(model) == {"Mul": 1, "Relu": 1, "vendor::TopN": 1, "Add": 1}
+    assert imports(model) == {"": 20, "vendor": 7}
+    (node,) = nodes(model, "TopN")
+    found = attributes(node)
+    assert onnx.numpy_helper.to_array(found.pop("table")).tolist() == [1, 1]
+    assert found == {"n": 3, "sizes": [1, 2], "scale": 0.25, "mode": b"largest"}
+    assert [output for output in node.output if output]  # two of them, wired to the graph
+    values, places = (output.type.tensor_type for output in model.graph.output)
+    assert [values.shape.dim[1].dim_value, places.shape.dim[1].dim_value] == [3, 3]
+    assert values.shape.dim[0].dim_param  # the batch stays free where symbolic leaves it open
+    assert places.shape.dim[0].dim_value == 5  # and is fixed where it says so
+    assert places.elem_type == onnx.TensorProto.INT32  # of setType, though forward returns int64
+
+
+def test_eager_is_unchanged_inside_the_block_and_in_other_threads(net: Net) -> None:
+    """Only what is called by the export, in its thread, is declared."""
+    x = torch.randn(3, 6)
+    wanted = net(x)
+    seen: list[torch.Tensor] = []
+
+    class Watching(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            thread = threading.Thread(target=lambda: seen.append(net(eager)))
+            thread.start()
+            thread.join()
+            return apply_bound_before(x, 0.5)
+
+    eager = x.clone()
+    apply, code = torch.autograd.Function.__dict__["apply"], torch.autograd.Function.apply.__func__.__code__
+    export, export_code = torch.onnx.export, torch.onnx.export.__code__
+    with hookpatch.active("symbolic_functions"):
+        assert torch.equal(net(x), wanted)
+        assert torch.autograd.Function.apply.__func__.__code__ is code
+        assert ops(exported(Watching(), x)) == {"my_domain::CustomReLU": 1}
+        assert torch.equal(net(x), wanted)
+    assert len(seen) == 1
+    assert torch.equal(seen[0], wanted)
+    assert (torch.autograd.Function.__dict__["apply"], torch.onnx.export) == (apply, export)
+    assert torch.autograd.Function.apply.__func__.__code__ is code
+    assert torch.onnx.export.__code__ is export_code
+
+
+def test_captured_program_that_the_caller_gets_is_torchs_own(net: Net) -> None:
+    """It computes the numbers, holds no marks, and can be exported again outside of the block."""
+    x = torch.randn(3, 6)
+    with quiet(), hookpatch.active("symbolic_functions"):
+        program = torch.onnx.export(net, (x,), verbose=False)
+    assert torch.allclose(program.exported_program.module()(x), net(x))
+    targets = {str(node.target) for node in program.exported_program.graph.nodes}
+    assert not [target for target in targets if "hookpatch" in target]
+    assert ops(exported(program.exported_program, x))["my_domain::CustomReLU"] == 0
+
+
+def test_program_captured_before_is_warned_of(net: Net) -> None:
+    """There is no autograd.Function in it any more."""
+    captured = torch.export.export(net, (torch.randn(3, 6),))
+    with hookpatch.active("symbolic_functions"), pytest.warns(CapturedWarning) as caught:
+        exported(captured, torch.randn(3, 6))
+    assert [str(warning.message) for warning in caught] == [
+        "plugin 'symbolic_functions' has no effect: the model was captured before, as an ExportedProgram; "
+        "export the module itself"
+    ]
+
+
+class Wrong(torch.nn.Module):
+    """Applies a function; ``kind`` says what is wrong with it."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    class Raising(CustomReLU):
+        @staticmethod
+        def symbolic(g: Any, x: Any, alpha: float) -> Any:
+            raise ValueError("no such mode")
+
+    class Pair(CustomReLU):
+        @staticmethod
+        def symbolic(g: Any, x: Any, alpha: float) -> Any:
+            return g.op("my::Pair", x, outputs=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.kind == "size":
+            return CustomReLU.apply(x, x.shape[0])
+        if self.kind == "strict" and not torch.compiler.is_dynamo_compiling():
+            raise RuntimeError("only Dynamo reads this")
+        function = {"raising": Wrong.Raising, "pair": Wrong.Pair}.get(self.kind, CustomReLU)
+        return function.apply(x, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "said"),
+    [
+        ("raising", "Wrong.Raising", "cannot be declared: its symbolic raised ValueError: no such mode"),
+        ("pair", "Wrong.Pair", "returns 1 tensor, but its symbolic 2 values; return as many"),
+        (
+            "size",
+            "CustomReLU",
+            "cannot be declared: it takes a number that depends on the size of an input, and an attribute of a node is "
+            "fixed; give it a tensor, or make that axis static",
+        ),
+        (
+            "strict",
+            "CustomReLU",
+            "cannot be seen: the model can be captured in torch.export's strict mode only; mend what keeps it from "
+            "being captured with strict=False",
+        ),
+    ],
+)
+def test_what_cannot_be_declared_is_one_clear_error(kind: str, function: str, said: str) -> None:
+    """It comes out of torch.onnx.export as it is, and no model does."""
+    with hookpatch.active("symbolic_functions"), pytest.raises(NodeError) as caught:
+        exported(Wrong(kind), torch.randn(3, 6), dynamic=1)
+    assert str(caught.value) == f"plugin 'symbolic_functions': {__name__}.{function} {said}"
+
+
+def test_functions_without_symbolic_are_left_alone() -> None:
+    """Torch exports what they compute."""
+
+    class Plain(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+    class Doubling(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return Plain.apply(x)
+
+    with hookpatch.active("symbolic_functions"):
+        assert ops(exported(Doubling(), torch.randn(3))) == {"Mul": 1}
