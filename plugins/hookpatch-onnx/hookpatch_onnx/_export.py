@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, final
 import hookpatch
 from hookpatch_onnx.errors import CapturedWarning
 
-Marking: TypeAlias = Callable[["Export"], AbstractContextManager[object]]
+Marking: TypeAlias = Callable[["Export"], Iterable[hookpatch.Patch]]
 
 _DEFAULT_OPSET: Final = 20  # torch.onnx._constants.ONNX_DEFAULT_OPSET of torch 2.13
 _running: Final[ContextVar[Export | None]] = ContextVar("hookpatch_onnx", default=None)
@@ -74,40 +74,43 @@ class Export:
 
 
 def during_export(marking: Marking, why: str) -> hookpatch.Patch:
-    """Return the patch that enters ``marking(export)`` around each call of ``torch.onnx.export``.
+    """Return the patch that applies the patches of ``marking(export)`` while ``torch.onnx.export`` runs.
+
+    They hold for the thread that called it alone.
 
     Args:
-        marking: takes the ``Export``, returns a context manager.
+        marking: takes the ``Export``, returns the patches that it needs.
         why: what is wrong without it, in a line.
     """
 
     def export(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with _opened(wrapped, args, kwargs) as running, marking(running):
+        if (running := _running.get()) is not None:  # another plugin has begun it
+            with _patched(marking(running)):
+                return wrapped(*args, **kwargs)
+        from hookpatch_onnx._exporters import exporter_patches  # imports torch, which is here by now
+
+        arguments = inspect.signature(wrapped).bind_partial(*args, **kwargs).arguments
+        with _begun(arguments) as running, _patched([*exporter_patches(running), *marking(running)]):
             return wrapped(*args, **kwargs)
 
     return hookpatch.wrap("torch.onnx:export", export, reach="everywhere", requires="torch>=2.13", why=why)
 
 
-@contextmanager
-def patched(patches: Iterable[hookpatch.Patch]) -> Iterator[None]:
-    """Have these patches hold for this thread alone."""
-    with hookpatch.active(*patches, scope="task", children="local"):
-        yield
+def loaded(name: str) -> Any:
+    """Return a module if it has been imported, else None."""
+    return sys.modules.get(name)
+
+
+def _patched(patches: Iterable[hookpatch.Patch]) -> AbstractContextManager[object]:
+    return hookpatch.active(*patches, scope="task", children="local")
 
 
 @contextmanager
-def _opened(wrapped: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Export]:
-    """Have one Export for all plugins: the outermost begins it."""
-    if (running := _running.get()) is not None:
-        yield running
-        return
-    from hookpatch_onnx._exporters import exporter_patches  # imports torch, which is here by now
-
-    running = Export(inspect.signature(wrapped).bind_partial(*args, **kwargs).arguments)
+def _begun(arguments: dict[str, Any]) -> Iterator[Export]:
+    running = Export(arguments)
     token = _running.set(running)
     try:
-        with patched(exporter_patches(running)):
-            yield running
+        yield running
     except Exception as error:
         if running.refusal is None or running.refusal is error:
             raise
@@ -120,8 +123,3 @@ def _is_module(model: object) -> bool:
     import torch  # here by now
 
     return isinstance(model, torch.nn.Module)
-
-
-def loaded(name: str) -> Any:
-    """Return a module if it has been imported, else None."""
-    return sys.modules.get(name)

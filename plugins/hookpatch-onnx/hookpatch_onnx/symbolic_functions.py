@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Final
 
 import hookpatch
-from hookpatch_onnx._export import Export, during_export, patched
+from hookpatch_onnx._export import Export, during_export
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "symbolic_functions"
 
 
-def mark_functions(export: Export) -> AbstractContextManager[None]:
+def mark_functions(export: Export) -> Iterator[hookpatch.Patch]:
     """Have each application of such a function be a region of its own. TorchScript's exporter needs no help."""
     if not export.dynamo or export.is_captured(NAME):
-        return nullcontext()
+        return
     why = "torch.export goes into forward, and never asks for symbolic"
-    apply = hookpatch.wrap("torch.autograd.function:Function.apply", _apply(export), reach="everywhere", why=why)
+    yield hookpatch.wrap("torch.autograd.function:Function.apply", _apply(export), reach="everywhere", why=why)
     why = "torch.export's strict mode does not come by Function.apply"
     strict = "torch._dynamo.variables.misc:AutogradFunctionVariable.call_apply"
-    return patched([apply, hookpatch.wrap(strict, _refuse(export), why=why)])
+    yield hookpatch.wrap(strict, _refuse(export), why=why)
 
 
 def _apply(export: Export) -> Callable[..., Any]:

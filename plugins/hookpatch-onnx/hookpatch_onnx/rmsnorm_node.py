@@ -1,0 +1,76 @@
+"""Each RMSNorm of a model exports as one node, at every opset and with both of torch's exporters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import hookpatch
+from hookpatch_onnx._export import Export, during_export
+
+NAME: Final = "rmsnorm_node"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the plugin can be told.
+
+    Attributes:
+        domain: a domain of one's own for the nodes. Empty: ONNX's own ``RMSNormalization`` at opset 23 and later, below
+            that the ``SimplifiedLayerNormalization`` of onnxruntime.
+        op_type: their name in that domain.
+        body: whether the model says in a local function what such a node computes, so that every runtime runs it. A
+            runtime that has the operator need not be told, and may prefer the function.
+    """
+
+    domain: str = ""
+    op_type: str = "RMSNormalization"
+    body: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.op_type or (not self.domain and self.op_type != Options.op_type):
+            raise ValueError("'op_type' names an operator of one's own domain; give 'domain', too")
+
+
+def mark_norms(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
+    """Have each call of an RMSNorm of the model be a region of its own."""
+    from hookpatch_onnx._rmsnorm import rmsnorms  # torch is here by now
+
+    found = {name: (module, norms) for name, module in export.modules(NAME) if (norms := rmsnorms(module))}
+    export.want(NAME, bool(found))
+    for name, (module, norms) in found.items():
+        yield hookpatch.wrap(
+            hookpatch.Target.attribute(module, "forward"),
+            _forward(export, options, name, norms),
+            why="torch exports it as seven nodes",
+        )
+
+
+def _forward(export: Export, options: Options, name: str, norms: Any) -> Callable[..., Any]:
+    import torch
+
+    from hookpatch_onnx._region import Region, run_marked
+    from hookpatch_onnx._rmsnorm_nodes import put_norm, takes_weight
+
+    def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = [one for one in (*args, *kwargs.values()) if one is not None]
+        if len(given) != 1 or not isinstance(given[0], torch.Tensor) or (norm := norms.get(given[0].dtype)) is None:
+            return wrapped(*args, **kwargs)  # with a gate, say, it computes something else
+        shape, dtype = given[0].shape[-norm.axes :], given[0].dtype
+        weight = next(instance.parameters(), None)
+        inputs = [given[0], weight] if takes_weight(norm, weight, dtype) else given
+        build = partial(put_norm, norm=norm, options=options, module=instance, name=name, shape=shape, dtype=dtype)
+        return run_marked(
+            export, Region(NAME, name, build, alike=norm.dtype == given[0].dtype), lambda x, *_: wrapped(x), inputs
+        )
+
+    return forward
+
+
+@hookpatch.hookimpl
+def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
+    """Take part in each call of torch.onnx.export."""
+    why = "an RMSNorm is exported as seven nodes, each of which gets a quantizer of its own"
+    yield during_export(partial(mark_norms, options=options), why)
