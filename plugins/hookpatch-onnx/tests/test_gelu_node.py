@@ -1,0 +1,113 @@
+"""gelu_node: the tanh-approximated GELUs of transformers' registry are one Gelu node each; nothing else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from exported import attributes, exported, nodes, ops, ran
+from hookpatch_onnx.errors import NodeError
+from transformers.activations import ACT2FN
+
+import hookpatch
+
+pytestmark = pytest.mark.model
+
+TANH = ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_python_tanh", "gelu_pytorch_tanh")
+OTHERS = ("gelu", "gelu_python", "gelu_10", "quick_gelu", "silu", "relu2")
+
+
+class Activations(torch.nn.Module):
+    """One activation of each name, between float32 inputs and outputs."""
+
+    def __init__(self, names: tuple[str, ...], dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.made = torch.nn.ModuleList([ACT2FN[name] for name in names])
+        self.dtype = dtype
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x = x.to(self.dtype)
+        return tuple(one(x).float() for one in self.made)
+
+
+EXPORTS: dict[str, dict[str, Any]] = {
+    "dynamo 20": {"opset_version": 20},
+    "dynamo 24, not optimized": {"opset_version": 24, "optimize": False},
+    "torchscript 20": {"opset_version": 20, "dynamo": False},
+}
+
+
+def test_without_the_plugin_it_is_written_out() -> None:
+    """The problem: torch knows its own gelu alone, whatever formula says the same."""
+    assert ops(exported(Activations(("gelu_new",)), torch.randn(2, 8))) == {"Pow": 1, "Mul": 4, "Add": 2, "Tanh": 1}
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_each_is_one_node_and_computes_the_same(how: str) -> None:
+    """In models made before the block was entered; for several shapes, and far out where tanh saturates."""
+    net = Activations(TANH)
+    with hookpatch.active("gelu_node"):
+        model = exported(net, torch.randn(2, 8), dynamic=2, **EXPORTS[how])
+    assert ops(model)["Gelu"] == len(TANH)
+    assert set(ops(model)) <= {"Gelu", "Cast"}  # TorchScript's exporter writes casts from float32 to float32
+    assert {attributes(node)["approximate"] for node in nodes(model, "Gelu")} == {b"tanh"}
+    for x in (torch.randn(2, 8), torch.linspace(-30, 30, 300).reshape(3, 100), torch.zeros(1, 1)):
+        for name, y, wanted in zip(TANH, ran(model, x), net(x), strict=True):
+            numpy.testing.assert_allclose(y, wanted.detach().numpy(), rtol=1e-5, atol=2e-6, err_msg=name)
+
+
+def test_half_precision_computes_the_same_as_torchs_own_gelu() -> None:
+    """The written-out ones round after each step, so that they are further away from it than the node is."""
+    net, x = Activations(TANH, torch.float16), torch.linspace(-8, 8, 400).reshape(4, 100)
+    with hookpatch.active("gelu_node"):
+        model = exported(net, x)
+    assert ops(model)["Gelu"] == len(TANH)
+    wanted = torch.nn.functional.gelu(x.half(), approximate="tanh").float().numpy()
+    for name, y, eager in zip(TANH, ran(model, x), net(x), strict=True):
+        numpy.testing.assert_allclose(y, wanted, rtol=2e-3, atol=2e-4, err_msg=name)
+        numpy.testing.assert_allclose(y, eager.numpy(), rtol=2e-2, atol=8e-3, err_msg=name)
+
+
+def test_other_activations_are_as_they_were() -> None:
+    """An exact GELU, a clipped one, QuickGELU, SiLU: the same graph with the plugin as without."""
+    net, x = Activations(OTHERS), torch.randn(2, 8)
+    plain = exported(net, x)
+    with hookpatch.active("gelu_node"):
+        model = exported(net, x)
+    assert [(node.op_type, attributes(node).get("approximate")) for node in model.graph.node] == [
+        (node.op_type, attributes(node).get("approximate")) for node in plain.graph.node
+    ]
+    assert b"tanh" not in {attributes(node).get("approximate") for node in nodes(model, "Gelu")}
+
+
+class Registered(torch.nn.Module):
+    """Somebody's own way to write it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        inner = 0.7978845608 * (x + 0.044715 * x**3)
+        return 0.5 * x * (1 + torch.tanh(inner))
+
+
+def test_an_activation_that_somebody_registered_is_found_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry says which classes there are; what they compute says which are GELUs."""
+    net, x = Registered(), torch.randn(2, 8)
+    with hookpatch.active("gelu_node"):
+        assert ops(exported(net, x))["Gelu"] == 0
+        monkeypatch.setitem(ACT2FN, "gelu_of_mine", Registered)
+        assert ops(exported(net, x)) == {"Gelu": 1}
+
+
+def test_opset_too_low_is_one_clear_error_if_there_is_such_a_gelu() -> None:
+    """Before anything is exported. A model without one is exported as ever."""
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8), ACT2FN["gelu_new"])
+    with hookpatch.active("gelu_node"):
+        for options in ({"opset_version": 18}, {"opset_version": 18, "dynamo": False}):
+            with pytest.raises(NodeError) as caught:
+                exported(net, torch.randn(2, 8), **options)
+            assert str(caught.value) == (
+                "plugin 'gelu_node': 1 cannot be a Gelu node at opset 18; ONNX has it from opset 20 on: export with "
+                "opset_version=20 or higher, or without this plugin"
+            )
+        assert ops(exported(net[:1], torch.randn(2, 8), opset_version=18)) == {"Gemm": 1}
