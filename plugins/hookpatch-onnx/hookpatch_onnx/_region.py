@@ -67,12 +67,16 @@ def run_marked(
     result = run(*args, **kwargs)
     outputs = [result] if isinstance(result, torch.Tensor) else result
     if not isinstance(outputs, tuple | list) or not all(isinstance(one, torch.Tensor) for one in outputs):
-        kinds = [type(one).__name__ for one in outputs] if isinstance(outputs, tuple | list) else []
-        got = f"a {type(result).__name__}" + (f" of {', '.join(kinds)}" if kinds else "")
+        kinds = [_kind(one) for one in outputs] if isinstance(outputs, tuple | list) else []
+        got = f"a {_kind(result)}" + (f" of {', '.join(kinds)}" if kinds else "")
         problem = f"cannot be one node: it returned {got}; a node's outputs are tensors: return one, or a tuple of them"
         raise export.refuse(NodeError(region.plugin, region.part, problem))
     marked_outputs = end(inputs, list(outputs), number)
     return marked_outputs[0] if isinstance(result, torch.Tensor) else type(result)(marked_outputs)
+
+
+def _kind(value: object) -> str:
+    return "Tensor" if isinstance(value, torch.Tensor) else type(value).__name__
 
 
 @torch.library.custom_op(f"{DOMAIN}::begin", mutates_args=(), schema="(Tensor[] inputs, int region) -> Tensor[]")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -267,3 +269,15 @@ def test_functions_without_symbolic_are_left_alone() -> None:
 
     with hookpatch.active("symbolic_functions"):
         assert ops(exported(Doubling(), torch.randn(3))) == {"Mul": 1}
+
+
+def test_plugins_import_neither_torch_nor_onnx() -> None:
+    """They are loaded at interpreter start: what they patch is imported by whoever uses it."""
+    program = (
+        "import sys, hookpatch\n"
+        "names = ['gelu_node', 'onnx_function', 'rmsnorm_node', 'symbolic_functions']\n"
+        "session = hookpatch.active(*names, options={'onnx_function': {'functions': []}})\n"
+        "with session: print([m for m in ('onnx', 'onnx_ir', 'torch', 'numpy', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,106 @@
+"""Classes of one's own export as one node each, with their body as an ONNX local function."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import hookpatch
+from hookpatch_onnx._export import Export, during_export, loaded
+from hookpatch_onnx.errors import NodeError
+
+NAME: Final = "onnx_function"
+
+_WORD: Final = re.compile(r"(?:(?P<domain>[\w.]+)::)?(?P<name>\w+)=(?P<address>(?P<module>[^:=\s]+):(?P<path>[\w.]+))")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the plugin can be told.
+
+    Attributes:
+        functions: ``NAME=module:Class`` or ``domain::NAME=module:Class``: instances of the class become nodes of that
+            name. The domain is the first part of the module's name if none is given.
+    """
+
+    functions: list[str]
+
+    def __post_init__(self) -> None:
+        for word in self.functions:
+            if _WORD.fullmatch(word) is None:
+                raise ValueError(f"'{word}' cannot be read; write NAME=module:Class or domain::NAME=module:Class")
+
+
+def mark_modules(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
+    """Have each call of an instance of one of the classes be a region of its own."""
+    wanted: dict[type, tuple[str, str]] = {}
+    for word in options.functions:
+        parts = _WORD.fullmatch(word)
+        assert parts is not None  # as Options has seen to
+        if (kind := _class_at(parts["module"], parts["path"])) is not None:
+            wanted[kind] = (parts["domain"] or parts["module"].partition(".")[0], parts["name"])
+    found = {name: module for name, module in export.modules(NAME) if type(module) in wanted}
+    export.want(NAME, bool(found))
+    for name, module in found.items():
+        yield hookpatch.wrap(
+            hookpatch.Target.attribute(module, "forward"),
+            _forward(export, name, *wanted[type(module)]),
+            why="torch exports what it computes, node by node",
+        )
+
+
+def _class_at(module_name: str, path: str) -> type | None:
+    """Return the class at an address; None when its module has not been imported: then the model has none of it.
+
+    Raises:
+        NodeError: there is no such module or class, or it is no torch.nn.Module.
+    """
+    import torch  # here by now
+
+    address = f"{module_name}:{path}"
+    if (module := loaded(module_name)) is None:
+        if importlib.util.find_spec(module_name) is None:
+            raise NodeError(NAME, address, f"is not there: no module '{module_name}' can be imported")
+        return None
+    found: Any = module
+    for name in path.split("."):
+        if not hasattr(found, name):
+            near = difflib.get_close_matches(
+                name, [other for other, value in vars(found).items() if _is_class(value)], 1
+            )
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise NodeError(NAME, address, f"is not there: {module_name} has no '{path}'{hint}")
+        found = getattr(found, name)
+    if not isinstance(found, type) or not issubclass(found, torch.nn.Module):
+        raise NodeError(NAME, address, "is no subclass of torch.nn.Module; only modules become functions")
+    return found
+
+
+def _is_class(value: object) -> bool:
+    return isinstance(value, type)
+
+
+def _forward(export: Export, part: str, domain: str, name: str) -> Callable[..., Any]:
+    from hookpatch_onnx._function import put_function
+    from hookpatch_onnx._region import Region, run_marked
+
+    def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        kind = f"{type(instance).__module__}:{type(instance).__qualname__}"
+        said = f"{part} ({kind})" if part else kind
+        weights = [own for own, _ in [*instance.named_parameters(), *instance.named_buffers()]]
+        build = partial(put_function, domain=domain, name=name, part=said, weights=weights)
+        return run_marked(export, Region(NAME, said, build), wrapped, args, kwargs)
+
+    return forward
+
+
+@hookpatch.hookimpl
+def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
+    """Take part in each call of torch.onnx.export."""
+    why = "what a class computes is scattered over the graph, and no tool can tell it from the rest"
+    yield during_export(partial(mark_modules, options=options), why)
