@@ -1,4 +1,4 @@
-"""Export a small network, quantize it statically, count the quantizers. The user's script knows nothing of hookpatch."""
+"""Export a small network, quantize it statically, count the quantizers. It knows nothing of hookpatch."""
 
 import argparse
 import json

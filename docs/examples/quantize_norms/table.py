@@ -29,10 +29,9 @@ def main() -> None:
     print(f"{'':<10}{'without':>33}{'HOOKPATCH_PLUGINS=rmsnorm_node':>33}")
     print(line(*HEAD))
     for kind in plain:
-        figures = [
-            [str(one["nodes"]), str(one["pairs"]), f"{one['error']:.2%}"] for one in (plain[kind], patched[kind])
-        ]
-        print(line(kind, *figures[0], *figures[1]))
+        both = plain[kind], patched[kind]
+        cells = (cell for one in both for cell in (str(one["nodes"]), str(one["pairs"]), f"{one['error']:.2%}"))
+        print(line(kind, *cells))
 
 
 if __name__ == "__main__":

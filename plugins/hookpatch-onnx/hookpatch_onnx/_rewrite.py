@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class Place:
         """Put a node where the region ends; return its outputs."""
         given = ir.convenience.convert_attributes(attributes) if isinstance(attributes, Mapping) else attributes
         node = ir.Node(domain, op_type, inputs, given, num_outputs=outputs)
-        node.metadata_props.update(self.end.metadata_props)
+        node.metadata_props.update(_origin(self.end))
         node.metadata_props[PLUGIN_KEY] = self.plugin
         self.graph.insert_before(self.end, node)
         self.require(domain)
@@ -83,6 +84,17 @@ class Place:
         )
         self.model.graph.register_initializer(value)
         return value
+
+
+def _origin(mark: ir.Node) -> dict[str, str]:
+    """Return what torch tells of where in the model a mark comes from, without the mark itself."""
+    told = {key: value for key, value in mark.metadata_props.items() if not key.endswith(".fx_node")}
+    for key in ("pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.name_scopes"):
+        if key in told:
+            told[key] = repr(ast.literal_eval(told[key])[:-1])
+    if "namespace" in told:
+        told["namespace"] = told["namespace"].rpartition("/")[0]
+    return told
 
 
 def rewrite(model: ir.Model, export: Export) -> None:

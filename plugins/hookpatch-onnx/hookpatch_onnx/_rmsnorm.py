@@ -8,6 +8,7 @@ applied (Llama) or after it (Gemma, torch.nn.RMSNorm). Each is found by comparin
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -57,7 +58,8 @@ def rmsnorms(module: torch.nn.Module) -> dict[torch.dtype, RMSNorm]:
     found = {}
     generator = torch.Generator().manual_seed(0)
     shape = tuple(weights[0].shape) if weights else tuple(getattr(module, "normalized_shape", (16,)))
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says when weight and input differ in dtype: the model may never do that
         for weight in copied.parameters():
             weight.copy_(torch.randn(weight.shape, generator=generator))
         for dtype in _DTYPES:
@@ -70,8 +72,9 @@ def _compare(
     module: torch.nn.Module, dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generator
 ) -> RMSNorm | None:
     # Not centred, so that a LayerNorm is another; and of several sizes, so that eps shows.
-    sizes = torch.tensor([1.0, 1e-2, 3e-3, 10.0]).reshape(-1, *[1] * len(shape))
-    x = ((torch.randn(4, *shape, generator=generator) + 0.5) * sizes).to(dtype)
+    # Of three axes and more, so that one that normalizes channels is another, too.
+    sizes = torch.tensor([1.0, 1e-2, 3e-3, 10.0]).reshape(2, 2, *[1] * len(shape))
+    x = ((torch.randn(2, 2, *shape, generator=generator) + 0.5) * sizes).to(dtype)
     try:
         got = module(x)
     except Exception:  # it takes something else

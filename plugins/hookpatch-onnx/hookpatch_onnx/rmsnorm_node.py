@@ -55,16 +55,19 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
     from hookpatch_onnx._rmsnorm_nodes import put_norm, takes_weight
 
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = [one for one in (*args, *kwargs.values()) if one is not None]
-        if len(given) != 1 or not isinstance(given[0], torch.Tensor) or (norm := norms.get(given[0].dtype)) is None:
+        given: list[Any] = [one for one in (*args, *kwargs.values()) if one is not None]
+        if len(given) != 1 or (norm := norms.get(getattr(given[0], "dtype", None))) is None:
             return wrapped(*args, **kwargs)  # with a gate, say, it computes something else
         shape, dtype = given[0].shape[-norm.axes :], given[0].dtype
         weight = next(instance.parameters(), None)
         inputs = [given[0], weight] if takes_weight(norm, weight, dtype) else given
         build = partial(put_norm, norm=norm, options=options, module=instance, name=name, shape=shape, dtype=dtype)
-        return run_marked(
-            export, Region(NAME, name, build, alike=norm.dtype == given[0].dtype), lambda x, *_: wrapped(x), inputs
-        )
+
+        def run(x: torch.Tensor, *_: torch.Tensor) -> Any:
+            new = [x if one is given[0] else one for one in args]
+            return wrapped(*new, **{key: x if one is given[0] else one for key, one in kwargs.items()})
+
+        return run_marked(export, Region(NAME, name, build, alike=norm.dtype == dtype), run, inputs)
 
     return forward
 

@@ -191,6 +191,18 @@ def test_several_axes_are_normalized_together() -> None:
         numpy.testing.assert_allclose(y, norm(x[:2]).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
+class ChannelsFirst(torch.nn.Module):
+    """Of inputs of two axes it is an RMSNorm; of images it normalizes the channels, which are another axis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.eps = torch.nn.Parameter(torch.ones(WIDTH)), 1e-6
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = self.weight.view(1, -1, *[1] * (x.dim() - 2))
+        return weight * x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + self.eps)
+
+
 class Gated(torch.nn.Module):
     """An RMSNorm as long as it gets no gate."""
 
@@ -216,6 +228,7 @@ def test_what_is_no_rmsnorm_is_left_alone() -> None:
             return self.weight * x / torch.sqrt(x.pow(2).sum(-1, keepdim=True) + self.eps)
 
     others = [torch.nn.LayerNorm(WIDTH, bias=False), torch.nn.PReLU(WIDTH), torch.nn.Linear(WIDTH, WIDTH), L2()]
+    others += [ChannelsFirst()]
     others += [torch.nn.Embedding(4, WIDTH), torch.nn.Dropout(), torch.nn.BatchNorm1d(WIDTH), torch.nn.Identity()]
     assert [rmsnorms(module) for module in others] == [{}] * len(others)
 
@@ -277,7 +290,9 @@ def test_two_plugins_at_once_and_two_exports_in_one_block() -> None:
         first, second = exported(norm, x), exported(norm, x)
     assert ops(first) == ops(second) == {"SimplifiedLayerNormalization": 1}
     (metadata,) = ({one.key: one.value for one in node.metadata_props} for node in first.graph.node)
-    assert metadata["hookpatch.plugin"] == "rmsnorm_node"  # a node tells which plugin made it
+    assert metadata["hookpatch.plugin"] == "rmsnorm_node"  # a node tells which plugin made it, and where it belongs
+    assert metadata["pkg.torch.onnx.class_hierarchy"] == "['torch.nn.modules.normalization.RMSNorm']"
+    assert "end" not in metadata["pkg.torch.onnx.name_scopes"]
 
 
 def test_verification_of_torch_finds_the_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
