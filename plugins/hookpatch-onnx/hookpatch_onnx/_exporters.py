@@ -110,9 +110,14 @@ def _after_convert_version(export: Export) -> Callable[..., ir.Model]:
 
 def _translate() -> Callable[..., Any]:
     def translate(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        registry = kwargs["registry"]
-        registry.register_op(torch.ops.hookpatch_onnx.begin.default, _begin_node)
-        registry.register_op(torch.ops.hookpatch_onnx.end.default, _end_node)
+        from torch.onnx._internal.exporter import _registration
+
+        marks = torch.ops.hookpatch_onnx
+        targets: dict[Any, Any] = {marks.begin.default: _begin_node, marks.end.default: _end_node}
+        for target, function in targets.items():
+            # Not register_op, which looks for a signature, and logs that there is none.
+            meta = _registration.OnnxDecompMeta(function, target, None, is_custom=True, skip_signature_inference=True)
+            kwargs["registry"]._register(target, meta)
         program = wrapped(*args, **kwargs)
         _unmark(program.exported_program.graph_module)
         return program

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import threading
+import warnings
 from typing import Any
 
 import numpy
@@ -190,6 +192,23 @@ def test_captured_program_that_the_caller_gets_is_torchs_own(net: Net) -> None:
     targets = {str(node.target) for node in program.exported_program.graph.nodes}
     assert not [target for target in targets if "hookpatch" in target]
     assert ops(exported(program.exported_program, x))["my_domain::CustomReLU"] == 0
+
+
+def test_torch_logs_nothing_about_what_is_done(net: Net) -> None:
+    """The marks are known to torch's translation as operators of its own are."""
+    records: list[logging.LogRecord] = []
+    logger = logging.getLogger("torch.onnx")
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]  # all that a handler does
+    logger.addHandler(handler)
+    try:
+        with hookpatch.active("symbolic_functions"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(net, (torch.randn(3, 6),), verbose=False)
+    finally:
+        logger.removeHandler(handler)
+    assert records  # torch says that there is no torchvision
+    assert not [record for record in records if "hookpatch" in record.getMessage()]
 
 
 def test_program_captured_before_is_warned_of(net: Net) -> None:
