@@ -28,11 +28,12 @@ def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str)
     Args:
         place: where.
         function: a subclass of ``torch.autograd.Function``.
-        args: what it was applied to; a tensor is given as None, and is the place's next input.
+        args: what it was applied to; see ``without_tensors``; each tensor is the place's next input.
         part: what it is, for messages.
 
     Raises:
-        NodeError: the method raised an error, or returned another number of values than ``forward`` did.
+        NodeError: a tensor is hidden in a list, the method raised an error, or it returned another number of values
+            than ``forward`` did.
     """
     graph = torch._C.Graph()
     values: dict[int, ir.Value] = {}  # by TorchScript's number for the value
@@ -45,6 +46,11 @@ def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str)
 
     inputs = iter(place.inputs)
     given = [enter(next(inputs)) if arg is _TENSOR else arg for arg in args]
+    if next(inputs, None) is not None:
+        problem = (
+            "cannot be declared: it takes tensors inside of a list, which symbolic does not see; give them one by one"
+        )
+        raise place.export.refuse(NodeError(place.plugin, part, problem))
     context = jit_utils.GraphContext(graph, graph.block(), place.opset, None, {}, {}, set())  # type: ignore[arg-type]  # torch itself has no original node here
     before = GLOBALS.export_onnx_opset_version
     GLOBALS.export_onnx_opset_version = place.opset

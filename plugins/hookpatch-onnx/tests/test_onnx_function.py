@@ -98,6 +98,27 @@ def test_weights_are_inputs_under_the_names_that_they_have_in_the_module(net: Ne
     assert len(other.input) == 6  # two of them tensors
 
 
+class Scaled(torch.nn.Module):
+    """A weight that is a single number, and a number that is none."""
+
+    def __init__(self, by: float) -> None:
+        super().__init__()
+        self.by = torch.nn.Parameter(torch.tensor([by]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x * self.by) + 0.5
+
+
+def test_single_numbers_are_constants_unless_they_are_weights() -> None:
+    """So that two instances share a function."""
+    net, x = torch.nn.Sequential(Scaled(2.0), Scaled(3.0)), torch.randn(4)
+    with hookpatch.active("onnx_function", options=asked(f"acme::Scaled={__name__}:Scaled")):
+        model = exported(net, x)
+    assert [list(node.input)[1:] for node in nodes(model, "Scaled")] == [["0.by"], ["1.by"]]
+    assert [list(one.input) for one in model.functions] == [["x", "by"]]
+    numpy.testing.assert_allclose(ran(model, x)[0], net(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_half_precision_runs_too() -> None:
     """The body is what torch made of it, casts and all."""
     torch.manual_seed(0)

@@ -38,7 +38,7 @@ class CustomReLU(torch.autograd.Function):
         return g.op("my_domain::CustomReLU", x, alpha_f=alpha).setType(x.type())
 
 
-apply_bound_before = CustomReLU.apply
+apply_bound_before, export_bound_before = CustomReLU.apply, torch.onnx.export
 
 
 class Net(torch.nn.Module):
@@ -187,7 +187,7 @@ def test_captured_program_that_the_caller_gets_is_torchs_own(net: Net) -> None:
     """It computes the numbers, holds no marks, and can be exported again outside of the block."""
     x = torch.randn(3, 6)
     with quiet(), hookpatch.active("symbolic_functions"):
-        program = torch.onnx.export(net, (x,), verbose=False)
+        program = export_bound_before(net, (x,), verbose=False)
     assert torch.allclose(program.exported_program.module()(x), net(x))
     targets = {str(node.target) for node in program.exported_program.graph.nodes}
     assert not [target for target in targets if "hookpatch" in target]
@@ -239,7 +239,18 @@ class Wrong(torch.nn.Module):
         def symbolic(g: Any, x: Any, alpha: float) -> Any:
             return g.op("my::Pair", x, outputs=2)
 
+    class Listed(CustomReLU):
+        @staticmethod
+        def forward(ctx: Any, many: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+            return x * len(many)
+
+        @staticmethod
+        def symbolic(g: Any, many: Any, x: Any) -> Any:
+            return g.op("my::Listed", x)
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.kind == "list":
+            return Wrong.Listed.apply([x + 1, x + 2], x)
         if self.kind == "size":
             return CustomReLU.apply(x, x.shape[0])
         if self.kind == "strict" and not torch.compiler.is_dynamo_compiling():
@@ -253,6 +264,11 @@ class Wrong(torch.nn.Module):
     [
         ("raising", "Wrong.Raising", "cannot be declared: its symbolic raised ValueError: no such mode"),
         ("pair", "Wrong.Pair", "returns 1 tensor, but its symbolic 2 values; return as many"),
+        (
+            "list",
+            "Wrong.Listed",
+            "cannot be declared: it takes tensors inside of a list, which symbolic does not see; give them one by one",
+        ),
         (
             "size",
             "CustomReLU",

@@ -1,0 +1,46 @@
+"""Which values nodes read, themselves and in the graphs inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx_ir as ir
+
+
+def read(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
+    """Yield what nodes read, those inside their subgraphs, too, if it comes from outside of these."""
+    for node in nodes:
+        yield from (value for value in node.inputs if value is not None)
+        for graph in _subgraphs(node):
+            own = {*graph.inputs, *graph.initializers.values(), *(value for one in graph for value in one.outputs)}
+            yield from (value for value in (*read(graph), *graph.outputs) if value not in own)
+
+
+def read_instead(node: ir.Node, old: ir.Value, new: ir.Value) -> None:
+    """Have a node, and those of its subgraphs, read another value in the place of one."""
+    for index, value in enumerate(node.inputs):
+        if value is old:
+            node.replace_input_with(index, new)
+    for graph in _subgraphs(node):
+        for one in graph:
+            read_instead(one, old, new)
+        for index, value in enumerate(graph.outputs):
+            if value is old:
+                graph.outputs[index] = new
+
+
+def _subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
+
+
+def users_in(graph: ir.Graph | ir.Function) -> dict[ir.Value, set[ir.Node]]:
+    """Return for each value the nodes of the graph that use it, themselves or in their subgraphs."""
+    users: dict[ir.Value, set[ir.Node]] = {}
+    for node in graph:
+        for value in read([node]):
+            users.setdefault(value, set()).add(node)
+    return users
