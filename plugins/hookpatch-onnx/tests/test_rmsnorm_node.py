@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -75,6 +77,7 @@ EXPORTS: dict[str, dict[str, Any]] = {
     "dynamo 24, not optimized": {"opset_version": 24, "optimize": False},
     "torchscript 17": {"opset_version": 17, "dynamo": False},
 }
+OneNodeEach = Callable[[torch.dtype, str], onnx.ModelProto]
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -82,6 +85,18 @@ HALF = (torch.float16, torch.bfloat16)
 def norms() -> dict[torch.dtype, Norms]:
     """Models by dtype, made before any block is entered."""
     return {dtype: Norms(dtype).eval() for dtype in (torch.float32, *HALF)}
+
+
+@pytest.fixture(scope="module")
+def one_node_each(norms: dict[torch.dtype, Norms]) -> OneNodeEach:
+    """Return a model exported with the plugin, each once for all tests."""
+
+    @functools.cache
+    def export(dtype: torch.dtype, how: str) -> onnx.ModelProto:
+        with hookpatch.active("rmsnorm_node"):
+            return exported(norms[dtype], torch.randn(2, 5, WIDTH), dynamic=2, **EXPORTS[how])
+
+    return export
 
 
 @pytest.mark.parametrize(
@@ -94,12 +109,10 @@ def norms() -> dict[torch.dtype, Norms]:
     ],
 )
 def test_each_norm_is_one_node_and_computes_what_torch_does(
-    norms: dict[torch.dtype, Norms], dtype: torch.dtype, how: str
+    norms: dict[torch.dtype, Norms], one_node_each: OneNodeEach, dtype: torch.dtype, how: str
 ) -> None:
     """Whatever its class, at every opset, with both exporters, in each dtype, for several shapes."""
-    net, options = norms[dtype], EXPORTS[how]
-    with hookpatch.active("rmsnorm_node"):
-        model = exported(net, torch.randn(2, 5, WIDTH), dynamic=2, **options)
+    net, options, model = norms[dtype], EXPORTS[how], one_node_each(dtype, how)
     op_type = "RMSNormalization" if options["opset_version"] >= 23 else "SimplifiedLayerNormalization"
     found = ops(model)
     assert found[op_type] == len(net.norms)
@@ -123,10 +136,9 @@ def test_opset_23_in_bfloat16_in_the_reference_evaluator(norms: dict[torch.dtype
         numpy.testing.assert_allclose(y, wanted.detach().numpy(), rtol=eps, atol=eps / 8, err_msg=name)
 
 
-def test_casts_stand_where_torch_rounds(norms: dict[torch.dtype, Norms]) -> None:
+def test_casts_stand_where_torch_rounds(one_node_each: OneNodeEach) -> None:
     """Where torch rounds only what it has scaled, the node computes in float32 between casts."""
-    with hookpatch.active("rmsnorm_node"):
-        model = exported(norms[torch.float16], torch.randn(2, WIDTH), opset_version=23)
+    model = one_node_each(torch.float16, "dynamo 23")
     exact = {output for node in nodes(model, "Cast") for output in node.output if attributes(node)["to"] == 1}
     between = {
         name
@@ -137,10 +149,9 @@ def test_casts_stand_where_torch_rounds(norms: dict[torch.dtype, Norms]) -> None
     assert between - {"home-made"} == {"Gemma", "Gemma2", "Gemma3", "torch", "torch, eps", "no weight"}
 
 
-def test_eps_and_scale_are_the_modules(norms: dict[torch.dtype, Norms]) -> None:
+def test_eps_and_scale_are_the_modules(norms: dict[torch.dtype, Norms], one_node_each: OneNodeEach) -> None:
     """The scale of Gemma is 1 + weight; eps is what the module adds, also where it is nobody's attribute."""
-    with hookpatch.active("rmsnorm_node"):
-        model = exported(norms[torch.float32], torch.randn(2, WIDTH), opset_version=23)
+    model = one_node_each(torch.float32, "dynamo 23")
     found = dict(zip(every_norm(), nodes(model, "RMSNormalization"), strict=True))
     eps = {name: attributes(node)["epsilon"] for name, node in found.items()}
     assert eps["torch, eps"] == pytest.approx(1e-3)
