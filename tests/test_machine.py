@@ -6,6 +6,7 @@ import contextvars
 import functools
 import gc
 import importlib
+import os
 import sys
 import warnings
 from collections import Counter
@@ -903,7 +904,7 @@ def _derived(tag: str, below: Any) -> Any:
 
 
 SETTINGS: Final = settings(
-    max_examples=500,
+    max_examples=int(os.environ.get("MACHINE_EXAMPLES", "500")),  # fewer on the other Pythons
     stateful_step_count=25,
     deadline=None,
     database=None,
