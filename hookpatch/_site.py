@@ -76,22 +76,26 @@ class Site:
         self._retired: list[ReferenceType[Standing]] = []  # what stood there, and is held by somebody
         self._has_left_out = False
         self._ending: Ending = "restored"
+        # What _ground finds; other threads may look before that.
+        self.original: Any = ABSENT
+        self._base: Any = ABSENT
+        self._held: Any = ABSENT
+        self._puts: deque[Callable[[], object]] = deque()
 
     def _ground(self) -> None:
         """Take what the slot holds now as the original."""
         if isinstance(self.slot, ItemSlot):
             self.slot.forget()
-        self.original: Any = self.slot.read()
-        self._base: Any = self.original
-        if self.original is ABSENT and not isinstance(self.slot.owner, ModuleType):
+        held: Any = self.slot.read()
+        self.original = self._base = self._held = held  # _held: what we put, or the original, as far as we know
+        if held is ABSENT and not isinstance(self.slot.owner, ModuleType):
             self._base = self.slot.inherited()  # now: later on some owners would give what we put there
         if isinstance(self.slot, FunctionSlot):
-            self._base = self.slot.copy_with(self.original)
-        self._held: Any = self.original  # what the slot holds as far as we know: the original, or what we put
+            self._base = self.slot.copy_with(held)
         # Somebody put there what belongs there anyway: he may have saved ours, and put it back whenever he likes.
         self._was_taken = False
         # What we have put there, the last few: whoever wrapped one of them may put it back.
-        self._puts: deque[Callable[[], object]] = deque(maxlen=32)
+        self._puts = deque(maxlen=32)
         self._standings: list[Standing] = []  # what stands there, one for each run of call layers
         self._of: dict[Layer, Standing] = {}
 

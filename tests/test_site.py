@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hookpatch
-from hookpatch import Target, errors
-from hookpatch._site import patched_slots
+from hookpatch import Target, _slot, errors
+from hookpatch._resolve import resolve
+from hookpatch._site import patched_slots, site_at
 
 MakeModule = Callable[[str, str], ModuleType]
 
@@ -915,3 +916,17 @@ def test_patch_over_somebody_elses_proxy_of_a_static_or_class_method(kind: Any, 
     ):
         assert Owner.run() == Owner().run() == "ours(theirs(original))"
     assert vars(Owner)["run"] is theirs
+
+
+def test_site_that_another_thread_is_about_to_change_can_be_looked_at() -> None:
+    """A session notes its sites before it changes them; whoever is told of its sites meanwhile finds nothing there."""
+
+    class Owner:
+        def run(self) -> str:
+            return "o"
+
+    site = site_at(resolve(Target.attribute(Owner, "run"), None, "a test"))
+    assert (site.layers, site.stood, site.original, site.stands) == ((), [_slot.ABSENT] * 2, *[_slot.ABSENT] * 2)
+    with hookpatch.active(hookpatch.wrap(Target.attribute(Owner, "run"), _tagged("p"))):
+        assert site.original is site.stood[0]
+        assert len(site.layers) == 1
