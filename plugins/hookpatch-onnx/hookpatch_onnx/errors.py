@@ -1,4 +1,4 @@
-"""What can go wrong in an export that a plugin of hookpatch-onnx takes part in."""
+"""What can go wrong in an export that a plugin of hookpatch-onnx takes part in, and with the picture of a change."""
 
 from __future__ import annotations
 
@@ -40,3 +40,47 @@ class CapturedWarning(HookpatchWarning):
             f"plugin '{plugin}' has no effect: the model was captured before, as "
             f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}; export the module itself"
         )
+
+
+class ModelFileError(HookpatchError):
+    """A file is not an ONNX model, or cannot be read.
+
+    Attributes:
+        path: the file.
+        problem: what is wrong with it, and what now.
+    """
+
+    def __init__(self, path: object, problem: str) -> None:
+        self.path: Final = str(path)
+        self.problem: Final = problem
+        super().__init__(f"{path} {problem}")
+
+
+class NothingInCommonError(HookpatchError):
+    """Two models of which neither nodes nor inputs and outputs agree: a comparison would say nothing.
+
+    Attributes:
+        before: the one.
+        after: the other.
+        problem: what was compared.
+    """
+
+    def __init__(self, before: object, after: object, problem: str) -> None:
+        self.before: Final = str(before)
+        self.after: Final = str(after)
+        self.problem: Final = problem
+        super().__init__(f"{before} and {after} have nothing in common: {problem}; compare two versions of one model")
+
+
+class PictureError(HookpatchError):
+    """A picture cannot be made or written.
+
+    Attributes:
+        what: what was to be made.
+        problem: why it cannot be, and what now.
+    """
+
+    def __init__(self, what: object, problem: str) -> None:
+        self.what: Final = str(what)
+        self.problem: Final = problem
+        super().__init__(f"{what}: {problem}")

@@ -11,11 +11,11 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from hookpatch_onnx._picture._compare import Comparison, compare
-from hookpatch_onnx._picture._errors import NothingInCommonError, PictureError
 from hookpatch_onnx._picture._page import page_of
 from hookpatch_onnx._picture._read import read
 from hookpatch_onnx._picture._recorded import Pair, pairs_of
 from hookpatch_onnx._picture._text import summary
+from hookpatch_onnx.errors import NothingInCommonError, PictureError
 
 
 def diff(

@@ -9,7 +9,6 @@ from typing import Final, final
 
 import onnx
 
-from hookpatch_onnx._picture._errors import NothingInCommonError
 from hookpatch_onnx._picture._graph import Graph, Node, body_of, graph_of, opsets_of
 from hookpatch_onnx._picture._interface import end_lines, initializer_lines, opset_lines
 from hookpatch_onnx._picture._labels import Labels
@@ -17,6 +16,7 @@ from hookpatch_onnx._picture._match import Matching, Side
 from hookpatch_onnx._picture._places import Place, places_of
 from hookpatch_onnx._picture._record import PATCHES
 from hookpatch_onnx._picture._same import Same, leaves_of
+from hookpatch_onnx.errors import NothingInCommonError
 
 _ENOUGH: Final = (
     0.05  # of the smaller graph's nodes: below that, and with other inputs or outputs, nothing is in common

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hookpatch_onnx._picture._compare import Comparison
 from hookpatch_onnx._picture._drawing import drawing_of
-from hookpatch_onnx._picture._errors import PictureError
+from hookpatch_onnx.errors import PictureError
 
 _SCRIPTS: Final = ("layout.js", "panes.js", "panels.js", "main.js")
 _LIBRARIES: Final = ("cytoscape", "dagre")

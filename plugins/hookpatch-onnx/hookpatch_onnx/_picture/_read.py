@@ -11,8 +11,8 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # what onnx brings has no stubs
 
-from hookpatch_onnx._picture._errors import ModelFileError
 from hookpatch_onnx._picture._wire import SMALL, without_weights
+from hookpatch_onnx.errors import ModelFileError
 
 
 def read(path: str | os.PathLike[str]) -> onnx.ModelProto:

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from hookpatch_onnx._picture._errors import PictureError
+from hookpatch_onnx.errors import PictureError
 
 
 class Pair(NamedTuple):

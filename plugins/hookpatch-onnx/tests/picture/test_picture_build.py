@@ -71,7 +71,7 @@ def test_page_without_them_is_one_error(project: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.stderr.splitlines()[-1] == (
-        "hookpatch_onnx._picture._errors.PictureError: the page cannot be drawn: "
+        "hookpatch_onnx.errors.PictureError: the page cannot be drawn: "
         f"{project / LIBRARIES / 'cytoscape.LICENSE'} is not there; "
         "install hookpatch-onnx again, which takes it from its npm package"
     )
