@@ -480,7 +480,8 @@ class Site:
         if same(value, self._held) or any(weak() is value for weak in self._puts if value is not None):
             return True
         # Or what stands elsewhere for the same thing, copied from there when a module was reloaded.
-        return is_ours(value) and getattr(value, "__wrapped__", ABSENT) is self.original
+        over = getattr(value, "__wrapped__", ABSENT) if is_ours(value) else ABSENT
+        return over is not ABSENT and over is self.original
 
     def _retire(self, standings: Sequence[Standing]) -> None:
         """Keep pointing what stood in the slot: somebody may hold it still. It is kept by itself, not by us."""

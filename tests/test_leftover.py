@@ -119,6 +119,30 @@ def test_deleted_by_somebody_who_puts_ours_back(owner: SimpleNamespace) -> None:
     assert vars(owner) == {"x": _original}
 
 
+def test_deleted_by_somebody_who_puts_theirs_back_over_ours(owner: SimpleNamespace) -> None:
+    """A patch of a name that was absent when it began does not go beneath a proxy that comes back with an older one."""
+    target = Target.attribute(owner, "x")
+    older = hookpatch.active(hookpatch.wrap(target, _around)).open()
+    owner.x = theirs = wrapt.FunctionWrapper(owner.x, lambda wrapped, instance, args, kwargs: f"theirs({wrapped()})")
+    del owner.x
+    with pytest.warns(DisplacedWarning):
+        older.close()
+    newer = hookpatch.active(hookpatch.replace(target, lambda: "given")).open()
+    assert owner.x() == "given"
+    owner.x = theirs
+    hookpatch.report()
+    assert owner.x() == "theirs(original)"
+    with pytest.warns(DisplacedWarning):
+        newer.close()
+    del newer  # and what it had put there, which nobody can put back any more
+    hookpatch.report()
+    assert owner.x is theirs
+    assert owner.x() == "theirs(original)"
+    owner.x = theirs.__wrapped__
+    hookpatch.report()
+    assert owner.x is _original
+
+
 def test_deleted_while_another_patch_lies_over_it(owner: SimpleNamespace) -> None:
     """That the name was taken away is not forgotten when a patch ends that left nothing to lie over."""
     target = Target.attribute(owner, "added")
