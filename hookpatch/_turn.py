@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from threading import RLock
 from typing import Final, final
 
@@ -43,6 +42,8 @@ class Turn:
         self._is_taken = False
         self.lock.release()
         while self._later:
-            with suppress(IndexError):  # another thread may do it, too
+            try:
                 change = self._later.popleft()
-                change()
+            except IndexError:  # another thread does it
+                return
+            change()

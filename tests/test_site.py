@@ -21,6 +21,7 @@ import hookpatch
 from hookpatch import Target, _slot, errors
 from hookpatch._resolve import resolve
 from hookpatch._site import patched_slots, site_at
+from hookpatch._turn import Turn
 
 MakeModule = Callable[[str, str], ModuleType]
 
@@ -930,3 +931,19 @@ def test_site_that_another_thread_is_about_to_change_can_be_looked_at() -> None:
     with hookpatch.active(hookpatch.wrap(Target.attribute(Owner, "run"), _tagged("p"))):
         assert site.original is site.stood[0]
         assert len(site.layers) == 1
+
+
+def test_error_of_a_change_that_was_put_off_is_not_swallowed() -> None:
+    """Whatever the owner raises: an IndexError is no sign that there is nothing left to do."""
+
+    def change() -> None:
+        raise IndexError("of the owner")
+
+    turn = Turn()
+    assert turn.take()
+    assert not turn.take()
+    turn.later(change)
+    with pytest.raises(IndexError, match="of the owner"):
+        turn.end()
+    assert turn.take()
+    turn.end()
