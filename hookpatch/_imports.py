@@ -74,11 +74,7 @@ def foresee(module: str, arrival: Arrival) -> Watch:
         module: the name of a module that has not ``begun``.
         arrival: what to call; what it raises is raised by the import.
     """
-    wish = Watch(module, arrival, is_early=True)
-    with _lock:
-        _watches.setdefault(module, {})[wish] = None
-        _place_finder()
-    return wish
+    return _noted(Watch(module, arrival, is_early=True))
 
 
 def watch(module: str, arrival: Arrival) -> Watch:
@@ -87,11 +83,7 @@ def watch(module: str, arrival: Arrival) -> Watch:
     A module that is half imported or half reloaded at this moment counts as one that comes. One that is there already
     does not: ask ``present`` for it, afterwards.
     """
-    wish = Watch(module, arrival)
-    with _lock:
-        while wish not in _watches.get(module, ()):  # again if a session that was collected took the entry away
-            _watches.setdefault(module, {})[wish] = None
-        _place_finder()
+    wish = _noted(Watch(module, arrival))
     here = sys.modules.get(module)
     if here is not None and module not in _executing and _is_initializing(here):
         spec = vars(here)["__spec__"]
@@ -185,6 +177,14 @@ def pending() -> list[Watch]:
 def finders(ours: bool) -> list[object]:
     """Return what stands on sys.meta_path: our finder if it does, or all others."""
     return [finder for finder in sys.meta_path if (finder is _Finder) is ours]
+
+
+def _noted(wish: Watch) -> Watch:
+    with _lock:
+        while wish not in _watches.get(wish.module, ()):  # again if a session that was collected took the entry away
+            _watches.setdefault(wish.module, {})[wish] = None
+        _place_finder()
+    return wish
 
 
 def _forget(wish: Watch) -> None:
