@@ -23,9 +23,8 @@ from hookpatch_onnx._picture._values import (
 Opsets: TypeAlias = Mapping[str, int]
 
 _COMMUTE: Final = frozenset(
-    {"Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Mean", "Min", "Mul"}
+    ("Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Mean", "Min", "Mul", "Or", "Sum", "Xor")
 )
-_COMMUTE_TOO: Final = frozenset({"Or", "Sum", "Xor"})
 
 
 @final
@@ -63,7 +62,7 @@ class Node:
     @property
     def commutes(self) -> bool:
         """Whether the order of its inputs means nothing."""
-        return self.op in _COMMUTE or self.op in _COMMUTE_TOO
+        return self.op in _COMMUTE
 
     @property
     def label(self) -> str:
