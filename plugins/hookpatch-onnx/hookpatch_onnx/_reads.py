@@ -11,7 +11,7 @@ def read(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
     """Yield what nodes read, those inside their subgraphs, too, if it comes from outside of these."""
     for node in nodes:
         yield from (value for value in node.inputs if value is not None)
-        for graph in _subgraphs(node):
+        for graph in subgraphs(node):
             own = {*graph.inputs, *graph.initializers.values(), *(value for one in graph for value in one.outputs)}
             yield from (value for value in (*read(graph), *graph.outputs) if value not in own)
 
@@ -21,7 +21,7 @@ def read_instead(node: ir.Node, old: ir.Value, new: ir.Value) -> None:
     for index, value in enumerate(node.inputs):
         if value is old:
             node.replace_input_with(index, new)
-    for graph in _subgraphs(node):
+    for graph in subgraphs(node):
         for one in graph:
             read_instead(one, old, new)
         for index, value in enumerate(graph.outputs):
@@ -29,7 +29,8 @@ def read_instead(node: ir.Node, old: ir.Value, new: ir.Value) -> None:
                 graph.outputs[index] = new
 
 
-def _subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
+def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
+    """Yield the graphs in a node's attributes."""
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:
             yield attribute.as_graph()

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import onnx_ir as ir
 
 from hookpatch_onnx._export import Export
+from hookpatch_onnx._reads import subgraphs
 from hookpatch_onnx._region import BEGIN, DOMAIN, END
 
 GraphLike: TypeAlias = ir.Graph | ir.Function
@@ -181,12 +182,8 @@ def drop_initializer(value: ir.Value) -> None:
 def _graphs(graph: GraphLike) -> Iterator[GraphLike]:
     """Yield a graph and the graphs inside its nodes, innermost first."""
     for node in graph:
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                yield from _graphs(attribute.as_graph())
-            elif attribute.type == ir.AttributeType.GRAPHS:
-                for one in attribute.as_graphs():
-                    yield from _graphs(one)
+        for inner in subgraphs(node):
+            yield from _graphs(inner)
     yield graph
 
 
