@@ -6,17 +6,16 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
 from hookpatch_onnx._export import Export
+from hookpatch_onnx._picture._record import MADE_BY
 from hookpatch_onnx._reads import subgraphs
 from hookpatch_onnx._region import BEGIN, DOMAIN, END
 
 GraphLike: TypeAlias = ir.Graph | ir.Function
-
-PLUGIN_KEY: Final = "hookpatch.plugin"  # in a node's metadata: which plugin made it
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Place:
         given = ir.convenience.convert_attributes(attributes) if isinstance(attributes, Mapping) else attributes
         node = ir.Node(domain, op_type, inputs, given, num_outputs=outputs)
         node.metadata_props.update(_origin(self.end))
-        node.metadata_props[PLUGIN_KEY] = self.plugin
+        node.metadata_props[MADE_BY] = self.plugin
         self.graph.insert_before(self.end, node)
         self.require(domain)
         return node.outputs

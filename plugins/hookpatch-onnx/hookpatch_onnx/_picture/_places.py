@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
 from hookpatch_onnx._picture._graph import Graph
+from hookpatch_onnx._picture._record import MADE_BY
 
 _Only: TypeAlias = tuple[int, int]  # a node that one graph alone has: 0 or 1 for the graph, and its number there
-
-MADE_BY: Final = "hookpatch.plugin"  # in a node's notes: the plugin that made it
 
 
 @final

@@ -21,6 +21,7 @@ PLUGIN: Final = "onnx"
 EXPORTED: Final = "exported"
 INTO: Final = "before-simplify"
 SIMPLIFIED: Final = "simplified"
+MADE_BY: Final = "hookpatch.plugin"  # in a node's metadata: the plugin that made it
 PATCHES: Final = "hookpatch.patches"  # in a model's metadata: the plugins whose patches were called until then
 
 
