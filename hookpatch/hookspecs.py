@@ -48,5 +48,6 @@ def hookpatch_commands(app: Any) -> None:
     the commands alone need is imported in here.
 
     Args:
-        app: a ``typer.Typer`` of the plugin's own; ``app.command("diff")(diff)`` makes ``hookpatch NAME diff``.
+        app: a ``typer.Typer`` of the plugin's own; ``app.command("diff")(diff)`` makes ``hookpatch NAME diff``. An only
+            command that bears the plugin's name is ``hookpatch NAME`` itself.
     """

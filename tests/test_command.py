@@ -194,6 +194,14 @@ def test_plugins_own_commands_are_under_its_name(home: Environment) -> None:
     assert "No such command 'mesure'" in wrong.stderr
 
 
+def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> None:
+    """`hookpatch measure four`, not `hookpatch measure measure four`; other names and several keep theirs."""
+    home.add_plugin("measure", COMMANDS)
+    done = hookpatch(home, "measure", "four", "--twice")
+    assert (done.stdout, done.stderr, done.returncode) == ("8\n", "", 0)
+    assert "Say how long it is." in hookpatch(home, "measure", "--help").stdout
+
+
 @pytest.mark.parametrize(
     ("word", "problem"),
     [

@@ -53,7 +53,8 @@ def commands_of(plugin: Installed, asked_by: str) -> Any:
     )
     app.callback()(_nothing)  # with it a single command is one by name, too
     host.add_commands(loaded, app)
-    return typer.main.get_command(app)
+    group: Any = typer.main.get_command(app)
+    return group.commands[plugin.name] if list(group.commands) == [plugin.name] else group
 
 
 def _nothing() -> None:
