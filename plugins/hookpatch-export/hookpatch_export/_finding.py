@@ -1,0 +1,55 @@
+"""A finding: one line of a model, what its outcome hangs on, and what becomes of it in each mode of capture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+
+MODES: Final = ("trace", "script", "export", "onnx")
+
+
+class Kind(IntEnum):
+    """What a line hangs on; the greater, the worse."""
+
+    SAFE = 0
+    CONFIG = 1
+    CALL = 2
+    NOT_READ = 3
+    SHAPE = 4
+    DATA = 5
+
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of a model that its author should know of before it is captured.
+
+    Attributes:
+        file: the file, absolute.
+        line: the line in that file, from 1.
+        column: the column of what was found, from 1.
+        kind: what the line hangs on.
+        construct: what stands there: ``if``, ``for``, ``.item()``, ...
+        source: the line, without its indentation.
+        route: the functions from the model's ``forward`` to the one that the line is in, outermost first.
+        consequence: what becomes of the line, by mode of ``MODES``.
+        instead: what to write instead, or why nothing is to be done.
+        end_line: the last line of what was found, from 1.
+        end_column: the column after its last character, from 1.
+    """
+
+    file: Path
+    line: int
+    column: int
+    kind: Kind
+    construct: str
+    source: str
+    route: tuple[str, ...]
+    consequence: dict[str, str]
+    instead: str
+    end_line: int
+    end_column: int
