@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from hookpatch_export._finding import MODES, Finding, Kind
+from hookpatch_export._scan import scan
 
-__all__ = ["MODES", "Finding", "Kind"]
+__all__ = ["MODES", "Finding", "Kind", "scan"]

@@ -1,0 +1,275 @@
+"""What an attribute or an item holds, read without running the code of the model."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import inspect
+from collections.abc import Mapping
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+import torch
+
+from hookpatch_export._builtin import as_sequence
+from hookpatch_export._finding import Kind
+from hookpatch_export._frame import UNKNOWN, Frame
+from hookpatch_export._source import belongs_to_torch
+from hookpatch_export._tensor import attribute_of_tensor, indexed, size_at
+from hookpatch_export._value import (
+    CONFIG,
+    PLAIN,
+    Bound,
+    Choice,
+    Inherited,
+    Instance,
+    Known,
+    Scalar,
+    Seq,
+    Size,
+    Table,
+    Tensor,
+    Unknown,
+    Value,
+    alternatives,
+    each_of,
+    join,
+    sequence,
+    truth_kind,
+    value_of,
+)
+
+_MISSING: Final = object()
+_CONTAINERS: Final = (torch.nn.ModuleDict, torch.nn.ModuleList, torch.nn.Sequential, *PLAIN, tuple, list, Mapping)
+_OF_TENSORS: Final = frozenset(["shape", "dtype", "device", "ndim", "is_cuda", "requires_grad"])
+
+
+def attribute(frame: Frame, node: ast.AST, owner: Value, name: str, default: Value | None = None) -> Value:
+    """Return what an attribute holds.
+
+    Args:
+        frame: where it is read.
+        node: where that stands.
+        owner: the object.
+        name: the attribute's name.
+        default: what it holds if there is none.
+    """
+    return each_of(owner, lambda one: _attribute(frame, node, one, name, default))
+
+
+def _attribute(frame: Frame, node: ast.AST, owner: Value, name: str, default: Value | None) -> Value:
+    match owner:
+        case Tensor():
+            held = attribute_of_tensor(owner, name)
+            if held is None and default is not None and not hasattr(torch.Tensor, name):
+                return default
+            return held if held is not None else Bound(Known(getattr(torch.Tensor, name, name)), (owner,))
+        case Known():
+            return _of_known(frame, node, owner, name, default)
+        case Instance():
+            return _of_instance(frame, node, owner, name, default)
+        case Inherited():
+            return _inherited(frame, node, owner, name)
+        case Table():
+            fields: dict[Any, Value] = dict(owner.items)
+            return fields[name] if name in fields else Bound(Known(name), (owner,))
+        case Unknown() if name in _OF_TENSORS:
+            return attribute_of_tensor(Tensor(), name) or CONFIG
+        case Unknown():
+            return owner
+    return Bound(Known(name), (owner,))  # a method of something built in
+
+
+def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, default: Value | None) -> Value:
+    obj = owner.obj
+    written = frame.walk.written(obj, name)
+    held = _held(frame, node, owner, name)
+    if held is not None:
+        return held if written is None else join([held, written])
+    if written is not None:
+        return written
+    if default is not None:
+        return default
+    return Bound(Known(name), (owner,)) if isinstance(obj, PLAIN) else UNKNOWN
+
+
+def _held(frame: Frame, node: ast.AST, owner: Known, name: str) -> Value | None:
+    obj = owner.obj
+    if isinstance(obj, torch.nn.Module):
+        for group in ("_parameters", "_buffers", "_modules"):
+            if name in obj.__dict__.get(group, ()):
+                return value_of(obj.__dict__[group][name])
+        if name == "training":
+            return Scalar(Kind.SAFE) if obj.training else Known(False)
+    if isinstance(obj, ModuleType | type | enum.Enum) or belongs_to_torch(type(obj).__module__):
+        return _plainly(obj, name)
+    inside = getattr(obj, "__dict__", {})
+    if isinstance(inside, Mapping) and name in inside:
+        return value_of(inside[name])
+    found = inspect.getattr_static(type(obj), name, _MISSING)
+    if found is _MISSING:
+        return _plainly(obj, name)
+    return _descriptor(frame, node, owner, found, name)
+
+
+def _plainly(obj: Any, name: str) -> Value | None:
+    """Read it as Python does: of modules, of classes, and of objects that answer for names they do not have."""
+    try:
+        return value_of(getattr(obj, name))
+    except Exception:
+        return None
+
+
+def _descriptor(frame: Frame, node: ast.AST, owner: Value, found: Any, name: str) -> Value:
+    match found:
+        case FunctionType():
+            return Bound(Known(found), (owner,))
+        case staticmethod():
+            return Known(found.__func__)
+        case classmethod():
+            cls = owner.cls if isinstance(owner, Instance) else type(owner.obj) if isinstance(owner, Known) else object
+            return Bound(Known(found.__func__), (Known(cls),))
+        case property() if found.fget is not None:
+            return frame.walk.call(frame, node, Known(found.fget), [owner], {})
+    if (getter := getattr(found, "func", None)) is not None and type(found).__name__ == "cached_property":
+        return frame.walk.call(frame, node, Known(getter), [owner], {})
+    if hasattr(type(found), "__get__"):
+        if isinstance(owner, Known):
+            return _plainly(owner.obj, name) or UNKNOWN
+        return Bound(Known(found), (owner,)) if callable(found) else UNKNOWN
+    return value_of(found)
+
+
+def _inherited(frame: Frame, node: ast.AST, owner: Inherited, name: str) -> Value:
+    cls = owner.owner.cls if isinstance(owner.owner, Instance) else None
+    if isinstance(owner.owner, Known):
+        cls = owner.owner.obj if isinstance(owner.owner.obj, type) else type(owner.owner.obj)
+    order = list(cls.__mro__) if cls is not None else []
+    after = order[order.index(owner.after) + 1 :] if owner.after in order else []
+    for one in after:
+        if name in vars(one):
+            if type(vars(one)[name]).__name__ in ("method_descriptor", "wrapper_descriptor"):
+                return Bound(Known(vars(one)[name]), (owner.owner,))
+            return _descriptor(frame, node, owner.owner, vars(one)[name], name)
+    return UNKNOWN
+
+
+def _of_instance(frame: Frame, node: ast.AST, owner: Instance, name: str, default: Value | None) -> Value:
+    if name in owner.attributes:
+        return owner.attributes[name]
+    if name == "training":
+        return Scalar(Kind.SAFE)
+    if name == "__class__":
+        return Known(owner.cls)
+    found = inspect.getattr_static(owner.cls, name, _MISSING)
+    if found is not _MISSING and not isinstance(found, dataclasses.Field):
+        return _descriptor(frame, node, owner, found, name)
+    return default if default is not None else UNKNOWN
+
+
+def item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
+    """Return what ``owner[index]`` holds."""
+    return each_of(owner, lambda one: _item(frame, node, one, index))
+
+
+def _item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
+    known = index.obj if isinstance(index, Known) else _MISSING
+    match owner:
+        case Tensor():
+            return indexed(frame, node, owner, index)
+        case Size():
+            if isinstance(known, slice):
+                return Size(owner.sizes, owner.last if known.stop is None else owner.sizes)
+            return Scalar(size_at(owner, known))
+        case Seq():
+            _decides(frame, node, index)
+            return _of_sequence(owner, known)
+        case Table():
+            _decides(frame, node, index)
+            held: dict[Any, Value] = dict(owner.items)
+            if known is not _MISSING and _hashable(known) and known in held:
+                return held[known]
+            rest = [*held.values(), *([owner.each] if owner.each is not None else [])]
+            if isinstance(known, int) and known < len(held):  # an output of transformers takes numbers, too
+                return list(held.values())[known]
+            return join(rest) if rest else UNKNOWN
+        case Known():
+            _decides(frame, node, index)
+            return _of_container(frame, node, owner, index)
+        case Instance():
+            if "*" in owner.attributes:
+                return _item(frame, node, owner.attributes["*"], index)
+            if issubclass(owner.cls, dict):  # a model's output takes names and numbers
+                return _item(frame, node, Table(tuple(owner.attributes.items())), index)
+            found = inspect.getattr_static(owner.cls, "__getitem__", None)
+            if isinstance(found, FunctionType) and not belongs_to_torch(found.__module__):
+                return frame.walk.call(frame, node, Known(found), [owner, index], {})
+            if isinstance(known, int) and known < len(owner.attributes):
+                return list(owner.attributes.values())[known]
+            return join(owner.attributes.values()) if owner.attributes else UNKNOWN
+    return owner if isinstance(owner, Unknown) else Scalar(max(truth_kind(owner), truth_kind(index)))
+
+
+def _decides(frame: Frame, node: ast.AST, index: Value) -> None:
+    """A size or a tensor as the index of a list or the key of a dict is made a number."""
+    kind = Kind.DATA if isinstance(index, Tensor) else truth_kind(index) if isinstance(index, Scalar) else Kind.SAFE
+    if kind >= Kind.SHAPE:
+        frame.found(node, "[index]", kind)
+
+
+def _of_sequence(owner: Seq, known: object) -> Value:
+    if owner.items is not None:
+        try:
+            if isinstance(known, slice):
+                return sequence(owner.items[known])
+            if isinstance(known, int):
+                return owner.items[known]
+        except IndexError:
+            return owner.each
+    return owner if isinstance(known, slice) else owner.each
+
+
+def _of_container(frame: Frame, node: ast.AST, owner: Known, index: Value) -> Value:
+    obj = owner.obj
+    if isinstance(index, Known):
+        if isinstance(obj, _CONTAINERS):
+            try:
+                return value_of(obj[index.obj])  # type: ignore[index]
+            except Exception:
+                return UNKNOWN
+        found = inspect.getattr_static(type(obj), "__getitem__", None)
+        if isinstance(found, FunctionType):
+            return frame.walk.call(frame, node, Known(found), [owner, index], {})
+        return UNKNOWN
+    if isinstance(obj, Mapping | torch.nn.ModuleDict) and len(obj) <= 64:
+        return join([value_of(one) for one in list(obj.values())] or [UNKNOWN])
+    if isinstance(obj, Mapping):
+        return UNKNOWN
+    return as_sequence(owner).each
+
+
+def _hashable(key: object) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
+
+
+def set_item(owner: Value, index: Value, value: Value) -> Value:
+    """Return what is known of a container once ``owner[index] = value`` has run."""
+    match owner:
+        case Table() if isinstance(index, Known) and _hashable(index.obj):
+            return Table(tuple({**dict(owner.items), index.obj: value}.items()), owner.each)
+        case Table():
+            return Table(owner.items, value if owner.each is None else join([owner.each, value]))
+        case Seq():
+            return Seq(None, join([owner.each, value]), max(owner.length, Kind.SAFE))
+        case Instance():
+            if isinstance(index, Known) and isinstance(index.obj, str):
+                owner.attributes[index.obj] = value
+            return owner
+        case Choice():
+            return join(set_item(one, index, value) for one in alternatives(owner))
+    return owner

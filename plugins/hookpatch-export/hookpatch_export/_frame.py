@@ -1,0 +1,104 @@
+"""One call while the source is walked: its variables, where it came from, and in which modes it runs at all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hookpatch_export._finding import Kind
+from hookpatch_export._source import File, Function
+from hookpatch_export._value import Unknown, Value, join
+
+
+class Walk(Protocol):
+    """What a frame needs of the walk it belongs to."""
+
+    def call(self, frame: Frame, node: ast.AST, function: Value, args: list[Value], named: dict[str, Value]) -> Value:
+        """Return what a call gives."""
+
+    def found(self, frame: Frame, node: ast.AST, construct: str, kind: Kind) -> None:
+        """Note a finding."""
+
+    def write(self, owner: Value, name: str, value: Value) -> None:
+        """Note what an attribute holds from now on."""
+
+    def assign(self, frame: Frame, target: ast.expr, value: Value) -> None:
+        """Give a name, an attribute, an item or several of them a value."""
+
+    def written(self, owner: object, name: str) -> Value | None:
+        """Return what an attribute was seen to be given."""
+
+
+@dataclass(eq=False)
+class Frame:
+    """One call.
+
+    Attributes:
+        walk: the walk.
+        file: the file that the function is in.
+        node: the function.
+        names: its module's names.
+        cells: the variables of the functions around it, if these are not walked themselves.
+        route: the names of the functions from ``forward`` to it.
+        modes: the modes of capture in which it runs.
+        variables: what its variables hold at this point.
+        outer: the frame of the function it is defined in.
+        cls: the class it is defined in, for ``super()``.
+        returned: what it has returned until here.
+        yielded: what it has yielded until here.
+        exits: the variables at each break and continue of the loop that is walked.
+        under: what it hangs on that this point is reached.
+    """
+
+    walk: Walk
+    file: File
+    node: Function
+    names: Mapping[str, Any]
+    cells: Mapping[str, Value]
+    route: tuple[str, ...]
+    modes: frozenset[str]
+    variables: dict[str, Value] = field(default_factory=dict)
+    outer: Frame | None = None
+    cls: type | None = None
+    returned: list[Value] = field(default_factory=list)
+    yielded: list[Value] = field(default_factory=list)
+    exits: list[dict[str, Value]] = field(default_factory=list)
+    under: Kind = Kind.SAFE
+
+    def found(self, node: ast.AST, construct: str, kind: Kind) -> None:
+        """Note a finding at a node."""
+        self.walk.found(self, node, construct, kind)
+
+    @contextmanager
+    def only_in(self, modes: frozenset[str]) -> Iterator[None]:
+        """Walk a block that runs in some modes of capture only."""
+        before = self.modes
+        self.modes = modes
+        try:
+            yield
+        finally:
+            self.modes = before
+
+
+def join_variables(several: list[dict[str, Value]], under: Kind = Kind.SAFE) -> dict[str, Value]:
+    """Return what the variables hold where several ways meet.
+
+    Args:
+        several: the variables at the end of each way.
+        under: what it hangs on which way is taken.
+    """
+    if len(several) == 1:
+        return dict(several[0])
+    names = dict.fromkeys(name for one in several for name in one)
+    return {name: join([one[name] for one in several if name in one], under) for name in names}
+
+
+def same_variables(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
+    """Tell whether nothing new is known."""
+    return one.keys() == other.keys() and all(one[name] == other[name] for name in one)
+
+
+UNKNOWN = Unknown(Kind.CONFIG)

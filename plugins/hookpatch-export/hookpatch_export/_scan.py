@@ -1,0 +1,72 @@
+"""``scan``: what is found in a model, from its ``forward`` on."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from hookpatch_export._attribute import attribute
+from hookpatch_export._finding import MODES, Finding, Kind
+from hookpatch_export._frame import Frame
+from hookpatch_export._parameters import from_outside
+from hookpatch_export._source import File, NotReadable, read_file
+from hookpatch_export._value import Known
+from hookpatch_export._walk import Walk
+from hookpatch_export.errors import ModelError
+
+
+def scan(model: object, *, root: Path | None = None) -> list[Finding]:
+    """Read a model's source, from ``forward`` on through all that it calls, and tell what will not survive a capture.
+
+    Nothing of it runs, except that attributes of a configuration are read.
+
+    Args:
+        model: a module, or a class of modules; of a module the submodules and constants are known.
+        root: read files in this folder alone; without it all that are neither Python's nor torch's.
+
+    Returns:
+        What was found, in the order of the walk.
+
+    Raises:
+        ModelError: it is neither, or has no ``forward``.
+    """
+    cls = model if isinstance(model, type) else type(model)
+    if not issubclass(cls, torch.nn.Module):
+        name = getattr(model, "__name__", repr(model))
+        raise ModelError(
+            name, "is no torch.nn.Module; name a class of modules, a module, or a function that returns one"
+        )
+    plain = _function(getattr(model, "forward", None))
+    if plain is None or plain is _function(torch.nn.Module.forward):
+        raise ModelError(cls.__name__, "has no forward of its own: there is nothing to read")
+    walk = Walk(root.resolve() if root is not None else None)
+    start, place = _outside(walk, cls)
+    owner = walk.made(start, place, model) if isinstance(model, type) else Known(model, Kind.CONFIG)
+    args, named = from_outside(plain)
+    walk.call(start, place, attribute(start, place, owner, "forward"), args, named)
+    return walk.findings()
+
+
+def _function(forward: Any) -> FunctionType | None:
+    function = inspect.unwrap(getattr(forward, "__func__", forward))
+    return function if isinstance(function, FunctionType) else None
+
+
+def _outside(walk: Walk, cls: type) -> tuple[Frame, ast.AST]:
+    """Return where the model is called from: the line of its class."""
+    module = sys.modules.get(cls.__module__)
+    name = getattr(module, "__file__", None) or f"<{cls.__module__}>"
+    try:
+        line = inspect.getsourcelines(cls)[1]
+        file = read_file(name)
+    except (NotReadable, OSError, TypeError):
+        line, file = 1, File(Path(name), (), {})
+    place = ast.Name(cls.__name__, lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
+    node = ast.Lambda(ast.arguments([], [], None, [], [], None, []), place)
+    return Frame(walk, file, node, {}, {}, (), frozenset(MODES)), place

@@ -1,0 +1,85 @@
+"""What can go wrong with a scan, a probe or an export that is scanned first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hookpatch.errors import HookpatchError, HookpatchWarning
+from hookpatch_export._finding import Finding
+
+
+class ScanError(HookpatchError):
+    """What was named cannot be scanned.
+
+    Attributes:
+        what: what was named.
+        problem: what is wrong with it, and what now.
+    """
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what: Final = what
+        self.problem: Final = problem
+        super().__init__(f"{what} {problem}")
+
+
+class ModelError(HookpatchError):
+    """What was named on the command line is no model that can be scanned, or none that can be probed.
+
+    Attributes:
+        word: what was named.
+        problem: why not, and what now.
+    """
+
+    def __init__(self, word: str, problem: str) -> None:
+        self.word: Final = word
+        self.problem: Final = problem
+        super().__init__(f"{word}: {problem}")
+
+
+class FileError(HookpatchError):
+    """A file that a scan was to write cannot be written.
+
+    Attributes:
+        path: the file.
+        problem: why not.
+    """
+
+    def __init__(self, path: object, problem: str) -> None:
+        self.path: Final = str(path)
+        self.problem: Final = problem
+        super().__init__(f"{path} cannot be written: {problem}; name another file")
+
+
+class ExportScanError(HookpatchError):
+    """The plugin ``export_scan`` was told to ``fail``, and has found something. Nothing has been exported.
+
+    Attributes:
+        call: what was called.
+        findings: what was found, the worst first.
+    """
+
+    def __init__(self, call: str, findings: Sequence[Finding], lines: Sequence[str]) -> None:
+        self.call: Final = call
+        self.findings: Final = tuple(findings)
+        count = "1 line does" if len(lines) == 1 else f"{len(lines)} lines do"
+        super().__init__(
+            f"{call} was not run: {count} not survive it; change them, write '# hookpatch: ignore' behind those that "
+            "may stay, or leave out fail=true of plugin 'export_scan'\n" + "\n".join(f"  {line}" for line in lines)
+        )
+
+
+class ExportWarning(HookpatchWarning):
+    """A line of the model that is about to be exported will not survive it, or could not be looked at.
+
+    Remedy: do what the message says instead; or write ``# hookpatch: ignore[shape]`` behind a line that may stay so.
+
+    Attributes:
+        call: what is called.
+        finding: what was found, None when something could not be looked at.
+    """
+
+    def __init__(self, call: str, message: str, finding: Finding | None = None) -> None:
+        self.call: Final = call
+        self.finding: Final = finding
+        super().__init__(f"{call}: {message}")

@@ -1,0 +1,147 @@
+"""What a scan finds in a model's source."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from hookpatch_export import Finding, Kind, scan
+from hookpatch_export.errors import ModelError
+
+Make = Callable[[str, str], ModuleType]
+
+
+def lines(findings: list[Finding], least: Kind = Kind.CONFIG) -> list[tuple[str, int, str]]:
+    """What was found: construct, line and kind."""
+    return [(one.construct, one.line, str(one.kind)) for one in findings if one.kind >= least]
+
+
+@pytest.fixture
+def model(make_module: Make) -> Callable[[str], type[torch.nn.Module]]:
+    """A class ``Net`` from its source; the first line of it is line 4."""
+
+    def make(source: str) -> type[torch.nn.Module]:
+        head = "import torch\nfrom torch import nn\n\n"
+        net: type[torch.nn.Module] = make_module("net", head + textwrap.dedent(source).lstrip("\n")).Net
+        return net
+
+    return make
+
+
+Model = Callable[[str], type[torch.nn.Module]]
+
+
+def test_branch_on_a_value_a_size_a_setting_and_none(model: Model) -> None:
+    """Each condition hangs on what its parts hang on, through variables and arithmetic."""
+    net = model(
+        """
+        class Net(nn.Module):
+            def __init__(self, flag=True):
+                super().__init__()
+                self.flag = flag
+
+            def forward(self, x, mask=None):
+                b, _ = x.shape
+                half = b // 2
+                if half > 1:
+                    x = x + 1
+                if self.flag == True:
+                    x = x * 2
+                if mask is not None:
+                    x = x + mask
+                total = x.sum()
+                if total > 0 and self.training:
+                    x = -x
+                return x
+        """
+    )
+    assert lines(scan(net), Kind.SAFE) == [
+        ("if", 12, "shape"),
+        ("if", 14, "config"),
+        ("if", 16, "safe"),
+        ("if", 19, "data"),
+    ]
+
+
+def test_finding_says_where_how_one_gets_there_and_what_becomes_of_it(model: Model) -> None:
+    """File, column, source line, route from forward, consequence by mode, and what to write instead."""
+    net = model(
+        """
+        class Part(nn.Module):
+            def forward(self, x):
+                return (x if x.numel() > 3
+                        else -x)
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.parts = nn.ModuleList([Part() for _ in range(2)])
+
+            def forward(self, x):
+                for part in self.parts:
+                    x = part(x)
+                return x
+        """
+    )
+    for what in (net, net()):
+        (found,) = [one for one in scan(what) if one.kind >= Kind.CONFIG]
+        assert (found.file.name, found.line, found.column, found.end_line, found.end_column) == ("net.py", 6, 17, 7, 24)
+        assert found.source == "return (x if x.numel() > 3"
+        assert found.route == ("Net.forward", "Part.forward")
+        assert list(found.consequence) == ["trace", "script", "export", "onnx"]
+        assert "frozen" in found.consequence["trace"]
+        assert "torch.cond" in found.instead
+
+
+@pytest.mark.parametrize("what", [int, 3, torch.relu], ids=["a class", "a number", "a function"])
+def test_no_module_is_an_error(what: object) -> None:
+    """What is no module is named."""
+    with pytest.raises(ModelError, match=r"is no torch\.nn\.Module; name a class of modules, a module, or a function"):
+        scan(what)
+
+
+def test_module_without_forward_is_an_error() -> None:
+    """There is nothing to read in it."""
+    with pytest.raises(ModelError, match=r"ModuleList: has no forward of its own"):
+        scan(torch.nn.ModuleList)
+
+
+def test_what_cannot_be_read_is_said(write_module: Callable[[str, str], Path], model: Model, tmp_path: Path) -> None:
+    """A function made by exec, a C extension, recursion, a file that is no Python any more, one outside of the root."""
+    broken = write_module("broken", "def broken(x):\n    return x\n")
+    net = model(
+        """
+        import broken
+        import numpy
+
+        space = {}
+        exec("def made(x):\\n    return x", space)
+
+        def again(x, n):
+            return x if n == 0 else again(x, n - 1)
+
+        class Net(nn.Module):
+            def forward(self, x):
+                x = space["made"](x)
+                x = again(x, x.shape[0])
+                x = broken.broken(x)
+                return numpy.sqrt(x)
+        """
+    )
+    broken.write_text("def broken(x:\n")
+    version = ".".join(map(str, sys.version_info[:2]))
+    found = [(one.construct, one.line) for one in scan(net) if one.kind is Kind.NOT_READ]
+    assert found == [
+        ("made(): it was made by exec and has no file", 15),
+        ("again(): it calls itself; it was looked at, but what comes back is not known", 11),
+        (f"broken(): broken.py:1 is no Python {version}: '(' was never closed", 17),
+    ]
+    assert ("numpy.sqrt()", 18, "data") in lines(scan(net))
+    (outside,) = scan(net, root=tmp_path / "elsewhere")
+    assert (outside.kind, outside.line) == (Kind.NOT_READ, 13)
+    assert outside.construct == f"Net.forward(): net.py is outside of {tmp_path / 'elsewhere'}"
