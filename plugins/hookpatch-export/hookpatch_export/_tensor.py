@@ -159,8 +159,8 @@ def _tensor(name: str, first: Tensor, sizes: Kind, args: Args, named: Named) -> 
         if name in ("full", "new_full", "randint"):
             words = words[:1] if name != "randint" else words[-1:]
         if len(words) == 1 and isinstance(words[0], Seq | Size):
+            rank = len(words[0].items) if isinstance(words[0], Seq) and words[0].items is not None else None
             words = list(_items(words[0]))
-            rank = len(words) if isinstance(args[0 if name in _MADE else 1], Seq) else None
         else:
             rank = len(words) if 0 < len(words) < 7 else None
         if name in ("arange", "linspace", "logspace", "randperm", "range"):
@@ -347,7 +347,7 @@ def _first_tensor(values: Sequence[Value]) -> Tensor:
 def tensor_like(*values: Value) -> Tensor:
     """Return the tensor that arithmetic of these gives."""
     tensors = [one for value in values for one in alternatives(value) if isinstance(one, Tensor)]
-    whole: Value = join(tensors)
+    whole: Value = join(tensors or [Tensor()])
     sizes = max([one.sizes for one in tensors], default=Kind.SHAPE)
     last = max([one.last for one in tensors], default=Kind.SHAPE)
     ranks = {one.rank for one in tensors}

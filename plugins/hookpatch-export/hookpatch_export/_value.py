@@ -230,7 +230,7 @@ def _join(one: Value, other: Value, under: Kind) -> Value:
             return _join_sequences(one, other, under)
         case Table(), Table():
             return _join_tables(one, other, under)
-        case (Unknown(), _) | (_, Unknown()):
+        case (Unknown(), _) | (_, Unknown()) if not (has_tensor(one) or has_tensor(other)):
             return Unknown(max(truth_kind(one), truth_kind(other), under))
         case _ if _is_plain(one) and _is_plain(other):
             return Scalar(max(truth_kind(one), truth_kind(other), under))
@@ -248,7 +248,9 @@ def _choice(values: list[Value], under: Kind) -> Value:
         else:
             apart.append(value)
     if len(apart) > _MOST:
-        return Unknown(max(under, *map(truth_kind, apart)))
+        tensors = [one for one in apart if isinstance(one, Tensor)]
+        rest = Unknown(max([under, *(truth_kind(one) for one in apart if not has_tensor(one))]))
+        return Choice(frozenset([*tensors, rest])) if tensors else rest
     return apart[0] if len(apart) == 1 else Choice(frozenset(apart))
 
 

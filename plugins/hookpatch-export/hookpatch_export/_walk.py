@@ -397,6 +397,9 @@ class Walk:
         self._stack.append((code, key))
         try:
             result = self._run(inner)
+        except Exception as error:  # a mistake of ours must not stop an export
+            self.not_read(caller, node, f"{name}()", f"the scan stumbled over it: {type(error).__name__}: {error}")
+            result = Tensor() if any(map(has_tensor, inner.variables.values())) else UNKNOWN
         finally:
             self._stack.pop()
         self._results[key] = result
