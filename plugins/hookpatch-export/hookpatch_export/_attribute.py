@@ -157,7 +157,7 @@ def _inherited(frame: Frame, node: ast.AST, owner: Inherited, name: str) -> Valu
 
 def _of_instance(frame: Frame, node: ast.AST, owner: Instance, name: str, default: Value | None) -> Value:
     if name in owner.attributes:
-        return owner.attributes[name]
+        return _set_before(owner.attributes[name]) if owner.of_model else owner.attributes[name]
     if name == "training":
         return Scalar(Kind.SAFE)
     if name == "__class__":
@@ -166,6 +166,13 @@ def _of_instance(frame: Frame, node: ast.AST, owner: Instance, name: str, defaul
     if found is not _MISSING and not isinstance(found, dataclasses.Field):
         return _descriptor(frame, node, owner, found, name)
     return default if default is not None else UNKNOWN
+
+
+def _set_before(held: Value) -> Value:
+    """What the model's own ``__init__`` has set is a setting, even if it is written there as a literal."""
+    if isinstance(held, Known) and held.kind is Kind.SAFE and held.obj is not None:
+        return Known(held.obj, Kind.CONFIG)
+    return held
 
 
 def item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:

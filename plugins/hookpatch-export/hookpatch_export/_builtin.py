@@ -110,10 +110,8 @@ def _number(frame: Frame, node: ast.AST, function: Any, args: Args, named: Named
     if function in (sum, abs, pow) and any(map(has_tensor, args)):
         return Tensor(max(map(content_kind, args)))
     kind = max((_as_number(one) for one in args), default=Kind.CONFIG)
-    decides = function not in (sum, abs, pow, divmod) or kind is Kind.DATA
-    if (kind >= Kind.SHAPE and decides and function is not float and function is not round) or (
-        kind >= Kind.SHAPE and any(map(has_tensor, args))
-    ):
+    computes = function in (sum, abs, pow, divmod, round) and kind is not Kind.DATA
+    if kind >= Kind.SHAPE and (not computes or any(map(has_tensor, args))):
         frame.found(node, f"{function.__name__}()", kind)
     return Scalar(kind)
 
@@ -323,7 +321,7 @@ def _merged(table: Table, items: list[tuple[Any, Value]]) -> Table:
 
 def call_stdlib(frame: Frame, node: ast.AST, function: Any, args: Args, named: Named) -> Value:
     """Return what a function of the standard library gives."""
-    module = getattr(function, "__module__", None) or ""
+    module = getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__
     name = getattr(function, "__name__", type(function).__name__)
     given = [*args, *named.values()]
     if module.partition(".")[0] in ("random", "secrets") or (module == "time" and name != "sleep"):

@@ -24,7 +24,7 @@ _BY_CONSTRUCT: Final[dict[str, str]] = {
     "unique_consecutive()": "sized",
     "masked_select()": "sized", "where()": "sized", "repeat_interleave()": "sized", "bincount()": "sized",
     "combinations()": "sized", "nonzero_static()": "sized",
-    "print()": "print", "input()": "print", "write to self": "write", "global": "write", "try": "try",
+    "print()": "print", "input()": "print", "write to self": "write", "write to a global": "write", "try": "try",
 }  # fmt: skip
 
 _DATA: Final[dict[str, tuple[dict[str, str], str]]] = {

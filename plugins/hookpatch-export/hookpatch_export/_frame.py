@@ -50,7 +50,7 @@ class Frame:
         returned: what it has returned until here.
         yielded: what it has yielded until here.
         exits: the variables at each break and continue of the loop that is walked.
-        under: what it hangs on that this point is reached.
+        globals: the names that it has declared to be its module's.
     """
 
     walk: Walk
@@ -66,7 +66,7 @@ class Frame:
     returned: list[Value] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
     exits: list[dict[str, Value]] = field(default_factory=list)
-    under: Kind = Kind.SAFE
+    globals: set[str] = field(default_factory=set)
 
     def found(self, node: ast.AST, construct: str, kind: Kind) -> None:
         """Note a finding at a node."""

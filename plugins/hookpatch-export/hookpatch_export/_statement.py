@@ -90,7 +90,7 @@ def _run(frame: Frame, node: ast.stmt) -> bool:
                 if isinstance(target, ast.Name):
                     frame.variables.pop(target.id, None)
         case ast.Global():
-            frame.found(node, "global", Kind.CALL)
+            frame.globals.update(node.names)
     return True
 
 
@@ -98,6 +98,8 @@ def assign(frame: Frame, target: ast.expr, held: Value) -> None:
     """Give a name, an attribute, an item or several of them a value."""
     match target:
         case ast.Name():
+            if target.id in frame.globals:
+                frame.found(target, "write to a global", Kind.CALL)
             frame.variables[target.id] = held
         case ast.Tuple() | ast.List():
             for name, part in zip(target.elts, _parts(held, target.elts), strict=True):

@@ -170,6 +170,8 @@ class Walk:
             return self._make(frame, node, obj, args, named)
         if isinstance(obj, BuiltinFunctionType | BuiltinMethodType):
             owner = getattr(obj, "__self__", None)
+            if type(owner).__module__ == "random":
+                return call_stdlib(frame, node, obj, args, named)
             if owner is not None and not inspect.ismodule(owner) and not belongs_to_torch(module):
                 return call_method(frame, node, value_of(owner), obj.__name__, args, named)
         if module is None and (home := getattr(obj, "__objclass__", None)) is not None:
