@@ -1,0 +1,124 @@
+"""``hookpatch scan``: what is found in a model, for a person, a program, an editor."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+
+from hookpatch_export._finding import Finding, Kind
+from hookpatch_export._json import as_json
+from hookpatch_export._named import named
+from hookpatch_export._sarif import as_sarif
+from hookpatch_export._scan import scan
+from hookpatch_export._scanned import spans
+from hookpatch_export._silenced import Remark, heard
+from hookpatch_export._text import print_lines, report, width_of
+from hookpatch_export._words import near
+from hookpatch_export.errors import FileError, ModelError
+
+FOUND: Final = 1  # the exit status when something at or above --fail-on was found
+
+
+class Level(StrEnum):
+    """The kinds by name, for ``--level``."""
+
+    DATA = "data"
+    SHAPE = "shape"
+    NOT_READ = "not-read"
+    CALL = "call"
+    CONFIG = "config"
+    SAFE = "safe"
+
+
+class FailOn(StrEnum):
+    """The kinds for ``--fail-on``."""
+
+    DATA = "data"
+    SHAPE = "shape"
+    CONFIG = "config"
+
+
+def scan_command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="package.module:Model or path/to/file.py:Model; a class, a module, or a function that returns a "
+            "module, (module, inputs) or (module, inputs, keywords).",
+        ),
+    ],
+    root: Annotated[
+        Path | None, typer.Option("--root", metavar="DIR", help="The folder that the model's package is imported from.")
+    ] = None,
+    as_json_: Annotated[
+        bool, typer.Option("--json", help="Print JSON: all findings, unless --level is given.")
+    ] = False,
+    sarif: Annotated[
+        Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0, for editors and CI.")
+    ] = None,
+    fail_on: Annotated[
+        FailOn | None, typer.Option("--fail-on", help="End with status 1 when something so bad is found, or worse.")
+    ] = None,
+    level: Annotated[
+        Level | None, typer.Option("--level", help="Show what is so bad or worse; call unless it is given.")
+    ] = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Export the model and look for inputs on which it answers otherwise.")
+    ] = False,
+    budget: Annotated[
+        float, typer.Option("--budget", metavar="SECONDS", min=0.0, help="How long --probe may look for inputs.")
+    ] = 60.0,
+) -> None:
+    """Tell which lines of a model will not survive its export, or will be frozen in silence.
+
+    Example: hookpatch scan models/net.py:Net --root . --fail-on shape
+    """
+    subject = named(model, root)
+    if probe and (isinstance(subject.model, type) or subject.inputs is None):
+        raise ModelError(model, "--probe needs inputs; name a function that returns (module, inputs)")
+    found = scan(subject.model, root=root)
+    findings, remarks = heard(found, spans(subject.model, found))
+    for remark in remarks:
+        sys.stderr.write(f"hookpatch: {near(remark.file)}:{remark.line}: {remark.text}\n")
+    _show(model, findings, remarks, len(found) - len(findings), as_json_, sarif, level)
+    if fail_on is not None and any(one.kind >= _kind(fail_on) for one in findings):
+        raise typer.Exit(FOUND)
+
+
+def _show(
+    model: str,
+    findings: Sequence[Finding],
+    remarks: Sequence[Remark],
+    silenced: int,
+    as_json_: bool,
+    sarif: Path | None,
+    level: Level | None,
+) -> None:
+    if sarif is not None:
+        shown = [one for one in findings if one.kind >= _kind(level or Level.CALL)]
+        _write(sarif, as_sarif(shown, remarks, Path.cwd()))
+    if as_json_:
+        shown = [one for one in findings if one.kind >= _kind(level or Level.SAFE)]
+        typer.echo(json.dumps({"findings": as_json(shown)}, indent=2))
+    else:
+        console = Console(highlight=False)
+        lines = report(findings, _kind(level or Level.CALL), silenced, model, width_of(console))
+        print_lines(lines, console)
+
+
+def _kind(word: Level | FailOn) -> Kind:
+    return next(kind for kind in Kind if str(kind) == word.value)
+
+
+def _write(path: Path, what: dict[str, Any]) -> None:
+    try:
+        path.write_text(json.dumps(what, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise FileError(path, error.strerror or str(error)) from None

@@ -1,0 +1,60 @@
+"""Tell at an export, before it runs, which lines of the model will not survive it: warnings with file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import hookpatch
+
+WHY: Final = "torch is silent about branches on a shape and about unrolled loops, and freezes them"
+CALLS: Final = {
+    "torch.onnx:export": "model",
+    "torch.export:export": "mod",
+    "torch.jit:trace": "func",
+    "torch.jit:script": "obj",
+}
+
+_running: Final[ContextVar[bool]] = ContextVar("hookpatch_export", default=False)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the plugin can be told.
+
+    Attributes:
+        level: what is told: this kind of finding, and worse ones.
+        fail: whether something found is an error, and nothing is exported.
+    """
+
+    level: Literal["data", "shape", "config"] = "shape"
+    fail: bool = False
+
+
+@hookpatch.hookimpl
+def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
+    """Scan the model at each call of torch.onnx.export, torch.export.export, torch.jit.trace and torch.jit.script."""
+    for address, parameter in CALLS.items():
+        wrapper = _scan_first(address.replace(":", "."), parameter, options)
+        yield hookpatch.wrap(address, wrapper, reach="everywhere", requires="torch>=2.13", why=WHY)
+
+
+def _scan_first(call: str, parameter: str, options: Options) -> Callable[..., Any]:
+    """Return the wrapper of one of the calls. One that another of them makes has been scanned already."""
+
+    def captured(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        model = args[0] if args else kwargs.get(parameter)
+        if _running.get() or model is None:
+            return wrapped(*args, **kwargs)
+        from hookpatch_export._at_export import tell  # imports torch, which is here by now
+
+        token = _running.set(True)
+        try:
+            tell(call, model, kwargs, level=options.level, fail=options.fail)
+            return wrapped(*args, **kwargs)
+        finally:
+            _running.reset(token)
+
+    return captured
