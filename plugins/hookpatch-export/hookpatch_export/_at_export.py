@@ -13,7 +13,7 @@ import torch
 from hookpatch_export._finding import Finding, Kind
 from hookpatch_export._scan import scan
 from hookpatch_export._silenced import Remark, heard
-from hookpatch_export._words import place
+from hookpatch_export._words import harmless, place
 from hookpatch_export.errors import ExportScanError, ExportWarning
 
 _MODES: Final = {
@@ -48,7 +48,7 @@ def tell(call: str, model: Any, keywords: Mapping[str, Any], *, level: str, fail
         return
     mode = "trace" if call == "torch.onnx.export" and keywords.get("dynamo", True) is False else _MODES[call]
     least = next(kind for kind in Kind if str(kind) == level)
-    told = _once([one for one in everything if one.kind >= least and one.consequence.get(mode)])
+    told = _once([one for one in everything if one.kind >= least and not harmless(_became(one, mode))])
     if fail and told:
         worst = sorted(told, key=lambda one: -one.kind)
         raise ExportScanError(call, worst, [f"{place(one)}: {_said(one, mode)}" for one in worst])
@@ -95,12 +95,23 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _said(finding: Finding, mode: str) -> str:
-    parts = [f"{finding.construct} ({finding.kind}): {finding.consequence.get(mode, '')}"]
+    parts = [f"{finding.construct} ({finding.kind}): {_became(finding, mode)}"]
     if finding.instead:
         parts.append(f"instead: {finding.instead}")
     if finding.route:
         parts.append(f"in {' → '.join(finding.route)}")
     return "; ".join(parts)
+
+
+def _became(finding: Finding, mode: str) -> str:
+    """Return what becomes of a line; for ONNX by its exporter with ``dynamo=True`` alone, by which it goes."""
+    said = finding.consequence.get(mode, "")
+    if mode == "onnx":
+        said = "; ".join(part for part in said.split("; ") if "dynamo=False" not in part).replace(
+            " with dynamo=True", ""
+        )
+        return finding.consequence.get("export", said) if said == "as with export" else said
+    return said
 
 
 def _warn(warning: ExportWarning, finding: Finding | None = None) -> None:

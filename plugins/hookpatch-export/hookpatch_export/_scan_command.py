@@ -14,7 +14,10 @@ from rich.console import Console
 
 from hookpatch_export._finding import Finding, Kind
 from hookpatch_export._json import as_json
-from hookpatch_export._named import named
+from hookpatch_export._named import Named, named
+from hookpatch_export._probe import Probe
+from hookpatch_export._probe import probe as run_probe
+from hookpatch_export._probe_text import probe_json, probe_lines
 from hookpatch_export._sarif import as_sarif
 from hookpatch_export._scan import scan
 from hookpatch_export._scanned import spans
@@ -87,9 +90,16 @@ def scan_command(
     findings, remarks = heard(found, spans(subject.model, found))
     for remark in remarks:
         sys.stderr.write(f"hookpatch: {near(remark.file)}:{remark.line}: {remark.text}\n")
-    _show(model, findings, remarks, len(found) - len(findings), as_json_, sarif, level)
-    if fail_on is not None and any(one.kind >= _kind(fail_on) for one in findings):
+    probed = _probed(subject, found, budget) if probe else None
+    _show(model, findings, remarks, len(found) - len(findings), as_json_, sarif, level, probed)
+    failed = any(one.kind >= _kind(fail_on) for one in findings) if fail_on is not None else False
+    if failed or (fail_on is not None and probed is not None and probed.disagreements):
         raise typer.Exit(FOUND)
+
+
+def _probed(subject: Named, found: Sequence[Finding], budget: float) -> Probe:
+    files = {file for file, _, _ in spans(subject.model, found)}
+    return run_probe(subject.word, subject.model, subject.inputs or (), subject.keywords, found, files, budget)
 
 
 def _show(
@@ -100,17 +110,21 @@ def _show(
     as_json_: bool,
     sarif: Path | None,
     level: Level | None,
+    probed: Probe | None,
 ) -> None:
     if sarif is not None:
         shown = [one for one in findings if one.kind >= _kind(level or Level.CALL)]
         _write(sarif, as_sarif(shown, remarks, Path.cwd()))
     if as_json_:
         shown = [one for one in findings if one.kind >= _kind(level or Level.SAFE)]
-        typer.echo(json.dumps({"findings": as_json(shown)}, indent=2))
+        more = {} if probed is None else {"probe": probe_json(probed)}
+        typer.echo(json.dumps({"findings": as_json(shown), **more}, indent=2))
     else:
         console = Console(highlight=False)
-        lines = report(findings, _kind(level or Level.CALL), silenced, model, width_of(console))
-        print_lines(lines, console)
+        width = width_of(console)
+        print_lines(report(findings, _kind(level or Level.CALL), silenced, model, width), console)
+        if probed is not None:
+            print_lines(probe_lines(probed, width), console)
 
 
 def _kind(word: Level | FailOn) -> Kind:

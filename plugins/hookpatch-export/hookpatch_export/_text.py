@@ -25,11 +25,11 @@ COLOURS: Final = {
 
 
 def print_lines(lines: Iterable[Text], console: Console) -> None:
-    """Print lines: a terminal gets them cut at its edge, a log whole and plain."""
+    """Print lines: a terminal gets source cut at its edge, a log all of it, and plain."""
     for line in lines:
         line.rstrip()
         if console.is_terminal:
-            console.print(line, no_wrap=True, overflow="ellipsis")
+            console.print(line, no_wrap=line.no_wrap, overflow="ellipsis" if line.no_wrap else None)
         else:
             console.file.write(f"{line.plain}\n")
 
@@ -90,8 +90,8 @@ def _line(same: Sequence[Finding]) -> Iterator[Text]:
         (f"  {len(spans)} times" if len(spans) > 1 else "", "dim"),
     )
     if first.source:
-        yield Text(f"    {first.source}")
-        yield Text(f"    {_carets(same)}", style=COLOURS[first.kind])
+        yield Text(f"    {first.source}", no_wrap=True)
+        yield Text(f"    {_carets(same)}".rstrip(), style=COLOURS[first.kind], no_wrap=True)
 
 
 def _carets(same: Sequence[Finding]) -> str:

@@ -19,6 +19,11 @@ def joined(consequence: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(EVERY if those == [*MODES] else ", ".join(those), what) for what, those in modes.items()]
 
 
+def harmless(what: str) -> bool:
+    """Tell whether a consequence is none: the line works as it is meant to."""
+    return what in ("", "kept", "compiled", "stays as it is") or what.startswith("compiled as ")
+
+
 def place(finding: Finding) -> str:
     """Return ``file:line:column``, the file from the current folder if it is under it."""
     return f"{near(finding.file)}:{finding.line}:{finding.column}"

@@ -1,0 +1,168 @@
+"""The model captured three ways, as functions of tensors; or why a capture failed."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import torch
+
+from hookpatch_export._probe._example import Example, Run, Tensors, flat
+
+WORDS: Final = {"trace": "trace", "export": "export", "onnx": "ONNX"}
+
+
+@final
+@dataclass(frozen=True)
+class Captured:
+    """What came of one capture.
+
+    Attributes:
+        mode: how it was captured, one of ``MODES``.
+        run: what runs it; None when the capture failed.
+        error: why it failed, or why it works for the example's sizes only; None if all is well.
+        program: the ``torch.export.ExportedProgram`` of mode ``export``, the ``torch.onnx.ONNXProgram`` of ``onnx``.
+    """
+
+    mode: str
+    run: Run | None
+    error: Exception | None = None
+    program: Any = None
+
+
+def fresh(model: torch.nn.Module) -> torch.nn.Module:
+    """Return a copy of a model that shares its parameters: what a call writes into buffers and attributes is lost."""
+    try:
+        return copy.deepcopy(model, {id(one): one for one in model.parameters()})
+    except Exception:  # some object of the model's cannot be copied
+        return model
+
+
+def eager(model: torch.nn.Module, example: Example) -> Run:
+    """Return what runs the model itself, each time as it was made."""
+
+    def run(tensors: Tensors) -> list[torch.Tensor]:
+        args, kwargs = example.arguments(tensors)
+        return flat(fresh(model)(*args, **kwargs))
+
+    return run
+
+
+def captures(model: torch.nn.Module, example: Example) -> Iterator[Captured]:
+    """Yield the model captured by torch.jit.trace, torch.export and torch.onnx.export."""
+    yield _captured("trace", lambda: (_traced(model, example), None))
+    yield _dynamic("export", model, example, _exported)
+    yield _dynamic("onnx", model, example, _onnx)
+
+
+def _captured(mode: str, capture: Callable[[], tuple[Run, Any]]) -> Captured:
+    try:
+        run, program = capture()
+    except Exception as error:  # whatever the exporter raises is what there is to tell
+        return Captured(mode, None, error)
+    return Captured(mode, run, None, program)
+
+
+def _dynamic(
+    mode: str, model: torch.nn.Module, example: Example, capture: Callable[[Any, Example, Any], tuple[Run, Any]]
+) -> Captured:
+    """Capture with every axis left open; where that fails, for the sizes of the example."""
+    first = _captured(mode, lambda: capture(fresh(model), example, example.dynamic()))
+    if first.run is not None:
+        return first
+    fixed = _captured(mode, lambda: capture(fresh(model), example, None))
+    return Captured(mode, fixed.run, first.error, fixed.program)
+
+
+class _OfTensors(torch.nn.Module):
+    """A model as one of tensors: torch.jit.trace takes no None, number or text, and returns tensors best."""
+
+    def __init__(self, model: torch.nn.Module, example: Example) -> None:
+        super().__init__()
+        self.model = model
+        self._example = example
+        self.train(model.training)
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        args, kwargs = self._example.arguments(tensors)
+        return tuple(flat(self.model(*args, **kwargs)))
+
+
+def _traced(model: torch.nn.Module, example: Example) -> Run:
+    tensors = tuple(one.clone() for one in example.tensors)
+    copied = fresh(model)
+    with _buffers_kept(copied):  # to trace it is to call it
+        trace: Any = torch.jit.trace  # torch gives it no types
+        traced = trace(_OfTensors(copied, example), tensors, check_trace=False)
+
+    def run(tensors: Tensors) -> list[torch.Tensor]:
+        with _buffers_kept(traced):
+            return [one.clone() for one in flat(traced(*(one.clone() for one in tensors)))]
+
+    return run
+
+
+def _exported(model: torch.nn.Module, example: Example, shapes: Any) -> tuple[Run, Any]:
+    args, kwargs = example.arguments(example.tensors)
+    program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
+    module = program.module()
+
+    def run(tensors: Tensors) -> list[torch.Tensor]:
+        args, kwargs = example.arguments(tensors)
+        with _buffers_kept(module):
+            return [one.clone() for one in flat(module(*args, **kwargs))]
+
+    return run, program
+
+
+def _onnx(model: torch.nn.Module, example: Example, shapes: Any) -> tuple[Run, Any]:
+    args, kwargs = example.arguments(example.tensors)
+    program: Any = torch.onnx.export(model, args, kwargs=kwargs, dynamo=True, dynamic_shapes=shapes, verbose=False)
+    program.initialize_inference_session(_session)
+
+    def run(tensors: Tensors) -> list[torch.Tensor]:
+        args, kwargs = example.arguments(tensors)
+        return flat(program(*args, **kwargs))
+
+    return run, program
+
+
+def _session(model: str | bytes) -> Any:
+    import onnxruntime  # type: ignore[import-untyped]  # onnxruntime has no types
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # a run that it refuses is an error in Python, too
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+@contextlib.contextmanager
+def _buffers_kept(module: torch.nn.Module) -> Iterator[None]:
+    saved = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, before in saved:
+            buffer.copy_(before)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep back what exporters print, log and warn of: what matters of it is told in our words."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)

@@ -1,0 +1,131 @@
+"""Other inputs than the example: sizes of its axes, values of its tensors, each a small change with words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import torch
+
+from hookpatch_export._probe._example import Example, Tensors
+
+_LARGE: Final = 1_000_000  # elements; larger tensors are not made eight times as long
+_SEED: Final = 0
+
+
+@final
+@dataclass(frozen=True)
+class Change:
+    """A change of the example's tensors.
+
+    Attributes:
+        words: what is changed: ``batch 1``, ``x negated``.
+        apply: takes the tensors, returns others.
+        size: the size that it gives an axis; None if it changes values.
+        resized: the same change of the same axes to another size; None if it changes values.
+    """
+
+    words: str
+    apply: Callable[[Tensors], Tensors]
+    size: int | None = None
+    resized: Callable[[int], Change] | None = None
+
+
+def sizes(example: Example) -> Iterator[tuple[int, list[Change]]]:
+    """Yield for each axis, or axes that go together, its size in the example and the changes of it, simplest first."""
+    for axes in _axes(example):
+        name = _axis_name(example, axes)
+        at, axis = axes[0]
+        old = example.tensors[at].shape[axis]
+        news = [1, 2, old + 1, 2 * old]
+        if max(tensor.numel() for tensor in example.tensors) * 8 <= _LARGE:
+            news.append(8 * old)
+        yield old, [_resize(name, axes, new) for new in dict.fromkeys(news) if new != old]
+
+
+def _axes(example: Example) -> list[tuple[tuple[int, int], ...]]:
+    """Return groups of axes, as (tensor, axis): of one size at one place, of one size, and each by itself."""
+    every = [(at, axis) for at, one in enumerate(example.tensors) for axis, size in enumerate(one.shape) if size > 0]
+    groups: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    for at, axis in every:
+        size = example.tensors[at].shape[axis]
+        groups.setdefault(("one place", axis, size), []).append((at, axis))
+        groups.setdefault(("one size", size), []).append((at, axis))
+        groups.setdefault(("alone", at, axis), []).append((at, axis))
+    order = sorted(groups, key=lambda key: ("one place", "one size", "alone").index(str(key[0])))
+    return [*dict.fromkeys(tuple(groups[key]) for key in order)]
+
+
+def _axis_name(example: Example, axes: Sequence[tuple[int, int]]) -> str:
+    with_axes = [at for at, tensor in enumerate(example.tensors) if tensor.dim()]
+    if list(axes) == [(at, 0) for at in with_axes]:
+        return "batch"
+    return ", ".join(f"{example.names[at]}.shape[{axis}]" for at, axis in axes)
+
+
+def _resize(name: str, axes: tuple[tuple[int, int], ...], new: int) -> Change:
+    def apply(tensors: Tensors) -> Tensors:
+        changed = list(tensors)
+        for at, axis in axes:
+            tensor = changed[at]
+            # what is there, over and over: other values might not be what the model takes
+            index = torch.arange(new, device=tensor.device) % tensor.shape[axis]
+            changed[at] = tensor.index_select(axis, index)
+        return tuple(changed)
+
+    words = f"{name} {new}" if name == "batch" else f"{name} = {new}"
+    return Change(words, apply, new, lambda size: _resize(name, axes, size))
+
+
+def values(example: Example) -> Iterator[Change]:
+    """Yield changes of the values of each tensor, simplest first; those that change nothing are left out."""
+    for at, tensor in enumerate(example.tensors):
+        for words, change in _values(tensor):
+            if not torch.equal(change(tensor), tensor):
+                yield _change(example.names[at], at, words, change)
+
+
+def _change(name: str, at: int, words: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+    def apply(tensors: Tensors) -> Tensors:
+        return (*tensors[:at], change(tensors[at]), *tensors[at + 1 :])
+
+    return Change(f"{name} {words}", apply)
+
+
+def _values(tensor: torch.Tensor) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor]]]:
+    yield "zeros", torch.zeros_like
+    if tensor.dtype == torch.bool:
+        yield "inverted", torch.logical_not
+    elif tensor.is_floating_point() or tensor.is_complex():
+        yield "negated", torch.neg
+        yield "times 100", lambda one: one * 100
+        yield "divided by 100", lambda one: one / 100
+        yield "random", _random
+    elif tensor.numel():
+        low, high = int(tensor.min()), int(tensor.max())
+        yield f"all {high}", lambda one: torch.full_like(one, high)
+        yield f"all {low}", lambda one: torch.full_like(one, low)
+        yield "random in its range", lambda one: torch.randint_like(one, low, high + 1)
+        if not tensor.dim():
+            yield "one more", lambda one: one + 1
+    if tensor.dim():
+        yield "reversed", lambda one: one.flip([*range(one.dim())])
+
+
+def _random(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.randn(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+
+
+def applied(changes: Sequence[Change], tensors: Tensors) -> Tensors:
+    """Return the tensors after changes, one after the other; what is random is the same each time."""
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(_SEED)
+        for change in changes:
+            tensors = change.apply(tensors)
+    return tensors
+
+
+def words(changes: Sequence[Change]) -> str:
+    """Return what is changed, in words; of nothing, that it is the example."""
+    return ", ".join(change.words for change in changes) or "the example input"

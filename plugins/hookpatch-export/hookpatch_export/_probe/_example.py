@@ -1,0 +1,82 @@
+"""The example input of a model: arguments as they are, and the tensors in them, by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, final
+
+import torch
+from torch.utils import _pytree
+
+Tensors: TypeAlias = tuple[torch.Tensor, ...]
+
+
+@final
+class Example:
+    """Arguments of a ``forward``. Lives as long as the probe.
+
+    Attributes:
+        tensors: the tensors in them, in order.
+        names: the names of the tensors: ``x``, ``pair[0]``.
+    """
+
+    def __init__(self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Take the arguments apart.
+
+        Raises:
+            TypeError: ``forward`` does not take them.
+        """
+        self._signature: Final = inspect.signature(model.forward)
+        parameters = [*self._signature.bind(*args, **kwargs).signature.parameters.values()]
+        paths, self._spec = _pytree.tree_flatten_with_path((args, dict(kwargs)))
+        self._leaves: Final = [leaf for _, leaf in paths]
+        self._at: Final = [at for at, leaf in enumerate(self._leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors: Final[Tensors] = tuple(self._leaves[at] for at in self._at)
+        self.names: Final = tuple(_name(paths[at][0], parameters) for at in self._at)
+
+    def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments with copies of other tensors in the place of the example's."""
+        leaves = list(self._leaves)
+        for at, tensor in zip(self._at, tensors, strict=True):
+            leaves[at] = tensor.detach().clone()  # a model may write into what it is given
+        args, kwargs = _pytree.tree_unflatten(leaves, self._spec)
+        return args, kwargs
+
+    def dynamic(self) -> dict[str, Any]:
+        """Return a ``dynamic_shapes`` that leaves each axis of each tensor to torch.export to find out."""
+        args, kwargs = self.arguments(self.tensors)
+        return {
+            name: _pytree.tree_map(_axes, value)
+            for name, value in self._signature.bind(*args, **kwargs).arguments.items()
+        }
+
+
+def _axes(leaf: Any) -> dict[int, Any] | None:
+    return dict.fromkeys(range(leaf.dim()), torch.export.Dim.AUTO) if isinstance(leaf, torch.Tensor) else None
+
+
+def _name(path: Sequence[Any], parameters: Sequence[inspect.Parameter]) -> str:
+    """Return the name of a leaf of ``(args, kwargs)``: its parameter's, and where in the argument it is."""
+    key = path[1]
+    if isinstance(key, _pytree.MappingKey):
+        return f"{key.key}{_pytree.keystr(tuple(path[2:]))}"
+    for at, one in enumerate(parameters):
+        if one.kind is inspect.Parameter.VAR_POSITIONAL:
+            return f"{one.name}[{key.idx - at}]{_pytree.keystr(tuple(path[2:]))}"
+        if at == key.idx:
+            return f"{one.name}{_pytree.keystr(tuple(path[2:]))}"
+    raise AssertionError("the arguments were bound to the signature")
+
+
+def flat(outputs: Any) -> list[torch.Tensor]:
+    """Return the tensors in what a model returned, its numbers as tensors; what is neither is left out."""
+    leaves = _pytree.tree_leaves(outputs)
+    return [
+        leaf.detach() if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
+        for leaf in leaves
+        if isinstance(leaf, torch.Tensor | int | float | complex)
+    ]
+
+
+Run: TypeAlias = Callable[[Tensors], list[torch.Tensor]]

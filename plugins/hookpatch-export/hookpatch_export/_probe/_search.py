@@ -1,0 +1,173 @@
+"""The search for inputs on which the model and what was captured of it disagree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TypeAlias, final
+
+import torch
+
+from hookpatch_export._probe._changes import Change, applied, sizes, values
+from hookpatch_export._probe._compare import difference
+from hookpatch_export._probe._example import Example, Run
+
+Answer: TypeAlias = list[torch.Tensor]
+
+
+@final
+@dataclass(frozen=True)
+class Disagreement:
+    """An input on which a capture answers otherwise than the model.
+
+    Attributes:
+        mode: how the model was captured.
+        changes: what makes the input of the example.
+        eager: what the model answers, in words.
+        captured: what was captured answers.
+    """
+
+    mode: str
+    changes: tuple[Change, ...]
+    eager: str
+    captured: str
+
+
+@final
+@dataclass(frozen=True)
+class Refusal:
+    """An input that the model takes and a capture does not.
+
+    Attributes:
+        mode: how the model was captured.
+        changes: what makes the input of the example.
+        error: what it says.
+    """
+
+    mode: str
+    changes: tuple[Change, ...]
+    error: Exception
+
+
+@final
+@dataclass
+class Search:
+    """A search, and what it has found.
+
+    Attributes:
+        example: the example input.
+        eager: what runs the model.
+        runs: what runs each capture, by mode.
+        until: when to stop, by ``time.monotonic``.
+        tried: how many inputs the model has taken.
+        refused: how many it has not.
+        over: whether it was stopped before all was tried.
+    """
+
+    example: Example
+    eager: Run
+    runs: Mapping[str, Run]
+    until: float
+    disagreements: list[Disagreement] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    tried: int = 0
+    refused: int = 0
+    over: bool = False
+
+    def run(self) -> None:
+        """Try the example, each change, and pairs of changes for the captures that agree until then."""
+        if self._try(()) is None:
+            return
+        accepted = [change for changes in self._singles() for change in changes]
+        for pair in combinations(accepted, 2):
+            agreeing = set(self.runs) - {one.mode for one in self.disagreements}
+            if not agreeing or self._is_over():
+                return
+            self._try(pair, agreeing)
+
+    def _singles(self) -> Iterator[list[Change]]:
+        """Try changes by themselves; yield those that the model takes."""
+        for old, changes in sizes(self.example):
+            yield self._sizes(old, changes)
+        yield [change for change in values(self.example) if not self._is_over() and self._try((change,)) is not None]
+
+    def _sizes(self, old: int, changes: Sequence[Change]) -> list[Change]:
+        taken: list[Change] = []
+        nearer: set[str] = set()
+        agreed: dict[str, int] = dict.fromkeys(self.runs, old)
+        for change in changes:
+            if self._is_over() or (found := self._try((change,))) is None:
+                continue
+            taken.append(change)
+            assert change.size is not None
+            assert change.resized is not None
+            for mode in self.runs:
+                if mode not in found:
+                    agreed[mode] = max(agreed[mode], change.size)
+            for mode in found & {one.mode for one in self.disagreements if one.changes == (change,)}:
+                if change.size > old and mode not in nearer:
+                    nearer.add(mode)
+                    self._nearer(mode, change, agreed[mode])
+        return taken
+
+    def _nearer(self, mode: str, change: Change, agreed: int) -> None:
+        """Look for the least size that a capture disagrees on, above one that it agrees on."""
+        assert change.resized is not None
+        low, high = agreed, change.size or 0
+        while high - low > 1 and not self._is_over():
+            middle = change.resized((low + high) // 2)
+            before = len(self.disagreements)
+            found = self._try((middle,), {mode})
+            if found is None:  # the model does not take it; who knows on which side the least one is
+                return
+            if len(self.disagreements) == before:
+                low = middle.size or 0
+            else:
+                high = middle.size or 0
+                first = next(
+                    at for at, one in enumerate(self.disagreements) if one.changes == (change,) and one.mode == mode
+                )
+                self.disagreements[first] = self.disagreements.pop()
+                change = middle
+
+    def _is_over(self) -> bool:
+        self.over = time.monotonic() >= self.until
+        return self.over
+
+    def _try(self, changes: tuple[Change, ...], modes: set[str] | None = None) -> set[str] | None:
+        """Try an input; return the modes that disagree or refuse, None if the model itself refuses it."""
+        try:
+            tensors = applied(changes, self.example.tensors)
+            wanted = _seeded(self.eager, tensors)
+        except Exception:  # the model does not take it: nothing is to be learnt from it
+            self.refused += 1
+            return None
+        self.tried += 1
+        odd = set()
+        for mode, run in self.runs.items():
+            if modes is not None and mode not in modes:
+                continue
+            try:
+                found = _seeded(run, tensors)
+            except Exception as error:  # it says so aloud, which is not to disagree in silence
+                self.refusals.append(Refusal(mode, changes, error))
+                odd.add(mode)
+                continue
+            if (words := difference(wanted, found)) is not None:
+                self.disagreements.append(Disagreement(mode, changes, *words))
+                odd.add(mode)
+        return odd
+
+
+def _seeded(run: Run, tensors: tuple[torch.Tensor, ...], seed: int = 0) -> Answer:
+    with torch.random.fork_rng(devices=()), torch.no_grad():
+        torch.manual_seed(seed)
+        return run(tensors)
+
+
+def is_random(eager: Run, example: Example) -> bool:
+    """Tell whether the model answers the example twice in different ways."""
+    one, two = (_seeded(eager, example.tensors, seed) for seed in (0, 1))
+    return difference(one, two) is not None
