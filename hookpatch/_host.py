@@ -153,6 +153,11 @@ class Host:
                 errors.append(PluginError(plugin.name, plugin.installed.origin, problem))
         return errors
 
+    def has_commands_only(self, plugin: Plugin) -> bool:
+        """Tell whether a plugin patches nothing and has commands of its own."""
+        hooks = [self._of(plugin, name) for name in ("hookpatch_patches", "hookpatch_commands")]
+        return [bool(hook.get_hookimpls()) for hook in hooks] == [False, True]
+
     def add_commands(self, plugin: Plugin, app: Any) -> None:
         """Have a plugin add its own commands to a ``typer.Typer``.
 

@@ -276,6 +276,14 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     assert below == ["vendor:speak", "1.0"]
 
 
+def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) -> None:
+    """It patches nothing, which is no fault of it."""
+    home.add_plugin("measure", COMMANDS)
+    lines = hookpatch(home, "list", COLUMNS="300").stdout.splitlines()
+    found = next(line.split() for line in lines if line.startswith("measure"))
+    assert found == ["measure", "Measure", "and", "compare.", "measure-dist", "hookpatch", "measure"]
+
+
 def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> None:
     """The distribution that a target lies in, looked up and not imported."""
     done = hookpatch(installed_wheels, "list", COLUMNS="300")

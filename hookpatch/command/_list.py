@@ -57,6 +57,8 @@ def _row(installed: Installed, packages: Mapping[str, list[str]]) -> _Row:
         plugin = host.plugin(installed)
     except HookpatchError as error:
         return _Row(str(error), [], Text("broken", style="red"))
+    if host.has_commands_only(plugin):
+        return _Row(plugin.description, [], Text(f"hookpatch {plugin.name}", style="green"))
     try:
         patches = host.patches(plugin, {})
     except OptionsError as error:
