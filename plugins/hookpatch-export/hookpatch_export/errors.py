@@ -9,20 +9,6 @@ from hookpatch.errors import HookpatchError, HookpatchWarning
 from hookpatch_export._finding import Finding
 
 
-class ScanError(HookpatchError):
-    """What was named cannot be scanned.
-
-    Attributes:
-        what: what was named.
-        problem: what is wrong with it, and what now.
-    """
-
-    def __init__(self, what: str, problem: str) -> None:
-        self.what: Final = what
-        self.problem: Final = problem
-        super().__init__(f"{what} {problem}")
-
-
 class ModelError(HookpatchError):
     """What was named on the command line is no model that can be scanned, or none that can be probed.
 
