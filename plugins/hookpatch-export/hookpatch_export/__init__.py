@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from hookpatch_export._finding import MODES, Finding, Kind
-from hookpatch_export._scan import scan
+
+if TYPE_CHECKING:
+    from hookpatch_export._scan import scan
 
 __all__ = ["MODES", "Finding", "Kind", "scan"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "scan":  # it needs torch, and the plugin export_scan is loaded while torch is being imported
+        from hookpatch_export._scan import scan
+
+        return scan
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

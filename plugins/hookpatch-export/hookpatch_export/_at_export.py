@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import torch
 
+from hookpatch.errors import HookpatchError
 from hookpatch_export._finding import Finding, Kind
 from hookpatch_export._scan import scan
 from hookpatch_export._silenced import Remark, heard
@@ -44,7 +45,8 @@ def tell(call: str, model: Any, keywords: Mapping[str, Any], *, level: str, fail
     try:
         everything, remarks = heard(scan(module), ())
     except Exception as error:  # whatever it is: the export is not to fail for it
-        _warn(ExportWarning(call, f"the model could not be scanned: {type(error).__name__}: {error}; please report it"))
+        ours = "" if isinstance(error, HookpatchError) else f"{type(error).__name__}: "
+        _warn(ExportWarning(call, f"the model could not be scanned: {ours}{error}; it is exported all the same"))
         return
     mode = "trace" if call == "torch.onnx.export" and keywords.get("dynamo", True) is False else _MODES[call]
     least = next(kind for kind in Kind if str(kind) == level)

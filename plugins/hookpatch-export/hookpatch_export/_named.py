@@ -79,7 +79,7 @@ def _made(word: str, found: Any) -> Named:
 
     if isinstance(found, torch.nn.Module) or (isinstance(found, type) and issubclass(found, torch.nn.Module)):
         return Named(word, found)
-    kind = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
+    kind = f"the class {found.__name__}" if isinstance(found, type) else f"of type {type(found).__name__}"
     if not isinstance(found, FunctionType):
         raise ModelError(word, f"is {kind}, no torch.nn.Module; name a module, its class, or a function that makes one")
     try:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, final
 
 from hookpatch_export._finding import Finding, Kind
 
-Step: TypeAlias = tuple[CodeType, int]
+Step: TypeAlias = tuple[str, CodeType, int]  # with the file: code of another one may be equal
 _MOST: Final = 2_000_000  # steps; a longer run is compared as far as that
 
 
@@ -45,7 +45,7 @@ def steps(run: Callable[[], object], files: Iterable[Path]) -> list[Step]:
 
     def executed(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "opcode" and len(taken) < _MOST:
-            taken.append((frame.f_code, frame.f_lasti))
+            taken.append((frame.f_code.co_filename, frame.f_code, frame.f_lasti))
         return executed
 
     before = sys.gettrace()
@@ -91,11 +91,10 @@ def _beside(spot: Spot, finding: Finding) -> int:
     return max(finding.column - spot.column, spot.column - end, 0)
 
 
-@lru_cache(maxsize=65_536)
 def _spot(step: Step) -> Spot:
-    code, at = step
+    file, code, at = step
     line, _, column, _ = _positions(code)[at // 2]
-    return Spot(_resolved(code.co_filename), line or code.co_firstlineno, (column or 0) + 1)
+    return Spot(_resolved(file), line or code.co_firstlineno, (column or 0) + 1)
 
 
 @lru_cache(maxsize=4_096)

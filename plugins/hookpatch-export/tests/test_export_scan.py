@@ -1,0 +1,232 @@
+"""export_scan: what a vendor's export says before it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hookpatch_export.errors import ExportScanError, ExportWarning
+
+import hookpatch
+
+pytestmark = pytest.mark.model
+
+NET = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.flag = True
+
+    def forward(self, x):
+        if self.flag == True:
+            x = x + 1
+        if x.shape[0] > 2:
+            x = x + 1
+        for row in range(x.shape[1]):  # hookpatch: ignore[shape]
+            x = x + row
+        return x
+"""
+VENDOR = """
+import sys, warnings
+import torch
+from torch import jit
+from torch.export import export as capture
+from torch.jit import trace
+from torch.onnx import export
+from net import Net
+
+warnings.simplefilter("ignore", DeprecationWarning)
+warnings.simplefilter("ignore", FutureWarning)
+warnings.simplefilter("ignore", torch.jit.TracerWarning)
+x = torch.ones(4, 3)
+
+
+def say(what):
+    sys.stderr.flush()
+    print(what, flush=True)
+
+
+say("trace"); trace(Net().eval(), x); say("done")
+say("script"); jit.script(Net().eval()); say("done")
+say("export"); capture(mod=Net().eval(), args=(x,)); say("done")
+say("onnx"); export(Net().eval(), (x,), verbose=False); say("done")
+say("old onnx"); export(Net().eval(), (x,), "old.onnx", dynamo=False, verbose=False); say("done")
+"""
+LINE = 13  # of the branch on the shape
+TRACE = "frozen: the branch of the example's sizes is taken for all"
+INSTEAD = "decide outside of the model, or export one model for each branch; torch.cond keeps both"
+
+
+def said(call: str, became: str) -> str:
+    return f"{call}: if (shape): {became}; instead: {INSTEAD}; in Net.forward"
+
+
+def test_unmodified_vendor_is_told_before_each_export(tmp_path: Path) -> None:
+    """By all four calls, bound early, each once though one calls another; what matters for that call alone."""
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "vendor.py").write_text(VENDOR)
+    env = {**os.environ, "HOOKPATCH_PLUGINS": "export_scan"}
+    command = [sys.executable, "vendor.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, stdout=-1, stderr=-2, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+    told: dict[str, list[str]] = {}
+    step = ""
+    for line in done.stdout.splitlines():
+        if line in ("trace", "script", "export", "onnx", "old onnx"):
+            step = line
+            told[step] = []
+        elif "ExportWarning" in line:
+            told[step].append(line)
+    place = f"{tmp_path}/net.py:{LINE}: ExportWarning: "
+    silent = "frozen in silence: the file does not say for which sizes it is right"
+    assert told == {
+        "trace": [place + said("torch.jit.trace", TRACE)],
+        "script": [],
+        "export": [place + said("torch.export.export", "in silence only sizes of this branch are allowed")],
+        "onnx": [place + said("torch.onnx.export", silent)],
+        "old onnx": [place + said("torch.onnx.export", TRACE)],
+    }
+    assert "  if x.shape[0] > 2:" in done.stdout.splitlines()
+
+
+def test_told_to_fail_it_exports_nothing(tmp_path: Path) -> None:
+    """The error lists what was found, with file, line and column; nothing is written."""
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "vendor.py").write_text(
+        "import torch\nfrom torch.onnx import export\nfrom net import Net\n"
+        "export(Net(), (torch.ones(4, 3),), 'net.onnx')\n"
+    )
+    options = json.dumps({"export_scan": {"fail": True}})
+    env = {**os.environ, "HOOKPATCH_PLUGINS": "export_scan", "HOOKPATCH_OPTIONS": options}
+    command = [sys.executable, "vendor.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    start = done.stderr.index("hookpatch_export.errors.ExportScanError: ")
+    silent = "frozen in silence: the file does not say for which sizes it is right"
+    assert done.stderr[start:] == (
+        "hookpatch_export.errors.ExportScanError: torch.onnx.export was not run: 1 line does not survive it; change "
+        "it, write '# hookpatch: ignore' behind what may stay, or leave out fail=true of plugin 'export_scan'\n"
+        f"  net.py:{LINE}:12: if (shape): {silent}; instead: {INSTEAD}; in Net.forward\n"
+    )
+    assert not (tmp_path / "net.onnx").exists()
+
+
+@pytest.fixture
+def net(make_module: Callable[[str, str], Any]) -> Any:
+    """The class."""
+    return make_module("net", NET).Net
+
+
+def warned(run: Callable[[], object], **options: object) -> list[warnings.WarningMessage]:
+    """What the plugin warns of while something runs."""
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        hookpatch.active("export_scan", options={"export_scan": options}),
+    ):
+        warnings.simplefilter("always")
+        run()
+    return [one for one in caught if issubclass(one.category, ExportWarning)]
+
+
+def test_level_chooses_what_is_told(net: Any) -> None:
+    """Shape and worse unless asked; the warning's place is the model's line and it knows its finding."""
+    x = torch.ones(4, 3)
+    lines = {
+        level: [one.lineno for one in warned(lambda: torch.jit.trace(net(), x), level=level)]
+        for level in ("data", "shape", "config")
+    }
+    assert lines == {"data": [], "shape": [LINE], "config": [11, LINE]}
+    [one] = warned(lambda: torch.jit.trace(net(), x))
+    assert one.filename == sys.modules["net"].__file__
+    assert isinstance(one.message, ExportWarning)
+    assert one.message.finding is not None
+    assert one.message.finding.line == LINE
+
+
+def test_failing_on_a_value_leaves_shapes_alone(net: Any) -> None:
+    """What is below the level is no reason; with what is at it the error keeps the findings."""
+    x = torch.ones(4, 3)
+    assert warned(lambda: torch.jit.trace(net(), x), level="data", fail=True) == []
+    with pytest.raises(ExportScanError) as raised:
+        warned(lambda: torch.jit.trace(net(), x), fail=True)
+    assert [one.line for one in raised.value.findings] == [LINE]
+
+
+def test_what_was_captured_before_is_said_to_be_unreadable(net: Any) -> None:
+    """At the line that captures it again; a compiled module is read as the one that was compiled."""
+    x = (torch.ones(4, 3),)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced, program = torch.jit.trace(net(), x), torch.export.export(net(), x)
+    before = "the model was captured before, as {}: its source cannot be read; give the module itself"
+    [script] = warned(lambda: torch.jit.trace(traced, x))
+    assert str(script.message) == f"torch.jit.trace: {before.format('a TopLevelTracedModule')}"
+    assert script.filename == __file__
+    [exported] = warned(lambda: torch.onnx.export(program, verbose=False))
+    assert str(exported.message) == f"torch.onnx.export: {before.format('an ExportedProgram')}"
+    [graph] = warned(lambda: torch.export.export(program.module(), x))
+    assert str(graph.message) == f"torch.export.export: {before.format('a GraphModule')}"
+    [compiled] = warned(lambda: torch.export.export(torch.compile(net()), x))
+    assert compiled.lineno == LINE
+
+
+def test_function_is_not_scanned_and_said_so_by_trace(net: Any) -> None:
+    """torch.jit.script takes functions by trade, and libraries do so at their import."""
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    [one] = warned(lambda: torch.jit.trace(double, torch.ones(2)))
+    assert str(one.message) == (
+        "torch.jit.trace: a function was given: it is not scanned; give a module to have it scanned"
+    )
+    assert warned(lambda: torch.jit.script(double)) == []
+    assert [one.lineno for one in warned(lambda: torch.jit.trace(net().forward, torch.ones(4, 3)))] == [LINE]
+
+
+def test_scan_that_fails_is_one_warning_and_no_harm() -> None:
+    """Whatever is wrong with it, the export runs."""
+
+    class Shy(torch.nn.Module):
+        """Its forward cannot be looked at the first time."""
+
+        asked = 0
+
+        @property
+        def forward(self) -> Any:
+            Shy.asked += 1
+            if Shy.asked == 1:
+                raise OSError("not now")
+            return torch.relu
+
+    found: list[Any] = []
+    [one] = warned(lambda: found.append(torch.jit.trace(Shy(), torch.ones(2))))
+    assert str(one.message) == (
+        "torch.jit.trace: the model could not be scanned: OSError: not now; it is exported all the same"
+    )
+    assert found[0](torch.tensor([-1.0, 1.0])).tolist() == [0.0, 1.0]
+    [one] = warned(lambda: torch.jit.script(torch.nn.ModuleList()))
+    assert str(one.message) == (
+        "torch.jit.script: the model could not be scanned: ModuleList: has no forward of its own: there is nothing to "
+        "read; it is exported all the same"
+    )
+
+
+def test_calls_are_as_before_when_it_ends(net: Any) -> None:
+    """No word without the plugin, and the functions are what they were."""
+    assert len(warned(lambda: torch.jit.trace(net(), torch.ones(4, 3)))) == 1
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.jit.trace(net(), torch.ones(4, 3))
+    assert [one for one in caught if issubclass(one.category, ExportWarning)] == []

@@ -1,0 +1,279 @@
+"""`hookpatch scan --probe`: models captured for real, and where they disagree with themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from hookpatch.command import app
+from hookpatch.errors import HookpatchError
+
+pytestmark = pytest.mark.model
+
+MODELS = '''
+import torch
+
+
+class Branch(torch.nn.Module):
+    def forward(self, x):
+        if x.shape[0] > 2:
+            return x + 1
+        return x * 2
+
+
+class Late(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if x.shape[0] < 11 else x * 2
+
+
+class Loop(torch.nn.Module):
+    def forward(self, x):
+        total = x.sum(0)
+        for row in range(x.shape[0]):
+            total = total + x[row] * row
+        return {"total": total}
+
+
+class Value(torch.nn.Module):
+    def forward(self, ids, *, mask=None):
+        x = ids * mask
+        if x.sum() > 20:
+            x = x + 1
+        return x
+
+
+class Number(torch.nn.Module):
+    def forward(self, x):
+        return x * x.max().item()
+
+
+class Even(torch.nn.Module):
+    def forward(self, x):
+        return x + 3 if x.shape[1] % 2 == 0 else x * 2
+
+
+class Relu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clamp(min=0)
+
+    @staticmethod
+    def symbolic(g, x):
+        return g.op("my::Relu", x)
+
+
+class Agrees(torch.nn.Module):
+    """Counts its calls, writes into a buffer and into its input: nothing of that is to be taken for a difference."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 2)
+        self.calls = 0
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x, scale=None):
+        self.calls += 1
+        self.seen.add_(1)
+        return Relu.apply(self.linear(x)) * self.calls + self.seen
+
+
+class Once(torch.nn.Module):
+    def forward(self, x):
+        if x.shape != (2, 2) or not torch.equal(x, torch.ones(2, 2)):
+            raise ValueError("another input")
+        return x + 1
+
+
+def branch():
+    return Branch(), torch.full((4, 3), 5.0)
+
+
+def late():
+    return Late(), torch.full((4, 3), 5.0)
+
+
+def loop():
+    return Loop(), (torch.ones(4, 3),)
+
+
+def value():
+    return Value(), (torch.arange(8).reshape(2, 4),), {"mask": torch.ones(2, 4, dtype=torch.int64)}
+
+
+def number():
+    return Number(), (torch.ones(2, 2),)
+
+
+def even():
+    return Even(), (torch.ones(4, 6),)
+
+
+def agrees():
+    torch.manual_seed(0)
+    return Agrees(), (torch.randn(4, 3), None)
+
+
+def once():
+    return Once(), (torch.ones(2, 2),)
+
+
+def random():
+    return torch.nn.Dropout(), torch.ones(4, 4)
+
+
+def other_input():
+    return Once(), (torch.ones(3, 2),)
+
+
+def no_tensor():
+    return Branch(), ()
+'''
+
+
+@pytest.fixture
+def models(write_module: Callable[[str, str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """models.py in the current folder."""
+    monkeypatch.chdir(folder)
+    return write_module("models", MODELS)
+
+
+def line_of(source: str) -> int:
+    return 1 + MODELS.splitlines().index(next(line for line in MODELS.splitlines() if line.strip().startswith(source)))
+
+
+def probed(name: str, *words: str) -> list[str]:
+    """What is said of the probe, as lines."""
+    done = CliRunner().invoke(app, ["scan", f"models.py:{name}", "--probe", *words])
+    assert done.exit_code == 0, done.output  # whatever disagrees: nothing is asked to fail
+    assert done.stderr == ""  # exporters print and log a lot
+    lines = done.stdout.splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("probe: "))
+    return [line.strip() for line in lines[start:]]
+
+
+def test_frozen_branch_is_found_and_told_by_its_line(models: Path) -> None:
+    """The example of docs: no exporter says a word, the file takes batch 1, and answers 6.0."""
+    here = f"models.py:{line_of('if x.shape[0] > 2')} `if x.shape[0] > 2`"
+    lines = probed("branch")
+    assert f"batch 1: eager 10.0, ONNX 6.0: {here}" in lines
+    assert f"batch 1: eager 10.0, trace 6.0: {here}" in lines
+    assert "batch 1: export refuses it: AssertionError: Guard failed: x.size()[0] >= 3" in lines
+    assumed = lines[lines.index("assumed of the inputs, and not said in the .onnx file:") + 1 :]
+    assert len(assumed) == 1
+    assert assumed[0].startswith("x.shape[0] >= 3 ('s")
+    assert assumed[0].endswith(f"' in the file): {here}")
+
+
+def test_least_size_that_disagrees_is_told(models: Path) -> None:
+    """Found at eight times the batch, it is looked for down to the first."""
+    here = f"models.py:{line_of('return x + 1 if')} `return x + 1 if x.shape[0] < 11 else x * 2`"
+    lines = probed("late")
+    assert f"batch 11: eager 10.0, ONNX 6.0: {here}" in lines
+    assert f"batch 11: eager 10.0, trace 6.0: {here}" in lines
+
+
+def test_unrolled_loop_is_found_and_told_by_its_line(models: Path) -> None:
+    """A longer batch goes through in silence, with fewer rounds; a shorter one is refused."""
+    here = f"models.py:{line_of('for row')} `for row in range(x.shape[0])`"
+    lines = probed("loop")
+    assert f"batch 5: eager 15.0, ONNX 11.0: {here}" in lines
+    assert f"batch 5: eager 15.0, trace 11.0: {here}" in lines
+    assert any(line.startswith("batch 1: ONNX refuses it: ") for line in lines)
+    assert any(line.startswith("x.shape[0] == 4 ") and line.endswith(here) for line in lines)
+
+
+def test_value_branch_is_frozen_by_trace_and_fails_elsewhere(models: Path) -> None:
+    """The exporters' own failures are told with the user's line; integers stay in their range."""
+    here = f"models.py:{line_of('if x.sum() > 20')} `if x.sum() > 20`"
+    lines = probed("value")
+    assert [line for line in lines if "eager" in line] == [f"batch 1: eager 0, trace 1: {here}"]
+    failed = [line for line in lines if "failed at" in line]
+    assert [line.partition(": Guard")[0] for line in failed] == [f"export failed at {here}", f"ONNX failed at {here}"]
+
+
+def test_number_of_a_tensor_is_told_though_the_way_is_the_same(models: Path) -> None:
+    """No branch parts the runs: the only finding on the way explains it."""
+    here = f"models.py:{line_of('return x * x.max')} `return x * x.max().item()`"
+    [told] = [line for line in probed("number") if "trace" in line and "eager" in line]
+    assert told == f"x negated: eager 1.0, trace -1.0: {here}"
+
+
+def test_guard_that_is_no_range_is_told(models: Path) -> None:
+    """Only even widths: no range of the file's symbols could say that."""
+    here = f"models.py:{line_of('return x + 3')} `return x + 3 if x.shape[1] % 2 == 0 else x * 2`"
+    lines = probed("even")
+    assert f"x.shape[1] = 1: eager 2.0, ONNX 4.0: {here}" in lines
+    [assumed] = [line for line in lines if "in the file" in line]
+    assert assumed.startswith("(x.shape[1] % 2) == 0 ('s")
+    assert assumed.endswith(here)
+
+
+def test_model_that_agrees_is_said_to(models: Path) -> None:
+    """On every input that it takes; and the symbolic that nobody asked for is named. JSON says the same."""
+    done = CliRunner().invoke(app, ["scan", "models.py:agrees", "--probe", "--json", "--fail-on", "data"])
+    assert (done.stderr, done.exit_code) == ("", 0), done.output
+    probe: Any = json.loads(done.stdout)["probe"]
+    assert probe["disagreements"] == probe["refusals"] == probe["failures"] == []
+    assert probe["modes"] == ["trace", "export", "onnx"]
+    assert probe["tried"] > 20
+    assert probe["refused"] > 0
+    assert (probe["over_budget"], probe["random"]) == (False, False)
+    assert probe["symbolic_ignored"] == ["models.Relu"]
+    [assumed] = probe["assumed"]
+    assert (assumed["constraint"], list(assumed["symbols"]), assumed["at"]) == ("x.shape[1] == 3", ["x.shape[1]"], [])
+
+
+def test_disagreement_ends_with_status_1(models: Path) -> None:
+    """With --fail-on, though all that the scan finds is below it. JSON has what the text has."""
+    done = CliRunner().invoke(app, ["scan", "models.py:even", "--probe", "--json", "--fail-on", "data"])
+    assert done.exit_code == 1
+    told = json.loads(done.stdout)["probe"]["disagreements"][0]
+    assert (told["mode"], told["eager"], told["captured"]) == ("trace", "2.0", "4.0")
+    assert (Path(told["finding"]["file"]), told["finding"]["line"]) == (models, line_of("return x + 3"))
+    assert told["sentence"].startswith("x.shape[1] = 1: eager 2.0, trace 4.0: models.py:")
+
+
+def test_budget_ends_the_search(models: Path) -> None:
+    """It is said to be spent: nothing is known of what was not tried."""
+    [first, *_] = probed("value", "--budget", "0")
+    assert first == "probe: trace on 1 input; all agree; the budget is spent"
+
+
+def test_model_that_takes_nothing_else_is_said_to(models: Path) -> None:
+    """One input is compared, and the others are counted."""
+    lines = probed("once")
+    assert lines[0].startswith("probe: trace on 1 input, ")
+    assert lines[0].endswith(" more that the model does not take; all agree")
+
+
+def test_model_that_is_random_is_not_compared(models: Path) -> None:
+    """Or each number would be a difference."""
+    [line] = probed("random")
+    why = "the model answers one input in two ways (dropout? model.eval()), so nothing was compared"
+    assert line == f"probe: trace, export, ONNX; {why}"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (
+            "other_input",
+            "the model does not take its example input: ValueError: another input ({file}:{line}); mend the function",
+        ),
+        (
+            "no_tensor",
+            "the model does not take its example input: TypeError: missing a required argument: 'x'; mend the function",
+        ),
+    ],
+)
+def test_example_that_the_model_does_not_take_is_one_line(models: Path, name: str, problem: str) -> None:
+    """Before anything is exported."""
+    done = CliRunner().invoke(app, ["scan", f"models.py:{name}", "--probe"])
+    assert isinstance(done.exception, HookpatchError)
+    wanted = problem.format(file=models, line=line_of("raise ValueError"))
+    assert str(done.exception) == f"models.py:{name}: {wanted}"

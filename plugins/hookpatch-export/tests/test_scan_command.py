@@ -1,0 +1,288 @@
+"""`hookpatch scan`: what it prints, writes and ends with."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from hookpatch_export import Kind, scan
+from hookpatch_export._text import print_lines, report, width_of
+from rich.console import Console
+from typer.testing import CliRunner
+
+from hookpatch.command import app
+from hookpatch.errors import HookpatchError
+
+pytestmark = pytest.mark.model
+
+Write = Callable[[str, str], Path]
+
+NET = """
+import torch
+
+
+class Gate(torch.nn.Module):
+    def __init__(self, hard=False):
+        super().__init__()
+        self.hard = hard
+
+    def forward(self, x, mask=None):
+        if mask is not None:
+            x = x * mask
+        if self.hard == True:
+            x = x.round()
+        if x.sum() > 0:
+            x = x * x.max().item() + x.min().item()
+        for row in range(x.shape[0]):
+            x = x + x[row]
+        for column in range(x.shape[1]):
+            x = x + x[:, column : column + 1]
+        return x
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = Gate()
+
+    def forward(self, x):
+        return self.gate(x)
+
+
+net = Net()
+
+
+def ready():
+    print("loading weights")
+    return net, torch.ones(2, 3)
+"""
+
+
+@pytest.fixture
+def net(write_module: Write, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """net.py in the current folder."""
+    monkeypatch.chdir(folder)
+    return write_module("net", NET)
+
+
+def scanned(*words: str) -> Result:
+    return CliRunner().invoke(app, ["scan", *words])
+
+
+def refused(*words: str) -> str:
+    """The error that a scan ends with."""
+    done = scanned(*words)
+    assert isinstance(done.exception, HookpatchError), done.output
+    return str(done.exception)
+
+
+def test_text_of_a_log(net: Path) -> None:
+    """By function; the source with carets under what was found; what means the same is said once; a count."""
+    done = scanned("net.py:net")
+    assert (done.stderr, done.exit_code) == ("", 0)
+    assert done.stdout == (
+        "Net.forward → Gate.forward\n"
+        "  net.py:15:12  data  if\n"
+        "    if x.sum() > 0:\n"
+        "       ^^^^^^^^^^^\n"
+        "      trace    frozen: the branch that the example takes is taken for every input\n"
+        "      script   compiled as control flow\n"
+        "      export   fails: the outcome hangs on a tensor's values\n"
+        "      onnx     fails with dynamo=True; frozen with dynamo=False\n"
+        "      instead  torch.where computes both and chooses; torch.cond keeps both branches\n"
+        "\n"
+        "  net.py:16:21  data  .item()  2 times\n"
+        "    x = x * x.max().item() + x.min().item()\n"
+        "            ^^^^^^^^^^^^^^   ^^^^^^^^^^^^^^\n"
+        "      trace    frozen: the example's number becomes a constant\n"
+        "      script   compiled, .numpy() is not\n"
+        "      export   a number that nobody knows: what is decided on it fails\n"
+        "      onnx     fails with dynamo=True if something is decided on it; frozen with dynamo=False\n"
+        "      instead  stay with tensors: a 0-d tensor computes as a number does\n"
+        "\n"
+        "  net.py:17:20  shape  for\n"
+        "    for row in range(x.shape[0]):\n"
+        "               ^^^^^^^^^^^^^^^^^\n"
+        "  net.py:19:23  shape  for\n"
+        "    for column in range(x.shape[1]):\n"
+        "                  ^^^^^^^^^^^^^^^^^\n"
+        "      trace    unrolled in silence: as many rounds as the example takes\n"
+        "      script   compiled as a loop\n"
+        "      export   unrolled: the size becomes a constant\n"
+        "      onnx     unrolled in silence\n"
+        "      instead  compute all rounds at once (a tensor operation over that dimension), or torch.scan\n"
+        "\n"
+        "net.py:net: 3 data, 2 shape; not shown: 1 config, 1 safe (--level safe)\n"
+    )
+
+
+def test_level_chooses_what_is_shown(net: Path) -> None:
+    """That kind and worse ones; the others are counted."""
+    assert scanned("net.py:net", "--level", "data").stdout.splitlines()[-1] == (
+        "net.py:net: 3 data; not shown: 2 shape, 1 config, 1 safe (--level safe)"
+    )
+    assert scanned("net.py:net", "--level", "safe").stdout.splitlines()[-1] == (
+        "net.py:net: 3 data, 2 shape, 1 config, 1 safe"
+    )
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_text_of_a_terminal_fits(net: Path, make_module: Any, width: int) -> None:
+    """No line is wider: words are folded under themselves, and carets stay under the source."""
+    model = make_module("net", NET).net
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+    print_lines(report(scan(model), Kind.CALL, 0, "net.py:net", width_of(console)), console)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # it is the StringIO of above
+    assert max(map(len, lines)) <= width
+    at = lines.index("    x = x * x.max().item() + x.min().item()")
+    assert lines[at + 1] == "            ^^^^^^^^^^^^^^   ^^^^^^^^^^^^^^"
+    folded = "      instead  torch.where computes both and chooses;"
+    assert (folded in lines) == (width == 60)
+    assert ("               torch.cond keeps both branches" in lines) == (width == 60)
+
+
+def test_json_has_every_kind_and_nothing_else_on_stdout(net: Path) -> None:
+    """What the model's module and function print goes to stderr. Keys are those of a finding."""
+    done = scanned("net.py:ready", "--json")
+    assert done.stderr == "loading weights\n"
+    findings = json.loads(done.stdout)["findings"]
+    assert list(json.loads(done.stdout)) == ["findings"]
+    assert {one["kind"] for one in findings} == {"data", "shape", "config", "safe"}
+    worst = next(one for one in findings if one["line"] == 15)
+    assert (worst["file"], worst["column"], worst["source"]) == (str(net), 12, "if x.sum() > 0:")
+    assert worst["route"] == ["Net.forward", "Gate.forward"]
+    assert set(worst["consequence"]) == {"trace", "script", "export", "onnx"}
+    assert worst["instead"] == "torch.where computes both and chooses; torch.cond keeps both branches"
+    assert {
+        one["kind"] for one in json.loads(scanned("net.py:net", "--json", "--level", "shape").stdout)["findings"]
+    } == {
+        "data",
+        "shape",
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "fail_on", "status"),
+    [
+        ("net", "data", 1),
+        ("net", "config", 1),
+        ("only_shape", "data", 0),
+        ("only_shape", "shape", 1),
+        ("clean", "config", 0),
+    ],
+)
+def test_status_tells_whether_something_so_bad_was_found(
+    net: Path, write_module: Write, model: str, fail_on: str, status: int
+) -> None:
+    """At or above the kind; 0 without --fail-on whatever is found."""
+    for name, value in (("only_shape", "1 if len(x) > 2 else 2"), ("clean", "1")):
+        forward = f"    def forward(self, x):\n        return x + ({value})\n"
+        write_module(name, f"import torch\nclass Net(torch.nn.Module):\n{forward}net = Net()\n")
+    assert scanned(f"{model}.py:net", "--fail-on", fail_on).exit_code == status
+    assert scanned(f"{model}.py:net").exit_code == 0
+
+
+def test_what_can_be_named(net: Path, write_module: Write) -> None:
+    """A class, an instance, a function, a name in a name; by file and by module; in a package with --root."""
+    summary = "3 data, 2 shape"
+    for word in ("net:net", "net.py:net", "net:ready", "net:Gate"):
+        assert summary in scanned(word).stdout.splitlines()[-1], word
+    write_module("inner.part", "from .other import WIDTH\n" + NET)
+    write_module("inner.other", "WIDTH = 3\n")
+    for word, root in (("inner/part.py:net", ()), ("inner/part.py:net", ("--root", ".")), ("inner.part:net", ())):
+        assert summary in scanned(word, *root).stdout.splitlines()[-1], word
+
+
+def test_file_that_bears_the_name_of_a_module_is_itself(net: Path) -> None:
+    """json.py beside the model is not Python's json."""
+    net.rename(net.with_name("json.py"))
+    assert scanned("json.py:net").stdout.splitlines()[0] == "Net.forward → Gate.forward"
+
+
+HOW = "write package.module:Model or path/to/file.py:Model"
+NO_MODULE = "no torch.nn.Module; name a module, its class, or a function that makes one"
+MISTAKES = {
+    "net": f"net: names no model; {HOW}",
+    "gone.py:Net": f"gone.py:Net: there is no file gone.py; {HOW}",
+    "gone.inner:Net": "gone.inner:Net: no module 'gone.inner' can be imported; "
+    "name a file, or the folder it is in with --root",
+    "net.py:Nets": "net.py:Nets: net has no 'Nets'; did you mean 'Net'?",
+    "net.py:zzz": "net.py:zzz: net has no 'zzz'; it has Gate, Net",
+    "net.py:torch": f"net.py:torch: is of type module, {NO_MODULE}",
+    "bad.py:number": f"bad.py:number: is of type int, {NO_MODULE}",
+    "bad.py:Plain": f"bad.py:Plain: is the class Plain, {NO_MODULE}",
+    "bad.py:Empty": "Empty: has no forward of its own: there is nothing to read",
+    "bad.py:nothing": "bad.py:nothing: returned None; return a module, (module, inputs) or (module, inputs, keywords)",
+    "bad.py:inputs": "bad.py:inputs: returned (Linear, int); "
+    "the inputs are a tensor or a tuple, the keywords a dict of them by name",
+    "bad.py:fails": "bad.py:fails: raised OSError: no weights ({folder}/bad.py:16); "
+    "mend the function, it is called without arguments",
+    "needs.py:Net": "needs.py:Net: cannot be imported: ModuleNotFoundError: No module named 'nowhere' "
+    "({folder}/needs.py:1); install what is missing, or name the folder it is in with --root",
+    "quits.py:Net": "quits.py:Net: cannot be imported: SystemExit: 3 ({folder}/quits.py:1); "
+    "mend it, so that python can import it",
+    "wrong.py:Net": "wrong.py:Net: cannot be imported: expected ':' ({folder}/wrong.py:1); mend that line",
+}
+BAD = """
+import torch
+number = 3
+class Plain:
+    pass
+class Empty(torch.nn.Module):
+    pass
+def nothing():
+    pass
+def inputs():
+    return torch.nn.Linear(2, 2), 3
+
+
+
+def fails():
+    raise OSError("no weights\\nat all")
+"""
+
+
+@pytest.mark.parametrize("word", MISTAKES)
+def test_mistake_is_one_line(net: Path, write_module: Write, word: str) -> None:
+    """What was named, what is wrong with it, what now."""
+    write_module("bad", BAD)
+    write_module("needs", "import nowhere\n")
+    write_module("quits", "raise SystemExit(3)\n")
+    write_module("wrong", "class Net\n")
+    assert refused(word) == MISTAKES[word].format(folder=net.parent)
+
+
+def test_mistake_in_an_option_is_one_line(net: Path, tmp_path: Path) -> None:
+    """A root that is none, a root of something else, a file that cannot be written, a probe without inputs."""
+    assert (
+        refused("net.py:net", "--root", "gone")
+        == "net.py:net: net.py is not under --root gone; name a folder that it is in"
+    )
+    assert refused("net:net", "--root", "gone") == "net:net: there is no folder gone; name one with --root"
+    assert refused("net.py:net", "--sarif", "gone/x.sarif") == (
+        "gone/x.sarif cannot be written: No such file or directory; name another file"
+    )
+    for word in ("net.py:Net", "net.py:net"):
+        assert refused(word, "--probe") == (
+            f"{word}: --probe needs inputs; name a function that returns (module, inputs)"
+        )
+
+
+def test_as_a_command_of_its_own(net: Path) -> None:
+    """Status 78 and one line for a mistake, 1 for something found, as `hookpatch` ends everywhere."""
+
+    def run(*words: str) -> tuple[str, str, int]:
+        command = [sys.executable, "-m", "hookpatch", "scan", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=net.parent)
+        return done.stdout, done.stderr, done.returncode
+
+    assert run("net.py:Nets") == ("", "hookpatch: error: net.py:Nets: net has no 'Nets'; did you mean 'Net'?\n", 78)
+    out, error, status = run("net:net", "--json", "--fail-on", "shape")
+    assert (len(json.loads(out)["findings"]), error, status) == (7, "", 1)
