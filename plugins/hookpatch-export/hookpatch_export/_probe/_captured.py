@@ -15,6 +15,7 @@ import torch
 
 from hookpatch_export._probe._example import Example, Run, Tensors, flat
 
+_FATAL: Final = 4  # of onnxruntime's levels of severity
 WORDS: Final = {"trace": "trace", "export": "export", "onnx": "ONNX"}
 
 
@@ -137,8 +138,19 @@ def _session(model: str | bytes) -> Any:
     import onnxruntime  # type: ignore[import-untyped]  # onnxruntime has no types
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # a run that it refuses is an error in Python, too
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = _FATAL
+    return _Silent(onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]))
+
+
+class _Silent:
+    """A session that prints nothing: a run that it refuses is an error in Python, too."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def run_with_ort_values(self, names: Any, values: Any, run_options: Any) -> Any:
+        run_options.log_severity_level = _FATAL  # torch asks for one less, from C, past Python's stderr
+        return self._session.run_with_ort_values(names, values, run_options=run_options)
 
 
 @contextlib.contextmanager
