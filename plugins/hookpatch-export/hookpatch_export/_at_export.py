@@ -64,7 +64,7 @@ def _tell_rest(call: str, others: Sequence[Finding], remarks: Sequence[Remark]) 
     unread = [one for one in others if one.kind is Kind.NOT_READ]
     if unread:
         first = f"{place(unread[0])}, {unread[0].construct}"
-        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+        more = f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
         _warn(
             ExportWarning(call, f"the scan could not read all of the model: {first}{more}; 'hookpatch scan' tells why")
         )

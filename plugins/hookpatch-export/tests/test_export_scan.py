@@ -230,3 +230,15 @@ def test_calls_are_as_before_when_it_ends(net: Any) -> None:
         warnings.simplefilter("always")
         torch.jit.trace(net(), torch.ones(4, 3))
     assert [one for one in caught if issubclass(one.category, ExportWarning)] == []
+
+
+def test_what_could_not_be_read_is_said_once(make_module: Callable[[str, str], Any]) -> None:
+    """Whatever the level: a branch in there would be missed, and nobody would know."""
+    source = NET.replace("import torch\n", "import torch\nexec('def one(x): return x')\nexec('def two(x): return x')\n")
+    net = make_module("net", source.replace("        return x\n", "        return one(two(x))\n")).Net
+    told = warned(lambda: torch.jit.trace(net(), torch.ones(4, 3)), level="data")
+    assert [str(one.message).partition(": the scan could not read all of the model: ")[0] for one in told] == [
+        "torch.jit.trace"
+    ]
+    assert str(told[0].message).endswith(" (and 1 more); 'hookpatch scan' tells why")
+    assert told[0].filename == __file__
