@@ -34,7 +34,7 @@ def scan(model: object, *, root: Path | None = None) -> list[Finding]:
         What was found, in the order of the walk.
 
     Raises:
-        ModelError: it is neither, or has no ``forward``.
+        ModelError: it is neither.
     """
     cls = model if isinstance(model, type) else type(model)
     if not issubclass(cls, torch.nn.Module):
@@ -42,11 +42,12 @@ def scan(model: object, *, root: Path | None = None) -> list[Finding]:
         raise ModelError(
             name, "is no torch.nn.Module; name a class of modules, a module, or a function that returns one"
         )
-    plain = _function(getattr(model, "forward", None))
-    if plain is None or plain is _function(torch.nn.Module.forward):
-        raise ModelError(cls.__name__, "has no forward of its own: there is nothing to read")
     walk = Walk(root.resolve() if root is not None else None)
     start, place = _outside(walk, cls)
+    plain = _function(getattr(model, "forward", None))
+    if plain is None or plain is _function(torch.nn.Module.forward):
+        walk.not_read(start, place, f"{cls.__name__}.forward()", "the class has none of its own")
+        return walk.findings()
     owner = walk.made(start, place, model) if isinstance(model, type) else Known(model, Kind.CONFIG)
     args, named = from_outside(plain)
     walk.call(start, place, attribute(start, place, owner, "forward"), args, named)

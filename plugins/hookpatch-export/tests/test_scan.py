@@ -105,10 +105,11 @@ def test_no_module_is_an_error(what: object) -> None:
         scan(what)
 
 
-def test_module_without_forward_is_an_error() -> None:
-    """There is nothing to read in it."""
-    with pytest.raises(ModelError, match=r"ModuleList: has no forward of its own"):
-        scan(torch.nn.ModuleList)
+def test_module_without_forward_is_said(model: Model) -> None:
+    """There is nothing to read in it: a finding at its class."""
+    (found,) = scan(model("class Net(nn.Module):\n    pass\n"))
+    assert (found.kind, found.line, found.source) == (Kind.NOT_READ, 4, "class Net(nn.Module):")
+    assert found.construct == "Net.forward(): the class has none of its own"
 
 
 def test_what_cannot_be_read_is_said(write_module: Callable[[str, str], Path], model: Model, tmp_path: Path) -> None:

@@ -218,11 +218,10 @@ MISTAKES = {
     "net.py:torch": f"net.py:torch: is of type module, {NO_MODULE}",
     "bad.py:number": f"bad.py:number: is of type int, {NO_MODULE}",
     "bad.py:Plain": f"bad.py:Plain: is the class Plain, {NO_MODULE}",
-    "bad.py:Empty": "Empty: has no forward of its own: there is nothing to read",
     "bad.py:nothing": "bad.py:nothing: returned None; return a module, (module, inputs) or (module, inputs, keywords)",
     "bad.py:inputs": "bad.py:inputs: returned (Linear, int); "
     "the inputs are a tensor or a tuple, the keywords a dict of them by name",
-    "bad.py:fails": "bad.py:fails: raised OSError: no weights ({folder}/bad.py:16); "
+    "bad.py:fails": "bad.py:fails: raised OSError: no weights ({folder}/bad.py:14); "
     "mend the function, it is called without arguments",
     "needs.py:Net": "needs.py:Net: cannot be imported: ModuleNotFoundError: No module named 'nowhere' "
     "({folder}/needs.py:1); install what is missing, or name the folder it is in with --root",
@@ -234,8 +233,6 @@ BAD = """
 import torch
 number = 3
 class Plain:
-    pass
-class Empty(torch.nn.Module):
     pass
 def nothing():
     pass
