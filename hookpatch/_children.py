@@ -38,7 +38,8 @@ def is_for_blocks(thing: _imports.Watch | Layer) -> bool:
     """Tell whether a watch or layer is ours, and there because some block is open."""
     if isinstance(thing, Layer):
         return bool(_open) and thing.plugin == "hookpatch" and thing.patch.address in _CARRIERS
-    return bool(_open) and thing.module in {target.partition(":")[0] for target in _CARRIERS}
+    modules = {target.partition(":")[0] for target in _CARRIERS}
+    return thing in list(_watches.values()) or (bool(_open) and thing.module in modules)
 
 
 def carry(luggage: Luggage, number: int) -> Callable[[], None]:
@@ -90,13 +91,21 @@ def _needed() -> set[str]:
     targets = {*_LAUNCHES} if _open else set()
     if any(luggage.has_to_be_told for luggage in list(_open.values())):
         targets.add(_POPEN)
-    modules = {target: target.partition(":")[0] for target in targets}
-    waiting = {module for module in modules.values() if not _imports.begun(module)}
+    awaited = {target: _awaited(target.partition(":")[0]) for target in targets}
+    waiting = {*filter(None, awaited.values())}
     for module in _watches.keys() - waiting:
         _watches.pop(module).cancel()
     for module in waiting - _watches.keys():
         _watches[module] = _imports.watch(module, lambda _: _carriers.settle(_needed))
-    return {target for target, module in modules.items() if module not in waiting}
+    return {target for target, module in awaited.items() if module is None}
+
+
+def _awaited(module: str) -> str | None:
+    """Return what to wait for until a module comes: its package, which is one for all, then the module; then None."""
+    package = module.partition(".")[0]
+    if not _imports.begun(package):
+        return package
+    return None if _imports.begun(module) else module
 
 
 def _here() -> list[Luggage]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, final
 
@@ -75,6 +76,21 @@ class Patch:
     def address(self) -> str:
         """The target in words."""
         return str(self.target) if self.target is not None else str(self.module)
+
+    def __reduce__(self) -> Any:
+        """Return how it is made again: in few steps, for a block packs its patches each time it is entered."""
+        where = self.target if self.module is None or self.target is None else self.target.address
+        return _again, (where, *_all_but_target(self))
+
+
+_ALL_BUT_TARGET: Final = tuple(field.name for field in fields(Patch) if field.name != "target")
+_all_but_target: Final = attrgetter(*_ALL_BUT_TARGET)
+
+
+def _again(where: str | Target | None, *rest: Any) -> Patch:
+    """Return a patch that was pickled: its target as an address, except for an object at hand."""
+    target = Target(where) if isinstance(where, str) else where
+    return Patch(target=target, **dict(zip(_ALL_BUT_TARGET, rest, strict=True)))
 
 
 def wrap(target: str | Target, wrapper: Wrapper, **facts: Unpack[Facts]) -> Patch:
