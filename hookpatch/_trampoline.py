@@ -176,8 +176,30 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
     _dress(copy, like)
     for name in _SEE_THROUGH & vars(copy).keys():
         del vars(copy)[name]
-    vars(copy)["__signature__"] = inspect.signature(like)
+    vars(copy)["__signature__"] = _Unread(like)
     return copy
+
+
+@final
+class _Unread(inspect.Signature):
+    """The signature of a function, until somebody looks at it: few do, and to read it is half of what a copy costs.
+
+    At the first look it becomes a plain one.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, like: FunctionType) -> None:
+        self._parameters: Any = like  # kept in a place of the plain one's, so that it can become one
+
+    def __getattribute__(self, name: str) -> Any:
+        like = object.__getattribute__(self, "_parameters")
+        if type(like) is FunctionType:  # no other thread has been here
+            read = inspect.signature(like)
+            self._return_annotation: Any = read.return_annotation
+            self._parameters = read.parameters
+        self.__class__ = inspect.Signature  # type: ignore[assignment]  # of the same layout
+        return getattr(self, name)
 
 
 def _placed(code: CodeType, like: FunctionType, source: CodeType) -> CodeType:
