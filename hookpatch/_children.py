@@ -38,8 +38,7 @@ def is_for_blocks(thing: _imports.Watch | Layer) -> bool:
     """Tell whether a watch or layer is ours, and there because some block is open."""
     if isinstance(thing, Layer):
         return bool(_open) and thing.plugin == "hookpatch" and thing.patch.address in _CARRIERS
-    modules = {target.partition(":")[0] for target in _CARRIERS}
-    return thing in list(_watches.values()) or (bool(_open) and thing.module in modules)
+    return thing in list(_watches.values()) or (bool(_open) and thing.module in _MODULES.values())
 
 
 def carry(luggage: Luggage, number: int) -> Callable[[], None]:
@@ -91,21 +90,19 @@ def _needed() -> set[str]:
     targets = {*_LAUNCHES} if _open else set()
     if any(luggage.has_to_be_told for luggage in list(_open.values())):
         targets.add(_POPEN)
-    awaited = {target: _awaited(target.partition(":")[0]) for target in targets}
-    waiting = {*filter(None, awaited.values())}
+    there, waiting = set(), set()
+    for target in targets:
+        module = _MODULES[target]
+        package = module.partition(".")[0]  # until that comes one watch does for all of its modules
+        if _imports.begun(module):
+            there.add(target)
+        else:
+            waiting.add(module if _imports.begun(package) else package)
     for module in _watches.keys() - waiting:
         _watches.pop(module).cancel()
     for module in waiting - _watches.keys():
         _watches[module] = _imports.watch(module, lambda _: _carriers.settle(_needed))
-    return {target for target, module in awaited.items() if module is None}
-
-
-def _awaited(module: str) -> str | None:
-    """Return what to wait for until a module comes: its package, which is one for all, then the module; then None."""
-    package = module.partition(".")[0]
-    if not _imports.begun(package):
-        return package
-    return None if _imports.begun(module) else module
+    return there
 
 
 def _here() -> list[Luggage]:
@@ -170,6 +167,7 @@ _OF_OTHERS: Final = (
 )
 _LAUNCHES: Final = {_OF_WINDOWS} if os.name == "nt" else {*_OF_OTHERS}
 _CARRIERS: Final[dict[str, Wrapper]] = {**dict.fromkeys(_LAUNCHES, _launch), _POPEN: _run}
+_MODULES: Final = {target: target.partition(":")[0] for target in _CARRIERS}
 _carriers: Final = Shared(
     lambda target: Asked(
         wrap(target, _CARRIERS[target], why="hands patches on to other processes", required=False),
