@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast, final
-from weakref import WeakValueDictionary
+from weakref import ReferenceType, ref
 
 from hookpatch import _changes, _selection, _task
 from hookpatch._attempt import Attempt, Policy
@@ -27,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _numbers: Final = itertools.count(1)
-_open: Final[WeakValueDictionary[int, Session]] = WeakValueDictionary()  # by number
+_open: Final[dict[int, ReferenceType[Session]]] = {}  # by number; one that is dropped closes itself
 
 
 @final
@@ -101,7 +101,7 @@ class Session:
                 error.add_note(f"and while taking back what was applied: {type(failure).__name__}: {failure}")
             raise
         if self._is_listed:
-            _open[number] = self
+            _open[number] = ref(self)
         self.tell()
         return self
 
@@ -204,5 +204,5 @@ def report() -> Report:
 
 def open_sessions() -> dict[int, Session]:
     """Return the sessions that are open by their numbers, the first opened first."""
-    there = (weak() for weak in _open.valuerefs())  # a copy, while other threads open and close
+    there = (weak() for weak in list(_open.values()))  # a copy, while other threads open and close
     return {session._number: session for session in sorted(filter(None, there), key=lambda session: session._number)}
