@@ -164,7 +164,7 @@ def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter]) -> 
     def injected(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = arguments if plain else {name: _fresh(value) for name, value in arguments.items()}
         if len(args) < least:
-            return wrapped(*args, **{**kwargs, **given})
+            return wrapped(*args, **({**kwargs, **given} if kwargs else given))
         placed, given = list(args), dict(given)
         for place, name, positional_only in by_place:
             if place < len(placed):

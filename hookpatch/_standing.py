@@ -40,7 +40,7 @@ class Standing:
             assert slot.copy is not None  # the site has made it
             self._bottom: Callable[..., Any] = base if isinstance(base, FunctionType) else _calling(base, slot.copy)
             self._top = Trampoline(self._bottom, self._bottom, self.binds)
-            self.value: Any = Swap(slot.copy, self._top.function)
+            self.value: Any = Swap(slot.copy, self._top)
         elif isinstance(self.callee, FunctionType) or (inherits and isinstance(self.callee, _METHODS)):
             self._bottom = _inherited(slot, self.callee, base) if inherits else self.callee
             like = self.callee if isinstance(self.callee, FunctionType) else self._bottom

@@ -42,7 +42,7 @@ class Trampoline:
         function: the function to put into the slot.
     """
 
-    __slots__ = ("__weakref__", "_binds", "_link", "_plain", "function")
+    __slots__ = ("__weakref__", "_binds", "_collected", "_link", "_plain", "function")
 
     _all: ClassVar[WeakKeyDictionary[Trampoline, None]] = WeakKeyDictionary()
 
@@ -64,12 +64,23 @@ class Trampoline:
         self.function: Final = begin if shape is None else _copy(_code(shape, None), like, (CellType(begin),))
         vars(self.function).update(_torchscript.attributes(like, self._link, tell_captured, binds))
         self._plain: Final = self.function.__code__
+        self._collected: FunctionType | None = None
         self._all[self] = None
 
     @classmethod
     def links(cls) -> list[object]:
         """Return the tuples in which trampolines keep what they call: holders of the original that are no names."""
         return [one._link.cell_contents for one in (weak() for weak in cls._all.keyrefs()) if one is not None]
+
+    @property
+    def collected(self) -> FunctionType:
+        """What does the same, called with a tuple of arguments and a dict of those by keyword: by what has both."""
+        if self._collected is None:
+            function = self.function
+            self._collected = FunctionType(
+                _as_collected(function.__code__), function.__globals__, function.__name__, None, function.__closure__
+            )
+        return self._collected
 
     def point(self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "") -> None:
         """From now on call ``wrapper`` around ``below``, in a frame that names the wrapper's owner."""
@@ -78,6 +89,8 @@ class Trampoline:
             name_frames(self.function, self.function.__name__, owner)
         elif self.function.__code__ is not self._plain:
             self.function.__code__ = self._plain
+        if self._collected is not None:
+            self._collected.__code__ = _as_collected(self.function.__code__)
 
 
 def is_trampoline(function: FunctionType) -> bool:
@@ -102,7 +115,8 @@ def name_frames(function: FunctionType, name: str, owner: str) -> None:
     # In the code's name, where it costs a call nothing: a note on the error would change what is not ours.
     shown, code = f"{name} [hookpatch: {owner}]", function.__code__
     if code.co_name != shown:
-        function.__code__ = _with(code, shown, code.co_qualname, code.co_filename, code.co_firstlineno, code.co_flags)
+        place = code.co_qualname, code.co_filename, code.co_firstlineno
+        function.__code__ = _with(code, shown, *place, code.co_flags, code.co_argcount)
 
 
 # The code of a trampoline: taken out of these, which are never called.
@@ -139,6 +153,12 @@ def _inner(code: CodeType) -> CodeType:
     # An entry for up to eight units each: of the kind that has a line and no columns, none further down.
     entries = (bytes([0x80 | 13 << 3 | min(units - at, 8) - 1, 0]) for at in range(0, units, 8))
     return inner.replace(co_linetable=b"".join(entries))
+
+
+def _as_collected(code: CodeType) -> CodeType:
+    """Return a trampoline's code as that of a function of two parameters: the arguments as they were collected."""
+    flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return _with(code, code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, flags, parameters=2)
 
 
 _FUNCTION: Final = _inner(_function.__code__)
@@ -205,13 +225,24 @@ class _Unread(inspect.Signature):
 def _placed(code: CodeType, like: FunctionType, source: CodeType) -> CodeType:
     """Return code with a function's name and the place of other code, where inspect.getsource finds the text."""
     flags = code.co_flags | like.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE  # types.coroutine: awaitable
-    return _with(code, like.__name__, like.__qualname__, source.co_filename, source.co_firstlineno, flags)
+    place = source.co_filename, source.co_firstlineno
+    return _with(code, like.__name__, like.__qualname__, *place, flags, code.co_argcount)
 
 
 @lru_cache(maxsize=1024)
-def _with(code: CodeType, name: str, qualname: str, file: str, line: int, flags: int) -> CodeType:
-    """Return code with another name and place: the same object each time, by which torch.compile knows it again."""
-    return code.replace(co_name=name, co_qualname=qualname, co_filename=file, co_firstlineno=line, co_flags=flags)
+def _with(code: CodeType, name: str, qualname: str, file: str, line: int, flags: int, parameters: int) -> CodeType:
+    """Return code with another name and place: the same object each time, by which torch.compile knows it again.
+
+    All of it is named, for two codes are equal wherever they stand.
+    """
+    return code.replace(
+        co_name=name,
+        co_qualname=qualname,
+        co_filename=file,
+        co_firstlineno=line,
+        co_flags=flags,
+        co_argcount=parameters,
+    )
 
 
 def _dress(copy: FunctionType, like: FunctionType) -> None:
@@ -245,12 +276,13 @@ class Swap:
 
     __slots__ = ("attributes", "code", "keyword_defaults")
 
-    def __init__(self, like: FunctionType, trampoline: FunctionType) -> None:
-        names = like.__code__.co_freevars
-        self.code: Final = _placed(_code(_shape(like), len(names)).replace(co_freevars=names), like, like.__code__)
-        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline}
+    def __init__(self, like: FunctionType, trampoline: Trampoline) -> None:
+        names, shape = like.__code__.co_freevars, _shape(like)
+        self.code: Final = _placed(_code(shape, len(names)).replace(co_freevars=names), like, like.__code__)
+        called = trampoline.collected if shape is None else trampoline.function
+        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: called}
         borne = {"__signature__", *_torchscript.ATTRIBUTES}
-        self.attributes: Final = {name: value for name, value in vars(trampoline).items() if name in borne}
+        self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in borne}
 
 
 def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:
@@ -263,7 +295,7 @@ def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:
 # --- code for functions that do not run when they are called, and for functions that are changed in place
 
 _BODIES: Final = {
-    None: "return __hookpatch__(*args, **kwargs)",
+    None: "return __hookpatch__(args, kwargs)",  # as they are: not taken apart and collected once more
     "coroutine": "return await __hookpatch__(*args, **kwargs)",
     "generator": "return (yield from __hookpatch__(*args, **kwargs))",
     # PEP 525 has no `yield from` for these: values, exceptions and the end are handed on one by one.
