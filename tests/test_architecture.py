@@ -14,7 +14,8 @@ PACKAGE = Path(__file__).parents[1] / "hookpatch"
 
 # From the ground up: a file imports only files that stand before it.
 FLOORS = (
-    *("_imports", "errors", "_selection", "_target", "_patch", "_torchscript", "_trampoline", "_slot", "_part"),
+    *("_imports", "errors", "_selection", "_target", "_patch", "_torchscript", "_signature", "_code"),
+    *("_trampoline", "_slot", "_part"),
     *(
         "_holders",
         "_resolve",

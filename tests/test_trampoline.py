@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import inspect
 import pickle
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import typing
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -595,12 +597,45 @@ def test_function_changed_in_place_by_several_sessions_is_identical_afterwards(
     assert _same(before, _state(kinds.inner))
 
 
+LOOKS: dict[str, Callable[[inspect.Signature], Any]] = {
+    **{f.__name__: f for f in (str, repr, hash, pickle.dumps, copy.copy, copy.deepcopy)},
+    "equal to": lambda signature: signature == inspect.Signature(),
+    "that is equal": lambda signature: inspect.Signature() == signature,
+    "parameters": lambda signature: [*signature.parameters],
+    "returns": lambda signature: signature.return_annotation,
+    "class": lambda signature: signature.__class__,
+    "replace": lambda signature: signature.replace(parameters=[]),
+    "bind": lambda signature: signature.bind(1, c=2.0),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_signature_is_a_plain_one_after_any_look(kinds: ModuleType, look: str) -> None:
+    """What is read when somebody looks gives what the original's gives, and is of the standard library's own type."""
+    before = LOOKS[look](inspect.signature(kinds.plain))
+    with hookpatch.active(hookpatch.wrap("kinds:plain", _through)):
+        signature = inspect.signature(kinds.plain)
+        assert isinstance(signature, inspect.Signature)
+        assert LOOKS[look](signature) == before
+        assert type(signature) is inspect.Signature
+
+
+def test_signature_is_read_by_many_threads_at_once(kinds: ModuleType) -> None:
+    """Each of them finds it whole."""
+    before = str(inspect.signature(kinds.plain))
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(50):
+            with hookpatch.active(hookpatch.wrap("kinds:plain", _through)):
+                signature = inspect.signature(kinds.plain)
+                assert {*pool.map(lambda _, signature=signature: str(signature), range(16))} == {before}
+
+
 def test_own_signature_attribute_is_kept(kinds: ModuleType) -> None:
     """A __signature__ that somebody gave the function is the identical object during and after."""
     signature = inspect.Signature()
     kinds.plain.__signature__ = signature
     with hookpatch.active(_wrap("plain", "everywhere")):
-        assert inspect.signature(kinds.plain) == signature
+        assert inspect.signature(kinds.plain) is signature
     assert vars(kinds.plain)["__signature__"] is signature
 
 
