@@ -43,6 +43,16 @@ class _Place:
     layer: Layer
     entry: Entry | None = None
 
+    def left_out(self, error: Exception | None) -> Callable[[], None] | None:
+        """Note that a patch that was applied has no effect, since another one beneath it has ended, or has it again."""
+        assert self.entry is not None  # it lies there
+        if error is None:
+            self.entry.become("applied")
+            return None
+        self.entry.become("failed", f"no longer applied: {error}")
+        said = f"{self.layer.patch.address} of {self.layer.owner}: {self.entry.reason}"
+        return partial(warnings.warn, said, PatchFailedWarning, stacklevel=2)
+
 
 @final
 class Attempt:
@@ -73,7 +83,7 @@ class Attempt:
         self._watch: _imports.Watch | None = None
         self._library: _imports.Watch | None = None  # for a library that is to know of what stands there
         self._derived: Final[dict[int, tuple[Any, Any]]] = {}
-        self._were_there: Final = _imports.names() if asked.patch.reach == "everywhere" else frozenset()
+        self._were_there: Final = _imports.names() if asked.patch.reach == "everywhere" else None
 
     def take_touched(self) -> set[Site]:
         """Return the sites that it was laid on until now, and keep them no more."""
@@ -152,7 +162,7 @@ class Attempt:
         for one in placed:
             if one.entry is not None:  # the session may be kept for its report, and is to keep nothing alive
                 one.entry.held, one.entry.put = None, ()
-        if self._asked.patch.reach == "everywhere":
+        if self._were_there is not None:
             gone = {id(value): (value, held) for one, held, value in stood if not one.site.layers}
             _everywhere.call_back(gone.values(), self._were_there, errors.append)
 
@@ -246,7 +256,7 @@ class Attempt:
             entry.become("applied")
             entry.place, entry.held, entry.put, entry.tally = words, held, layer.put, tally
 
-        layer.tell = partial(self._left_out, one)
+        layer.tell = one.left_out
         try:
             site.add(layer, note)
         except BaseException:
@@ -259,16 +269,6 @@ class Attempt:
                     self._library = watch
             if not is_first:  # another thread was here meanwhile
                 watch.cancel()
-
-    def _left_out(self, one: _Place, error: Exception | None) -> Callable[[], None] | None:
-        """Note that a patch that was applied has no effect, since another one beneath it has ended, or has it again."""
-        assert one.entry is not None  # it lies there
-        if error is None:
-            one.entry.become("applied")
-            return None
-        one.entry.become("failed", f"no longer applied: {error}")
-        said = f"{self._asked.patch.address} of {self._asked.owner}: {one.entry.reason}"
-        return partial(warnings.warn, said, PatchFailedWarning, stacklevel=2)
 
     def _enter(self, module: ModuleType) -> None:
         entry = None

@@ -89,8 +89,10 @@ class Session:
                 attempt.check()  # all of them before any is applied; a single one refuses in time by itself
             if self._scope == "task":
                 self._stack.callback(_task.begin(number))
+            begun: list[Attempt] = []
+            self._stack.callback(_end_all, begun, self._errors)
             for attempt in attempts:
-                self._stack.callback(attempt.end, self._errors)
+                begun.append(attempt)
                 attempt.begin()
             for error in _changes.tell({site for attempt in attempts for site in attempt.touched}):
                 raise error
@@ -190,6 +192,19 @@ class Session:
             said = f"{self!r} was dropped unclosed; use it in a with statement"
             self.close()
             warnings.warn(said, ResourceWarning, stacklevel=2, source=self)
+
+
+def _end_all(attempts: Sequence[Attempt], errors: list[Exception]) -> None:
+    """End these, the last first: all of them, whatever comes in between, such as somebody's Ctrl-C."""
+    # Not a callback of the stack for each: those are ten objects, and of ten thousand the collector feels each.
+    came: BaseException | None = None
+    for attempt in reversed(attempts):
+        try:
+            attempt.end(errors)
+        except BaseException as error:  # raised below
+            came = came or error
+    if came is not None:
+        raise came
 
 
 def _tell_of_end(attempts: Sequence[Attempt], errors: list[Exception]) -> None:

@@ -73,7 +73,7 @@ class Site:
         # One for each site, and not held while a factory runs: reading and setting the slot may run its owner's code.
         self._turn = Turn()
         self._pile = Pile()
-        self._retired: list[ReferenceType[Standing]] = []  # what stood there, and is held by somebody
+        self._retired: Sequence[ReferenceType[Standing]] = ()  # what stood there, and is held by somebody
         self._has_left_out = False
         self._ending: Ending = "restored"
         # What _ground finds; other threads may look before that.
@@ -492,7 +492,7 @@ class Site:
         for standing in standings:
             if standing.layers:
                 standing.bear(standing)
-                self._retired.append(ref(standing))
+                self._retired = [*self._retired, ref(standing)]
 
     def _bring_back(self, standings: Sequence[Standing]) -> None:
         """Have these not keep themselves any more, and forget those that nobody held."""

@@ -21,7 +21,7 @@ class Turn:
     def __init__(self) -> None:
         self.lock: Final = RLock()
         self._is_taken = False
-        self._later: Final[deque[Callable[[], None]]] = deque()
+        self._later: deque[Callable[[], None]] | None = None
 
     def take(self, wait: bool = True) -> bool:
         """Take it, and return True; return False if this thread has it, or if others have and it is not to wait."""
@@ -35,6 +35,8 @@ class Turn:
 
     def later(self, change: Callable[[], None]) -> None:
         """Have this done when the turn that this thread has is over."""
+        if self._later is None:
+            self._later = deque()
         self._later.append(change)
 
     def end(self) -> None:
