@@ -8,7 +8,7 @@ from typing import Any, final
 
 
 @final
-class Unread(inspect.Signature):
+class Signature(inspect.Signature):
     """The signature of a function, until somebody looks at it: few do, and to read it is half of what a copy costs.
 
     At the first look it becomes a plain one.

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from hookpatch import _torchscript
 from hookpatch._code import as_collected, from_text, inner, placed, shape_of, with_place
-from hookpatch._signature import Unread
+from hookpatch._signature import Signature
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 Link: TypeAlias = tuple[Wrapper, Any]  # a wrapper, and what it wraps
@@ -166,7 +166,7 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
     for name in _SEE_THROUGH & vars(copy).keys():
         del vars(copy)[name]
     if not isinstance(vars(copy).get("__signature__"), inspect.Signature):
-        vars(copy)["__signature__"] = Unread(like)
+        vars(copy)["__signature__"] = Signature(like)
     return copy
 
 

@@ -23,6 +23,9 @@ except ImportError:  # it wants Python 3.12, and hookpatch does not want it
 GOALS = {'mock.patch("m.f")': 1.0}
 OURS = {
     "active(wrap(...))": "with hookpatch.active(hookpatch.wrap('{m}:f', around)): pass",
+    "active(wrap(...), children='local')": (
+        "with hookpatch.active(hookpatch.wrap('{m}:f', around), children='local'): pass"
+    ),
     "active(wrap(...)), in place": "with hookpatch.active(hookpatch.wrap('{m}:f', around, reach='everywhere')): pass",
     "active(replace(...))": "with hookpatch.active(hookpatch.replace('{m}:f', new)): pass",
 }
