@@ -164,7 +164,8 @@ class Attempt:
                 one.entry.held, one.entry.put = None, ()
         if self._were_there is not None:
             gone = {id(value): (value, held) for one, held, value in stood if not one.site.layers}
-            _everywhere.call_back(gone.values(), self._were_there, errors.append)
+            if gone:  # not of a function that was changed in place
+                _everywhere.call_back(gone.values(), self._were_there, errors.append)
 
     def _arrive(self, module: ModuleType) -> None:
         """Apply it to a module that was executed just now, inside somebody's import."""
