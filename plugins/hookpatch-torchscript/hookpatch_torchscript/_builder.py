@@ -1,0 +1,103 @@
+"""A ConcreteModuleTypeBuilder of torch that tells of each attribute that it is given."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+from hookpatch_torchscript._record import Attribute, KnownBy, Module
+
+_REASON: Final = re.compile(r"to a TorchScript type\. (?P<reason>.*?)\.? *(Its type was inferred.*)?\)$", re.DOTALL)
+_MANY: Final = 4  # types of a list's elements that are named
+
+
+@lru_cache(maxsize=4)
+def recording(builder: type) -> type:
+    """Return a subclass of torch's builder whose instances note each attribute in a module's row, and then add it.
+
+    Made of ``(module, row, *what the builder takes)``.
+    """
+
+    class Recording(builder):  # type: ignore[misc]  # a class of C that is known when it runs
+        def __init__(self, module: Any, row: Module, *args: Any) -> None:
+            super().__init__(*args)
+            self.module, self.row, self.annotated = module, row, _annotated(module)
+
+        def note(self, name: str, kind: Any, known_by: KnownBy, problem: str | None = None) -> None:
+            value = vars(self.module).get(name, getattr(self.module, name, None))
+            said = None if kind is None else str(kind)
+            self.row.attributes.append(Attribute(name, type_in_words(value), said, known_by, problem))
+
+        def add_attribute(self, name: str, kind: Any, is_parameter: bool, is_buffer: bool) -> None:
+            given: KnownBy = "annotation" if name in self.annotated else "inferred"
+            self.note(name, kind, "parameter" if is_parameter else "buffer" if is_buffer else given)
+            super().add_attribute(name, kind, is_parameter, is_buffer)
+
+        def add_constant(self, name: str, value: Any) -> None:
+            self.note(name, type_in_words(value), "constant")
+            super().add_constant(name, value)
+
+        def add_failed_attribute(self, name: str, hint: str) -> None:
+            reason = _REASON.search(hint)
+            self.note(name, None, "failed", " ".join((reason["reason"] if reason else hint).split()))
+            super().add_failed_attribute(name, hint)
+
+        def add_function_attribute(self, name: str, kind: Any, value: Any) -> None:
+            self.note(name, kind, "function")
+            super().add_function_attribute(name, kind, value)
+
+        def add_builtin_function(self, name: str, symbol: str) -> None:
+            self.note(name, symbol, "builtin function")
+            super().add_builtin_function(name, symbol)
+
+        def add_ignored_attributes(self, names: Any) -> None:
+            for name in names:
+                self.note(name, None, "ignored by the user")
+            super().add_ignored_attributes(names)
+
+    return Recording
+
+
+def described(module: Any, row: Module) -> None:
+    """Note in a row what check_module_initialized looks at: the parameters, buffers and modules of a module."""
+    row.parameters = list(getattr(module, "_parameters", ()))
+    row.buffers = list(getattr(module, "_buffers", ()))
+    row.modules = list(getattr(module, "_modules", ()))
+
+
+def type_in_words(value: Any) -> str:
+    """Return a value's Python type; of a list, tuple or dict with the types of what it holds."""
+    import torch  # here by now
+
+    if value is None:
+        return "None"
+    if isinstance(value, torch.Tensor):
+        kind = type(value).__name__
+        if torch.nn.parameter.is_lazy(value):
+            return kind
+        return f"{kind} {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if type(value) in (list, tuple):
+        return f"{type(value).__name__}[{_union(value)}]" if value else f"{type(value).__name__}, empty"
+    if type(value) is dict:
+        return f"dict[{_union(value)}, {_union(value.values())}]" if value else "dict, empty"
+    cls = type(value)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _union(values: Any) -> str:
+    import torch  # here by now
+
+    names = list(dict.fromkeys("Tensor" if isinstance(one, torch.Tensor) else type(one).__qualname__ for one in values))
+    return " | ".join(names if len(names) <= _MANY else [*names[:_MANY], "..."])
+
+
+def _annotated(module: Any) -> frozenset[str]:
+    """Return the names whose types torch takes from annotations, as ``infer_concrete_type_builder`` does."""
+    from torch.jit import Attribute as Declared
+    from torch.jit import _recursive
+
+    find = getattr(_recursive, "get_annotations", None)
+    annotated = set(find(module)) if find is not None else set(getattr(type(module), "__annotations__", ()))
+    annotated |= {name for name, value in vars(module).items() if isinstance(value, Declared)}
+    return frozenset(annotated - {"forward"})

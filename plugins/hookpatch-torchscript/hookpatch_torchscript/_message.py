@@ -1,0 +1,79 @@
+"""What torch says when scripting fails: the message, the lines that it quotes, and how it came there."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hookpatch_torchscript._record import Place
+from hookpatch_torchscript._source import plain
+
+_HEAD: Final = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+)$', re.MULTILINE)
+_MARK: Final = re.compile(r"^(?P<before> *)(?P<mark>~+)( <--- HERE)?$")
+_REACHED: Final = re.compile(r"^'[^']+' is being compiled since it was called from '[^']+'$")
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """A line that torch quotes.
+
+    Attributes:
+        place: the line.
+        expression: the part of it that is marked, empty if none is.
+        on_the_way: True if it only called what the error is in. Not to be relied on: of errors that somebody keeps
+            torch goes on quoting what they came through.
+    """
+
+    place: Place
+    expression: str
+    on_the_way: bool
+
+
+def quoted(message: str) -> list[Quoted]:
+    """Return the lines that a message quotes, in its order."""
+    found = []
+    heads = list(_HEAD.finditer(message))
+    for at, head in enumerate(heads):
+        end = heads[at + 1].start() if at + 1 < len(heads) else len(message)
+        code, expression = _marked(message[head.end() : end].split("\n")[1:])
+        before = message[: head.start()].rstrip("\n").rpartition("\n")[2]
+        place = Place(head["file"], int(head["line"]), code)
+        found.append(Quoted(place, expression, _REACHED.match(before) is not None))
+    return found
+
+
+def headline(message: str) -> str:
+    """Return what a message says before it quotes anything."""
+    first = _HEAD.search(message)
+    return message[: first.start() if first else len(message)].strip().rstrip(":").strip()
+
+
+def corrected(place: Place, functions: Iterable[Any]) -> Place:
+    """Return the place of a quoted line, in the file that the line is in.
+
+    Of a decorated function torch quotes the text, and names the file of its decorator.
+    """
+    for file in [
+        place.file,
+        *(plain(one).__code__.co_filename for one in functions if hasattr(plain(one), "__code__")),
+    ]:
+        line = linecache.getline(file, place.line).strip()
+        if line and (line == place.code or not place.code):
+            return Place(file, place.line, line)
+    return place
+
+
+def _marked(lines: list[str]) -> tuple[str, str]:
+    """Return the first line that torch has marked, and the part of it that is."""
+    for at, line in enumerate(lines):
+        mark = _MARK.match(line)
+        if mark is not None and at:
+            code, begin = lines[at - 1], mark.start("mark")
+            while begin > 0 and code[begin - 1] == "*":  # of **kwargs the mark leaves one out
+                begin -= 1
+            part = code[begin : mark.end("mark")].strip()
+            return code.strip(), part + ")" * (part.count("(") - part.count(")"))  # and of a call its end
+    return "", ""

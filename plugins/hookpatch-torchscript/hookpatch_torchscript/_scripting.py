@@ -1,0 +1,124 @@
+"""torch.jit.script with a recorder around it: each outermost call becomes an Explanation.
+
+Torch's insides are patched while such a call runs, for the thread that made it, and at no other time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType
+from typing import Any, Final, TypeAlias
+
+import hookpatch
+from hookpatch_torchscript._failure import failure_of
+from hookpatch_torchscript._note import note
+from hookpatch_torchscript._record import Explanation, Failure
+from hookpatch_torchscript._recorder import Recorder
+from hookpatch_torchscript._seams import limits, patches
+from hookpatch_torchscript._source import line_at, name_of, place_of
+from hookpatch_torchscript._store import kept_types
+
+Told: TypeAlias = Callable[[Explanation], None]
+
+_running: Final[ContextVar[Recorder | None]] = ContextVar("hookpatch_torchscript", default=None)
+_SCRIPT: Final = "torch.jit._script"
+
+
+def recording(tell: Told) -> hookpatch.Patch:
+    """Return the patch that has each outermost call of torch.jit.script told of when it has ended.
+
+    Args:
+        tell: called with the explanation, before the call returns or raises.
+    """
+
+    def script(wrapped: Callable[..., Any], _: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        obj = args[0] if args else kwargs.get("obj")
+        user = _caller()
+        if inspect.isclass(obj) and user is not None and kwargs.get("_rcb") is None and len(args) < 4:
+            # Torch looks names up in the frame of whoever called it, and counts frames to get there.
+            kwargs = {**kwargs, "_rcb": _names_of(user)}
+        if (running := _running.get()) is not None:
+            return running.nested(wrapped, args, kwargs)
+        with _recorded(obj, user, tell) as explanation:
+            explanation.scripted = wrapped(*args, **kwargs)
+        return explanation.scripted
+
+    why = "torch says that scripting failed, and seldom what to do"
+    return hookpatch.wrap("torch.jit:script", script, reach="everywhere", why=why)
+
+
+@contextmanager
+def _recorded(obj: Any, user: FrameType | None, tell: Told) -> Iterator[Explanation]:
+    import torch  # here by now
+
+    explanation = _begun(obj)
+    if user is not None:
+        explanation.called_at = line_at(user.f_code.co_filename, user.f_lineno)
+    # A session that opens or closes has hookpatch drop what TorchScript holds, since what it compiled may have been
+    # patched; what these patches change is compiled by nobody.
+    put_back = kept_types()
+    store = getattr(torch.jit._recursive, "concrete_type_store", None)
+    recorder = Recorder(obj, explanation, store, failure_of)
+    try:
+        with hookpatch.active(*patches(recorder), scope="task", children="local"):
+            put_back()
+            token = _running.set(recorder)
+            explanation.limits += limits(torch.__version__)
+            begun = time.perf_counter()
+            try:
+                yield explanation
+            except Exception as error:
+                explanation.seconds = time.perf_counter() - begun
+                try:
+                    explanation.failure = failure_of(error, recorder)
+                except Exception as ours:
+                    recorder.stumbled(ours)
+                    explanation.failure = Failure(type(error).__name__, str(error))
+                error.add_note(note(explanation))
+                raise
+            else:
+                explanation.seconds = time.perf_counter() - begun
+            finally:
+                _running.reset(token)
+                put_back = kept_types()
+    finally:
+        put_back()
+        tell(explanation)
+
+
+def _begun(obj: Any) -> Explanation:
+    import torch  # here by now
+
+    if isinstance(obj, torch.nn.Module):
+        return Explanation("module", type(obj).__name__, place_of(type(obj)))
+    if inspect.isclass(obj):
+        return Explanation("class", name_of(obj), place_of(obj))
+    if inspect.isroutine(obj):
+        return Explanation("function", name_of(obj), place_of(obj))
+    return Explanation("object", type(obj).__name__, place_of(type(obj)))
+
+
+def _caller() -> FrameType | None:
+    """Return the frame that called torch.jit.script: the first that is neither hookpatch's nor torch's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name != _SCRIPT and name.partition(".")[0] not in ("hookpatch", "hookpatch_torchscript"):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _names_of(user: FrameType) -> Callable[[str], Any]:
+    from torch import _jit_internal
+
+    above, frame = 0, sys._getframe(0)
+    while frame is not user and frame.f_back is not None:
+        above, frame = above + 1, frame.f_back
+    made: Callable[[str], Any] = _jit_internal.createResolutionCallbackFromFrame(above)
+    return made
