@@ -64,19 +64,23 @@ def failure_of(error: BaseException, recorder: Recorder) -> Failure:
         set_at=set_at if set_at != place else None,
         reached=reached,
     )
-    return _of_function(failure, row, recorder)
+    return _because_of_value(failure, row, recorder)
 
 
-def _of_function(failure: Failure, row: Module | None, recorder: Recorder) -> Failure:
-    """Return why a function cannot be compiled, if the failure is that an attribute is one that cannot be."""
+def _because_of_value(failure: Failure, row: Module | None, recorder: Recorder) -> Failure:
+    """Add why the function or class of an attribute's value cannot be compiled: torch keeps that to itself."""
     module = next((module for one, module in recorder.rows.values() if one is row), None)
     value = getattr(module, failure.attribute, None) if failure.attribute else None
-    if id(value) not in recorder.failures:
-        return failure
-    _, inner = recorder.failures[id(value)]
-    problem = f"it is a function that TorchScript cannot compile: {inner.problem}"
-    used = [] if failure.place is None else [(failure.attribute or "", failure.place)]
-    return replace(failure, problem=problem, mend=inner.mend, place=inner.place, inside=inner.inside, reached=used)
+    if id(value) in recorder.failures:
+        _, inner = recorder.failures[id(value)]
+        problem = f"it is a function that TorchScript cannot compile: {inner.problem}"
+        used = [] if failure.place is None else [(failure.attribute or "", failure.place)]
+        return replace(failure, problem=problem, mend=inner.mend, place=inner.place, inside=inner.inside, reached=used)
+    if id(type(value)) in recorder.failures:
+        _, inner = recorder.failures[id(type(value))]
+        at = f" ({inner.place})" if inner.place is not None else ""
+        return replace(failure, problem=f"{failure.problem}; of its class it says: {inner.problem}{at}")
+    return failure
 
 
 def _set_at(attribute: str, row: Module, recorder: Recorder) -> Place | None:

@@ -46,12 +46,12 @@ class Recorder:
         steps: what runs, outermost first.
         failed_in: what ran when the error was raised that is on its way.
         classes: the class of each module, by its row's path.
-        failures: of functions that are attributes; torch goes on without them.
+        failures: of functions that are attributes, and of classes; torch goes on without them, and forgets why.
     """
 
     def __init__(self, obj: Any, explanation: Explanation, store: Any, why: Why) -> None:
         self.explanation: Final = explanation
-        self.failures: Final[dict[int, tuple[Any, Failure]]] = {}  # by the id of the function, which is held
+        self.failures: Final[dict[int, tuple[Any, Failure]]] = {}  # by the id of what is held
         self._why: Final = why
         self.steps: list[Step] = [Step("script", obj)]
         self.failed_in: tuple[Step, ...] = ()
@@ -210,7 +210,7 @@ class Recorder:
             try:
                 made = wrapped(*args, **kwargs)
             except Exception as error:
-                if method.why is not None:  # torch may go on without it
+                if method.why is not None or method.kind == "class":  # torch may go on without it
                     self.failures[id(thing)] = thing, self._why(error, self)
                 raise
         method.seconds, method.compiled = time.perf_counter() - begun, True

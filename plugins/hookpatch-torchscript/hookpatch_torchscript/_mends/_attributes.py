@@ -84,6 +84,17 @@ RULES: Final[tuple[Rule, ...]] = (
         f"annotate it in the class body; {_UNREAD}",
     ),
     Rule(
+        r"Could not cast attribute '(?P<attribute>\w+)' to type [^:]*(:[^:]*)?: "
+        r"Could not cast attribute '(?P<part>\w+)' to type (?P<wanted>\w+)",
+        "torch has compiled the class of its value, and takes {part} in it for a {wanted}, which it is not",
+        f"annotate {{part}} in the class body of the value, if TorchScript has its type; {_UNREAD}",
+    ),
+    Rule(
+        r"Could not cast attribute '(?P<attribute>\w+)' to type (?P<wanted>[^:]+): ",
+        "its value is not of the type {wanted} that it is annotated with",
+        "correct the annotation in the class body, or the value",
+    ),
+    Rule(
         r"object in attribute '\w+\.(?P<attribute>\w+)' is not a valid constant",
         "it is declared a constant, and its type cannot be one",
         "take it out of __constants__ (or Final[...]); constants are numbers, texts, bools, None, and tuples of these",

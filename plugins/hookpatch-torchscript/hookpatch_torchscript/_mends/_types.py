@@ -76,7 +76,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         r"python value of type '(?P<type>[^']+)' cannot be used as a value",
         "{expression} is a global or closed over variable ({type}), which TorchScript does not read",
-        "make it an attribute of the module, or an argument; or mark it Final: {expression}: Final[{type}]",
+        "make it an attribute of the module, or an argument",
     ),
     Rule(
         r"cannot create weak reference to '(?P<type>[^']+)' object",
@@ -116,7 +116,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         r"method '(?P<name>\w+)' is called recursively",
         "{name} calls itself, and TorchScript compiles no recursive method",
-        "write a loop; or mark it with @torch.jit.ignore, with annotations",
+        "write a loop; or make it a function outside of the class, marked with @torch.jit.ignore, with annotations",
     ),
     Rule(
         r"Unknown type name '(?P<name>[^']+)'",

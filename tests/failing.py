@@ -1,0 +1,118 @@
+"""Models that torch.jit.script fails on: what is said of each, the line of it, and the same model mended."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from hookpatch_torchscript import explain
+
+import hookpatch
+
+T = TypeVar("T")
+
+
+@dataclass
+class Case:
+    """A model that cannot be scripted.
+
+    Attributes:
+        broken: makes what is scripted.
+        says: the note's first line: what, and what is wrong with it.
+        mend: its mend.
+        inside: what the line is in.
+        sources: where the lines are that are marked ``# at``, ``# set`` and ``# for``.
+        mended: makes the same with the mend, None where there is nothing to script then.
+        inputs: for that.
+    """
+
+    broken: Callable[[], Any]
+    says: str
+    mend: str
+    inside: str | None
+    sources: tuple[Any, ...]
+    mended: Callable[[], Any] | None = None
+    inputs: tuple[Any, ...] = field(default_factory=lambda: (torch.ones(2, 2),))
+
+    def note(self) -> str:
+        """Return the note that is to be on the exception."""
+        lines = [f"script_explain: {self.says}"]
+        inside = f" in {self.inside}" if self.inside else ""
+        lines += [f"  at      {file}:{line}{inside}: {code}" for file, line, code in self.marked("# at")]
+        lines += [f"  set at  {file}:{line}: {code}" for file, line, code in self.marked("# set")]
+        lines.append(f"  mend    {self.mend}")
+        lines += [f"  for     {file}:{line}: {code}" for file, line, code in self.marked("# for")]
+        return "\n".join(lines)
+
+    def marked(self, mark: str) -> Iterator[tuple[str | None, int, str]]:
+        """Yield file, number and text of the lines that end with a mark."""
+        for source in self.sources:
+            lines, first = inspect.getsourcelines(source)
+            for number, line in enumerate(lines, first):
+                if line.rstrip().endswith(mark):
+                    yield inspect.getsourcefile(source), number, line.strip()
+
+
+class Cases(list[Case]):
+    """The cases of a test module."""
+
+    def fails(self, says: str, mend: str, *sources: Any, inside: str | None = "", make: Any = None) -> Any:
+        """Return a decorator for a class of modules that cannot be scripted; ``make`` makes the instance."""
+
+        def add(cls: T) -> T:
+            within = f"{cls.__name__}.forward" if inside == "" else inside  # type: ignore[attr-defined]  # a class
+            self.append(Case(make(cls) if make else cls, says, mend, within, (cls, *sources)))  # type: ignore[arg-type]
+            return cls
+
+        return add
+
+    def mended(self, *inputs: Any, make: Any = None) -> Callable[[T], T]:
+        """Return a decorator for the mended form of the last one; it gets these inputs, else one of ones."""
+
+        def add(cls: T) -> T:
+            self[-1].mended = make(cls) if make else cls  # type: ignore[assignment]  # a class, which can be called
+            self[-1].inputs = inputs or self[-1].inputs
+            return cls
+
+        return add
+
+    @property
+    def names(self) -> list[str]:
+        """What to call the tests."""
+        return [getattr(case.sources[0], "__name__", "") for case in self]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Leave out torch's warning that TorchScript is deprecated; all others are errors still."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*torch.jit.* is deprecated", DeprecationWarning)
+        yield
+
+
+def noted(case: Case) -> str:
+    """Return the note that the plugin puts on the exception of a case; nothing is printed."""
+    torch.manual_seed(0)
+    with quiet(), hookpatch.active("script_explain", options={"script_explain": {"to": "/dev/null"}}):
+        try:
+            torch.jit.script(case.broken())
+        except Exception as error:
+            (note,) = error.__notes__
+            return str(note)
+    raise AssertionError("it was scripted")
+
+
+def mended(case: Case) -> tuple[Any, Any]:
+    """Return what the mended form computes, eagerly and scripted."""
+    assert case.mended is not None
+    torch.manual_seed(0)
+    thing = case.mended()
+    explanation = explain(thing)
+    if explanation.error is not None:
+        raise explanation.error
+    return thing(*case.inputs), explanation.scripted(*case.inputs)
