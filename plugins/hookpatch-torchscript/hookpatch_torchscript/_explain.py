@@ -35,7 +35,7 @@ def explain(obj: Any, **arguments: Any) -> Explanation:
     deprecated = ".*torch.jit.script. is (deprecated|not supported)"
     with (
         untouched(),
-        hookpatch.active(recording(told.append), scope="task", children="local"),
+        hookpatch.active(recording(told.append, "slot"), scope="task", children="local"),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", deprecated, DeprecationWarning)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from hookpatch_torchscript._mends import RULES, Failed
+from hookpatch_torchscript._mends import NOT_THERE, RULES, Failed
 from hookpatch_torchscript._message import corrected, headline, quoted
 from hookpatch_torchscript._record import Failure, Module, Place
 from hookpatch_torchscript._recorder import Recorder, Step
@@ -70,16 +70,33 @@ def failure_of(error: BaseException, recorder: Recorder) -> Failure:
 def _because_of_value(failure: Failure, row: Module | None, recorder: Recorder) -> Failure:
     """Add why the function or class of an attribute's value cannot be compiled: torch keeps that to itself."""
     module = next((module for one, module in recorder.rows.values() if one is row), None)
-    value = getattr(module, failure.attribute, None) if failure.attribute else None
+    value = vars(module).get(failure.attribute) if module is not None and failure.attribute else None
     if id(value) in recorder.failures:
         _, inner = recorder.failures[id(value)]
         problem = f"it is a function that TorchScript cannot compile: {inner.problem}"
+        why = replace(failure, problem=problem, mend=inner.mend)
+        if inner.place is None:
+            return why
         used = [] if failure.place is None else [(failure.attribute or "", failure.place)]
-        return replace(failure, problem=problem, mend=inner.mend, place=inner.place, inside=inner.inside, reached=used)
+        set_at = failure.set_at if failure.set_at != inner.place else None
+        return replace(why, place=inner.place, inside=inner.inside, reached=used, set_at=set_at)
     if id(type(value)) in recorder.failures:
         _, inner = recorder.failures[id(type(value))]
         at = f" ({inner.place})" if inner.place is not None else ""
         return replace(failure, problem=f"{failure.problem}; of its class it says: {inner.problem}{at}")
+    return _not_there(failure, type(module)) if failure.problem == NOT_THERE else failure
+
+
+def _not_there(failure: Failure, cls: type) -> Failure:
+    """Say why an attribute is not there that the source speaks of."""
+    if failure.set_at is not None:
+        problem = "the line that assigns it was not reached when this instance was made"
+        mend = "name the flag that forward tests in __constants__ of the class, so that what needs it is left out; "
+        return replace(failure, problem=problem, mend=mend + "or always set it, to None or torch.nn.Identity()")
+    if hasattr(cls, failure.attribute or ""):
+        problem = "it is an attribute of the class, and TorchScript looks at those of the instance"
+        mend = f"set it in __init__, or name it in __constants__ of the class, if it is one: ('{failure.attribute}',)"
+        return replace(failure, problem=problem, mend=mend)
     return failure
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from hookpatch_torchscript._record import Place
 from hookpatch_torchscript._source import plain
 
-_HEAD: Final = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+)$', re.MULTILINE)
+_HEAD: Final = re.compile(r'(?:^|(?<= at )) *File "(?P<file>[^"]+)", line (?P<line>\d+)$', re.MULTILINE)
 _MARK: Final = re.compile(r"^(?P<before> *)(?P<mark>~+)( <--- HERE)?$")
 _REACHED: Final = re.compile(r"^'[^']+' is being compiled since it was called from '[^']+'$")
 
@@ -37,6 +37,8 @@ def quoted(message: str) -> list[Quoted]:
     found = []
     heads = list(_HEAD.finditer(message))
     for at, head in enumerate(heads):
+        if head["line"] == "0":  # what torch says of a lambda
+            continue
         end = heads[at + 1].start() if at + 1 < len(heads) else len(message)
         code, expression = _marked(message[head.end() : end].split("\n")[1:])
         before = message[: head.start()].rstrip("\n").rpartition("\n")[2]
@@ -46,9 +48,8 @@ def quoted(message: str) -> list[Quoted]:
 
 
 def headline(message: str) -> str:
-    """Return what a message says before it quotes anything."""
-    first = _HEAD.search(message)
-    return message[: first.start() if first else len(message)].strip().rstrip(":").strip()
+    """Return the first line of a message."""
+    return message.strip().partition("\n")[0].rstrip(": ")
 
 
 def corrected(place: Place, functions: Iterable[Any]) -> Place:

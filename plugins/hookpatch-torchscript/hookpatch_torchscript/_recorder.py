@@ -53,7 +53,7 @@ class Recorder:
         self.explanation: Final = explanation
         self.failures: Final[dict[int, tuple[Any, Failure]]] = {}  # by the id of what is held
         self._why: Final = why
-        self.steps: list[Step] = [Step("script", obj)]
+        self.steps: list[Step] = [Step("script", obj, functions=_functions_of(obj))]
         self.failed_in: tuple[Step, ...] = ()
         self.classes: Final[dict[str, type]] = {}
         self.rows: Final[dict[int, tuple[Module, Any]]] = {}  # by the module's id; it is held, so that the id stays
@@ -178,7 +178,8 @@ class Recorder:
         """Run torch.jit.script inside of another one."""
         obj, at = (args[0] if args else kwargs.get("obj")), self._loc
         self._loc = None
-        if not (inspect.isfunction(obj) or inspect.ismethod(obj) or inspect.isclass(obj)):
+        is_compiled = inspect.isfunction(obj) or inspect.ismethod(obj) or inspect.isclass(obj)
+        if not is_compiled or obj is self.steps[-1].thing:  # which another layer of ours has noted
             return wrapped(*args, **kwargs)
         kind = "class" if inspect.isclass(obj) else "function"
         caller = next((one for step in reversed(self.steps) for one in step.functions), None)
@@ -204,7 +205,7 @@ class Recorder:
     def _one(self, method: Method, step: str, thing: Any, wrapped: Any, args: Any, kwargs: Any) -> Any:
         self.explanation.methods.append(method)
         method.compiled = False
-        functions = filter(inspect.isfunction, vars(thing).values()) if inspect.isclass(thing) else [thing]
+        functions = _functions_of(thing)
         begun = time.perf_counter()
         with self.step(step, thing, functions=functions, method=method):
             try:
@@ -265,3 +266,10 @@ class Recorder:
         names = [name for name, one in parent.thing._modules.items() if one is module]
         taken = {row.path for row in self.explanation.modules}
         return next((name for name in names if f"{prefix}{name}" not in taken), names[0] if names else "?")
+
+
+def _functions_of(thing: Any) -> list[Any]:
+    """Return a function, or those of a class."""
+    if inspect.isclass(thing):
+        return [one for one in vars(thing).values() if inspect.isfunction(one)]
+    return [thing] if inspect.isroutine(thing) else []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import hookpatch
 from hookpatch_torchscript._failure import failure_of
@@ -29,11 +29,12 @@ _running: Final[ContextVar[Recorder | None]] = ContextVar("hookpatch_torchscript
 _SCRIPT: Final = "torch.jit._script"
 
 
-def recording(tell: Told) -> hookpatch.Patch:
+def recording(tell: Told, reach: Literal["slot", "everywhere"] = "everywhere") -> hookpatch.Patch:
     """Return the patch that has each outermost call of torch.jit.script told of when it has ended.
 
     Args:
         tell: called with the explanation, before the call returns or raises.
+        reach: ``"slot"`` is enough for calls by ``torch.jit.script``, which torch's own are, and quicker.
     """
 
     def script(wrapped: Callable[..., Any], _: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -49,7 +50,7 @@ def recording(tell: Told) -> hookpatch.Patch:
         return explanation.scripted
 
     why = "torch says that scripting failed, and seldom what to do"
-    return hookpatch.wrap("torch.jit:script", script, reach="everywhere", why=why)
+    return hookpatch.wrap("torch.jit:script", script, reach=reach, why=why)
 
 
 @contextmanager

@@ -30,8 +30,8 @@ def place_of(thing: Any) -> Place | None:
     if code is None or not linecache.getlines(code.co_filename):
         return None
     tree, start = _tree(function)
-    first = tree.lineno if tree is not None else 1  # past the decorators
-    return line_at(code.co_filename, start + first - 1)
+    line = code.co_firstlineno if tree is None else start + tree.lineno - 1  # past the decorators
+    return line_at(code.co_filename, line)
 
 
 def plain(thing: Any) -> Any:

@@ -117,7 +117,7 @@ def _methods(methods: Iterable[Method]) -> Table:
 
 
 def _end(explanation: Explanation) -> str:
-    said = note(explanation) or "\n".join(f"limit: {limit}" for limit in explanation.limits)
+    said = note(explanation) or "\n".join(f"  {'limit':<8}{limit}" for limit in explanation.limits)
     return f"\n{said}" if said else ""
 
 

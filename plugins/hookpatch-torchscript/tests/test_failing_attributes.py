@@ -266,6 +266,29 @@ class NotThereMended(NotThere):
 
 
 @cases.fails(
+    "attribute scale of BehindAFlag: the line that assigns it was not reached when this instance was made",
+    "name the flag that forward tests in __constants__ of the class, so that what needs it is left out; or always set "
+    "it, to None or torch.nn.Identity()",
+)
+class BehindAFlag(nn.Module):
+    def __init__(self, scaled: bool = False) -> None:
+        super().__init__()
+        self.scaled = scaled
+        if scaled:
+            self.scale = nn.Linear(2, 2)  # set
+
+    def forward(self, x):
+        if self.scaled:
+            x = self.scale(x)  # at
+        return x
+
+
+@cases.mended()
+class BehindAFlagMended(BehindAFlag):
+    __constants__ = ("scaled",)
+
+
+@cases.fails(
     "attribute mask of NoneBuffer: it is None when the module is scripted, so its type is None for ever",
     "annotate it in the class body (mask: Optional[Tensor]), and test it on a local variable; or begin with an empty "
     "tensor",

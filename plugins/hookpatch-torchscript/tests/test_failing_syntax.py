@@ -237,7 +237,7 @@ class YieldMended(Layers):
 
 
 @cases.fails(
-    "StarredCall.forward: a call cannot unpack a list, whose length is not known when it is compiled",
+    "StarredCall.forward: a list is unpacked, whose length is not known when it is compiled",
     "give the list itself, if the function takes one; or its elements: sizes[0], sizes[1]",
 )
 class StarredCall(Layers):

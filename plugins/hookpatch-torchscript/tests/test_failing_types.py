@@ -1,8 +1,7 @@
-"""Values of another type than TorchScript takes them to have, and unknown names: what the note says."""
+"""Values of another type than TorchScript takes them to have: what the note says, and that it helps."""
 
-from typing import Any, Union
+from typing import Union
 
-import numpy
 import pytest
 import torch
 from failing import Case, Cases, mended, noted
@@ -11,15 +10,13 @@ from torch import Tensor, nn
 pytestmark = pytest.mark.model
 cases = Cases()
 
-FACTOR = 2
-
 
 class Linears(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.linear = nn.Linear(2, 2)
-        self.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])  # list
-        self.named = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)})  # dict
+        self.linear = nn.Linear(2, 2)  # set
+        self.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+        self.named = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)})
 
     def forward(self, x):
         return self.linear(x)
@@ -243,90 +240,6 @@ class WrongPromiseMended(nn.Module):
 
 
 @cases.fails(
-    "GlobalNumber.forward: FACTOR is a global or closed over variable (int), which TorchScript does not read",
-    "make it an attribute of the module, or an argument",
-)
-class GlobalNumber(nn.Module):
-    def forward(self, x):
-        return x * FACTOR  # at
-
-
-@cases.mended()
-class GlobalNumberMended(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.factor = FACTOR
-
-    def forward(self, x):
-        return x * self.factor
-
-
-@cases.fails(
-    "OfNumpy.forward: numpy.sqrt is of another library (numpy.ufunc), and TorchScript cannot compile it",
-    "use torch's function of that name; or move the call into a method marked with @torch.jit.ignore, with annotations",
-)
-class OfNumpy(nn.Module):
-    def forward(self, x):
-        y = x + 1
-        return torch.from_numpy(numpy.sqrt(y.numpy()))  # at
-
-
-@cases.mended()
-class OfNumpyMended(nn.Module):
-    @torch.jit.ignore
-    def root(self, x: Tensor) -> Tensor:
-        return torch.from_numpy(numpy.sqrt(x.numpy()))
-
-    def forward(self, x):
-        return self.root(x + 1) + torch.sqrt(x)
-
-
-@cases.fails(
-    "PropertyOfNumpy.scale: numpy.sqrt is of another library (numpy.ufunc), and TorchScript cannot compile it",
-    "use torch's function of that name; or move the call into a method marked with @torch.jit.ignore, with annotations",
-    inside="PropertyOfNumpy.scale",
-)
-class PropertyOfNumpy(nn.Module):
-    @property
-    def scale(self):
-        return numpy.sqrt(4.0)  # at
-
-    def forward(self, x):
-        return x
-
-
-@cases.mended()
-class PropertyOfNumpyMended(nn.Module):
-    @property
-    def scale(self):
-        return torch.sqrt(torch.tensor(4.0))
-
-    def forward(self, x):
-        return x * self.scale
-
-
-@cases.fails(
-    "PropertyNotCalled.device: there is no next in TorchScript",
-    "write it otherwise, or mark what it is in with @torch.jit.unused or @torch.jit.ignore; of a property name it in "
-    "__jit_unused_properties__ of the class",
-    inside="PropertyNotCalled.device",
-)
-class PropertyNotCalled(Linears):
-    @property
-    def device(self):
-        return next(self.parameters()).device  # at
-
-
-@cases.mended()
-class PropertyNotCalledMended(PropertyNotCalled):
-    __jit_unused_properties__ = ("device",)
-
-    @property
-    def device(self):
-        return next(self.parameters()).device
-
-
-@cases.fails(
     "attribute layers of ListByVariable: a ModuleList or Sequential is indexed by a variable; each of its modules has "
     "a type of its own",
     "go through it: for position, layer in enumerate(self.layers): if position == i: ...",
@@ -413,183 +326,6 @@ class TupleByVariableMended(TupleByVariable):
 
 
 @cases.fails(
-    "SuperForward.forward: super() means nothing in TorchScript, which compiles methods by their names",
-    "write the parent's forward as a method of another name, and call that here and there; or make the parent's part a "
-    "submodule",
-)
-class SuperForward(Linears):
-    def forward(self, x):
-        return super().forward(x) + 1  # at
-
-
-@cases.mended()
-class SuperForwardMended(Linears):
-    def plain(self, x):
-        return self.linear(x)
-
-    def forward(self, x):
-        return self.plain(x) + 1
-
-
-@cases.fails(
-    "Recursive.again: again calls itself, and TorchScript compiles no recursive method",
-    "write a loop; or make it a function outside of the class, marked with @torch.jit.ignore, with annotations",
-    inside="Recursive.again",
-)
-class Recursive(nn.Module):
-    def forward(self, x):
-        return self.again(x, 3)  # for
-
-    def again(self, x, n: int):
-        if n == 0:
-            return x
-        return self.again(x + 1, n - 1)  # at
-
-
-@torch.jit.ignore
-def again(x: Tensor, n: int) -> Tensor:
-    if n == 0:
-        return x
-    return again(x + 1, n - 1)
-
-
-@cases.mended()
-class RecursiveMended(nn.Module):
-    def forward(self, x):
-        return again(x, 3)
-
-
-@cases.fails(
-    "UnknownType.shift: the annotation Sequence[int] means nothing to TorchScript: it is not imported where it is "
-    "written, or no type that TorchScript has",
-    "import it at the top of the module; or write int, float, str, Tensor, List, Dict, Tuple, Optional, Union",
-    inside="UnknownType.shift",
-)
-class UnknownType(nn.Module):
-    def forward(self, x):
-        return x + self.shift([1])  # for
-
-    def shift(self, by: "Sequence[int]") -> int:  # noqa: F821 - what is tested  # at
-        return by[0]
-
-
-@cases.mended()
-class UnknownTypeMended(UnknownType):
-    def shift(self, by: list[int]) -> int:
-        return by[0]
-
-
-@cases.fails(
-    "HiddenBuiltin.forward: max is of type Tensor here: a local variable of that name hides the function",
-    "give the variable another name",
-)
-class HiddenBuiltin(nn.Module):
-    def forward(self, x):
-        max = x.max()
-        return x + max(1, 2)  # at
-
-
-@cases.mended()
-class HiddenBuiltinMended(nn.Module):
-    def forward(self, x):
-        largest = x.max()
-        return x + max(1, 2) + largest
-
-
-class Default:
-    def __init__(self, width=1):  # at
-        self.width = width
-
-
-class TypedDefault:
-    def __init__(self, width: int = 1) -> None:
-        self.width = width
-
-
-@cases.fails(
-    "Default.__init__: the parameter width is not annotated, so TorchScript takes it for a Tensor; its default is none",
-    "annotate it with the type of its default",
-    Default,
-    inside="Default.__init__",
-)
-class InstanceOfAny(nn.Module):
-    def forward(self, x: Any):
-        if isinstance(x, Default):  # for
-            return 1
-        return 2
-
-
-@cases.mended()
-class InstanceOfAnyMended(nn.Module):
-    def forward(self, x: Any):
-        if isinstance(x, TypedDefault):
-            return 1
-        return 2
-
-
-@cases.fails(
-    "UnknownOperator.forward: torch.finfo is no operator that TorchScript has (aten::finfo)",
-    "use another function of torch; or move it into a method marked with @torch.jit.ignore, with annotations",
-)
-class UnknownOperator(nn.Module):
-    def forward(self, x):
-        return x.masked_fill(x > 0, torch.finfo(x.dtype).min)  # at
-
-
-@cases.mended()
-class UnknownOperatorMended(nn.Module):
-    @torch.jit.ignore
-    def least(self, x: Tensor) -> float:
-        return torch.finfo(x.dtype).min
-
-    def forward(self, x):
-        return x.masked_fill(x > 0, self.least(x))
-
-
-@cases.fails(
-    "UnknownMethod.forward: what is of type int has no item in TorchScript",
-    "use a function of torch; if the value is of another type than int, annotate it",
-)
-class UnknownMethod(nn.Module):
-    def forward(self, x, n: int):
-        return x + n.item()  # at
-
-
-@cases.mended(torch.ones(2), torch.ones(()))
-class UnknownMethodMended(nn.Module):
-    def forward(self, x, n: Tensor):
-        return x + n.item()
-
-
-@cases.fails("ComputedName.forward: getattr with a name that is computed", "write the name out: self.name")
-class ComputedName(Linears):
-    def forward(self, x):
-        name = "linear"
-        return getattr(self, name)(x)  # at
-
-
-@cases.mended()
-class ComputedNameMended(Linears):
-    def forward(self, x):
-        return self.linear(x)
-
-
-@cases.fails(
-    "UndefinedName.forward: nowhere is not known here",
-    "import or define it at the top of the module; names of enclosing functions are found only where they are used",
-)
-class UndefinedName(nn.Module):
-    def forward(self, x):
-        return nowhere(x)  # noqa: F821 - what is tested  # at
-
-
-@cases.mended()
-class UndefinedNameMended(nn.Module):
-    def forward(self, x):
-        return torch.relu(x)
-
-
-@cases.fails(
     "TextForTensor.forward: in torch.relu a value of type str stands where Tensor is expected (the argument self)",
     "give it that type, or annotate what it comes from: what has no annotation is a Tensor",
 )
@@ -601,6 +337,88 @@ class TextForTensor(nn.Module):
 @cases.mended()
 class TextForTensorMended(nn.Module):
     def forward(self, x: Tensor):
+        return torch.relu(x)
+
+
+@cases.fails(
+    "UnpackedArgument.forward: sizes is not annotated, so TorchScript takes it for a Tensor; a Tensor cannot be "
+    "unpacked",
+    "annotate it: sizes: List[int], or Tuple[int, int], with the types that it has",
+)
+class UnpackedArgument(nn.Module):
+    def forward(self, x, sizes):
+        rows, columns = sizes  # at
+        return x.view(rows, columns)
+
+
+@cases.mended(torch.ones(2, 2), [1, 4])
+class UnpackedArgumentMended(nn.Module):
+    def forward(self, x, sizes: list[int]):
+        rows, columns = sizes
+        return x.view(rows, columns)
+
+
+@cases.fails(
+    "EmptyLocal.forward: the list was empty when it was made, so it is one of Tensors in TorchScript; a value of type "
+    "int is added",
+    "annotate it where it is made: List[int] = []",
+)
+class EmptyLocal(nn.Module):
+    def forward(self, x):
+        sizes = []
+        sizes.append(x.size(0))  # at
+        return sizes
+
+
+@cases.mended()
+class EmptyLocalMended(nn.Module):
+    def forward(self, x):
+        sizes: list[int] = []
+        sizes.append(x.size(0))
+        return sizes
+
+
+@cases.fails(
+    "SharedDefault.forward: the default of sizes is a list, which all calls would share",
+    "make the default None, annotate it as Optional, and make the list in the body",
+)
+class SharedDefault(nn.Module):
+    def forward(self, x, sizes: list[int] = [4]):  # noqa: B006 - what is tested  # at
+        return x.view(sizes)
+
+
+@cases.mended()
+class SharedDefaultMended(nn.Module):
+    def forward(self, x, sizes: list[int] | None = None):
+        if sizes is None:
+            sizes = [4]
+        return x.view(sizes)
+
+
+@cases.fails(
+    "attribute linear of TooMany: self.linear takes at most 2 arguments with self, and gets 3",
+    "give it as many as its definition has",
+    Linears,
+)
+class TooMany(Linears):
+    def forward(self, x):
+        return self.linear(x, x)  # at
+
+
+@cases.mended()
+class TooManyMended(Linears):
+    pass
+
+
+@cases.fails("UnknownKeyword.forward: torch.relu has no argument fast in TorchScript", "leave it out")
+class UnknownKeyword(nn.Module):
+    def forward(self, x):
+        return torch.relu(x, fast=True)  # at
+
+
+@cases.mended()
+class UnknownKeywordMended(nn.Module):
+    def forward(self, x):
         return torch.relu(x)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from hookpatch_torchscript._mends import _attributes, _syntax, _types
+from hookpatch_torchscript._mends import _attributes, _names, _syntax, _types
+from hookpatch_torchscript._mends._attributes import NOT_THERE
 from hookpatch_torchscript._mends._rule import Failed, Rule
 
-__all__: Final = ["RULES", "Failed", "Rule"]
+__all__: Final = ["NOT_THERE", "RULES", "Failed", "Rule"]
 
-RULES: Final[tuple[Rule, ...]] = (*_attributes.RULES, *_syntax.RULES, *_types.RULES)
+RULES: Final[tuple[Rule, ...]] = (*_attributes.RULES, *_syntax.RULES, *_names.RULES, *_types.RULES)

@@ -6,6 +6,7 @@ from typing import Final
 
 from hookpatch_torchscript._mends._rule import Rule
 
+NOT_THERE: Final = "there is no such attribute when the module is scripted"
 _LACKS: Final = r"has no attribute '(?P<attribute>\w+)' \(This attribute exists"
 _UNREAD: Final = "if forward does not need it, name it in __jit_ignored_attributes__ of the class"
 
@@ -52,7 +53,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         r"has no attribute '(?P<attribute>\w+)'",
-        "there is no such attribute when the module is scripted",
+        NOT_THERE,
         "set it in __init__",
     ),
     Rule(

@@ -71,7 +71,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(r"keyword-arg expansion is not supported", "a call cannot unpack a dict", "give the arguments by name"),
     Rule(
         r"cannot statically infer the expected size of a list",
-        "a call cannot unpack a list, whose length is not known when it is compiled",
+        "a list is unpacked, whose length is not known when it is compiled",
         "give the list itself, if the function takes one; or its elements: {list}[0], {list}[1]",
         r"^\*?(?P<list>.+)",
     ),

@@ -1,4 +1,4 @@
-"""Values that have another type than TorchScript takes them to have, and names that it does not know."""
+"""Values that have another type than TorchScript takes them to have."""
 
 from __future__ import annotations
 
@@ -74,23 +74,6 @@ RULES: Final[tuple[Rule, ...]] = (
         "give it one type; or annotate it before the if: {name}: Union[{one}, {other}]",
     ),
     Rule(
-        r"python value of type '(?P<type>[^']+)' cannot be used as a value",
-        "{expression} is a global or closed over variable ({type}), which TorchScript does not read",
-        "make it an attribute of the module, or an argument",
-    ),
-    Rule(
-        r"cannot create weak reference to '(?P<type>[^']+)' object",
-        "{expression} is of another library ({type}), and TorchScript cannot compile it",
-        "use torch's function of that name; or move the call into a method marked with @torch.jit.ignore, with "
-        "annotations",
-    ),
-    Rule(
-        r"Python builtin <built-in function (?P<name>\w+)> is currently not supported",
-        "there is no {name} in TorchScript",
-        "write it otherwise, or mark what it is in with @torch.jit.unused or @torch.jit.ignore; of a property name it "
-        "in __jit_unused_properties__ of the class",
-    ),
-    Rule(
         r"Expected integer literal for index",
         "a ModuleList or Sequential is indexed by a variable; each of its modules has a type of its own",
         "go through it: for position, layer in enumerate({container}): if position == {index}: ...",
@@ -114,32 +97,6 @@ RULES: Final[tuple[Rule, ...]] = (
         r"^(self\.(?P<attribute>\w+)|.+)\[",
     ),
     Rule(
-        r"method '(?P<name>\w+)' is called recursively",
-        "{name} calls itself, and TorchScript compiles no recursive method",
-        "write a loop; or make it a function outside of the class, marked with @torch.jit.ignore, with annotations",
-    ),
-    Rule(
-        r"Unknown type name '(?P<name>[^']+)'",
-        "the annotation {name} means nothing to TorchScript: it is not imported where it is written, or no type that "
-        "TorchScript has",
-        "import it at the top of the module; or write int, float, str, Tensor, List, Dict, Tuple, Optional, Union",
-    ),
-    Rule(
-        r"cannot call a value of type '(?P<found>[^']+)'",
-        "{expression} is of type {found} here: a local variable of that name hides the function",
-        "give the variable another name",
-    ),
-    Rule(
-        r"getattr's second argument must be a string literal",
-        "getattr with a name that is computed",
-        "write the name out: self.name",
-    ),
-    Rule(
-        r"undefined value (?P<name>\w+)",
-        "{name} is not known here",
-        "import or define it at the top of the module; names of enclosing functions are found only where they are used",
-    ),
-    Rule(
         r"Variable '(?P<name>\w+)' previously had type (?P<one>.+?) but is now being assigned to a value of type "
         r"(?P<other>[^:\n]+)",
         "{name} is of type {one}, and a value of type {other} is assigned to it",
@@ -151,15 +108,35 @@ RULES: Final[tuple[Rule, ...]] = (
         "correct the annotation or what is returned",
     ),
     Rule(
-        r"Unknown builtin op: (?P<name>[\w:.]+?)\.?\n",
-        "{expression} is no operator that TorchScript has ({name})",
-        "use another function of torch; or move it into a method marked with @torch.jit.ignore, with annotations",
-    ),
-    Rule(
         _EXPECTED + r" '(?P<found>List\[Tensor\])'",
         "sum adds up numbers in TorchScript, not a list of tensors",
         "add them up in a for loop, or stack them: torch.stack([...]).sum(0)",
         r"^sum$",
+    ),
+    Rule(
+        r"(?P<found>Tensor) \(inferred\) cannot be used as a tuple",
+        "{expression} is not annotated, so TorchScript takes it for a Tensor; a Tensor cannot be unpacked",
+        "annotate it: {expression}: List[int], or Tuple[int, int], with the types that it has",
+    ),
+    Rule(
+        r"Type variable 't' previously matched to type Tensor is matched to type (?P<found>\w+)",
+        "the list was empty when it was made, so it is one of Tensors in TorchScript; a value of type {found} is added",
+        "annotate it where it is made: List[{found}] = []",
+    ),
+    Rule(
+        r"^Mutable default parameters are not supported.*Found <class '(?P<type>\w+)'> on parameter (?P<name>\w+)",
+        "the default of {name} is a {type}, which all calls would share",
+        "make the default None, annotate it as Optional, and make the {type} in the body",
+    ),
+    Rule(
+        r"Expected at most (?P<most>\d+) arguments but found (?P<given>\d+) positional",
+        "{expression} takes at most {most} arguments with self, and gets {given}",
+        "give it as many as its definition has",
+    ),
+    Rule(
+        r"Keyword argument (?P<name>\w+) unknown",
+        "{expression} has no argument {name} in TorchScript",
+        "leave it out",
     ),
     Rule(
         _EXPECTED + r" '(?P<found>[^']+)'",
