@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Any, Final
 
+from hookpatch_torchscript._mends import RULES, Failed
 from hookpatch_torchscript._record import Attribute, KnownBy, Module
 
-_REASON: Final = re.compile(r"to a TorchScript type\. (?P<reason>.*?)\.? *(Its type was inferred.*)?\)$", re.DOTALL)
 _MANY: Final = 4  # types of a list's elements that are named
 
 
@@ -39,8 +38,7 @@ def recording(builder: type) -> type:
             super().add_constant(name, value)
 
         def add_failed_attribute(self, name: str, hint: str) -> None:
-            reason = _REASON.search(hint)
-            self.note(name, None, "failed", " ".join((reason["reason"] if reason else hint).split()))
+            self.note(name, None, "failed", _reason(name, hint))
             super().add_failed_attribute(name, hint)
 
         def add_function_attribute(self, name: str, kind: Any, value: Any) -> None:
@@ -57,6 +55,15 @@ def recording(builder: type) -> type:
             super().add_ignored_attributes(names)
 
     return Recording
+
+
+def _reason(name: str, hint: str) -> str:
+    """Return why an attribute has no type: in the words of a rule, else in torch's."""
+    failed = Failed(f"Module has no attribute '{name}' {hint}", name, lambda _: name, "")
+    for rule in RULES:
+        if (groups := rule.match(failed)) is not None:
+            return rule.problem.format(expression=name, **groups)
+    return " ".join(hint.split())
 
 
 def described(module: Any, row: Module) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, Final, Literal, TypeAlias
 
 import hookpatch
@@ -45,8 +45,11 @@ def recording(tell: Told, reach: Literal["slot", "everywhere"] = "everywhere") -
             kwargs = {**kwargs, "_rcb": _names_of(user)}
         if (running := _running.get()) is not None:
             return running.nested(wrapped, args, kwargs)
-        with _recorded(obj, user, tell) as explanation:
-            explanation.scripted = wrapped(*args, **kwargs)
+        try:
+            with _recorded(obj, user, tell) as explanation:
+                explanation.scripted = wrapped(*args, **kwargs)
+        except Exception as error:
+            raise error.with_traceback(_without_ours(error.__traceback__))  # noqa: B904 - it is the same error
         return explanation.scripted
 
     why = "torch says that scripting failed, and seldom what to do"
@@ -92,6 +95,21 @@ def _recorded(obj: Any, user: FrameType | None, tell: Told) -> Iterator[Explanat
         tell(explanation)
 
 
+def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames that torch would not have had: four for each of its functions."""
+    if traceback is None:
+        return None
+    rest, frame = _without_ours(traceback.tb_next), traceback.tb_frame
+    if _is_ours(frame) or "[hookpatch" in frame.f_code.co_name:
+        return rest
+    return TracebackType(rest, frame, traceback.tb_lasti, traceback.tb_lineno)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    return package in ("hookpatch", "hookpatch_torchscript")
+
+
 def _begun(obj: Any) -> Explanation:
     import torch  # here by now
 
@@ -108,8 +126,7 @@ def _caller() -> FrameType | None:
     """Return the frame that called torch.jit.script: the first that is neither hookpatch's nor torch's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name != _SCRIPT and name.partition(".")[0] not in ("hookpatch", "hookpatch_torchscript"):
+        if frame.f_globals.get("__name__") != _SCRIPT and not _is_ours(frame):
             return frame
         frame = frame.f_back
     return None

@@ -16,6 +16,7 @@ from hookpatch_torchscript._record import Attribute, Explanation, Method, Module
 
 _LOG_WIDTH: Final = 120  # where there is no terminal to ask
 _TORCH: Final = ("torch.nn.", "torch.ao.")  # its own modules: a line each
+_SHORT: Final = 0.0001  # seconds; what takes less is not shown
 _EACH_HAS: Final = frozenset({"training", "_is_full_backward_hook"})  # set by torch in every module
 
 
@@ -83,12 +84,12 @@ def _module(module: Module) -> Text:
     counts = (("parameter", module.parameters), ("buffer", module.buffers), ("module", module.modules))
     text.append("".join(f"  {_many(len(names), word)}" for word, names in counts if names))
     if not module.defined_in.startswith(_TORCH):
-        text.append("".join(f"  {step} {_time(took)}" for step, took in module.seconds.items()), "dim")
+        text.append("".join(f"  {step} {_time(took)}" for step, took in module.seconds.items() if took > _SHORT), "dim")
     return text
 
 
 def _attributes(rows: Iterable[Attribute]) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = _table(4)
     for one in rows:
         style = "red" if one.known_by == "failed" else ""
         made = one.torchscript_type or ("" if one.problem is None else "no type: ") + (one.problem or "-")
@@ -99,7 +100,7 @@ def _attributes(rows: Iterable[Attribute]) -> Table:
 
 
 def _methods(methods: Iterable[Method]) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = _table(5)
     for one in methods:
         came = f"called in {one.reached_from or '?'}{_at(one.reached_at, ', ')}" if one.why is None else one.why
         if one.kind in ("property", "hook"):
@@ -113,6 +114,13 @@ def _methods(methods: Iterable[Method]) -> Table:
             Text(came),
             Text(took, "dim"),
         )
+    return table
+
+
+def _table(columns: int) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(columns):
+        table.add_column(overflow="fold")
     return table
 
 

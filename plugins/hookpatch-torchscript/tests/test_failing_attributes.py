@@ -24,7 +24,9 @@ class Thing:
         self.factor = factor
 
 
-@cases.fails("attribute bad of PlainObject: its value is of the Python type object, which TorchScript has not", PLAIN)
+@cases.fails(
+    "attribute bad of PlainObject: its value is of the Python type object, which TorchScript does not have", PLAIN
+)
 class PlainObject(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -314,9 +316,9 @@ class NoneBufferMended(NoneBuffer):
 
 
 @cases.fails(
-    "attribute thing of ReadBesidesIgnored: its value is of the Python type {module}.Thing, which TorchScript has not; "
-    "of its class it says: the parameter factor is not annotated, so TorchScript takes it for a Tensor; its default is "
-    "none ({class})",
+    "attribute thing of ReadBesidesIgnored: its value is of the Python type {module}.Thing, which TorchScript does not "
+    "have; of its class it says: the parameter factor is not annotated, so TorchScript takes it for a Tensor; its default "
+    "is none ({class})",
     PLAIN,
 )
 class ReadBesidesIgnored(nn.Module):
@@ -444,7 +446,8 @@ class Config:
 
 
 @cases.fails(
-    "attribute config of DataclassValue: its value is of the Python type {module}.Config, which TorchScript has not",
+    "attribute config of DataclassValue: its value is of the Python type {module}.Config, which TorchScript does not "
+    "have",
     PLAIN,
 )
 class DataclassValue(nn.Module):

@@ -43,7 +43,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         _LACKS + r".*Python type: '(?P<type>[^']+)'",
-        "its value is of the Python type {type}, which TorchScript has not",
+        "its value is of the Python type {type}, which TorchScript does not have",
         f"keep what forward reads of it in attributes of their own (numbers, texts, tensors); {_UNREAD}",
     ),
     Rule(
