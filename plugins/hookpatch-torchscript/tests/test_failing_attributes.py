@@ -317,8 +317,8 @@ class NoneBufferMended(NoneBuffer):
 
 @cases.fails(
     "attribute thing of ReadBesidesIgnored: its value is of the Python type {module}.Thing, which TorchScript does not "
-    "have; of its class it says: the parameter factor is not annotated, so TorchScript takes it for a Tensor; its default "
-    "is none ({class})",
+    "have; of its class it says: the parameter factor is not annotated, so TorchScript takes it for a Tensor; its "
+    "default is none ({class})",
     PLAIN,
 )
 class ReadBesidesIgnored(nn.Module):
