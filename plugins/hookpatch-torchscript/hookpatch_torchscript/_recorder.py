@@ -60,7 +60,6 @@ class Recorder:
         self._loc: Place | None = None
         held = getattr(store, "type_store", {}).values()
         self._types: Final[dict[int, tuple[Any, Module | None]]] = {id(one): (one, None) for all in held for one in all}
-        self._builders: dict[type, type] = {}
 
     @property
     def row(self) -> Module | None:
@@ -103,7 +102,7 @@ class Recorder:
     ) -> Any:
         """Run get_module_concrete_type: of a module and, through it, of those inside."""
         module = args[0]
-        row = self._new_row(module) if inspect.isclass(type(module)) and hasattr(module, "_modules") else None
+        row = self._new_row(module) if hasattr(module, "_modules") else None
         with self.step("type", module, row):
             made = wrapped(*args, **kwargs)
         if row is not None:
@@ -207,13 +206,14 @@ class Recorder:
         method.compiled = False
         functions = _functions_of(thing)
         begun = time.perf_counter()
-        with self.step(step, thing, functions=functions, method=method):
-            try:
+        try:
+            with self.step(step, thing, functions=functions, method=method):
                 made = wrapped(*args, **kwargs)
-            except Exception as error:
-                if method.why is not None or method.kind == "class":  # torch may go on without it
-                    self.failures[id(thing)] = thing, self._why(error, self)
-                raise
+        except Exception as error:
+            if self.steps[-1].name == "type":  # of an attribute's value: torch goes on without it
+                self.failures[id(thing)] = thing, self._why(error, self)
+                self.failed_in = ()
+            raise
         method.seconds, method.compiled = time.perf_counter() - begun, True
         return made
 

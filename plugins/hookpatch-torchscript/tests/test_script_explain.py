@@ -478,6 +478,62 @@ def test_each_thread_has_its_own_record(nets: Any) -> None:
     assert found == {0: ["Caller"], 1: ["Unannotated"]}
 
 
+def test_compiled_code_is_kept(nets: Any, tmp_path: Path) -> None:
+    """torch is patched while a call runs, and nothing that torch.compile has made is dropped for it."""
+    torch.compiler.reset()
+    graphs: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    with active(to=str(tmp_path / "all.txt")):
+        model = torch.compile(nets.Net().eval(), backend=backend)
+        x = torch.ones(1, 3, 8, 8)
+        before = model(x)
+        scripted(nets.Net())
+        torch.testing.assert_close(model(x), before)
+    assert len(graphs) == 1
+    torch.compiler.reset()
+
+
+def test_failure_behind_a_function_that_torch_goes_on_without_is_its_own(make_module: Callable[..., Any]) -> None:
+    """A function among the attributes cannot be compiled, which does no harm; the next attribute is the cause."""
+    module = make_module(
+        "two_of_them",
+        """\
+        import enum
+
+        import numpy
+        from torch import nn
+
+
+        class Mixed(enum.Enum):
+            ONE = 1
+            TWO = "two"
+
+
+        def total(x):
+            return numpy.sum(x)
+
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.unused = total
+                self.mode = Mixed.ONE
+
+            def forward(self, x):
+                return x
+        """,
+    )
+    failure = explain(module.Net()).failure
+    assert failure is not None
+    assert (failure.attribute, failure.inside) == ("mode", None)
+    assert failure.place is not None
+    assert failure.place.code == "self.mode = Mixed.ONE"
+
+
 def test_annotation_in_a_file_of_texts_is_named(make_module: Callable[..., Any]) -> None:
     """With `from __future__ import annotations` TorchScript reads no annotation of a class body."""
     source = """\
