@@ -1,7 +1,7 @@
 """Names of what TorchScript does not know, or cannot compile: what the note says, and that it helps."""
 
 import logging
-from typing import Any
+from typing import Any, Optional
 
 import numpy
 import pytest
@@ -386,6 +386,75 @@ class OfTheClass(nn.Module):
 @cases.mended()
 class OfTheClassMended(OfTheClass):
     __constants__ = ("width",)
+
+
+@cases.fails(
+    "attribute last of AnyObject: its annotation is no type that TorchScript has (<class 'object'>)",
+    "take the annotation away; or write int, float, str, Tensor, List, Dict, Tuple, Optional or Union of these",
+    inside=None,
+)
+class AnyObject(nn.Module):
+    last: object
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = 1  # at
+
+    def forward(self, x):
+        return x + self.last
+
+
+@cases.mended()
+class AnyObjectMended(AnyObject):
+    last: int
+
+
+@cases.fails(
+    "attribute down of OptionalModule: its annotation is no type that TorchScript has "
+    "(typing.Optional[torch.nn.modules.module.Module])",
+    "take the annotation away; or write int, float, str, Tensor, List, Dict, Tuple, Optional or Union of these",
+    inside=None,
+)
+class OptionalModule(nn.Module):
+    down: Optional[nn.Module]  # noqa: UP045 - as old models write it
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = None  # at
+
+    def forward(self, x):
+        return x if self.down is None else self.down(x)
+
+
+@cases.mended()
+class OptionalModuleMended(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = None
+
+    def forward(self, x):
+        return x if self.down is None else self.down(x)
+
+
+@cases.fails(
+    "attribute sizes of TupleOfAnyLength: a tuple of any length has no type in TorchScript",
+    "write each of its types (Tuple[int, int]); or make it a list",
+    inside=None,
+)
+class TupleOfAnyLength(nn.Module):
+    sizes: tuple[int, ...]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes = (1, 2)  # at
+
+    def forward(self, x):
+        return x + self.sizes[0]
+
+
+@cases.mended()
+class TupleOfAnyLengthMended(TupleOfAnyLength):
+    sizes: tuple[int, int]
 
 
 @pytest.mark.parametrize("case", cases, ids=cases.names)

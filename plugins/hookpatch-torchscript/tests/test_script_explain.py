@@ -502,26 +502,25 @@ def test_failure_behind_a_function_that_torch_goes_on_without_is_its_own(make_mo
     module = make_module(
         "two_of_them",
         """\
-        import enum
-
         import numpy
         from torch import nn
 
 
-        class Mixed(enum.Enum):
-            ONE = 1
-            TWO = "two"
-
-
         def total(x):
+            return added(x)
+
+
+        def added(x):
             return numpy.sum(x)
 
 
         class Net(nn.Module):
+            last: object
+
             def __init__(self):
                 super().__init__()
                 self.unused = total
-                self.mode = Mixed.ONE
+                self.last = 1
 
             def forward(self, x):
                 return x
@@ -529,9 +528,9 @@ def test_failure_behind_a_function_that_torch_goes_on_without_is_its_own(make_mo
     )
     failure = explain(module.Net()).failure
     assert failure is not None
-    assert (failure.attribute, failure.inside) == ("mode", None)
+    assert (failure.attribute, failure.inside, failure.reached) == ("last", None, [])
     assert failure.place is not None
-    assert failure.place.code == "self.mode = Mixed.ONE"
+    assert failure.place.code == "self.last = 1"
 
 
 def test_annotation_in_a_file_of_texts_is_named(make_module: Callable[..., Any]) -> None:

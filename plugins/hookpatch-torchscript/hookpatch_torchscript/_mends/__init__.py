@@ -10,4 +10,4 @@ from hookpatch_torchscript._mends._rule import Failed, Rule
 
 __all__: Final = ["NOT_THERE", "RULES", "Failed", "Rule"]
 
-RULES: Final[tuple[Rule, ...]] = (*_attributes.RULES, *_syntax.RULES, *_names.RULES, *_types.RULES)
+RULES: Final[tuple[Rule, ...]] = (*_names.RULES, *_attributes.RULES, *_syntax.RULES, *_types.RULES)

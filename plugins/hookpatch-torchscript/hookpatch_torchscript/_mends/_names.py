@@ -8,7 +8,22 @@ from hookpatch_torchscript._mends._rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
-        r"Unknown type annotation: '(?P<type>[^']+)'",
+        r"Unknown type annotation: '(?P<type>(<class |typing\.).*?)' at",
+        "its annotation is no type that TorchScript has ({type})",
+        "take the annotation away; or write int, float, str, Tensor, List, Dict, Tuple, Optional or Union of these",
+    ),
+    Rule(
+        r"^Unsupported annotation (?P<type>.+) could not be resolved because",
+        "its annotation is no type that TorchScript has ({type})",
+        "take the annotation away; or write int, float, str, Tensor, List, Dict, Tuple, Optional or Union of these",
+    ),
+    Rule(
+        r"Error inferring type for (?P<attribute>\w+): .*Can not create tuple with None type",
+        "a tuple of any length has no type in TorchScript",
+        "write each of its types (Tuple[int, int]); or make it a list",
+    ),
+    Rule(
+        r"Unknown type annotation: '(?P<type>.+?)' at",
         "an annotation is a text ({type}), which TorchScript does not read in a class body, nor of an ignored function",
         "take 'from __future__ import annotations' out of the file, and the quotes from the annotation",
     ),
