@@ -123,13 +123,20 @@ def _begun(obj: Any) -> Explanation:
 
 
 def _caller() -> FrameType | None:
-    """Return the frame that called torch.jit.script: the first that is neither hookpatch's nor torch's."""
+    """Return the frame that called torch.jit.script, whatever wrappers of other patches lie between.
+
+    The first call that is recorded is the outermost, and so is its frame. Of a call inside of it, the nearest is taken.
+    """
+    nested, found = _running.get() is not None, None
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__") != _SCRIPT and not _is_ours(frame):
-            return frame
-        frame = frame.f_back
-    return None
+    while frame is not None and not (nested and found):
+        above = frame.f_back
+        if frame.f_globals.get("__name__") == _SCRIPT:
+            while above is not None and (above.f_globals.get("__name__") == _SCRIPT or _is_ours(above)):
+                above = above.f_back
+            found = above
+        frame = above
+    return found
 
 
 def _names_of(user: FrameType) -> Callable[[str], Any]:
