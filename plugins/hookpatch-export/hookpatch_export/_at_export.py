@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ _MODES: Final = {
     "torch.jit.trace": "trace",
     "torch.jit.script": "script",
 }
+_ON_THE_WAY: Final = ("hookpatch", "torch.jit._script")  # frames between a call of torch.jit.script and its wrapper
 _CAPTURED: Final = (torch.jit.ScriptModule, torch.fx.GraphModule, torch.export.ExportedProgram)
 
 
@@ -57,6 +58,18 @@ def tell(call: str, model: Any, keywords: Mapping[str, Any], *, level: str, fail
     for one in told:
         _warn(ExportWarning(call, _said(one, mode), one), one)
     _tell_rest(call, [one for one in everything if one not in told], remarks)
+
+
+def names_of_caller() -> Callable[[str], Any]:
+    """Return what looks a name up where torch.jit.script was called, for a class that is compiled.
+
+    Torch counts frames to get there, and would end in one of ours.
+    """
+    above, frame = 0, sys._getframe(0)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_ON_THE_WAY):
+        above, frame = above + 1, frame.f_back
+    made: Callable[[str], Any] = torch._jit_internal.createResolutionCallbackFromFrame(above)
+    return made
 
 
 def _tell_rest(call: str, others: Sequence[Finding], remarks: Sequence[Remark]) -> None:

@@ -48,8 +48,10 @@ def _scan_first(call: str, parameter: str, options: Options) -> Callable[..., An
         model = args[0] if args else kwargs.get(parameter)
         if _running.get() or model is None:
             return wrapped(*args, **kwargs)
-        from hookpatch_export._at_export import tell  # imports torch, which is here by now
+        from hookpatch_export._at_export import names_of_caller, tell  # imports torch, which is here by now
 
+        if isinstance(model, type) and call == "torch.jit.script" and len(args) < 4 and kwargs.get("_rcb") is None:
+            kwargs = {**kwargs, "_rcb": names_of_caller()}
         token = _running.set(True)
         try:
             tell(call, model, kwargs, level=options.level, fail=options.fail)

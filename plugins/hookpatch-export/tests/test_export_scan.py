@@ -218,6 +218,22 @@ def test_scan_that_fails_is_one_warning_and_no_harm() -> None:
     assert found[0](torch.tensor([-1.0, 1.0])).tolist() == [0.0, 1.0]
 
 
+def test_class_is_scripted_with_the_names_of_its_caller() -> None:
+    """Torch looks them up some frames above torch.jit.script, and finds them although a wrapper lies between."""
+    local = torch.Tensor
+
+    class Pair:
+        def __init__(self, one: local) -> None:
+            self.one = one
+
+        def get(self) -> local:
+            return self.one
+
+    with hookpatch.active("export_scan"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(Pair)  # an unknown type name is an error
+
+
 def test_calls_are_as_before_when_it_ends(net: Any) -> None:
     """No word without the plugin, and the functions are what they were."""
     assert len(warned(lambda: torch.jit.trace(net(), torch.ones(4, 3)))) == 1
