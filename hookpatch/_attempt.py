@@ -17,6 +17,7 @@ from hookpatch import _changes, _everywhere, _guard, _imports, _task
 from hookpatch._layer import Gate, Layer
 from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import CALL_VERBS, Scope, Wrapper
+from hookpatch._requirement import check_requirement, unneeded
 from hookpatch._resolve import resolve
 from hookpatch._selection import EXIT_STATUS
 from hookpatch._site import Ending, Site, site_at
@@ -128,7 +129,7 @@ class Attempt:
         module = _imports.present(patch.module) if patch.module is not None else None
         if not patch.required or patch.target is None or (module is None and patch.module is not None):
             return
-        _guard.check_requirement(patch, self._asked.owner)
+        check_requirement(patch, self._asked.owner)
         _guard.check_scope(patch, self._scope, self._asked.owner)
         slot = resolve(patch.target, module, self._asked.owner)
         _guard.check_slot(patch, slot, own_beneath(slot), self._asked.owner)
@@ -208,9 +209,9 @@ class Attempt:
 
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._asked.owner
-        _guard.check_requirement(patch, owner)
+        check_requirement(patch, owner)
         _guard.check_scope(patch, self._scope, owner)
-        if (reason := _guard.unneeded(patch, owner)) is not None:
+        if (reason := unneeded(patch, owner)) is not None:
             warnings.warn(f"{patch.address} of {owner}: {reason}", PatchUnneededWarning, stacklevel=2)
         if patch.verb == "enter":
             assert module is not None  # enter has a module, and this is it

@@ -150,10 +150,10 @@ def _plugin(plugin: Installed) -> Iterator[Finding]:
 
 
 def _reason(patch: Any, origin: str) -> str | None:
-    from hookpatch import _guard
+    from hookpatch._requirement import check_requirement, unneeded
 
     try:
-        _guard.check_requirement(patch, origin)
+        check_requirement(patch, origin)
     except HookpatchError as error:
         return str(getattr(error, "problem", error))
-    return _guard.unneeded(patch, origin)
+    return unneeded(patch, origin)

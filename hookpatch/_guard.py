@@ -1,43 +1,15 @@
-"""What must hold before a patch is applied: the version, the slot, the signature."""
+"""What must hold of a slot before a patch is applied there."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import MutableSequence, Sequence
+from collections.abc import MutableSequence
 
-from hookpatch import _imports
 from hookpatch._patch import CALL_VERBS, Patch, Scope
 from hookpatch._resolve import missing
+from hookpatch._calls import check_value
 from hookpatch._slot import ABSENT, KEPT, AttributeSlot, Slot, along_mro, originals
 from hookpatch._target import a_kind, describe
-from hookpatch.errors import RequirementError, SignatureError, TargetRefused, _suggest
-
-
-def check_requirement(patch: Patch, owner: object) -> None:
-    """Refuse a patch whose ``requires`` the installed version does not meet.
-
-    Raises:
-        RequirementError: it is not met, or cannot be read.
-    """
-    if patch.requires is None:
-        return
-    met, found = _compare(patch, owner, "requires", patch.requires)
-    if not met:
-        way = "install one that is, or a newer release of the plugin" if found else "install it"
-        there = f"{found} is installed" if found else "it is not installed"
-        raise RequirementError(patch.address, owner, f"made for {patch.requires}, but {there}; {way}")
-
-
-def unneeded(patch: Patch, owner: object) -> str | None:
-    """Return why a patch is not needed any more, None when it is.
-
-    Raises:
-        RequirementError: ``until`` cannot be read.
-    """
-    if patch.until is None:
-        return None
-    met, found = _compare(patch, owner, "until", patch.until)
-    return f"not needed from {patch.until} on, and {found} is installed" if met else None
+from hookpatch.errors import TargetRefused
 
 
 def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
@@ -52,6 +24,7 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     Raises:
         TargetNotFound: the slot holds nothing.
         TargetRefused: it cannot be called, or cannot be made absent.
+        SignatureError: what is to stand there does not take what stands there takes.
     """
     assert patch.target is not None  # patches without a slot are not checked against one
     # What is replaced is not looked at: a name that a module serves by its __getattr__ would wake.
@@ -66,6 +39,9 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
             raise TargetRefused(patch.address, owner, f"{slot} cannot be absent: its neighbours would move")
         if own is ABSENT and held is not ABSENT:
             raise TargetRefused(patch.address, owner, f"{slot} is inherited; remove it from the class that defines it")
+    if patch.verb == "replace":
+        like = slot.inherited() if own is ABSENT and slot.in_class is not None else own
+        check_value(patch, slot, like, patch.change, owner)
     if patch.verb in CALL_VERBS and slot.key not in originals:
         check_callable(patch, slot, held, owner)
 
@@ -112,46 +88,3 @@ def check_callable(patch: Patch, slot: Slot, held: object, owner: object) -> Non
     if not callable(held) and not isinstance(held, (staticmethod, classmethod)):
         what = "nothing" if held is ABSENT else f"{a_kind(held)}, which cannot be called"
         raise TargetRefused(patch.address, owner, f"{slot} holds {what}; take hookpatch.replace or hookpatch.derive")
-
-
-def check_arguments(patch: Patch, takes: Sequence[inspect.Parameter], owner: object) -> None:
-    """Refuse a patch that gives an argument which the callee does not take.
-
-    Args:
-        patch: one made by ``inject``.
-        takes: the callee's parameters, without the object or class that it is called on.
-        owner: who asks for it, for messages.
-
-    Raises:
-        SignatureError: it does not take it.
-    """
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes):
-        return
-    names = [parameter.name for parameter in takes if parameter.kind is not parameter.VAR_POSITIONAL]
-    for name in patch.change:
-        if name not in names:
-            hint = _suggest(name, names) or ";"
-            raise SignatureError(
-                patch.address,
-                owner,
-                f"{patch.address} takes no argument '{name}'{hint} it takes {', '.join(names) or 'nothing'}",
-            )
-
-
-def _compare(patch: Patch, owner: object, fact: str, text: str) -> tuple[bool, str | None]:
-    """Return whether the installed version meets a requirement, and that version."""
-    with _imports.for_ourselves():  # only for patches that name versions
-        from importlib import metadata
-
-        from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        requirement = Requirement(text)
-    except InvalidRequirement as error:
-        problem = f"{fact}={text!r} cannot be read ({str(error).splitlines()[0]}); write it like 'onnxsim>=0.4.36,<1'"
-        raise RequirementError(patch.address, owner, problem) from None
-    try:
-        version = metadata.version(requirement.name)
-    except metadata.PackageNotFoundError:
-        return False, None
-    return requirement.specifier.contains(version, prereleases=True), f"{requirement.name} {version}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
@@ -10,9 +9,9 @@ from types import FunctionType
 from typing import Any, Final, TypeAlias, final
 from weakref import WeakValueDictionary
 
-from hookpatch._guard import check_arguments
 from hookpatch._patch import CALL_VERBS, Patch, Wrapper
-from hookpatch._slot import ABSENT, inner
+from hookpatch._calls import check_call, check_value, takes
+from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath, inner
 from hookpatch._trampoline import pass_through
 
 Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # what makes a wrapper ask at each call whether it is to run
@@ -67,14 +66,19 @@ class Layer:
         """True when it runs around calls, False when it puts a value of its own."""
         return self.patch.verb in CALL_VERBS
 
-    def value(self, below: Any) -> Any:
-        """Return what this layer puts over ``below``: the value given, the value derived, or ABSENT."""
+    def value(self, below: Any, slot: Slot) -> Any:
+        """Return what this layer puts over ``below`` in a slot: the value given, the value derived, or ABSENT.
+
+        Raises:
+            SignatureError: what was derived, for a slot that held a function, does not take what that takes.
+        """
         if self.patch.verb == "replace":
             return self.patch.change
         if self.patch.verb == "remove":
             return ABSENT
         if id(below) not in self._derived:
             made = self.patch.change(below)
+            check_value(self.patch, slot, _original(slot), made, self.owner)
             self._derived.setdefault(id(below), (below, made))  # the first, if threads make two
             inside = inner(made)
             if isinstance(inside, (FunctionType, type)):
@@ -89,17 +93,15 @@ class Layer:
             binds: True when its first parameter is the object or class that it is called on.
 
         Raises:
-            SignatureError: it does not take an argument that is to be given.
+            SignatureError: it does not take an argument that is to be given, or has not a parameter that is expected.
         """
-        if self.patch.verb != "inject" or self._ended:
+        if self._ended or (self.patch.verb != "inject" and not self.patch.expects):
             return
-        try:
-            parameters = list(inspect.signature(callee).parameters.values())[binds:]
-        except (TypeError, ValueError):
-            parameters = []  # a C function may tell none
-        else:
-            check_arguments(self.patch, parameters, self.owner)
-        self.call = self._gate(_injector(self.patch.change, parameters))
+        parameters = takes(callee, binds)
+        if parameters is not None:
+            check_call(self.patch, parameters, self.owner)
+        if self.patch.verb == "inject":
+            self.call = self._gate(_injector(self.patch.change, parameters or []))
         if self._ended:  # in another thread, meanwhile
             self.call = pass_through
 
@@ -138,6 +140,11 @@ def derived() -> list[FunctionType | type]:
 
 
 _made: Final[WeakValueDictionary[int, FunctionType | type]] = WeakValueDictionary()
+
+
+def _original(slot: Slot) -> Any:
+    """Return what a slot holds without our layers: callers know that, and not what other patches made of it."""
+    return (slot.copy or slot.owner) if isinstance(slot, FunctionSlot) else beneath(slot)
 
 
 def _always(wrapper: Wrapper) -> Wrapper:

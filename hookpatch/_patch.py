@@ -27,7 +27,7 @@ class Facts(TypedDict, total=False):
 
     Attributes:
         reach: ``"slot"``, the address alone; or ``"everywhere"``, wherever the same function is bound.
-        requires: the distribution's versions it was made for, such as ``"onnxsim>=0.4.36,<1"``.
+        requires: the distribution's versions it was made for, such as ``"onnxsim>=0.4.36,<1"``; or several of these.
         required: False when the program may run without it: it is then skipped, with the reason in the report.
         before: names of plugins whose patches on the same site lie inside this one.
         after: names of plugins whose patches on the same site lie outside this one.
@@ -37,7 +37,7 @@ class Facts(TypedDict, total=False):
     """
 
     reach: Reach
-    requires: str | None
+    requires: str | Iterable[str] | None
     required: bool
     before: str | Iterable[str]
     after: str | Iterable[str]
@@ -57,6 +57,7 @@ class Patch:
         module: the module whose import makes it possible, None for objects at hand.
         change: the wrapper, the arguments, the value or the factory; None for ``remove``.
         reach, requires, required, before, after, why, upstream, until: see ``Facts``.
+        expects: for ``wrap``, names of parameters that the target must have.
     """
 
     verb: Verb
@@ -64,13 +65,19 @@ class Patch:
     module: str | None
     change: Any
     reach: Reach = "slot"
-    requires: str | None = None
+    requires: str | tuple[str, ...] | None = None
     required: bool = True
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     why: str | None = None
     upstream: str | None = None
     until: str | None = None
+    expects: tuple[str, ...] = ()
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """What ``requires`` names, one by one."""
+        return (self.requires,) if isinstance(self.requires, str) else self.requires or ()
 
     @property
     def address(self) -> str:
@@ -93,13 +100,15 @@ def _again(where: str | Target | None, *rest: Any) -> Patch:
     return Patch(target=target, **dict(zip(_ALL_BUT_TARGET, rest, strict=True)))
 
 
-def wrap(target: str | Target, wrapper: Wrapper, **facts: Unpack[Facts]) -> Patch:
+def wrap(target: str | Target, wrapper: Wrapper, *, expects: str | Iterable[str] = (), **facts: Unpack[Facts]) -> Patch:
     """Return a patch that runs ``wrapper`` around each call of what stands at ``target``.
 
     Args:
         target: the address of something that can be called.
         wrapper: ``wrapper(wrapped, instance, args, kwargs)``, wrapt's own convention: for a method ``wrapped`` is
             bound, ``instance`` is its object (for a class method its class) and ``args`` come without it.
+        expects: names of parameters that the wrapper looks for: where the target has not all of them, the patch is
+            refused, or skipped. A C function that tells no signature is taken to have them.
         **facts: see ``Facts``.
 
     Raises:
@@ -108,7 +117,7 @@ def wrap(target: str | Target, wrapper: Wrapper, **facts: Unpack[Facts]) -> Patc
     """
     if not callable(wrapper):
         raise PatchError("wrap", f"the wrapper is {a_kind(wrapper)} and cannot be called")
-    return _declare("wrap", target, wrapper, facts)
+    return _declare("wrap", target, wrapper, facts, _texts("wrap", "expects", expects, "a parameter's name"))
 
 
 def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Patch:
@@ -193,10 +202,12 @@ def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:
     return Patch(verb="enter", target=None, module=module, change=factory, **_checked("enter", facts))
 
 
-def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any]) -> Patch:
+def _declare(
+    verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any], expects: tuple[str, ...] = ()
+) -> Patch:
     target = where if isinstance(where, Target) else Target(where)
     checked = _checked(verb, facts)
-    return Patch(verb=verb, target=target, module=target.module, change=change, **checked)
+    return Patch(verb=verb, target=target, module=target.module, change=change, expects=expects, **checked)
 
 
 def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,14 +216,20 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
         raise PatchError(verb, f"takes no '{min(unknown)}'; it takes {', '.join(Facts.__annotations__)}")
     if checked.get("reach", "slot") not in ("slot", "everywhere"):
         raise PatchError(verb, f"reach={checked['reach']!r} is neither 'slot' nor 'everywhere'")
-    for fact in ("requires", "why", "upstream", "until"):
+    for fact in ("why", "upstream", "until"):
         if not isinstance(checked.get(fact), str | None):
             raise PatchError(verb, f"{fact}= is {a_kind(checked[fact])}, not text")
+    if not isinstance(checked.get("requires"), str | None):
+        checked["requires"] = _texts(verb, "requires", checked["requires"], "a distribution's versions")
     for side in ("before", "after"):
         if side in checked:
-            given = checked[side]
-            names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
-            if not all(isinstance(name, str) for name in names):
-                raise PatchError(verb, f"{side}= takes a plugin's name or several, not {given!r}")
-            checked[side] = names
+            checked[side] = _texts(verb, side, checked[side], "a plugin's name")
     return checked
+
+
+def _texts(verb: Verb, fact: str, given: object, what: str) -> tuple[str, ...]:
+    """Return what was given as one text or several."""
+    texts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(text, str) for text in texts):
+        raise PatchError(verb, f"{fact}= takes {what} or several, not {given!r}")
+    return texts

@@ -279,12 +279,12 @@ class Site:
         if outside:  # beneath another value nothing shows
             return _Plan(self._wanted, one=layer) if outside[0].patch.verb == "replace" else None
         if not less:
-            return _Plan(layer.value(ABSENT), one=layer)
+            return _Plan(layer.value(ABSENT, self.slot), one=layer)
         if not inside:
             return _Plan(self.original, one=layer)
         if inside[0] in self._of:
             return _Plan(self._of[inside[0]].value, one=layer)
-        return _Plan(inside[0].value(ABSENT), one=layer) if inside[0].patch.verb == "replace" else None
+        return _Plan(inside[0].value(ABSENT, self.slot), one=layer) if inside[0].patch.verb == "replace" else None
 
     def _in_its_run(self, layer: Layer, others: Sequence[Layer], less: bool) -> _Plan | None:
         """Return what is to become of it when a call layer comes or goes beside others around the same thing."""
@@ -329,7 +329,7 @@ class Site:
                     runs.append((standing, run))
                     value, run = standing.seen, []
                 standing = None
-                over = layer.value(value if value is not ABSENT else self._nothing(layer))
+                over = layer.value(value if value is not ABSENT else self._nothing(layer), self.slot)
                 value, own = self._callable(over, layer) if isinstance(self.slot, FunctionSlot) else over, True
             except Exception as error:
                 if adding and not layer.is_left_out:

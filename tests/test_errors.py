@@ -438,9 +438,9 @@ def test_value_fetched_lazily_is_refused(lazy_kit: ModuleType) -> None:
 def test_wrapper_over_a_value_that_cannot_be_called_is_refused(vendor: ModuleType) -> None:
     """A patch inside another may take away what the outer one wraps; then neither is applied."""
     original = vendor.simplify
-    patches = hookpatch.wrap("vendor:simplify", passing), hookpatch.replace("vendor:simplify", "text")
+    patches = hookpatch.wrap("vendor:simplify", passing), hookpatch.replace("vendor:simplify", None)
     assert refused(TargetRefused, *patches) == (
-        "vendor:simplify holds a str, which cannot be called; take hookpatch.replace or hookpatch.derive "
+        "vendor:simplify holds a NoneType, which cannot be called; take hookpatch.replace or hookpatch.derive "
         f"(target vendor:simplify {OURS})"
     )
     assert vendor.simplify is original

@@ -91,7 +91,7 @@ def marked(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     return ("patched", wrapped(*args, **kwargs))
 
 
-def other(*args: Any) -> Any:
+def other(*args: Any, **kwargs: Any) -> Any:
     return ("other", *args)
 
 
@@ -373,8 +373,8 @@ def test_overlapping_sessions_everywhere(vendor: ModuleType, make_module: Callab
             "take reach='slot', and one patch for each place",
         ),
         (
-            hookpatch.replace("vendor:function", 3, reach="everywhere"),
-            "reach='everywhere' changes the function inside: it is to call something else, not an int; "
+            hookpatch.replace("vendor:function", None, reach="everywhere"),
+            "reach='everywhere' changes the function inside: it is to call something else, not a NoneType; "
             "take reach='slot'",
         ),
     ],

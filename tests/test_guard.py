@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -94,7 +96,8 @@ def simplify(**facts: Any) -> Patch:
         "vendor-kit>=1,<2",
         "vendor-kit==1.*",
         "Vendor_Kit~=1.4",
-        "vendor-kit [extra] >1",
+        ["vendor-kit>=1", "vendor-kit<2"],
+        (),
     ],
 )
 def test_patch_whose_requirement_is_met_is_applied(vendor: ModuleType, requires: str) -> None:
@@ -191,6 +194,50 @@ def test_requirement_not_met_by_a_module_that_comes_later_is_a_warning(
         (entry,) = session.report()
     assert [str(warning.message) for warning in warned] == [f"not patched: {problem}"]
     assert (entry.state, entry.reason) == ("failed", problem)
+
+
+@pytest.mark.parametrize(
+    ("requires", "problem"),
+    [
+        ("vendor-kit[fast]>=1", "names the extra 'fast', and which extras are installed is noted nowhere"),
+        (
+            "vendor-kit>=1; sys_platform == 'linux'",
+            "has a condition behind ';', which is for installers: a patch of other platforms is another patch",
+        ),
+        ("vendor-kit @ https://example.org/kit.whl", "names a link, and what counts is the installed version"),
+    ],
+    ids=["extra", "marker", "link"],
+)
+def test_requirement_that_only_an_installer_understands_is_refused(
+    vendor: ModuleType, requires: str, problem: str
+) -> None:
+    """An extra, a marker or a link is not passed over in silence."""
+    assert refused(RequirementError, simplify(requires=requires)) == (
+        f"requires={requires!r} {problem}; write it like 'onnxsim>=0.4.36,<1' (target vendor:simplify {OURS})"
+    )
+
+
+def test_each_of_several_requirements_is_looked_at(vendor: ModuleType, make_distribution: MakeDistribution) -> None:
+    """The message names the first that is not met."""
+    make_distribution("other-kit", "3.0")
+    with hookpatch.active(simplify(requires=["vendor-kit>=1", "other-kit==3.*"])):
+        assert vendor.simplify("m") == ("m", None, 7)
+    assert refused(RequirementError, simplify(requires=("vendor-kit>=1", "other-kit<3", "no-such-kit"))) == (
+        "made for other-kit<3, but other-kit 3.0 is installed; install one that is, or a newer release of the plugin "
+        f"(target vendor:simplify {OURS})"
+    )
+
+
+@pytest.mark.parametrize("installed", ["nightly", ""], ids=["not PEP 440", "none"])
+def test_version_that_cannot_be_compared_is_refused(
+    vendor: ModuleType, make_distribution: MakeDistribution, installed: str
+) -> None:
+    """What a distribution says of itself may be no version."""
+    make_distribution("odd-kit", installed)
+    assert refused(RequirementError, simplify(requires="odd-kit>=1")) == (
+        "requires='odd-kit>=1' cannot be compared with the version that odd-kit says it has; install a release of it "
+        f"(target vendor:simplify {OURS})"
+    )
 
 
 # --- until
@@ -350,6 +397,180 @@ def test_wrong_argument_changes_nothing(vendor: ModuleType) -> None:
     assert vendor.bare is original
 
 
+# --- what a wrapper expects
+
+
+def test_wrapper_that_finds_what_it_expects_is_applied(vendor: ModuleType) -> None:
+    """One parameter or several, of every kind."""
+    for expects in ("skipped", ("model", "check"), ()):
+        with hookpatch.active(hookpatch.wrap("vendor:simplify", passing, expects=expects)):
+            assert vendor.simplify("m", check=1) == ("m", None, 1)
+    for address in ("vendor:Model.method", "vendor:Model.static", "vendor:Model.of_class", "vendor:Model.inherited"):
+        with hookpatch.active(hookpatch.wrap(address, passing, expects="x")) as session:
+            assert [entry.state for entry in session.report()] == ["applied"]
+
+
+def test_wrapper_that_misses_what_it_expects_is_refused(vendor: ModuleType) -> None:
+    """The message proposes the nearest parameter; what ``**`` would take is not there to be found."""
+    original = vendor.simplify
+    patch = hookpatch.wrap("vendor:simplify", passing, expects=("model", "skiped"))
+    assert refused(SignatureError, patch) == (
+        "vendor:simplify has no parameter 'skiped' (expects=); did you mean 'skipped'? it takes model, skipped, check "
+        f"(target vendor:simplify {OURS})"
+    )
+    assert refused(SignatureError, hookpatch.wrap("vendor:open_ended", passing, expects="deep")) == (
+        f"vendor:open_ended has no parameter 'deep' (expects=); it takes x (target vendor:open_ended {OURS})"
+    )
+    assert vendor.simplify is original
+
+
+def test_what_tells_no_signature_is_taken_to_have_what_is_expected(vendor: ModuleType) -> None:
+    """What is not known is not refused."""
+    with hookpatch.active(hookpatch.wrap("vendor:biggest", passing, expects="default")):
+        assert vendor.biggest(1, 2) == 2
+
+
+# --- what stands for a function
+
+TAKES_IT: dict[str, tuple[str, Any]] = {
+    "the same": ("simplify", lambda model, skipped=None, *, check=0: "ours"),
+    "more": ("simplify", lambda model, skipped=None, deep=False, *, check=0, fast=True: "ours"),
+    "all there is": ("simplify", lambda *args, **kwargs: "ours"),
+    "the rest": ("simplify", lambda model, *args, **kwargs: "ours"),
+    "a keyword by place too": ("simplify", lambda model, skipped=None, check=0: "ours"),
+    "other names by place": ("by_place", lambda a, b=1, /: "ours"),
+    "names for places": ("by_place", lambda a, b=1: "ours"),
+    "needs less": ("simplify", lambda model=None, skipped=None, *, check=0: "ours"),
+    "an open signature": ("open_ended", lambda x, **other: "ours"),
+    "no signature": ("simplify", max),
+    "a partial": ("simplify", partial(lambda first, model, skipped=None, *, check=0: "ours", 1)),
+    "None": ("simplify", None),
+    "a method": ("Model.method", lambda anything, x, flag=False: "ours"),
+    "a property": ("Model.method", property(lambda self: "ours")),
+    "a static method": ("Model.static", staticmethod(lambda x, flag=False: "ours")),
+    "a class method": ("Model.of_class", classmethod(lambda cls, x, flag=False: "ours")),
+    "static for a method": ("Model.method", staticmethod(lambda x, flag=False: "ours")),
+    "what is inherited": ("Model.inherited", lambda self, x=0: "ours"),
+}
+
+
+@pytest.mark.parametrize("verb", ["replace", "derive"])
+@pytest.mark.parametrize("case", TAKES_IT)
+def test_value_that_takes_what_the_function_takes_stands_for_it(vendor: ModuleType, verb: str, case: str) -> None:
+    """Every call that was right before is right still; what is not known is not refused."""
+    name, value = TAKES_IT[case]
+    assert_states([standing(verb, name, value)], ["applied"])
+
+
+REFUSES_IT: dict[str, tuple[str, Any, str]] = {
+    "less": (
+        "simplify",
+        lambda model: "ours",
+        "takes (model), and simplify(model=..., skipped=...) fails: got an unexpected keyword argument 'skipped'",
+    ),
+    "renamed": (
+        "simplify",
+        lambda graph, skipped=None, *, check=0: "ours",
+        "takes (graph, skipped=None, *, check=0), and simplify(model=...) fails: missing a required argument: 'graph'",
+    ),
+    "needs more": (
+        "bare",
+        lambda x: "ours",
+        "takes (x), and bare() fails: missing a required argument: 'x'",
+    ),
+    "needs a keyword": (
+        "bare",
+        lambda *, x: "ours",
+        "takes (*, x), and bare() fails: missing a required argument: 'x'",
+    ),
+    "needs what was optional": (
+        "simplify",
+        lambda model, skipped, *, check=0: "ours",
+        "takes (model, skipped, *, check=0), and simplify(model) fails: missing a required argument: 'skipped'",
+    ),
+    "another order": (
+        "simplify",
+        lambda skipped=None, model=None, *, check=0: "ours",
+        "takes (skipped=None, model=None, *, check=0), and simplify(model, skipped) gives what is meant for 'model' to "
+        "another parameter",
+    ),
+    "by keyword alone": (
+        "simplify",
+        lambda *, model, skipped=None, check=0: "ours",
+        "takes (*, model, skipped=None, check=0), and simplify(model) fails: too many positional arguments",
+    ),
+    "by place alone": (
+        "simplify",
+        lambda model, skipped=None, /, *, check=0: "ours",
+        "takes (model, skipped=None, /, *, check=0), and simplify(model=...) fails: PLACE",
+    ),
+    "no more arguments": (
+        "packed",
+        lambda x: "ours",
+        "takes (x), and packed(x, *args) fails: too many positional arguments",
+    ),
+    "no more keywords": (
+        "open_ended",
+        lambda x: "ours",
+        "takes (x), and open_ended(x, any_other_name=...) fails: got an unexpected keyword argument 'any_other_name'",
+    ),
+    "without self": (
+        "Model.method",
+        lambda x, flag=False: "ours",
+        "takes (flag=False), and method(x=...) fails: got an unexpected keyword argument 'x'",
+    ),
+    "a method for a static one": (
+        "Model.static",
+        lambda x, flag=False: "ours",
+        "takes (flag=False), and static(x=...) fails: got an unexpected keyword argument 'x'",
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", ["replace", "derive"])
+@pytest.mark.parametrize("case", REFUSES_IT)
+def test_value_that_does_not_take_what_the_function_takes_is_refused(vendor: ModuleType, verb: str, case: str) -> None:
+    """The message shows what it takes, and a call that would fail; nothing is applied."""
+    name, value, problem = REFUSES_IT[case]
+    owner = "." in name
+    before = dict(vars(vendor.Model if owner else vendor))
+    message = refused(SignatureError, standing(verb, name, value))
+    assert re.sub(r"fails: [^;]*positional.only[^;]*;", "fails: PLACE;", message) == (
+        f"what {verb} puts at vendor:{name} {problem}; take what the original takes, or *args, **kwargs "
+        f"(target vendor:{name} {OURS})"
+    )
+    assert dict(vars(vendor.Model if owner else vendor)) == before
+    assert_states([standing(verb, name, value, required=False)], ["skipped"])
+
+
+@pytest.mark.parametrize("verb", ["replace", "derive"])
+def test_value_that_cannot_be_called_does_not_stand_for_a_function(vendor: ModuleType, verb: str) -> None:
+    """Whoever calls it would meet a TypeError that says nothing of us."""
+    assert refused(SignatureError, standing(verb, "simplify", 3)) == (
+        f"what {verb} puts at vendor:simplify is an int, and a function stands there, which is called; give something "
+        f"that can be called, or None (target vendor:simplify {OURS})"
+    )
+
+
+def test_value_is_compared_with_the_original_beneath_other_patches(vendor: ModuleType) -> None:
+    """Callers know that one: what a patch inside takes besides is not asked for."""
+    wide = hookpatch.replace("vendor:bare", lambda extra=1: "wide", before="b")
+    assert_states([hookpatch.derive("vendor:bare", lambda below: lambda: below()), wide], ["applied", "applied"])
+
+
+def standing(verb: str, name: str, value: Any, **facts: Any) -> Patch:
+    """Return the patch that puts a value at a name, by either verb."""
+    if verb == "replace":
+        return hookpatch.replace(f"vendor:{name}", value, **facts)
+    return hookpatch.derive(f"vendor:{name}", lambda original: value, **facts)
+
+
+def assert_states(patches: list[Patch], states: list[str]) -> None:
+    """Apply patches, and compare what became of them."""
+    with hookpatch.active(*patches) as session:
+        assert [entry.state for entry in session.report()] == states
+
+
 # --- patches that are not required
 
 MISFITS: dict[str, Callable[..., Patch]] = {
@@ -405,15 +626,14 @@ def test_argument_is_checked_against_what_lies_beneath(vendor: ModuleType) -> No
     loose = hookpatch.derive("vendor:simplify", lambda original: lambda *args, **kwargs: original(*args, **kwargs))
     with hookpatch.active(loose, hookpatch.inject("vendor:simplify", skipped=["a"])):
         assert vendor.simplify("m", ["b"]) == ("m", ["a"], 0)
-    strict = hookpatch.derive("vendor:simplify", lambda original: lambda model: original(model))
+    strict = hookpatch.derive("vendor:Callable", lambda original: lambda model: original(model))
     with (
         pytest.raises(SignatureError) as caught,
-        hookpatch.active(hookpatch.inject("vendor:simplify", check=1), strict),
+        hookpatch.active(hookpatch.inject("vendor:Callable", path=1), strict),
     ):
         pass
     assert (
-        str(caught.value)
-        == f"vendor:simplify takes no argument 'check'; it takes model (target vendor:simplify {OURS})"
+        str(caught.value) == f"vendor:Callable takes no argument 'path'; it takes model (target vendor:Callable {OURS})"
     )
 
 

@@ -338,7 +338,10 @@ def test_enter_refuses_what_is_no_name_of_a_module(module: Any) -> None:
             lambda: hookpatch.wrap("v:f", print, after=["a", 3]),
             "wrap(): after= takes a plugin's name or several, not ['a', 3]",
         ),
-        (lambda: hookpatch.wrap("v:f", print, requires=3), "wrap(): requires= is an int, not text"),
+        (
+            lambda: hookpatch.wrap("v:f", print, requires=3),
+            "wrap(): requires= takes a distribution's versions or several, not 3",
+        ),
         (lambda: hookpatch.remove("v:f", why=["x"]), "remove(): why= is a list, not text"),
         (lambda: hookpatch.inject("v:f", 3), "inject(): the arguments are an int, not a mapping of names to values"),
         (lambda: hookpatch.inject("v:f", {1: 3}), "inject(): an argument's name is an int, not text"),

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hookpatch import _guard
 from hookpatch._discovery import Installed, installed
 from hookpatch._host import Host
 from hookpatch._patch import Patch
+from hookpatch._requirement import check_requirement, unneeded
 from hookpatch.errors import HookpatchError, OptionsError, RequirementError
 
 
@@ -81,8 +81,8 @@ def _version(patch: Patch, packages: Mapping[str, list[str]]) -> str:
 def _verdict(patches: Iterable[Patch], plugin: Installed) -> Text:
     for patch in patches:
         try:
-            _guard.check_requirement(patch, f"plugin '{plugin.name}'")
-            if (reason := _guard.unneeded(patch, f"plugin '{plugin.name}'")) is not None:
+            check_requirement(patch, f"plugin '{plugin.name}'")
+            if (reason := unneeded(patch, f"plugin '{plugin.name}'")) is not None:
                 return Text(reason, style="yellow")
         except RequirementError as error:
             return Text(error.problem, style="red")

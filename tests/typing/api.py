@@ -27,6 +27,7 @@ patches: list[hookpatch.Patch] = [
     hookpatch.wrap(
         "m:f", louder, reach="everywhere", requires="m>=1", required=False, before="other", after=["a", "b"]
     ),
+    hookpatch.wrap("m:f", louder, expects=("model", "deep"), requires=["m>=1", "n<2"]),
     hookpatch.inject("m:f", argument=1, why="it forgets", until="m>=2"),
     hookpatch.inject("m:f", {"before": 3}),
     hookpatch.replace(hookpatch.Target.item({}, "key"), 1, upstream="https://example.org"),

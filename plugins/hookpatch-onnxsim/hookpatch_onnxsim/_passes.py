@@ -36,4 +36,4 @@ def skip_passes(passes: Iterable[str], why: str, requires: str = RELEASES) -> Pa
             return wrapped(*args[:at], merged, *args[at + 1 :], **kwargs)
         return wrapped(*args, **{**kwargs, _SKIPPED: merged})
 
-    return wrap(f"{SIMPLIFIER}:simplify", simplify, reach="everywhere", requires=requires, why=why)
+    return wrap(f"{SIMPLIFIER}:simplify", simplify, expects=_SKIPPED, reach="everywhere", requires=requires, why=why)

@@ -1,0 +1,195 @@
+"""Signatures: what a target takes, and whether something else takes it too."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Sequence
+from inspect import Parameter, Signature
+from types import FunctionType
+from typing import Any, Final
+
+from hookpatch._patch import Patch
+from hookpatch._slot import AttributeSlot, FunctionSlot, Slot, inner
+from hookpatch._target import a_kind
+from hookpatch.errors import SignatureError, _suggest
+
+
+def takes(callee: Any, binds: bool) -> list[Parameter] | None:
+    """Return a callee's parameters, without the object or class that it is called on; None if it tells none."""
+    try:
+        parameters = list(inspect.signature(callee).parameters.values())
+    except (TypeError, ValueError):
+        return None  # a C function may tell none
+    return parameters[binds and parameters[:1] != [] and parameters[0].kind not in _PACKED :]
+
+
+def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> None:
+    """Refuse a patch that gives an argument which the callee does not take, or expects a parameter that it has not.
+
+    Args:
+        patch: one made by ``inject`` or ``wrap``.
+        parameters: what ``takes`` returned.
+        owner: who asks for it, for messages.
+
+    Raises:
+        SignatureError: it does not take it, or has it not.
+    """
+    # A wrapper looks for what it expects by its name or place: not among what **kwargs take.
+    open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
+    given = () if open_ended or patch.verb != "inject" else patch.change
+    names = [parameter.name for parameter in parameters if parameter.kind not in _PACKED]
+    for name in (*given, *patch.expects):
+        if name not in names:
+            hint = _suggest(name, names) or ";"
+            lacks = f"takes no argument '{name}'" if name in given else f"has no parameter '{name}' (expects=)"
+            problem = f"{patch.address} {lacks}{hint} it takes {', '.join(names) or 'nothing'}"
+            raise SignatureError(patch.address, owner, problem)
+
+
+def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: object) -> None:
+    """Refuse a value that is to stand for a Python function and does not take what that takes.
+
+    None may stand for one, since many a library asks whether it has a function; so may a descriptor.
+
+    Args:
+        patch: one made by ``replace`` or ``derive``.
+        slot: where it is to stand.
+        original: what stands there, as it lies there.
+        value: what is to stand there.
+        owner: who asks for it, for messages.
+
+    Raises:
+        SignatureError: a call that the function takes would fail.
+    """
+    function, new = inner(original), inner(value)
+    if type(function) is not FunctionType or new is None or new is function:
+        return
+    what = f"what {patch.verb} puts at {patch.address}"
+    if not callable(new):
+        if hasattr(type(value), "__get__"):
+            return
+        problem = f"{what} is {a_kind(value)}, and a function stands there, which is called"
+        raise SignatureError(patch.address, owner, f"{problem}; give something that can be called, or None")
+    binds = slot.binds if isinstance(slot, FunctionSlot) else slot.in_class is not None and not _is_new(slot)
+    taken, offered = takes(function, binds and _is_bound(original)), takes(new, binds and _is_bound(value))
+    if taken is None or offered is None or _shape(taken) == _shape(offered):
+        return
+    if (failure := misfit(Signature(offered), Signature(taken), function.__name__)) is not None:
+        problem = f"{what} takes {as_text(offered)}, and {failure}"
+        raise SignatureError(patch.address, owner, f"{problem}; take what the original takes, or *args, **kwargs")
+
+
+def _shape(parameters: Sequence[Parameter]) -> list[tuple[Any, ...]]:
+    return [(one.name, one.kind, one.default is one.empty) for one in parameters]
+
+
+def _is_bound(held: Any) -> bool:
+    """Tell whether what lies in a class gets the object or class that it is called on as its first argument."""
+    return hasattr(type(held), "__get__") and not isinstance(held, (staticmethod, type))
+
+
+def _is_new(slot: Slot) -> bool:
+    """Tell whether it is a class's ``__new__``, a static method also where it is a plain function."""
+    return isinstance(slot, AttributeSlot) and slot.name == "__new__"
+
+
+def misfit(new: Signature, like: Signature, name: str) -> str | None:
+    """Return, in words, a call that one signature takes and the new one does not; None if it takes all of them.
+
+    Tried out, as inspect binds a call: by place and by keyword, with and without each optional argument.
+
+    Args:
+        new: the signature that is to take the calls.
+        like: the signature that takes them.
+        name: the function's name, for the words.
+    """
+    for args, kwargs in _calls(like):
+        words = ", ".join([*args, *(f"{key}=..." for key in kwargs)])
+        try:
+            bound = new.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            return f"{name}({words}) fails: {error}"
+        for given in args:
+            if given in bound and bound[given] != given and new.parameters[given].kind not in _PACKED:
+                return f"{name}({words}) gives what is meant for '{given}' to another parameter"
+    return None
+
+
+_PACKED: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+def _calls(like: Signature) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
+    """Yield the calls to try: the arguments by place and by keyword, each the name of its parameter."""
+    parameters = list(like.parameters.values())
+    by_place = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    only = [one for one in by_place if one.kind is one.POSITIONAL_ONLY]
+    needed = [one for one in by_place if one.default is one.empty]
+    keywords = {one.name: one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty}
+    least = tuple(one.name for one in needed)
+    yield least, keywords
+    first = tuple(one.name for one in needed if one in only)
+    rest = {one.name: one.name for one in needed if one not in only}
+    yield first, {**rest, **keywords}
+    for one in parameters:
+        if one.default is not one.empty and one.kind is not one.POSITIONAL_ONLY:
+            yield first, {**rest, **keywords, one.name: one.name}
+    full = tuple(one.name for one in by_place)
+    yield full, keywords
+    kinds = {one.kind: one.name for one in parameters}
+    if Parameter.VAR_POSITIONAL in kinds:
+        yield (*full, f"*{kinds[Parameter.VAR_POSITIONAL]}"), keywords
+    if Parameter.VAR_KEYWORD in kinds:
+        yield least, {**keywords, "any_other_name": "any_other_name"}
+
+
+def as_text(parameters: Sequence[Parameter]) -> str:
+    """Return parameters as text, without annotations; of the defaults those that are short and look the same anywhere.
+
+    Such as ``(model, checks=1, *, skipped=...)``.
+    """
+    shown = []
+    for one in parameters:
+        default = one.default
+        if default is not one.empty and not (isinstance(default, _PLAIN) and len(repr(default)) < 60):
+            default = _Dots()
+        shown.append(one.replace(annotation=one.empty, default=default))
+    return str(Signature(shown))
+
+
+_PLAIN: Final = (bool, int, float, str, bytes, type(None))
+
+
+class _Dots:
+    """A default that is not shown."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+def from_text(text: str) -> Signature:
+    """Return the signature that ``as_text`` wrote.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        (function,) = ast.parse(f"def _{text}: pass").body
+        assert isinstance(function, ast.FunctionDef)
+    except (SyntaxError, AssertionError):
+        raise ValueError(f"{text!r} is no signature") from None
+    given = function.args
+    by_place = [*given.posonlyargs, *given.args]
+    late = len(by_place) - len(given.defaults)
+    parameters = []
+    for at, one in enumerate(by_place):
+        kind = Parameter.POSITIONAL_ONLY if at < len(given.posonlyargs) else Parameter.POSITIONAL_OR_KEYWORD
+        parameters.append(Parameter(one.arg, kind, default=Parameter.empty if at < late else ...))
+    if given.vararg is not None:
+        parameters.append(Parameter(given.vararg.arg, Parameter.VAR_POSITIONAL))
+    for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        empty = Parameter.empty if default is None else ...
+        parameters.append(Parameter(one.arg, Parameter.KEYWORD_ONLY, default=empty))
+    if given.kwarg is not None:
+        parameters.append(Parameter(given.kwarg.arg, Parameter.VAR_KEYWORD))
+    return Signature(parameters)
