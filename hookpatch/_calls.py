@@ -50,7 +50,8 @@ def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> 
 def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: object) -> None:
     """Refuse a value that is to stand for a Python function and does not take what that takes.
 
-    None may stand for one, since many a library asks whether it has a function; so may a descriptor.
+    None may stand for one, since many a library asks whether it has a function; so may a descriptor. A function that
+    takes ``*args, **kwargs`` and nothing else, such as somebody's wrapper, does not tell what it is called with.
 
     Args:
         patch: one made by ``replace`` or ``derive``.
@@ -73,7 +74,12 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
         raise SignatureError(patch.address, owner, f"{problem}; give something that can be called, or None")
     binds = slot.binds if isinstance(slot, FunctionSlot) else slot.in_class is not None and not _is_new(slot)
     taken, offered = takes(function, binds and _is_bound(original)), takes(new, binds and _is_bound(value))
-    if taken is None or offered is None or _shape(taken) == _shape(offered):
+    if (
+        taken is None
+        or offered is None
+        or _shape(taken) == _shape(offered)
+        or {one.kind for one in taken} == {*_PACKED}
+    ):
         return
     if (failure := misfit(Signature(offered), Signature(taken), function.__name__)) is not None:
         problem = f"{what} takes {as_text(offered)}, and {failure}"

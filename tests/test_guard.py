@@ -39,6 +39,7 @@ VENDOR = """
     def packed(x, *args): return x, args
     def open_ended(x, **more): return x, more
     def by_place(x, y=0, /): return x, y
+    def anything(*args, **kwargs): return args, kwargs
 
     class Base:
         def inherited(self, x=0): return x
@@ -442,6 +443,7 @@ TAKES_IT: dict[str, tuple[str, Any]] = {
     "names for places": ("by_place", lambda a, b=1: "ours"),
     "needs less": ("simplify", lambda model=None, skipped=None, *, check=0: "ours"),
     "an open signature": ("open_ended", lambda x, **other: "ours"),
+    "what tells nothing": ("anything", lambda *args: "ours"),
     "no signature": ("simplify", max),
     "a partial": ("simplify", partial(lambda first, model, skipped=None, *, check=0: "ours", 1)),
     "None": ("simplify", None),

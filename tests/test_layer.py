@@ -75,7 +75,7 @@ def test_derived_class_is_the_same_over_a_wrap_that_stays(vendor: ModuleType) ->
     made: list[Any] = []
 
     def derived(below: Any) -> Any:
-        made.append(lambda *args, **kwargs: ("derived", below(*args)))
+        made.append(lambda *args: ("derived", below(*args)))
         return made[-1]
 
     first = hookpatch.active(hookpatch.wrap("vendor:anything", _tagged("first"))).open()
@@ -127,9 +127,9 @@ def test_derive_over_wrap_over_replace(vendor: ModuleType) -> None:
     """The three kinds lie over each other in one session, the first given outermost, and come off exactly."""
     original = vendor.anything
     with hookpatch.active(
-        hookpatch.derive("vendor:anything", lambda below: lambda *a, **k: ("derived", below(*a))),
+        hookpatch.derive("vendor:anything", lambda below: lambda *a: ("derived", below(*a))),
         hookpatch.wrap("vendor:anything", _tagged("wrapped")),
-        hookpatch.replace("vendor:anything", lambda *a, **k: ("replaced", a)),
+        hookpatch.replace("vendor:anything", lambda *a: ("replaced", a)),
     ):
         assert vendor.anything(1) == ("derived", ("wrapped", ("replaced", (1,))))
     assert vendor.anything is original
