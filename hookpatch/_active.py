@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hookpatch import _changes, _selection
 from hookpatch._children import carry
 from hookpatch._ledger import Asked
-from hookpatch._load import load
+from hookpatch._load import load, load_drift
 from hookpatch._luggage import Children, pack
 from hookpatch._patch import Patch, Scope
 from hookpatch._selection import Selection
 from hookpatch._session import Begin, Session
 from hookpatch._target import a_kind
 from hookpatch.errors import SettingError
+
+if TYPE_CHECKING:
+    from hookpatch._selection import OnDrift
 
 
 def active(
@@ -25,6 +29,8 @@ def active(
     scope: Scope = "process",
     children: Children = "inherit",
     count: bool = False,
+    lock: str | os.PathLike[str] | None = None,
+    on_drift: OnDrift | None = None,
 ) -> Session:
     """Return a session of these plugins and patches; ``with`` opens and closes it.
 
@@ -40,9 +46,14 @@ def active(
             forks.
         count: True to count the calls that ``wrap`` and ``inject`` receive, for the report. A required one that
             received none is a ``NeverCalledWarning`` at the end.
+        lock: the file that ``hookpatch lock`` has written; targets that are in it are compared with what they were.
+            The default is that of HOOKPATCH_LOCK, or none.
+        on_drift: what becomes of a patch whose target has changed since: ``"warn"``: it is applied, with a
+            ``DriftWarning``; ``"skip"``: it is skipped, with the reason in the report; ``"error"``: a ``DriftError``
+            before anything is applied. The default is that of HOOKPATCH_ON_DRIFT, or ``"warn"``.
 
     Raises:
-        SelectionError: a name or an option is none.
+        SelectionError: a name or an option is none, or the lock file cannot be read.
         PluginError: a plugin cannot be loaded.
         NotCarriedError: with ``children="require"``, something cannot be carried to another process.
     """
@@ -55,7 +66,8 @@ def active(
     if children not in ("inherit", "local", "require"):
         raise SettingError("active()", f"children={children!r} is none of 'inherit', 'local' and 'require'")
     host, by_name = load(Selection([item for item in what if isinstance(item, str)], given, "active()"))
-    luggage = pack(what, given, children, scope, count)
+    locked = _lock(lock, on_drift)
+    luggage = pack(what, given, children, scope, count, lock=locked)
     asked: list[Asked] = []
     for at, item in enumerate(what):
         ones = [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), [])
@@ -69,7 +81,7 @@ def active(
     also: list[Begin] = [partial(carry, luggage)]
     if host is not None:
         also.insert(0, partial(_changes.listen, host=host))
-    return Session(asked, scope=scope, count=count, also=also)
+    return Session(asked, scope=scope, count=count, also=also, drift=load_drift(locked))
 
 
 def environment(
@@ -99,6 +111,17 @@ def environment(
     selection = Selection(names, _checked(options, "environment()"), "environment()")
     load(selection)
     return _selection.variables(selection, report, count)
+
+
+def _lock(path: Any, on_drift: object) -> tuple[str, OnDrift] | None:
+    """Return the lock file and the policy of a session: as given, else as the environment has them."""
+    policy = None if on_drift is None else _selection.drift_policy(on_drift, "active(on_drift=)")
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise SettingError("active()", f"lock= takes a path, not {a_kind(path)}")
+    known = _selection.lock() if path is None or policy is None else None
+    if path is None:
+        return known and (known[0], policy or known[1])
+    return os.path.abspath(path), policy or (known[1] if known else "warn")
 
 
 def _checked(options: Any, asked_by: str) -> Mapping[str, Mapping[str, Any]]:

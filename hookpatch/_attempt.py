@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from threading import RLock
 from types import ModuleType
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from weakref import ref
 
 from hookpatch import _changes, _everywhere, _guard, _imports, _task
@@ -26,11 +26,15 @@ from hookpatch._tally import Tally
 from hookpatch.errors import (
     ApplyError,
     DisplacedWarning,
+    DriftWarning,
     HookpatchError,
     HookpatchWarning,
     PatchFailedWarning,
     PatchUnneededWarning,
 )
+
+if TYPE_CHECKING:
+    from hookpatch._drift import Drift  # it needs tomllib and more, and most sessions have no lock file
 
 Policy: TypeAlias = Literal["exit", "warn"]
 
@@ -67,6 +71,7 @@ class Attempt:
         policy: Policy,
         scope: Scope = "process",
         count: bool = False,
+        drift: Drift | None = None,
     ) -> None:
         self._asked: Final = asked
         self._rank: Final = rank
@@ -74,6 +79,8 @@ class Attempt:
         self._policy: Final = policy
         self._scope: Final = scope
         self._count: Final = count
+        self._drift: Final = drift
+        self._warnings: list[str] = []  # what was said of the patch that is being applied
         self._entry: Entry = ledger.open(asked)
         # A session may be closed while another thread imports a module of it, and applies a patch there.
         self._turn: Final = RLock()
@@ -134,6 +141,8 @@ class Attempt:
         slot = resolve(patch.target, module, self._asked.owner)
         _guard.check_slot(patch, slot, own_beneath(slot), self._asked.owner)
         _everywhere.check(patch, slot, self._asked.owner)
+        if self._drift is not None and self._drift.policy == "error":
+            self._drift.look(patch, slot, self._asked.owner)
 
     def end(self, errors: list[Exception]) -> None:
         """Take it back wherever it was applied, past every error; add them to ``errors``."""
@@ -209,15 +218,20 @@ class Attempt:
 
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._asked.owner
+        self._warnings = []
         check_requirement(patch, owner)
         _guard.check_scope(patch, self._scope, owner)
         if (reason := unneeded(patch, owner)) is not None:
-            warnings.warn(f"{patch.address} of {owner}: {reason}", PatchUnneededWarning, stacklevel=2)
+            self._warn(reason, f"{patch.address} of {owner}: {reason}", PatchUnneededWarning)
         if patch.verb == "enter":
             assert module is not None  # enter has a module, and this is it
             self._enter(module)
         else:
             self._place(module, anew)
+
+    def _warn(self, reason: str, said: str, kind: type[HookpatchWarning]) -> None:
+        self._warnings.append(reason)
+        warnings.warn(said, kind, stacklevel=3)
 
     def _place(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._asked.owner
@@ -228,6 +242,11 @@ class Attempt:
         held = own_beneath(slot)
         _guard.check_slot(patch, slot, held, owner)
         _everywhere.check(patch, slot, owner)
+        if self._drift is not None and (reason := self._drift.look(patch, slot, owner)) is not None:
+            if self._drift.policy == "skip":
+                self._fresh_entry().become("skipped", reason)
+                return
+            self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
         for at, words in _everywhere.places(patch, slot):
             try:
                 self._lay(at, words, None if isinstance(at, FunctionSlot) else inner(held))
@@ -257,6 +276,7 @@ class Attempt:
             one.entry = entry = self._fresh_entry()
             entry.become("applied")
             entry.place, entry.held, entry.put, entry.tally = words, held, layer.put, tally
+            entry.warnings = () if words else tuple(self._warnings)
 
         layer.tell = one.left_out
         try:
@@ -283,6 +303,7 @@ class Attempt:
             if not self._ended:
                 entry = entry or self._fresh_entry()
                 entry.become("applied")
+                entry.warnings = tuple(self._warnings)
                 self._entered.append((entry, stack))
                 return
         stack.close()

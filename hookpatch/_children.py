@@ -18,7 +18,7 @@ from hookpatch import _changes, _imports, _selection
 from hookpatch._attempt import Policy
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked
-from hookpatch._load import load
+from hookpatch._load import load, load_drift
 from hookpatch._luggage import Item, Left, Luggage, unpacked
 from hookpatch._patch import Wrapper, wrap
 from hookpatch._selection import EXIT_STATUS, Selection
@@ -254,7 +254,9 @@ def _await(block: Mapping[str, Any], modules: Iterable[str]) -> None:
 
 
 def _luggage_of(block: Mapping[str, Any]) -> Luggage:
-    return Luggage(block["what"], {}, "process", id=block["id"], require=block["require"], count=block["count"])
+    return Luggage(
+        block["what"], {}, "process", id=block["id"], require=block["require"], count=block["count"], lock=block["lock"]
+    )
 
 
 def _blocks(text: str) -> list[dict[str, Any]]:
@@ -288,7 +290,10 @@ def _open_block(block: Mapping[str, Any]) -> None:
     also.append(partial(carry, _luggage_of(block)))
     try:
         policy: Policy = "exit" if block["require"] else "warn"
-        _received[block["id"]] = items, Session(asked, policy, count=block["count"], also=also).open()
+        _received[block["id"]] = (
+            items,
+            Session(asked, policy, count=block["count"], also=also, drift=load_drift(block["lock"])).open(),
+        )
     except HookpatchError as error:
         problems.append(str(error))
     if session is not None:

@@ -56,6 +56,7 @@ class Entry:
         put: what stands there instead.
         stale: who else held it when it was last looked at.
         tally: its calls, None where none are counted.
+        warnings: what speaks against it although it was applied.
     """
 
     asked: Asked
@@ -66,6 +67,7 @@ class Entry:
     put: tuple[Any, ...] = ()
     stale: tuple[str, ...] = ()
     tally: Tally | None = None
+    warnings: tuple[str, ...] = ()
 
     def become(self, state: State, reason: str | None = None) -> None:
         """Note the next state."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hookpatch import _changes, _selection
+from hookpatch import _changes, _imports, _selection
 from hookpatch._ledger import Asked
 from hookpatch._selection import Selection, normalise
 from hookpatch._session import Session
 
 if TYPE_CHECKING:
+    from hookpatch._drift import Drift  # it needs tomllib and more, and few sessions have a lock file
     from hookpatch._host import Host  # it needs pluggy, which patches without a plugin do not
+    from hookpatch._selection import OnDrift
 
 
 def load(selection: Selection) -> tuple[Host | None, dict[str, list[Asked]]]:
@@ -32,6 +34,20 @@ def load(selection: Selection) -> tuple[Host | None, dict[str, list[Asked]]]:
     }
 
 
+def load_drift(given: tuple[str, OnDrift] | None) -> Drift | None:
+    """Return what a session needs for a lock file; None without one.
+
+    Raises:
+        SettingError: it cannot be read.
+    """
+    if given is None:
+        return None
+    with _imports.for_ourselves():
+        from hookpatch._drift import drift_from  # likewise
+
+    return drift_from(*given)
+
+
 def session_of_environment() -> Session:
     """Return a session of what the environment asks for, not opened yet.
 
@@ -41,4 +57,6 @@ def session_of_environment() -> Session:
     host, by_name = load(_selection.from_environment())
     asked = [one for of_plugin in by_name.values() for one in of_plugin]
     also = [] if host is None else [partial(_changes.listen, host=host)]
-    return Session(asked, _selection.on_error(), count=_selection.counts(), also=also)
+    return Session(
+        asked, _selection.on_error(), count=_selection.counts(), also=also, drift=load_drift(_selection.lock())
+    )

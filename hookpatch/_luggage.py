@@ -87,7 +87,12 @@ class Luggage:
 
 
 def pack(
-    what: Sequence[str | Patch], options: Mapping[str, Mapping[str, Any]], children: Children, scope: Scope, count: bool
+    what: Sequence[str | Patch],
+    options: Mapping[str, Mapping[str, Any]],
+    children: Children,
+    scope: Scope,
+    count: bool,
+    lock: tuple[str, str] | None = None,
 ) -> Luggage:
     """Return what of a block can be handed on.
 
@@ -103,7 +108,7 @@ def pack(
             left[at] = Left(error.of, error.why)  # another one: that has the frames of those who call us
     if children == "require" and left:
         raise NotCarriedError([str(error) for error in left.values()])
-    return Luggage(items, left, scope, require=children == "require", count=count)
+    return Luggage(items, left, scope, require=children == "require", count=count, lock=lock)
 
 
 class Left(Exception):

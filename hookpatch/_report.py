@@ -33,6 +33,8 @@ class PatchReport:
         calls: the calls it received by mode where they are counted: each one made in *eager* mode, and of *compile*,
             *export*, *trace* and *script* how often one was captured. None where they are not counted.
         stays: why processes that are started inside the block do not have it; None if they do.
+        warnings: what speaks against it although it was applied: it is not needed any more (``until=``), or its target
+            is no longer what was locked.
         why: what the patch says is wrong at the target.
         upstream: the link it gives.
     """
@@ -47,6 +49,7 @@ class PatchReport:
     stale: tuple[str, ...]
     calls: dict[str, int] | None
     stays: str | None
+    warnings: tuple[str, ...]
     why: str | None
     upstream: str | None
 
@@ -63,6 +66,7 @@ class PatchReport:
         stale = self.stale if self.state == "applied" else ()
         if self.calls is not None:
             lines.append(f"{'':<9} calls   {self.calls_in_words}")
+        lines += (f"{'':<9} warning {text}" for text in self.warnings)
         if self.stays is not None:
             lines.append(f"{'':<9} stays   in this process: {self.stays}")
         return "\n".join([*lines, *(f"{'':<9} stale   {name} holds the original still" for name in stale)])
@@ -150,6 +154,7 @@ def _patch_report(entry: Entry) -> PatchReport:
         stale=entry.stale,
         calls=None if entry.tally is None else entry.tally.calls,
         stays=asked.stays,
+        warnings=entry.warnings,
         why=patch.why,
         upstream=patch.upstream,
     )

@@ -38,6 +38,16 @@ def unneeded(patch: Patch, owner: object) -> str | None:
     return f"not needed from {patch.until} on, and {found} is installed" if met else None
 
 
+def needs_of(distribution: str) -> list[str]:
+    """Return the names of the distributions that an installed one needs on this platform, without those of extras."""
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
+    found = map(Requirement, metadata.requires(distribution) or ())
+    return [one.name for one in found if one.marker is None or one.marker.evaluate({"extra": ""})]
+
+
 def _compare(patch: Patch, owner: object, fact: str, text: str) -> tuple[bool, str | None]:
     """Return whether the installed version meets a requirement, and that version with its name; None if there is none.
 

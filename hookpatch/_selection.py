@@ -11,7 +11,9 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any, Final, Literal
+    from typing import Any, Final, Literal, TypeAlias
+
+    OnDrift: TypeAlias = Literal["warn", "skip", "error"]
 
 PLUGINS: Final = "HOOKPATCH_PLUGINS"
 OPTIONS: Final = "HOOKPATCH_OPTIONS"
@@ -19,6 +21,8 @@ DISABLE: Final = "HOOKPATCH_DISABLE"
 ON_ERROR: Final = "HOOKPATCH_ON_ERROR"
 REPORT: Final = "HOOKPATCH_REPORT"
 COUNT: Final = "HOOKPATCH_COUNT"
+LOCK: Final = "HOOKPATCH_LOCK"
+ON_DRIFT: Final = "HOOKPATCH_ON_DRIFT"
 INHERIT: Final = "HOOKPATCH_INHERIT"  # what a block hands on to the programs that it starts; not for people
 
 ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the run of which reports are; not for people
@@ -128,6 +132,39 @@ def on_error() -> Literal["exit", "warn"]:
             from hookpatch.errors import SettingError
 
             raise SettingError(ON_ERROR, f"'{word}' is not a policy; it takes exit or warn")
+
+
+def lock() -> tuple[str, OnDrift] | None:
+    """Return the lock file that targets are compared with, and what becomes of a patch whose target has changed.
+
+    None when no file was asked for. Its path is the same for all processes, whatever their current folders.
+
+    Raises:
+        SettingError: HOOKPATCH_LOCK names no file, or HOOKPATCH_ON_DRIFT holds another word.
+    """
+    path = _read(LOCK)
+    if not path:
+        return None
+    if not os.path.isfile(path):
+        from hookpatch.errors import SettingError
+
+        raise SettingError(LOCK, f"there is no file {path}; 'hookpatch lock NAME...' writes one")
+    os.environ[LOCK] = os.path.abspath(path)
+    return os.environ[LOCK], drift_policy(_read(ON_DRIFT) or "warn", ON_DRIFT)
+
+
+def drift_policy(word: object, asked_by: str) -> OnDrift:
+    """Return a policy that somebody has given as a word.
+
+    Raises:
+        SettingError: it is none.
+    """
+    match word:
+        case "warn" | "skip" | "error":
+            return word
+    from hookpatch.errors import SettingError
+
+    raise SettingError(asked_by, f"{word!r} is not a policy; it takes warn, skip or error")
 
 
 def report_folder() -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast, final
 from weakref import ReferenceType, ref
 
 from hookpatch import _changes, _selection, _task
@@ -20,6 +20,9 @@ from hookpatch._patch import Scope
 from hookpatch._report import Report, report_of
 from hookpatch._site import settle
 from hookpatch.errors import NeverCalledWarning, RestoreError, SessionError
+
+if TYPE_CHECKING:
+    from hookpatch._drift import Drift  # as in _attempt.py
 
 Begin: TypeAlias = Callable[[int], Callable[[], object]]
 
@@ -46,6 +49,7 @@ class Session:
         count: bool = False,
         also: Sequence[Begin] = (),
         is_listed: bool = True,
+        drift: Drift | None = None,
     ) -> None:
         self._asked: Final = tuple(asked)
         self._also: Final = tuple(also)
@@ -53,6 +57,7 @@ class Session:
         self._policy: Final = policy
         self._scope: Final = scope
         self._count: Final = count
+        self._drift: Final = drift
         self._number = 0  # set when it is opened
         self._ledger: Final = Ledger()
         self._state = "new"
@@ -72,7 +77,7 @@ class Session:
         self._state = "open"
         self._number = number = next(_numbers)
         attempts = [
-            Attempt(asked, (number, -place), self._ledger, self._policy, self._scope, self._count)
+            Attempt(asked, (number, -place), self._ledger, self._policy, self._scope, self._count, self._drift)
             for place, asked in enumerate(self._asked)
         ]
         if _selection.disabled():
@@ -160,7 +165,7 @@ class Session:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function in whose calls the patches hold."""
-        anew = partial(Session, self._asked, self._policy, self._scope, self._count, self._also)
+        anew = partial(Session, self._asked, self._policy, self._scope, self._count, self._also, drift=self._drift)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "

@@ -103,6 +103,7 @@ def _put_off() -> bool:
 
     selection = _selection.from_environment()
     _selection.on_error()
+    _selection.lock()
     modules = {}
     for name in selection.names:
         plugin = find(name, selection.asked_by)

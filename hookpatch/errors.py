@@ -233,6 +233,10 @@ class RequirementError(ApplyError):
     """The installed version of a distribution is not one that the patch was made for."""
 
 
+class DriftError(ApplyError):
+    """The target is no longer what was locked, and ``on_drift`` is *error*."""
+
+
 class ConflictError(ApplyError):
     """Two plugins want to put a value of their own into one slot, and neither declares its place."""
 
@@ -323,6 +327,13 @@ class PatchUnneededWarning(HookpatchWarning):
     """A patch's ``until`` is met: the installed version no longer needs it.
 
     Remedy: stop selecting the plugin, or ask its author to narrow ``requires``.
+    """
+
+
+class DriftWarning(HookpatchWarning):
+    """A patch was applied to a target that is no longer what was locked.
+
+    Remedy: look at the difference (``hookpatch check``); where the patch still fits, write the lock file anew.
     """
 
 

@@ -31,6 +31,7 @@ FLOORS = (
         "_site",
         "_tally",
     ),
+    *("_source", "_fingerprint", "_difference", "_lock", "_drift"),
     *("_ledger", "_task", "_everywhere"),
     *(
         "_discovery",
@@ -38,6 +39,8 @@ FLOORS = (
         "hookspecs",
         "_host",
         "_changes",
+        "_verdict",
+        "_check",
         "_attempt",
         "_report",
         "_session",
@@ -55,6 +58,12 @@ FLOORS = (
         "command._report",
         "command._in_process",
         "command._verify",
+        "command._option_words",
+        "_take_over",
+        "command._targets",
+        "command._lock",
+        "command._against",
+        "command._check",
         "command._doctor",
         "command._run",
         "command.__init__",
@@ -124,7 +133,10 @@ def test_the_imports_are_seen() -> None:
             r"^\s*(import|from) (typer|rich)\b",
             {
                 f"command.{name}"
-                for name in ("__init__", "_doctor", "_list", "_of_plugin", "_report", "_run", "_verify")
+                for name in (
+                    *("__init__", "_against", "_check", "_doctor", "_list", "_lock"),
+                    *("_of_plugin", "_report", "_run", "_targets", "_verify"),
+                )
             },
         ),
         (r"\bsite\.exec\w+ = ", {"_startup"}),

@@ -9,9 +9,11 @@ import typer
 
 from hookpatch import __version__
 from hookpatch._selection import EXIT_STATUS
+from hookpatch.command._check import check
 from hookpatch.command._doctor import doctor
 from hookpatch.command._in_process import Program, run_program
 from hookpatch.command._list import list_plugins
+from hookpatch.command._lock import lock
 from hookpatch.command._of_plugin import WithPlugins
 from hookpatch.command._report import report
 from hookpatch.command._run import RunCommand, run
@@ -45,6 +47,8 @@ def _options(
 
 
 app.command("list")(list_plugins)
+app.command("lock")(lock)
+app.command("check")(check)
 app.command("doctor")(doctor)
 app.command("report")(report)
 app.command("verify")(verify)

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from hookpatch._discovery import Installed, installed
 from hookpatch._host import Host
+from hookpatch._ledger import Asked
 from hookpatch._patch import Patch
-from hookpatch._requirement import check_requirement, unneeded
-from hookpatch.errors import HookpatchError, OptionsError, RequirementError
+from hookpatch._verdict import by_version
+from hookpatch.errors import HookpatchError, OptionsError
 
 
 class _Row(NamedTuple):
@@ -79,11 +80,9 @@ def _version(patch: Patch, packages: Mapping[str, list[str]]) -> str:
 
 
 def _verdict(patches: Iterable[Patch], plugin: Installed) -> Text:
-    for patch in patches:
-        try:
-            check_requirement(patch, f"plugin '{plugin.name}'")
-            if (reason := unneeded(patch, f"plugin '{plugin.name}'")) is not None:
-                return Text(reason, style="yellow")
-        except RequirementError as error:
-            return Text(error.problem, style="red")
+    verdicts = [by_version(Asked(patch, plugin.name, plugin.origin)) for patch in patches]
+    for style in ("red", "yellow"):
+        for verdict in verdicts:
+            if (said := verdict.problem if style == "red" else verdict.unneeded) is not None:
+                return Text(said, style=style)
     return Text("yes", style="green")

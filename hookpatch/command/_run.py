@@ -12,13 +12,12 @@ import typer
 from typer.core import TyperCommand
 
 from hookpatch import _selection
-from hookpatch._discovery import find
 from hookpatch._host import Host
-from hookpatch._options import option_from_text
-from hookpatch._selection import Selection, normalise
+from hookpatch._selection import Selection
 from hookpatch._startup import begin
 from hookpatch.command._graph_diff import GRAPH_DIFF, recorder_for, run_twice
 from hookpatch.command._in_process import Program
+from hookpatch.command._option_words import options_of_words
 from hookpatch.errors import SettingError
 
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_bootstrap")
@@ -79,7 +78,7 @@ def run(
     """
     selection = Selection(plugin or (), {}, "-p")
     host = Host()
-    given = _options(option or (), selection, host)
+    given = options_of_words(option or (), selection, host, "add -p {name}")
     host.load(Selection(selection.names, given, "-p"))  # a wrong name or option ends here, not in the program
     if sys.flags.ignore_environment:
         raise SettingError(
@@ -114,25 +113,6 @@ def _ready(environment: dict[str, str]) -> dict[str, str]:
         return environment
     folders = (_BOOTSTRAP, environment.get("PYTHONPATH", ""))
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
-
-
-def _options(words: list[str] | tuple[()], selection: Selection, host: Host) -> dict[str, dict[str, Any]]:
-    """Return the options by plugin, each of the type that the plugin declares."""
-    given: dict[str, dict[str, Any]] = {}
-    for word in words:
-        name, dot, rest = word.partition(".")
-        key, equals, value = rest.partition("=")
-        if not (dot and equals and name and key):
-            raise SettingError(
-                "-o", f"'{word}' cannot be read; write it like onnxsim_skip.passes=fuse_qkv,fuse_bn_into_conv"
-            )
-        asked = [plugin for plugin in selection.names if normalise(plugin.partition("@")[0]) == normalise(name)]
-        if not asked:
-            raise SettingError("-o", f"'{word}' is for a plugin that is not switched on; add -p {name}")
-        plugin = host.plugin(find(asked[0], "-p"))
-        typed = option_from_text(plugin.options_type, key, value, plugin.name, plugin.installed.origin)
-        given.setdefault(plugin.name, {})[key] = typed
-    return given
 
 
 def startup_file() -> bool:

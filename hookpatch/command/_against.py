@@ -1,0 +1,173 @@
+"""``hookpatch check --against``: the check in throw-away environments, one for each release of a distribution."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, Final, final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hookpatch import _selection
+from hookpatch._check import SEVERITY
+from hookpatch._lock import Lock
+from hookpatch._take_over import take_over
+from hookpatch.command._targets import WORDS, Named
+from hookpatch.errors import SettingError
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What a check of one release found. Frozen.
+
+    Attributes:
+        distribution: the distribution's name.
+        version: the release.
+        status: the worst status of a target; *uninstallable* if pip cannot install it here, *failed* if the check did
+            not end as it should.
+        reasons: why.
+        targets: the targets, as ``hookpatch check --json`` has them.
+    """
+
+    distribution: str
+    version: str
+    status: str
+    reasons: tuple[str, ...] = ()
+    targets: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def severity(self) -> int:
+        """As that of a target; 1 where nothing is known."""
+        return {**SEVERITY, "uninstallable": 1, "failed": 2}[self.status]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {name: getattr(self, name) for name in ("version", "status", "reasons", "targets")}
+
+
+def releases_of(text: str) -> list[tuple[str, str]]:
+    """Return the releases in words such as ``onnxsim==0.4.36,0.8.1``.
+
+    Raises:
+        SettingError: they cannot be read.
+    """
+    name, equals, versions = text.partition("==")
+    found = [version.strip() for version in versions.split(",") if version.strip()]
+    if not (equals and name.strip() and found) or any("=" in version or " " in version for version in found):
+        raise SettingError("--against", f"'{text}' cannot be read; write it like onnxsim==0.4.36,0.8.1")
+    return [(name.strip(), version) for version in dict.fromkeys(found)]
+
+
+def against_releases(
+    releases: Sequence[tuple[str, str]],
+    given: Named,
+    options: Sequence[str],
+    lock: Lock | None,
+    pip_args: Sequence[str],
+    no_deps: bool,
+) -> list[Release]:
+    """Return what a check finds in each release, in an environment that is thrown away.
+
+    Installed there are the release, by pip as it is configured here, and hookpatch and the plugins as they are here.
+
+    Args:
+        releases: names and versions.
+        given: the plugins to check.
+        options: their options, in words.
+        lock: the lock file to compare with.
+        pip_args: further words for ``pip install``.
+        no_deps: True to install the release alone: what it needs is taken from this environment.
+
+    Raises:
+        PluginError: a plugin's distribution has no record of its files, and cannot be taken along.
+    """
+    words = [*given.names, *(word for option in options for word in ("-o", option)), "--json"]
+    words += ["--lock", os.path.abspath(lock.path)] if lock is not None else []
+    one = partial(_checked, given=given, words=words, pip_args=pip_args, no_deps=no_deps)
+    said = f"checking {len(releases)} releases of {releases[0][0]}"
+    with Console(stderr=True).status(said), ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        return list(pool.map(one, releases))
+
+
+def _checked(
+    release: tuple[str, str], given: Named, words: Sequence[str], pip_args: Sequence[str], no_deps: bool
+) -> Release:
+    with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
+        python = _environment(folder)
+        problem = _install(python, release, pip_args, no_deps)
+        if problem is not None:
+            return Release(*release, "uninstallable", (problem,))
+        site = sysconfig.get_path("purelib", "venv", {"base": folder, "platbase": folder})
+        # pip too, as everywhere: onnxsim before 0.7 installs onnxruntime when it is imported.
+        take_over(("hookpatch", "pip", *given.distributions), site, with_needs=not no_deps)
+        if no_deps:
+            rest = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+            with open(os.path.join(site, "zz_of_this_environment.pth"), "w", encoding="utf-8") as file:
+                file.write("\n".join(rest))
+        done = _run([python, "-I", "-m", "hookpatch", "check", *words], folder)
+        try:
+            content = json.loads(done.stdout)
+            targets = tuple(content["targets"])
+        except (ValueError, KeyError):
+            return Release(*release, "failed", (_last_line(done),))
+        if not targets:
+            return Release(*release, "fits")
+        worst = max(targets, key=lambda one: SEVERITY[one["status"]])
+        return Release(*release, worst["status"], tuple(worst["reasons"]), targets)
+
+
+_HAS_PIP: Final = find_spec("pip") is not None
+
+
+def _environment(folder: str) -> str:
+    """Make a virtual environment; return its interpreter."""
+    venv.EnvBuilder(with_pip=not _HAS_PIP, symlinks=os.name != "nt").create(folder)
+    scripts = sysconfig.get_path("scripts", "venv", {"base": folder, "platbase": folder})
+    return os.path.join(scripts, "python.exe" if os.name == "nt" else "python")
+
+
+def _install(python: str, release: tuple[str, str], pip_args: Sequence[str], no_deps: bool) -> str | None:
+    """Install a release; return the last line of pip's error, None if there is none."""
+    pip = [sys.executable, "-m", "pip", "--python", python] if _HAS_PIP else [python, "-m", "pip"]
+    # Wheels alone: to build an old release may take an hour and a compiler. --pip-arg=--only-binary=:none: allows it.
+    words = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--only-binary=:all:", *pip_args]
+    words += ["--no-deps"] if no_deps else []
+    done = _run([*pip, *words, "==".join(release)], None)
+    return None if done.returncode == 0 else _last_line(done)
+
+
+def _run(command: Sequence[str], folder: str | None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=_selection.without_ours(), cwd=folder, capture_output=True, text=True)
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or [f"it ended with status {done.returncode}"])[-1].removeprefix("ERROR:").strip()
+
+
+def print_releases(console: Console, rows: Sequence[Release]) -> None:
+    """Print a table with a row for each release."""
+    words = {**WORDS, "uninstallable": ("not installable here", "yellow"), "failed": ("the check failed", "red")}
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    table.add_column("release", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for row in rows:
+        said, style = words[row.status]
+        table.add_row(f"{row.distribution} {row.version}", Text(said, style=style), "\n".join(row.reasons))
+    console.print(table)

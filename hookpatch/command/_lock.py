@@ -1,0 +1,49 @@
+"""``hookpatch lock``: writes down what the targets of plugins are like."""
+
+from __future__ import annotations
+
+import json as _json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from hookpatch._check import lockable
+from hookpatch._lock import NAME, Lock, write_lock
+from hookpatch.command._targets import imports_aside, lock_of, named, print_targets
+
+
+def lock(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Plugins; those of the lock file if none.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", "--option", metavar="PLUGIN.NAME=VALUE", help="An option of a plugin.")
+    ] = None,
+    path: Annotated[str | None, typer.Option("--lock", metavar="FILE", help=f"The file; {NAME} if none.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write down what the targets of plugins are like, in a file to be reviewed and committed.
+
+    For each: distribution and version, signature, source; of a class the members, of a registry the keys. Imports the
+    targets, applies nothing. Ends with status 2, and writes nothing, if one does not fit.
+
+    Example: hookpatch lock fuse_qkv_off
+    """
+    given = named("lock", names or (), option or (), None if names else lock_of(path))
+    with imports_aside():
+        targets, problems = lockable(given.asked)
+    if problems:
+        if json:
+            typer.echo(_json.dumps({"lock": None, "targets": [one.to_dict() for one in problems]}, indent=2))
+        else:
+            print_targets(Console(), problems)
+        raise typer.Exit(2)
+    written = Lock(given.names, given.options, targets, path or NAME)
+    is_new = write_lock(written)
+    if json:
+        typer.echo(_json.dumps({"lock": written.path, "written": is_new, "targets": sorted(targets)}, indent=2))
+        return
+    for address in sorted(targets):
+        typer.echo(f"{targets[address].fingerprint.release}  {address}")
+    typer.echo(f"{written.path} {'written' if is_new else 'holds that already'}")
