@@ -1,4 +1,4 @@
-"""Signatures: what a target takes, and whether something else takes it too."""
+"""Signatures: what something takes, and whether something else takes it, too."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import ast
 import inspect
 from collections.abc import Iterator, Sequence
 from inspect import Parameter, Signature
-from types import FunctionType
 from typing import Any, Final
 
-from hookpatch._patch import Patch
-from hookpatch._slot import AttributeSlot, FunctionSlot, Slot, inner
-from hookpatch._target import a_kind
-from hookpatch.errors import SignatureError, _suggest
+PACKED: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def takes(callee: Any, binds: bool) -> list[Parameter] | None:
@@ -21,83 +17,7 @@ def takes(callee: Any, binds: bool) -> list[Parameter] | None:
         parameters = list(inspect.signature(callee).parameters.values())
     except (TypeError, ValueError):
         return None  # a C function may tell none
-    return parameters[binds and parameters[:1] != [] and parameters[0].kind not in _PACKED :]
-
-
-def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> None:
-    """Refuse a patch that gives an argument which the callee does not take, or expects a parameter that it has not.
-
-    Args:
-        patch: one made by ``inject`` or ``wrap``.
-        parameters: what ``takes`` returned.
-        owner: who asks for it, for messages.
-
-    Raises:
-        SignatureError: it does not take it, or has it not.
-    """
-    # A wrapper looks for what it expects by its name or place: not among what **kwargs take.
-    open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
-    given = () if open_ended or patch.verb != "inject" else patch.change
-    names = [parameter.name for parameter in parameters if parameter.kind not in _PACKED]
-    for name in (*given, *patch.expects):
-        if name not in names:
-            hint = _suggest(name, names) or ";"
-            lacks = f"takes no argument '{name}'" if name in given else f"has no parameter '{name}' (expects=)"
-            problem = f"{patch.address} {lacks}{hint} it takes {', '.join(names) or 'nothing'}"
-            raise SignatureError(patch.address, owner, problem)
-
-
-def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: object) -> None:
-    """Refuse a value that is to stand for a Python function and does not take what that takes.
-
-    None may stand for one, since many a library asks whether it has a function; so may a descriptor. A function that
-    takes ``*args, **kwargs`` and nothing else, such as somebody's wrapper, does not tell what it is called with.
-
-    Args:
-        patch: one made by ``replace`` or ``derive``.
-        slot: where it is to stand.
-        original: what stands there, as it lies there.
-        value: what is to stand there.
-        owner: who asks for it, for messages.
-
-    Raises:
-        SignatureError: a call that the function takes would fail.
-    """
-    function, new = inner(original), inner(value)
-    if type(function) is not FunctionType or new is None or new is function:
-        return
-    what = f"what {patch.verb} puts at {patch.address}"
-    if not callable(new):
-        if hasattr(type(value), "__get__"):
-            return
-        problem = f"{what} is {a_kind(value)}, and a function stands there, which is called"
-        raise SignatureError(patch.address, owner, f"{problem}; give something that can be called, or None")
-    binds = slot.binds if isinstance(slot, FunctionSlot) else slot.in_class is not None and not _is_new(slot)
-    taken, offered = takes(function, binds and _is_bound(original)), takes(new, binds and _is_bound(value))
-    if (
-        taken is None
-        or offered is None
-        or _shape(taken) == _shape(offered)
-        or {one.kind for one in taken} == {*_PACKED}
-    ):
-        return
-    if (failure := misfit(Signature(offered), Signature(taken), function.__name__)) is not None:
-        problem = f"{what} takes {as_text(offered)}, and {failure}"
-        raise SignatureError(patch.address, owner, f"{problem}; take what the original takes, or *args, **kwargs")
-
-
-def _shape(parameters: Sequence[Parameter]) -> list[tuple[Any, ...]]:
-    return [(one.name, one.kind, one.default is one.empty) for one in parameters]
-
-
-def _is_bound(held: Any) -> bool:
-    """Tell whether what lies in a class gets the object or class that it is called on as its first argument."""
-    return hasattr(type(held), "__get__") and not isinstance(held, (staticmethod, type))
-
-
-def _is_new(slot: Slot) -> bool:
-    """Tell whether it is a class's ``__new__``, a static method also where it is a plain function."""
-    return isinstance(slot, AttributeSlot) and slot.name == "__new__"
+    return parameters[binds and parameters[:1] != [] and parameters[0].kind not in PACKED :]
 
 
 def misfit(new: Signature, like: Signature, name: str) -> str | None:
@@ -117,12 +37,9 @@ def misfit(new: Signature, like: Signature, name: str) -> str | None:
         except TypeError as error:
             return f"{name}({words}) fails: {error}"
         for given in args:
-            if given in bound and bound[given] != given and new.parameters[given].kind not in _PACKED:
+            if given in bound and bound[given] != given and new.parameters[given].kind not in PACKED:
                 return f"{name}({words}) gives what is meant for '{given}' to another parameter"
     return None
-
-
-_PACKED: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def _calls(like: Signature) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:

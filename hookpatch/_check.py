@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module, metadata
+from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 
@@ -12,6 +12,7 @@ from hookpatch._difference import difference
 from hookpatch._fingerprint import OF_MODULE, Fingerprint, of_slot
 from hookpatch._ledger import Asked
 from hookpatch._lock import Lock, Locked, key_of
+from hookpatch._release import release_of
 from hookpatch._verdict import Verdict, by_target
 
 Status: TypeAlias = Literal["fits", "same", "compatible", "unlocked", "skipped", "changed", "unfit", "broken", "gone"]
@@ -101,16 +102,15 @@ class _Look:
 
 
 def _looks(asked: Iterable[Asked]) -> dict[str, list[_Look]]:
-    packages = metadata.packages_distributions()
     looks: dict[str, list[_Look]] = {}
     for one in asked:
-        looks.setdefault(key_of(one.patch) or one.patch.address, []).append(_look(one, packages))
+        looks.setdefault(key_of(one.patch) or one.patch.address, []).append(_look(one))
     return looks
 
 
-def _look(asked: Asked, packages: Mapping[str, Sequence[str]]) -> _Look:
+def _look(asked: Asked) -> _Look:
     name = asked.patch.module
-    release = _release(name, packages)
+    release = release_of(name)
     try:
         module = None if name is None else _imported(name)
     except _NotImported as error:
@@ -140,12 +140,6 @@ def _imported(name: str) -> ModuleType:
     except Exception as error:  # whatever its code raises
         words = f"{type(error).__name__}: {error}".splitlines()[0]
         raise _NotImported(f"{name} cannot be imported: {words}", is_gone=False) from error
-
-
-def _release(module: str | None, packages: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    for name in packages.get((module or "").partition(".")[0], ()):
-        return name, metadata.version(name)
-    return "", ""
 
 
 def _checked(address: str, looks: Sequence[_Look], lock: Lock | None) -> Checked:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from hookpatch._difference import difference
 from hookpatch._fingerprint import Fingerprint, of_slot
 from hookpatch._lock import Lock, key_of, read_lock
 from hookpatch._patch import Patch
-from hookpatch._selection import OnDrift
 from hookpatch._slot import Slot
 from hookpatch.errors import DriftError
+
+if TYPE_CHECKING:
+    from hookpatch._selection import OnDrift
 
 
 @final
@@ -47,7 +49,8 @@ class Drift:
         found = difference(locked.fingerprint, of_slot(slot))
         if found.change == "same":
             return None
-        since = f"since {locked.fingerprint.release} was locked in {self.lock.path}"
+        was = locked.fingerprint.release if locked.fingerprint.distribution else "it"
+        since = f"since {was} was locked in {self.lock.path}"
         there = _installed(locked.fingerprint)
         now_what = "'hookpatch check' shows the difference; where the patch still fits, lock it anew"
         return f"{patch.address} has changed {since}{there}: {'; '.join(found.reasons)}; {now_what}"

@@ -1,15 +1,18 @@
-"""What must hold of a slot before a patch is applied there."""
+"""What must hold of a slot before a patch is applied there: what it holds, and what that takes."""
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
+from collections.abc import MutableSequence, Sequence
+from inspect import Parameter, Signature
+from types import FunctionType
+from typing import Any
 
 from hookpatch._patch import CALL_VERBS, Patch, Scope
 from hookpatch._resolve import missing
-from hookpatch._calls import check_value
-from hookpatch._slot import ABSENT, KEPT, AttributeSlot, Slot, along_mro, originals
+from hookpatch._calls import PACKED, as_text, misfit, takes
+from hookpatch._slot import ABSENT, KEPT, AttributeSlot, FunctionSlot, Slot, along_mro, inner, originals
 from hookpatch._target import a_kind, describe
-from hookpatch.errors import TargetRefused
+from hookpatch.errors import SignatureError, TargetRefused, _suggest
 
 
 def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
@@ -88,3 +91,74 @@ def check_callable(patch: Patch, slot: Slot, held: object, owner: object) -> Non
     if not callable(held) and not isinstance(held, (staticmethod, classmethod)):
         what = "nothing" if held is ABSENT else f"{a_kind(held)}, which cannot be called"
         raise TargetRefused(patch.address, owner, f"{slot} holds {what}; take hookpatch.replace or hookpatch.derive")
+
+
+def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> None:
+    """Refuse a patch that gives an argument which the callee does not take, or expects a parameter that it has not.
+
+    Args:
+        patch: one made by ``inject`` or ``wrap``.
+        parameters: what ``takes`` returned.
+        owner: who asks for it, for messages.
+
+    Raises:
+        SignatureError: it does not take it, or has it not.
+    """
+    # A wrapper looks for what it expects by its name or place: not among what **kwargs take.
+    open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
+    given = () if open_ended or patch.verb != "inject" else patch.change
+    names = [parameter.name for parameter in parameters if parameter.kind not in PACKED]
+    for name in (*given, *patch.expects):
+        if name not in names:
+            hint = _suggest(name, names) or ";"
+            lacks = f"takes no argument '{name}'" if name in given else f"has no parameter '{name}' (expects=)"
+            problem = f"{patch.address} {lacks}{hint} it takes {', '.join(names) or 'nothing'}"
+            raise SignatureError(patch.address, owner, problem)
+
+
+def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: object) -> None:
+    """Refuse a value that is to stand for a Python function and does not take what that takes.
+
+    None may stand for one, since many a library asks whether it has a function; so may a descriptor. A function that
+    takes ``*args, **kwargs`` and nothing else, such as somebody's wrapper, does not tell what it is called with.
+
+    Args:
+        patch: one made by ``replace`` or ``derive``.
+        slot: where it is to stand.
+        original: what stands there, as it lies there.
+        value: what is to stand there.
+        owner: who asks for it, for messages.
+
+    Raises:
+        SignatureError: a call that the function takes would fail.
+    """
+    function, new = inner(original), inner(value)
+    if type(function) is not FunctionType or new is None or new is function:
+        return
+    what = f"what {patch.verb} puts at {patch.address}"
+    if not callable(new):
+        if hasattr(type(value), "__get__"):
+            return
+        problem = f"{what} is {a_kind(value)}, and a function stands there, which is called"
+        raise SignatureError(patch.address, owner, f"{problem}; give something that can be called, or None")
+    binds = slot.binds if isinstance(slot, FunctionSlot) else slot.in_class is not None and not _is_new(slot)
+    taken, offered = takes(function, binds and _is_bound(original)), takes(new, binds and _is_bound(value))
+    if taken is None or offered is None or _shape(taken) == _shape(offered) or {one.kind for one in taken} == {*PACKED}:
+        return
+    if (failure := misfit(Signature(offered), Signature(taken), function.__name__)) is not None:
+        problem = f"{what} takes {as_text(offered)}, and {failure}"
+        raise SignatureError(patch.address, owner, f"{problem}; take what the original takes, or *args, **kwargs")
+
+
+def _shape(parameters: Sequence[Parameter]) -> list[tuple[Any, ...]]:
+    return [(one.name, one.kind, one.default is one.empty) for one in parameters]
+
+
+def _is_bound(held: Any) -> bool:
+    """Tell whether what lies in a class gets the object or class that it is called on as its first argument."""
+    return hasattr(type(held), "__get__") and not isinstance(held, (staticmethod, type))
+
+
+def _is_new(slot: Slot) -> bool:
+    """Tell whether it is a class's ``__new__``, a static method also where it is a plain function."""
+    return isinstance(slot, AttributeSlot) and slot.name == "__new__"

@@ -65,7 +65,8 @@ class Lock:
         for plugin, given in sorted(self.options.items()):
             parts.append(_table(f"options.{_key(plugin)}", sorted(given.items())))
         for address, locked in sorted(self.targets.items()):
-            parts.append(_table(f"target.{_key(address)}", _rows(locked)))
+            rows = ((name, value) for name, value in _rows(locked) if value not in (None, "", ()))
+            parts.append(_table(f"target.{_key(address)}", rows))
         return "\n".join(parts)
 
 
@@ -122,8 +123,7 @@ def _rows(locked: Locked) -> Iterator[tuple[str, Any]]:
         signature = _Block(f"(\n    {signature[1:-1].replace(', ', _COMMA)}\n)")  # a parameter a line, for reviews
     yield from (("kind", found.kind), ("signature", signature))
     yield from (("members", found.members), ("keys", found.keys), ("hash", found.hash))
-    if found.source is not None:
-        yield "source", _Block(found.source)
+    yield "source", None if found.source is None else _Block(found.source)
 
 
 class _Block(str):
@@ -131,7 +131,7 @@ class _Block(str):
 
 
 def _table(name: str, rows: Iterable[tuple[str, Any]]) -> str:
-    lines = (f"{_key(key)} = {_value(value)}\n" for key, value in rows if value not in (None, "", ()))
+    lines = (f"{_key(key)} = {_value(value)}\n" for key, value in rows)
     return f"[{name}]\n{''.join(lines)}"
 
 

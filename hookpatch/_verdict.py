@@ -11,7 +11,7 @@ from hookpatch._ledger import Asked
 from hookpatch._patch import CALL_VERBS
 from hookpatch._requirement import check_requirement, unneeded
 from hookpatch._resolve import missing, resolve
-from hookpatch._calls import check_call, takes
+from hookpatch._calls import takes
 from hookpatch._slot import ABSENT, Slot, beneath, inner, own_beneath
 from hookpatch._standing import binds
 from hookpatch.errors import ApplyError, TargetNotFound
@@ -90,5 +90,5 @@ def _look_at_signature(asked: Asked, slot: Slot, held: Any) -> str | None:
     parameters = takes(inner(held), binds(slot, held))
     if parameters is None:
         return _NO_SIGNATURE
-    check_call(patch, parameters, asked.owner)
+    _guard.check_call(patch, parameters, asked.owner)
     return None

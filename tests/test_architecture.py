@@ -40,6 +40,7 @@ FLOORS = (
         "_host",
         "_changes",
         "_verdict",
+        "_release",
         "_check",
         "_attempt",
         "_report",

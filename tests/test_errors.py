@@ -15,6 +15,8 @@ import pytest
 
 import hookpatch
 from hookpatch import Patch, errors
+from hookpatch._fingerprint import Fingerprint
+from hookpatch._lock import Lock, Locked, write_lock
 from hookpatch.errors import (
     AmbiguousPlugin,
     ApplyError,
@@ -22,6 +24,8 @@ from hookpatch.errors import (
     BypassWarning,
     ConflictError,
     DisplacedWarning,
+    DriftError,
+    DriftWarning,
     HookpatchError,
     HookpatchWarning,
     NeverCalledWarning,
@@ -105,6 +109,12 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         ONNXSIM,
         "made for onnxsim>=0.4.36, but onnxsim 0.4.20 is installed; install one that is, or a newer release of the "
         "plugin",
+    ),
+    DriftError: DriftError(
+        SIMPLIFY,
+        ONNXSIM,
+        f"{SIMPLIFY} has changed since onnxsim 0.8.0 was locked in hookpatch.lock, and onnxsim 0.8.1 is installed: its "
+        "source has changed; 'hookpatch check' shows the difference; where the patch still fits, lock it anew",
     ),
     ConflictError: ConflictError(
         "vendor:PRINTER",
@@ -514,6 +524,15 @@ def test_patch_that_has_become_unneeded_is_a_warning(vendor: ModuleType, make_di
     with pytest.warns(PatchUnneededWarning) as warned, hookpatch.active(patch):
         assert vendor.speed == 2
     assert [str(warning.message) for warning in warned] == [shown(PatchUnneededWarning)]
+
+
+def test_target_that_has_changed_is_a_warning(vendor: ModuleType, tmp_path: Path) -> None:
+    """It is patched all the same; the warning is as docs/messages.md shows it, but for the file's folder."""
+    lock = tmp_path / "hookpatch.lock"
+    write_lock(Lock((), {}, {"vendor:speed": Locked(Fingerprint("an int", source="0"))}, str(lock)))
+    with pytest.warns(DriftWarning) as warned, hookpatch.active(hookpatch.replace("vendor:speed", 2), lock=lock):
+        assert vendor.speed == 2
+    assert [str(warning.message).replace(f"{tmp_path}/", "") for warning in warned] == [shown(DriftWarning)]
 
 
 def test_slot_that_somebody_else_set_is_a_warning(vendor: ModuleType) -> None:

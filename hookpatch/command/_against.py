@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
 from importlib.util import find_spec
 from typing import Any, Final, final
 
@@ -115,7 +116,7 @@ def _checked(
         # pip too, as everywhere: onnxsim before 0.7 installs onnxruntime when it is imported.
         take_over(("hookpatch", "pip", *given.distributions), site, with_needs=not no_deps)
         if no_deps:
-            rest = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+            rest = sorted({str(one.locate_file("")) for one in metadata.distributions()})
             with open(os.path.join(site, "zz_of_this_environment.pth"), "w", encoding="utf-8") as file:
                 file.write("\n".join(rest))
         done = _run([python, "-I", "-m", "hookpatch", "check", *words], folder)

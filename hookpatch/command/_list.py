@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from importlib import metadata
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from rich import box
@@ -15,6 +14,7 @@ from hookpatch._discovery import Installed, installed
 from hookpatch._host import Host
 from hookpatch._ledger import Asked
 from hookpatch._patch import Patch
+from hookpatch._release import release_of
 from hookpatch._verdict import by_version
 from hookpatch.errors import HookpatchError, OptionsError
 
@@ -35,14 +35,13 @@ def list_plugins() -> None:
     if not plugins:
         console.print("No plugins are installed. They come as distributions, such as hookpatch-onnxsim.")
         return
-    packages = metadata.packages_distributions()
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     table.add_column("plugin", no_wrap=True)
     table.add_column("what it does, and where", overflow="fold")
     table.add_column("from", no_wrap=True)
     table.add_column("fits", max_width=26)
     for plugin in plugins:
-        row = _row(plugin, packages)
+        row = _row(plugin)
         table.add_row(
             Text(plugin.name, style="bold"),
             Text("\n").join([Text(row.description), *(Text(target, style="cyan") for target in row.targets)]),
@@ -52,7 +51,7 @@ def list_plugins() -> None:
     console.print(table)
 
 
-def _row(installed: Installed, packages: Mapping[str, list[str]]) -> _Row:
+def _row(installed: Installed) -> _Row:
     host = Host()
     try:
         plugin = host.plugin(installed)
@@ -66,17 +65,14 @@ def _row(installed: Installed, packages: Mapping[str, list[str]]) -> _Row:
         return _Row(plugin.description, [], Text(f"needs options ({error.problem.rpartition('it takes ')[2]})"))
     except HookpatchError as error:
         return _Row(str(error), [], Text("broken", style="red"))
-    targets = [f"{patch.address}{_version(patch, packages)}" for patch in patches]
+    targets = [f"{patch.address}{_version(patch)}" for patch in patches]
     return _Row(plugin.description, targets, _verdict(patches, installed))
 
 
-def _version(patch: Patch, packages: Mapping[str, list[str]]) -> str:
-    """Return the version of the distribution that a target lies in, without importing it."""
-    if patch.module is None:
-        return ""
-    for distribution in packages.get(patch.module.partition(".")[0], ()):
-        return f" ({distribution} {metadata.version(distribution)})"
-    return ""
+def _version(patch: Patch) -> str:
+    """Return the distribution that a target lies in, with its version, without importing it."""
+    release = " ".join(release_of(patch.module)).strip()
+    return f" ({release})" if release else ""
 
 
 def _verdict(patches: Iterable[Patch], plugin: Installed) -> Text:
