@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: demo test check test-pythons bench bench-startup bench-torch bench-picture effect soak clean
+.PHONY: demo test check test-pythons bench bench-startup bench-torch bench-picture against effect soak clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
@@ -45,6 +45,11 @@ effect: $(INSTALLED)
 # What a comparison of ONNX graphs finds, and how long it takes, beside onnxsim's.
 bench-picture: $(INSTALLED)
 	@$(BIN)/python plugins/hookpatch-onnx/tests/picture/beside.py
+
+# Do the plugins of hookpatch-onnxsim fit these releases? Installs each anew: some minutes, and a package index.
+AGAINST := onnxsim==0.4.36,0.6.5,0.7.3,0.8.1
+against: $(INSTALLED)
+	@$(BIN)/hookpatch check fuse_qkv_off linear_kept onnxsim_skip -o onnxsim_skip.passes=fuse_qkv --against $(AGAINST)
 
 bench-startup: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/startup.py

@@ -71,7 +71,9 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     HookpatchError: UnknownPlugin("fuse_qkv", "active()", ["fuse_qkv_off"]),
     SelectionError: OptionsError("fuse_qkv_off", "hookpatch-onnxsim 0.1.0", "it has none, but 'passes' was given"),
     UnknownPlugin: UnknownPlugin("fuse_qvk_off", "HOOKPATCH_PLUGINS=fuse_qvk_off", ["fuse_qkv_off", "linear_printer"]),
-    UnknownCommand: UnknownCommand("lits", ["list", "doctor", "report", "verify", "run"], ["fuse_qkv_off"]),
+    UnknownCommand: UnknownCommand(
+        "lits", ["list", "lock", "check", "doctor", "report", "verify", "run"], ["fuse_qkv_off"]
+    ),
     AmbiguousPlugin: AmbiguousPlugin("trim", "active()", ["kit-a", "kit-b"]),
     NotAllowed: NotAllowed("loud", "loud-kit 1.0", "active()", "/opt/env/hookpatch.allow does not name it"),
     OptionsError: OptionsError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -250,6 +251,30 @@ def test_patch_that_has_become_unneeded_is_applied_with_a_warning(vendor: Module
         assert vendor.simplify("m") == ("m", None, 7)
     assert [str(warning.message) for warning in warned] == [
         f"vendor:simplify {OURS}: not needed from vendor-kit>=1.2 on, and vendor-kit 1.4 is installed"
+    ]
+
+
+def test_patch_that_has_become_unneeded_is_said_to_be_in_the_report(vendor: ModuleType) -> None:
+    """For every verb, enter too; one that is needed has no such line."""
+    reason = "not needed from vendor-kit>=1.2 on, and vendor-kit 1.4 is installed"
+    until = {"until": "vendor-kit>=1.2"}
+    patches = (
+        simplify(**until),
+        hookpatch.enter("vendor", nullcontext, **until),  # type: ignore[arg-type]  # a dict of facts
+        hookpatch.wrap("vendor:bare", passing),
+    )
+    with pytest.warns(PatchUnneededWarning):
+        session = hookpatch.active(*patches).open()
+    report = session.report()
+    session.close()
+    assert [(entry.state, entry.warnings) for entry in report] == [
+        ("applied", (reason,)),
+        ("applied", (reason,)),
+        ("applied", ()),
+    ]
+    assert str(report).splitlines()[:2] == [
+        "applied   inject  vendor:simplify  (active())",
+        f"          warning {reason}",
     ]
 
 

@@ -62,6 +62,7 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
         "stale": [],
         "calls": None,
         "stays": "it is made of a lambda, which another process does not find; define a function in a module",
+        "warnings": [],
         "why": "too quiet",
         "upstream": "https://example.org/1",
     }

@@ -37,7 +37,9 @@ def check(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look whether the targets of plugins are as they were locked, and fit. Imports them, applies nothing.
+    """Look whether the targets of plugins have changed, and still fit.
+
+    Imports them, applies nothing. Compares them with a lock file, where there is one.
 
     Ends with status 0 if all are as locked, or fit where there is no lock file; 1 if one has changed and takes what it
     took, is not in the lock file, or a patch that is not required does not fit; 2 if one is gone or does not fit.

@@ -12,7 +12,9 @@ from hookpatch._doctor import findings
 
 
 def doctor() -> None:
-    """Say whether hookpatch is on in this Python, what each plugin would do, and what is wrong, with its mend.
+    """Say whether hookpatch is on here, and what is wrong, with its mend.
+
+    And what each plugin would do.
 
     Applies nothing, but imports the installed plugins. Ends with status 1 if something is wrong.
 

@@ -26,7 +26,9 @@ class _Row(NamedTuple):
 
 
 def list_plugins() -> None:
-    """List the installed plugins: what each does, where it comes from, what it patches, whether that fits.
+    """List the installed plugins, and whether they fit.
+
+    What each does, where it comes from, what it patches.
 
     Example: hookpatch list
     """

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from hookpatch._check import lockable
-from hookpatch._lock import NAME, Lock, write_lock
+from hookpatch._lock import NAME, Lock, key_of, write_lock
 from hookpatch.command._targets import imports_aside, lock_of, named, print_targets
 
 
@@ -23,14 +23,16 @@ def lock(
     path: Annotated[str | None, typer.Option("--lock", metavar="FILE", help=f"The file; {NAME} if none.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write down what the targets of plugins are like, in a file to be reviewed and committed.
+    """Write down what the targets of plugins are like.
 
-    For each: distribution and version, signature, source; of a class the members, of a registry the keys. Imports the
-    targets, applies nothing. Ends with status 2, and writes nothing, if one does not fit.
+    In a file to be reviewed and committed, written anew each time: name all plugins that it is to have. For each target:
+    distribution and version, signature, source; of a class the members, of a registry the keys. Imports the targets,
+    applies nothing. Ends with status 2, and writes nothing, if one does not fit.
 
     Example: hookpatch lock fuse_qkv_off
     """
-    given = named("lock", names or (), option or (), None if names else lock_of(path))
+    known = None if names else lock_of(path)
+    given = named("lock", names or (), option or (), known)
     with imports_aside():
         targets, problems = lockable(given.asked)
     if problems:
@@ -39,11 +41,13 @@ def lock(
         else:
             print_targets(Console(), problems)
         raise typer.Exit(2)
-    written = Lock(given.names, given.options, targets, path or NAME)
+    written = Lock(given.names, given.options, targets, path or (known.path if known else NAME))
     is_new = write_lock(written)
     if json:
         typer.echo(_json.dumps({"lock": written.path, "written": is_new, "targets": sorted(targets)}, indent=2))
         return
     for address in sorted(targets):
         typer.echo(f"{targets[address].fingerprint.release}  {address}")
+    for address in sorted({one.patch.address for one in given.asked if key_of(one.patch) is None}):
+        typer.echo(f"not locked: {address}, an object at hand without an address")
     typer.echo(f"{written.path} {'written' if is_new else 'holds that already'}")

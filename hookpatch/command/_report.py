@@ -21,7 +21,9 @@ def report(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder of --report or HOOKPATCH_REPORT.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Join what the processes of the last run have left: what became of each patch in each of them.
+    """Join what the processes of the last run have left in a folder.
+
+    What became of each patch in each of them.
 
     Ends with status 1 if a process is not as it should be: unpatched, or other than the first.
 

@@ -72,7 +72,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Run a script, module or code with plugins on, in every other way as python does.
+    """Run a script, module or code with plugins on, else as python does.
 
     Example: hookpatch run -p fuse_qkv_off export.py --small
     """

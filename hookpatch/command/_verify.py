@@ -18,9 +18,10 @@ from hookpatch._selection import normalise
 def verify(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Plugins, or hookpatch itself.")],
 ) -> None:
-    """Compare the files of plugins' distributions with the hashes that were recorded when they were installed.
+    """Tell whether files of plugins were changed since their installation.
 
-    That tells of later changes, not whether what was installed was good. Ends with status 1 if a file differs.
+    Their hashes are compared with those that were recorded then. That tells of later changes, not whether what was
+    installed was good. Ends with status 1 if a file differs.
 
     Example: hookpatch verify fuse_qkv_off hookpatch
     """
