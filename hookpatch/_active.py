@@ -118,10 +118,10 @@ def _lock(path: Any, on_drift: object) -> tuple[str, OnDrift] | None:
     policy = None if on_drift is None else _selection.drift_policy(on_drift, "active(on_drift=)")
     if path is not None and not isinstance(path, (str, os.PathLike)):
         raise SettingError("active()", f"lock= takes a path, not {a_kind(path)}")
-    known = _selection.lock() if path is None or policy is None else None
-    if path is None:
-        return known and (known[0], policy or known[1])
-    return os.path.abspath(path), policy or (known[1] if known else "warn")
+    if path is not None:
+        return os.path.abspath(path), policy or _selection.on_drift()
+    known = _selection.lock()
+    return known and (known[0], policy or known[1])
 
 
 def _checked(options: Any, asked_by: str) -> Mapping[str, Mapping[str, Any]]:

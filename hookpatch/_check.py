@@ -110,7 +110,7 @@ def _looks(asked: Iterable[Asked]) -> dict[str, list[_Look]]:
 
 def _look(asked: Asked) -> _Look:
     name = asked.patch.module
-    release = release_of(name)
+    release = release_of(name or (key_of(asked.patch) or "").partition(":")[0])
     try:
         module = None if name is None else _imported(name)
     except _NotImported as error:

@@ -150,7 +150,16 @@ def lock() -> tuple[str, OnDrift] | None:
 
         raise SettingError(LOCK, f"there is no file {path}; 'hookpatch lock NAME...' writes one")
     os.environ[LOCK] = os.path.abspath(path)
-    return os.environ[LOCK], drift_policy(_read(ON_DRIFT) or "warn", ON_DRIFT)
+    return os.environ[LOCK], on_drift()
+
+
+def on_drift() -> OnDrift:
+    """Return what becomes of a patch whose target is no longer what was locked.
+
+    Raises:
+        SettingError: HOOKPATCH_ON_DRIFT holds another word.
+    """
+    return drift_policy(_read(ON_DRIFT) or "warn", ON_DRIFT)
 
 
 def drift_policy(word: object, asked_by: str) -> OnDrift:

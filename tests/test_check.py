@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -315,8 +316,36 @@ def test_options_are_locked(home: Environment, installed: Install) -> None:
     assert hookpatch(home, "lock", "chosen", "-o", "chosen.word=width", *lock).returncode == 0
     assert '[options.chosen]\nword = "width"\n' in (home.folder / "chosen.lock").read_text()
     assert hookpatch(home, "check", *lock).returncode == 0
+    assert hookpatch(home, "check", HOOKPATCH_LOCK="chosen.lock").stdout == hookpatch(home, "check", *lock).stdout
+    assert hookpatch(home, "lock", *lock).stdout.splitlines()[-1] == "chosen.lock holds that already"
     done = hookpatch(home, "check", *lock, "-o", "chosen.word=zzz", "--json")
     assert "vendor:shorten takes no argument 'zzz'; it takes text, width" in done.stdout
+
+
+AT_HAND = '''
+    """A patch of what has no address."""
+    import hookpatch
+    import vendor
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap(hookpatch.Target.attribute(vendor, "shorten"), print)
+        yield hookpatch.replace(hookpatch.Target.item({"a": 1}, "a"), 2)
+    '''
+
+
+def test_object_at_hand_is_not_locked(home: Environment, installed: Install) -> None:
+    """It has no address under which it would be found again; that is said, and it is checked all the same."""
+    installed("1.0")
+    home.add_plugin("at_hand", AT_HAND)
+    done = hookpatch(home, "lock", "at_hand", "--lock", "at_hand.lock")
+    first, second, third = done.stdout.splitlines()
+    assert first == "vendor-kit 1.0  vendor:shorten"
+    assert re.fullmatch(r"not locked: <dict object at 0x\w+>\['a'\], an object at hand without an address", second)
+    assert (third, done.returncode) == ("at_hand.lock written", 0)
+    done = hookpatch(home, "check", "--lock", "at_hand.lock", "--json")
+    assert sorted(one["status"] for one in json.loads(done.stdout)["targets"]) == ["fits", "same"]
+    assert done.returncode == 0
 
 
 def test_help_has_an_example(home: Environment) -> None:

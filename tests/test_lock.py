@@ -545,8 +545,12 @@ def test_environment_has_a_lock_file_and_a_policy(
     """For blocks too; what the block says counts more."""
     importlib.import_module("vendor")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOOKPATCH_LOCK", "hookpatch.lock")
+    monkeypatch.setenv("HOOKPATCH_ON_DRIFT", "skip")
+    monkeypatch.setenv("HOOKPATCH_LOCK", "no.lock")
+    with hookpatch.active(PATCHES[1], lock=drifted) as session:
+        assert [entry.state for entry in session.report()] == ["skipped"]
     monkeypatch.setenv("HOOKPATCH_ON_DRIFT", "error")
+    monkeypatch.setenv("HOOKPATCH_LOCK", "hookpatch.lock")
     with pytest.raises(DriftError):
         hookpatch.active(PATCHES[1]).open()
     assert os.environ["HOOKPATCH_LOCK"] == drifted  # so that a process elsewhere finds it

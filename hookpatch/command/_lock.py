@@ -25,9 +25,9 @@ def lock(
 ) -> None:
     """Write down what the targets of plugins are like.
 
-    In a file to be reviewed and committed, written anew each time: name all plugins that it is to have. For each target:
-    distribution and version, signature, source; of a class the members, of a registry the keys. Imports the targets,
-    applies nothing. Ends with status 2, and writes nothing, if one does not fit.
+    In a file to be reviewed and committed, written anew each time: name all plugins that it is to have. For each
+    target: distribution and version, signature, source; of a class the members, of a registry the keys. Imports the
+    targets, applies nothing. Ends with status 2, and writes nothing, if one does not fit.
 
     Example: hookpatch lock fuse_qkv_off
     """
