@@ -30,8 +30,8 @@ def misfit(new: Signature, like: Signature, name: str) -> str | None:
         like: the signature that takes them.
         name: the function's name, for the words.
     """
-    for args, kwargs in _calls(like):
-        words = ", ".join([*args, *(f"{key}=..." for key in kwargs)])
+    for args, kwargs in _calls(like, len(new.parameters) + 1):
+        words = ", ".join([*dict.fromkeys(args), *(f"{key}=..." for key in kwargs)])
         try:
             bound = new.bind(*args, **kwargs).arguments
         except TypeError as error:
@@ -42,8 +42,13 @@ def misfit(new: Signature, like: Signature, name: str) -> str | None:
     return None
 
 
-def _calls(like: Signature) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
-    """Yield the calls to try: the arguments by place and by keyword, each the name of its parameter."""
+def _calls(like: Signature, more: int) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
+    """Yield the calls to try: the arguments by place and by keyword, each the name of its parameter.
+
+    Args:
+        like: the signature that takes them.
+        more: how many more arguments to give by place where it takes any number.
+    """
     parameters = list(like.parameters.values())
     by_place = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     only = [one for one in by_place if one.kind is one.POSITIONAL_ONLY]
@@ -58,10 +63,11 @@ def _calls(like: Signature) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
         if one.default is not one.empty and one.kind is not one.POSITIONAL_ONLY:
             yield first, {**rest, **keywords, one.name: one.name}
     full = tuple(one.name for one in by_place)
-    yield full, keywords
+    named = {one.name: one.name for one in parameters if one.kind is one.KEYWORD_ONLY}
+    yield full, named
     kinds = {one.kind: one.name for one in parameters}
     if Parameter.VAR_POSITIONAL in kinds:
-        yield (*full, f"*{kinds[Parameter.VAR_POSITIONAL]}"), keywords
+        yield (*full, *[f"*{kinds[Parameter.VAR_POSITIONAL]}"] * more), named
     if Parameter.VAR_KEYWORD in kinds:
         yield least, {**keywords, "any_other_name": "any_other_name"}
 

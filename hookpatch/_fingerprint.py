@@ -122,6 +122,8 @@ def _source(held: Any) -> str | None:
     if isinstance(held, (bool, int, float, str, bytes, type(None))):
         return repr(held)
     thing = inner(held)
+    if isinstance(thing, ModuleType):
+        return None
     if not isinstance(thing, (FunctionType, type, property, *_OF_C)) and callable(thing):
         thing = type(thing)  # an object that is called is what its class has made it
     if (text := source_of(thing)) is not None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
+from inspect import Parameter, Signature
+from itertools import combinations
 from pathlib import Path
+from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 
 import hookpatch
 from hookpatch import Patch
+from hookpatch._calls import as_text, from_text, misfit
 from hookpatch.errors import (
     ApplyError,
     PatchFailedWarning,
@@ -518,8 +522,8 @@ REFUSES_IT: dict[str, tuple[str, Any, str]] = {
     "another order": (
         "simplify",
         lambda skipped=None, model=None, *, check=0: "ours",
-        "takes (skipped=None, model=None, *, check=0), and simplify(model, skipped) gives what is meant for 'model' to "
-        "another parameter",
+        "takes (skipped=None, model=None, *, check=0), and simplify(model, skipped, check=...) gives what is meant for "
+        "'model' to another parameter",
     ),
     "by keyword alone": (
         "simplify",
@@ -577,6 +581,45 @@ def test_value_that_cannot_be_called_does_not_stand_for_a_function(vendor: Modul
         f"what {verb} puts at vendor:simplify is an int, and a function stands there, which is called; give something "
         f"that can be called, or None (target vendor:simplify {OURS})"
     )
+
+
+def a_signature(random: Random) -> Signature:
+    """Return a signature of up to four parameters of all kinds, in an order of their own; without ``**``."""
+    kinds = [Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY]
+    names = random.sample("abcd", random.randint(0, 4))
+    parameters, optional = [], False
+    for name, kind in zip(names, sorted(random.choices(kinds, k=len(names))), strict=True):
+        optional = random.random() < 0.5 or (optional and kind is not Parameter.KEYWORD_ONLY)
+        parameters.append(Parameter(name, kind, default=None if optional else Parameter.empty))
+    if random.random() < 0.3:
+        at = sum(parameter.kind is not Parameter.KEYWORD_ONLY for parameter in parameters)
+        parameters.insert(at, Parameter("args", Parameter.VAR_POSITIONAL))
+    return Signature(parameters)
+
+
+def takes_call(signature: Signature, count: int, names: Iterable[str]) -> bool:
+    """Tell whether a call of so many arguments by place, and these by keyword, is right."""
+    try:
+        signature.bind(*range(count), **dict.fromkeys(names))
+    except TypeError:
+        return False
+    return True
+
+
+def test_no_misfit_is_missed() -> None:
+    """A thousand pairs of signatures, and every call of up to six arguments by place and four by keyword.
+
+    Where a call that the one takes fails with the other, that is a misfit; where none does, it is one only for an
+    argument that goes to another parameter. And what a lock file holds of a signature is enough to tell.
+    """
+    random = Random(9)
+    calls = [(count, names) for count in range(7) for many in range(5) for names in combinations("abcd", many)]
+    for _ in range(1000):
+        like, new = a_signature(random), a_signature(random)
+        fails = any(takes_call(like, *call) and not takes_call(new, *call) for call in calls)
+        found = misfit(new, from_text(as_text([*like.parameters.values()])), "f")
+        assert (found is not None) == fails or "is meant for" in str(found), (like, new, found)
+        assert misfit(like, like, "f") is None
 
 
 def test_value_is_compared_with_the_original_beneath_other_patches(vendor: ModuleType) -> None:
