@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import warnings
 from collections.abc import Iterator
 from textwrap import dedent
 from types import FunctionType
@@ -43,8 +44,10 @@ def normalised(text: str) -> str:
     """
     plain = dedent(text)
     try:
-        tree = ast.parse(plain)
-    except SyntaxError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an invalid escape in somebody's text; made an error it would be one
+            tree = ast.parse(plain)
+    except (SyntaxError, ValueError):
         return "\n".join(line.rstrip() for line in plain.splitlines() if line.strip())
     for node in ast.walk(tree):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and _has_docstring(node):

@@ -71,6 +71,17 @@ def test_all_else_counts(other: str) -> None:
     assert normalised(AS_WRITTEN) != normalised(other)
 
 
+def test_what_python_would_warn_of_is_read_all_the_same() -> None:
+    """An invalid escape is in many a library; here warnings are errors."""
+    assert normalised("def f(): return '\\d'  # any") == "def f():\n    return '\\\\d'"
+
+
+@pytest.mark.parametrize("text", ["    rows.sort(key=lambda x: x,\n\n", "a documentation, no code", "\0"])
+def test_what_is_no_code_by_itself_is_compared_as_it_stands(text: str) -> None:
+    """But for its indentation."""
+    assert normalised(text) == text.strip()
+
+
 def test_docstring_alone_is_a_body() -> None:
     """What is left is still a function."""
     assert normalised("def f():\n    'x'") == "def f():\n    pass"
