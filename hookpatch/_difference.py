@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
-from hookpatch._fingerprint import Fingerprint
 from hookpatch._calls import from_text, misfit
+from hookpatch._fingerprint import Fingerprint
 from hookpatch._source import normalised
 
 Change: TypeAlias = Literal["same", "compatible", "changed"]

@@ -9,9 +9,9 @@ from types import FunctionType
 from typing import Any, Final, TypeAlias, final
 from weakref import WeakValueDictionary
 
+from hookpatch._calls import takes
 from hookpatch._guard import check_call, check_value
 from hookpatch._patch import CALL_VERBS, Patch, Wrapper
-from hookpatch._calls import takes
 from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath, inner
 from hookpatch._trampoline import pass_through
 
