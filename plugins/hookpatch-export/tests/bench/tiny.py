@@ -1,0 +1,117 @@
+"""Model classes of transformers, built tiny from their configurations with random weights."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+import transformers
+from transformers.models.auto import modeling_auto
+from truth.case import Case, Inputs, Refused, eager
+
+from bench.sizes import OWN, PARTS, SIZES
+
+
+def configuration(of: type) -> Any:
+    """A small configuration of a class, its parts' too."""
+    default = of()
+    values = {name: value for name, value in SIZES.items() if _fits(default, name, value)}
+    for name in PARTS:
+        part = getattr(default, name, None)
+        if isinstance(part, transformers.PreTrainedConfig):
+            values[name] = configuration(type(part)).to_dict()
+    return of(**(values | OWN.get(of.__name__, {})))
+
+
+def _fits(default: Any, name: str, value: Any) -> bool:
+    there = getattr(default, name, None)
+    stands = getattr(type(default), name, None)
+    if isinstance(stands, property) and stands.fset is None:
+        return False
+    if name.endswith("_token_id"):
+        return isinstance(there, int)
+    return there is not None and isinstance(there, type(value)) and not (isinstance(there, bool) and value is not False)
+
+
+def case(name: str) -> Case:
+    """A model class of transformers as a case.
+
+    Raises:
+        Refused: it does not build, or does not run on two inputs of other shapes.
+    """
+    of = getattr(transformers, name)
+
+    def build() -> torch.nn.Module:
+        torch.manual_seed(0)
+        model: torch.nn.Module = of(configuration(of.config_class))
+        return model.eval()
+
+    try:
+        model = build()
+    except Exception as error:
+        raise Refused(f"{name} does not build: {type(error).__name__}: {str(error)[:200]}") from error
+    said = []
+    for sizes in PAIRS:
+        try:
+            inputs = [_inputs(model, size, seed) for seed, size in enumerate((*sizes, sizes[0]))]
+            for one in inputs:
+                eager(model, one)
+        except Exception as error:
+            said.append(f"{type(error).__name__}: {str(error)[:160]}")
+            continue
+        return Case(f"transformers:{name}", build, inputs)
+    raise Refused(f"{name} does not run: {said[0]}")
+
+
+# Batch, length of a text, side of an image, length of a sound in samples, frames of features: the capture's, another's.
+Size = tuple[int, int, int, int, int]
+PAIRS: tuple[tuple[Size, Size], ...] = (
+    ((2, 8, 32, 2000, 32), (3, 12, 64, 2800, 48)),
+    ((2, 8, 32, 2000, 32), (3, 12, 32, 2800, 32)),
+    ((2, 8, 64, 2000, 32), (3, 12, 96, 2800, 32)),
+    ((2, 8, 64, 2000, 32), (3, 12, 64, 2800, 32)),
+)
+
+
+def _inputs(model: torch.nn.Module, size: Size, seed: int) -> Inputs:
+    """Inputs that a model's forward names, of a size; values from a seed."""
+    batch, length, side, samples, frames = size
+    random = torch.Generator().manual_seed(seed)
+    config: Any = model.config
+    asked = inspect.signature(model.forward).parameters
+    text = getattr(config, "text_config", config)
+    vocabulary = getattr(text, "vocab_size", 100)
+
+    def tokens() -> torch.Tensor:
+        return torch.randint(3, min(vocabulary, 90), (batch, length), generator=random)
+
+    values: Inputs = {}
+    main = getattr(model, "main_input_name", "input_ids")
+    if main == "pixel_values" or {"pixel_values", "input_ids"} <= set(asked):
+        channels = getattr(getattr(config, "vision_config", config), "num_channels", 3)
+        values["pixel_values"] = torch.randn(batch, channels, side, side, generator=random)
+    if main == "input_values":
+        values["input_values"] = torch.randn(batch, samples, generator=random)
+    elif main == "input_features":
+        bins = getattr(config, "num_mel_bins", None) or getattr(config, "input_feat_per_channel", 16)
+        shape = (batch, bins, frames) if "Whisper" in type(model).__name__ else (batch, frames, bins)
+        values["input_features"] = torch.randn(shape, generator=random)
+    elif "input_ids" in asked:
+        values["input_ids"] = tokens()
+        if "attention_mask" in asked:
+            mask = torch.ones(batch, length, dtype=torch.int64)
+            if seed:  # as one captures: without padding; and as it is used afterwards
+                mask[0, -2:] = 0
+            values["attention_mask"] = mask
+    if "decoder_input_ids" in asked:
+        values["decoder_input_ids"] = tokens()[:, : length - 3]
+    return values
+
+
+def base_models() -> list[str]:
+    """Every class that ``AutoModel`` knows."""
+    names: list[str] = []
+    for value in modeling_auto.MODEL_MAPPING_NAMES.values():
+        names += [value] if isinstance(value, str) else list(value)
+    return sorted(set(names))

@@ -1,0 +1,41 @@
+"""The zoo: each model's marks are what running it shows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for truth and zoo
+
+import zoo
+from truth.judged import lines
+
+pytestmark = pytest.mark.model
+
+
+@pytest.mark.parametrize("name", [*zoo.animals()])
+def test_marks_are_true(name: str) -> None:
+    """Run on all its inputs, a model decides by values and by sizes on the lines marked so and on no others."""
+    marks = zoo.animals()[name].marks()
+
+    seen = lines(zoo.case(name))
+
+    assert seen["stopped"] is None
+    for kind in ("data", "shape"):
+        decided = {(one["file"], one["line"]): one["how"] for one in seen[kind]}
+        assert decided.keys() == {place for place, mark in marks.items() if mark == kind}, (kind, decided)
+    assert all(line in seen["ran"][file] for file, line in marks), "a marked line did not run"
+
+
+def test_forty_models() -> None:
+    """The zoo has at least forty models, and every kind is among their marks."""
+    assert len(zoo.animals()) >= 40
+    assert {kind for one in zoo.animals().values() for kind in one.marks().values()} == {
+        "data",
+        "shape",
+        "config",
+        "safe",
+        "call",
+    }

@@ -1,0 +1,1 @@
+"""What a model's capture really does, established by running it."""

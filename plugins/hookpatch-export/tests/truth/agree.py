@@ -1,0 +1,39 @@
+"""Whether what was captured gives what eager mode gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from truth.case import Case, Inputs, eager
+
+Run = Callable[[Inputs], list[torch.Tensor]]
+
+
+def disagreement(case: Case, run: Run, tolerance: float = 1e-3) -> str | None:
+    """What differs from eager mode on the first of the inputs that shows it; None where nothing does."""
+    for number, inputs in enumerate(case.inputs, 1):
+        wanted = eager(case.build(), inputs)
+        try:
+            torch.manual_seed(0)
+            with torch.no_grad():
+                got = run({name: value.clone() for name, value in inputs.items()})
+        except Exception as error:
+            return f"input {number}: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        if said := _difference(wanted, got, tolerance):
+            return f"input {number}: {said}"
+    return None
+
+
+def _difference(wanted: list[torch.Tensor], got: list[torch.Tensor], tolerance: float) -> str | None:
+    if len(wanted) != len(got):
+        return f"{len(got)} outputs, eager {len(wanted)}"
+    for index, (one, other) in enumerate(zip(wanted, got, strict=True)):
+        if one.shape != other.shape:
+            return f"output {index}: shape {tuple(other.shape)}, eager {tuple(one.shape)}"
+        one, other = one.to(torch.complex128), other.to(torch.complex128)
+        if not torch.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True):
+            apart = (one - other).abs().nan_to_num(torch.inf).max().item()
+            return f"output {index}: values differ by up to {apart:.3g}"
+    return None

@@ -1,0 +1,46 @@
+"""A call in a process of its own: what crashes or hangs there ends nothing else."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def apart(call: Callable[[], Any], seconds: float) -> Any:
+    """What a call returned in a forked process.
+
+    Raises:
+        Lost: the process died or took longer than the seconds.
+    """
+    context = multiprocessing.get_context("fork")  # torch is imported already, and no thread runs
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(call, there))
+    process.start()
+    there.close()
+    try:
+        if not here.poll(seconds):
+            raise Lost(f"took longer than {seconds:g} s")
+        return here.recv()
+    except EOFError:
+        process.join()
+        raise Lost(f"its process ended with status {process.exitcode}") from None
+    finally:
+        process.kill()
+        process.join()
+        here.close()
+
+
+class Lost(Exception):
+    """Nothing came back, with the reason."""
+
+
+def _child(call: Callable[[], Any], to: Any) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno() if hasattr(sys.stdout, "fileno") else 1)
+    os.dup2(nowhere, 2)
+    to.send(call())
+    to.close()
+    os._exit(0)  # nothing of the parent's is to be cleaned up here

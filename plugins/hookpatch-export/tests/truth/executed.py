@@ -1,0 +1,77 @@
+"""Which parts of the source ran, instruction by instruction."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+from truth.frames import is_user_code
+
+Span = tuple[int, int, int, int]  # line, end line, column, end column; columns from 0, as co_positions has them
+
+
+@dataclass
+class Executed:
+    """Which instructions of user code ran."""
+
+    offsets: dict[CodeType, set[int]] = field(default_factory=dict)
+
+    def lines(self) -> dict[str, set[int]]:
+        """The lines that ran, by file."""
+        found: dict[str, set[int]] = {}
+        for code, offsets in self.offsets.items():
+            found.setdefault(code.co_filename, set()).update(
+                span[0] for offset, span in _spans(code) if offset in offsets and offset
+            )
+        return found
+
+    def never(self) -> dict[str, set[Span]]:
+        """What did not run, on lines that did: the right side of ``a and b``, a branch of a conditional expression."""
+        found: dict[str, set[Span]] = {}
+        ran = self.lines()
+        for code, offsets in self.offsets.items():
+            spans = _spans(code)
+            did = {span for offset, span in spans if offset in offsets}
+            left = {span for _, span in spans if span not in did and span[0] in ran[code.co_filename]}
+            found.setdefault(code.co_filename, set()).update(left)
+        return found
+
+
+def _spans(code: CodeType) -> list[tuple[int, Span]]:
+    return [
+        (2 * i, (line, end, column, end_column))
+        for i, (line, end, column, end_column) in enumerate(code.co_positions())
+        if None not in (line, end, column, end_column)
+    ]  # type: ignore[misc]
+
+
+@contextmanager
+def executed() -> Iterator[Executed]:
+    """Note the instructions of user code that the block runs."""
+    found = Executed()
+    offsets = found.offsets
+
+    def calls(frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if not is_user_code(code.co_filename):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        add = offsets.setdefault(code, set()).add
+
+        def instruction(frame: FrameType, event: str, argument: Any) -> Any:
+            if event == "opcode":
+                add(frame.f_lasti)
+            return instruction
+
+        return instruction
+
+    before = sys.gettrace()
+    sys.settrace(calls)
+    try:
+        yield found
+    finally:
+        sys.settrace(before)

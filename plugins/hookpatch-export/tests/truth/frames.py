@@ -1,0 +1,74 @@
+"""Where in a model's own code one stands: the innermost frame that is neither torch's, nor Python's, nor ours."""
+
+from __future__ import annotations
+
+import dis
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+import numpy
+import torch
+
+_OURS = str(Path(__file__).parent)
+_TORCH = (str(Path(torch.__file__).parent), str(Path(torch.__file__).parents[1] / "functorch"))
+_PYTHON = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+_PACKAGES = sysconfig.get_path("purelib")
+_ITERATES = torch.Tensor.__iter__.__code__
+_NUMPY = str(Path(numpy.__file__).parent)
+
+
+class Place(NamedTuple):
+    """A line of a file."""
+
+    file: str
+    line: int
+
+
+class Standing(NamedTuple):
+    """Where one stands.
+
+    Attributes:
+        place: the innermost line of user code.
+        inside: whether code of torch or of Python stands between that line and what happened.
+        iterates: whether a walk through a tensor is all that stands between.
+        unpacks: whether the instruction takes a sequence apart into names (``a, b = x``).
+    """
+
+    place: Place
+    inside: bool
+    iterates: bool
+    unpacks: bool
+
+
+@cache
+def is_user_code(file: str) -> bool:
+    """Whether a file belongs to the model, its helpers and the libraries it is built of, torch and Python apart."""
+    if file.startswith(("<", _OURS, _NUMPY, *_TORCH)):
+        return False
+    return file.startswith(_PACKAGES) or not file.startswith(_PYTHON)
+
+
+def standing() -> Standing | None:
+    """Where the caller's caller stands; None where no user code is on the stack."""
+    frame: FrameType | None = sys._getframe(1)
+    inside = iterates = False
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if is_user_code(file):
+            taken = _unpacks(frame.f_code, frame.f_lasti)
+            return Standing(Place(file, frame.f_lineno), inside, iterates, taken and not inside)
+        if frame.f_code is _ITERATES:
+            iterates = True
+        elif not file.startswith(_OURS):
+            inside = True
+        frame = frame.f_back
+    return None
+
+
+@cache
+def _unpacks(code: CodeType, offset: int) -> bool:
+    return any(at.offset == offset and at.opname.startswith("UNPACK_") for at in dis.get_instructions(code))

@@ -1,0 +1,85 @@
+"""All that is known of a case by running it: its lines and what each mode did. As plain data, for a file."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from truth.apart import Lost, apart
+from truth.case import Case, eager
+from truth.executed import executed
+from truth.frames import Place
+from truth.modes import MODES, captured
+from truth.source import logical, text
+from truth.watch import watched
+
+
+def lines(case: Case) -> dict[str, Any]:
+    """What the lines of a case decide by, and which ran: on all its inputs, each with a model of its own."""
+    kinds: dict[str, dict[Place, set[str]]] = {"data": {}, "shape": {}, "either": {}, "inside": {}}
+    ran: dict[str, set[int]] = {}
+    never: dict[str, set[Any]] | None = None
+    stopped = None
+    for inputs in case.inputs:
+        model = case.build()
+        try:
+            with watched(model, inputs) as seen, executed() as done:
+                eager(model, inputs)
+        except Exception as error:
+            stopped = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        for kind, places in kinds.items():
+            for place, how in getattr(seen, kind).items():
+                places.setdefault(logical(place), set()).update(how)
+        for file, numbers in done.lines().items():
+            ran.setdefault(file, set()).update(numbers)
+        left = done.never()
+        never = left if never is None else _both(never, left, ran)
+    return {
+        **{kind: _listed(places) for kind, places in kinds.items()},
+        "ran": {file: sorted(numbers) for file, numbers in sorted(ran.items())},
+        "never": {file: sorted(spans) for file, spans in sorted((never or {}).items()) if spans},
+        "stopped": stopped,
+    }
+
+
+def _both(one: dict[str, set[Any]], other: dict[str, set[Any]], ran: dict[str, set[int]]) -> dict[str, set[Any]]:
+    """What did not run on either occasion: a file that one occasion did not enter is judged by the other."""
+    return {file: one.get(file, other.get(file, set())) & other.get(file, one.get(file, set())) for file in ran}
+
+
+def _listed(places: dict[Place, set[str]]) -> list[dict[str, Any]]:
+    return [
+        {"file": place.file, "line": place.line, "how": sorted(how), "source": text(place)}
+        for place, how in sorted(places.items())
+    ]
+
+
+def judged(case: Case, seconds: float, modes: tuple[str, ...] = MODES) -> dict[str, Any]:
+    """What is known of a case: ``lines``, ``modes`` and the seconds that each took."""
+    took: dict[str, float] = {}
+    found: dict[str, Any] = {"name": case.name, "dynamic": case.dynamic, "modes": {}, "seconds": took}
+    start = time.perf_counter()
+    try:
+        found["lines"] = apart(lambda: lines(case), seconds)
+    except Lost as error:
+        found["lines"] = {"stopped": str(error)}
+    took["lines"] = round(time.perf_counter() - start, 2)
+    for mode in modes:
+        start = time.perf_counter()
+        try:
+            found["modes"][mode] = apart(lambda mode=mode: _plain(captured(case, mode)), seconds)
+        except Lost as error:
+            found["modes"][mode] = {
+                "became": "failed",
+                "said": str(error),
+                "cause": "other",
+                "place": None,
+                "warned": [],
+            }
+        took[mode] = round(time.perf_counter() - start, 2)
+    return found
+
+
+def _plain(outcome: Any) -> dict[str, Any]:
+    place = outcome.place and list(logical(outcome.place))
+    return vars(outcome) | {"place": place, "warned": [list(logical(one)) for one in outcome.warned]}

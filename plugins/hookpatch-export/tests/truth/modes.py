@@ -1,0 +1,172 @@
+"""What the five ways to capture a model do with it: fail, freeze something, or go well."""
+
+from __future__ import annotations
+
+import io
+import re
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import onnxruntime
+import torch
+
+from truth.agree import Run, disagreement
+from truth.case import Case, Inputs, tensors
+from truth.frames import Place, is_user_code
+
+MODES: Final = ("trace", "script", "export", "onnx", "onnx-torchscript")
+
+# How torch words it when a capture stops at a value or at a size, or at neither.
+_WORDS: Final = {
+    "data": r"data-dependent|DataDependent|unbacked|Eq\(u\d|u\d+ [<>=!]|_local_scalar_dense|aten\.(nonzero|item|equal)"
+    r"|\.numpy\(\) is not supported|Cannot call numpy|Cannot access data pointer",
+    "shape": r"ConstraintViolation|Constraints violated|specialized|marked .* as dynamic|not all values of .* are valid"
+    r"|Not all values|L\['.*'\]\.size\(\)|guard.*size",
+}
+
+
+@dataclass
+class Outcome:
+    """What a capture did.
+
+    Attributes:
+        became: ``failed``, ``froze`` (it is captured, and disagrees with eager on an input), or ``fine``.
+        said: the error, or the disagreement.
+        cause: of a failure, by torch's words: ``data``, ``shape`` or ``other``.
+        place: of a failure, the innermost line of user code, where torch names it.
+        warned: the lines of user code that torch warned of.
+    """
+
+    became: str
+    said: str = ""
+    cause: str = ""
+    place: Place | None = None
+    warned: list[Place] = field(default_factory=list)
+
+
+def captured(case: Case, mode: str) -> Outcome:
+    """Capture a case in a mode, and run what came of it on all its inputs."""
+    capture = _CAPTURES[mode]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            run = capture(case)
+        except Exception as error:
+            first = _first(error)
+            said = f"{type(first).__name__}: {first}"
+            found = Outcome("failed", " ".join(said.split())[:400], _cause(said), _place(first))
+        else:
+            wrong = disagreement(case, run)
+            found = Outcome("froze", wrong) if wrong else Outcome("fine")
+    warned = {Place(one.filename, one.lineno) for one in caught if issubclass(one.category, torch.jit.TracerWarning)}
+    found.warned = sorted(place for place in warned if is_user_code(place.file))
+    return found
+
+
+def _first(error: BaseException) -> BaseException:
+    """The error that led to all others."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _cause(said: str) -> str:
+    return next((cause for cause, words in _WORDS.items() if re.search(words, said)), "other")
+
+
+def _place(error: BaseException) -> Place | None:
+    """The last line of user code that the message names, else the innermost on the stack."""
+    frames = [Place(one.filename, one.lineno or 0) for one in traceback.extract_tb(error.__traceback__)]
+    named = [Place(file, int(line)) for file, line in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
+    own = [place for place in (named or frames) if is_user_code(place.file)]
+    own = own or [place for place in frames if is_user_code(place.file)]
+    return own[-1] if own else None
+
+
+class _Flat(torch.nn.Module):
+    """A model that takes its tensors in order and returns a tuple of tensors, which tracing asks for."""
+
+    def __init__(self, model: torch.nn.Module, names: list[str]) -> None:
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(tensors(self.model(**dict(zip(self.names, values, strict=True)))))
+
+
+def _flat(case: Case) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    inputs = case.inputs[0]
+    return _Flat(case.build(), [*inputs]).eval(), tuple(value.clone() for value in inputs.values())
+
+
+def _trace(case: Case) -> Run:
+    flat, values = _flat(case)
+    with torch.no_grad():
+        traced = torch.jit.trace(flat, values, check_trace=False)
+    return lambda inputs: list(traced(*inputs.values()))
+
+
+def _script(case: Case) -> Run:
+    scripted = torch.jit.script(case.build())
+    return lambda inputs: tensors(scripted(**inputs))
+
+
+def _shapes(case: Case) -> dict[str, Any]:
+    return {name: dict.fromkeys(dims, torch.export.Dim.DYNAMIC) for name, dims in case.dynamic.items()}
+
+
+def _export(case: Case) -> Run:
+    model, inputs = case.build(), {name: value.clone() for name, value in case.inputs[0].items()}
+    with torch.no_grad():
+        program = torch.export.export(model, (), inputs, dynamic_shapes=_shapes(case), strict=False)
+    module = program.module()
+    return lambda given: tensors(module(**given))
+
+
+def _onnx(case: Case) -> Run:
+    model, inputs = case.build(), {name: value.clone() for name, value in case.inputs[0].items()}
+    program = torch.onnx.export(
+        model, (), kwargs=inputs, dynamic_shapes=_shapes(case), dynamo=True, verbose=False, input_names=[*inputs]
+    )
+    return _session(program.model_proto.SerializeToString())
+
+
+def _onnx_torchscript(case: Case) -> Run:
+    flat, values = _flat(case)
+    out = io.BytesIO()
+    with torch.no_grad():
+        torch.onnx.export(
+            flat,
+            values,
+            out,
+            dynamo=False,
+            input_names=[*case.inputs[0]],
+            dynamic_axes={name: dims for name, dims in case.dynamic.items() if dims},
+        )
+    return _session(out.getvalue())
+
+
+def _session(model: bytes) -> Run:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    asked = {one.name for one in session.get_inputs()}
+
+    def run(inputs: Inputs) -> list[torch.Tensor]:
+        given = {name: value.numpy() for name, value in inputs.items() if name in asked}
+        return [torch.as_tensor(one) for one in session.run(None, given)]
+
+    return run
+
+
+_CAPTURES: dict[str, Callable[[Case], Run]] = {
+    "trace": _trace,
+    "script": _script,
+    "export": _export,
+    "onnx": _onnx,
+    "onnx-torchscript": _onnx_torchscript,
+}

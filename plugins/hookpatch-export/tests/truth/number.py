@@ -1,0 +1,158 @@
+"""Numbers that came from a tensor, and tell where Python decides something by them.
+
+``Number`` stands for a size or a value in the model's own code. Arithmetic gives another Number; what makes a plain
+bool, int, float or index of it, hashes it or counts by it is a decision: from there on a capture knows a constant.
+It is no int but a torch.SymInt, so that ``range`` and other C code must ask it, and torch's own parsing does not.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+Decided = Callable[[str, str], None]  # the kind, and how
+
+
+class Number:
+    """A value and what it came from: ``shape`` or ``data``."""
+
+    def __new__(cls, value: Any, kind: str, decided: Decided) -> Number:
+        """A Number that torch's parsing takes for a symbolic bool, int or float."""
+        return object.__new__(_BY_TYPE.get(type(value), Number))
+
+    def __init__(self, value: Any, kind: str, decided: Decided) -> None:
+        self.value, self.kind, self.decided = value, kind, decided
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
+
+    def __hash__(self) -> int:
+        self.decided(self.kind, "hash")
+        return hash(self.value)
+
+    def is_integer(self) -> bool:
+        """What ``float.is_integer`` is."""
+        self.decided(self.kind, "is_integer")
+        return bool(float(self.value).is_integer())
+
+    def bit_length(self) -> Number:
+        """What ``int.bit_length`` is."""
+        return Number(self.value.bit_length(), self.kind, self.decided)
+
+
+def worse(one: str, other: str) -> str:
+    """The kind of what came from both."""
+    return "data" if "data" in (one, other) else "shape"
+
+
+def plain(value: Any) -> Any:
+    """A value with every Number in it replaced by what it stands for."""
+    if isinstance(value, Number):
+        return value.value
+    if isinstance(value, type):
+        return getattr(value, "stands_for", value)  # watch.py's own int and float
+    if isinstance(value, slice):
+        return slice(plain(value.start), plain(value.stop), plain(value.step))
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if isinstance(value, tuple):
+        ones = [plain(one) for one in value]
+        return type(value)(*ones) if hasattr(value, "_fields") else tuple(ones)
+    if type(value) is dict:
+        return {name: plain(one) for name, one in value.items()}
+    return value
+
+
+def _binary(name: str, function: Callable[[Any, Any], Any], swapped: bool) -> Any:
+    def method(self: Number, other: Any) -> Any:
+        kind = worse(self.kind, other.kind) if isinstance(other, Number) else self.kind
+        other = plain(other)
+        if not isinstance(other, int | float | complex):
+            return NotImplemented
+        value = function(other, self.value) if swapped else function(self.value, other)
+        return Number(value, kind, self.decided)
+
+    method.__name__ = name
+    return method
+
+
+def _unary(name: str, function: Callable[..., Any]) -> Any:
+    def method(self: Number, *rest: Any) -> Number:
+        return Number(function(self.value, *rest), self.kind, self.decided)
+
+    method.__name__ = name
+    return method
+
+
+def _conversion(name: str, function: Callable[[Any], Any]) -> Any:
+    def method(self: Number) -> Any:
+        self.decided(self.kind, name.strip("_"))
+        return function(self.value)
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
+    _function = getattr(operator, f"__{_name}__")
+    setattr(Number, f"__{_name}__", _binary(_name, _function, False))
+    setattr(Number, f"__r{_name}__", _binary(_name, _function, True))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Number, f"__{_name}__", _binary(_name, getattr(operator, _name), False))
+for _name, _function in (
+    *((f"__{one}__", getattr(operator, one)) for one in ("neg", "pos", "abs", "invert")),
+    *(("__floor__", math.floor), ("__ceil__", math.ceil), ("__round__", round), ("__trunc__", math.trunc)),
+):
+    setattr(Number, _name, _unary(_name, _function))
+for _name, _function in (("__bool__", bool), ("__int__", int), ("__float__", float), ("__index__", operator.index)):
+    setattr(Number, _name, _conversion(_name, _function))
+
+
+class _Bool(Number, torch.SymBool):
+    __hash__ = Number.__hash__
+
+
+class _Int(Number, torch.SymInt):
+    __hash__ = Number.__hash__
+
+
+class _Float(Number, torch.SymFloat):
+    __hash__ = Number.__hash__
+
+
+_BY_TYPE: dict[type, type[Number]] = {bool: _Bool, int: _Int, float: _Float}
+
+
+class Numbers(tuple[Any, ...]):
+    """A tensor's shape: a tuple of Numbers, with what torch.Size has besides."""
+
+    def numel(self) -> Any:
+        """How many elements a tensor of this shape has."""
+        return math.prod(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        taken = super().__getitem__(plain(index))
+        return Numbers(taken) if isinstance(index, slice) else taken
+
+    def __add__(self, other: Any) -> Numbers:
+        return Numbers((*self, *other))
+
+    def __radd__(self, other: Any) -> Numbers:
+        return Numbers((*other, *self))
+
+
+class Pieces(tuple[Any, ...]):
+    """The tensors that a tensor was split into, as many as its size gave: walking through them is a decision."""
+
+    walked: Callable[[], None]
+
+    def __iter__(self) -> Iterator[Any]:
+        self.walked()
+        return super().__iter__()

@@ -1,0 +1,47 @@
+"""What tensors came from: the model's inputs and state, or sizes; followed by their storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from truth.number import Number, worse
+
+
+class Origin:
+    """What tensors came from. The storages are kept, so that none takes another's place in memory."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[int, str] = {}
+        self._kept: list[Any] = []
+
+    def of(self, value: Any) -> str | None:
+        """``data``, ``shape``, or None for constants."""
+        kinds = [kind for leaf in pytree.tree_leaves(value) if (kind := self._of_leaf(leaf))]
+        return "data" if "data" in kinds else kinds[0] if kinds else None
+
+    def _of_leaf(self, leaf: Any) -> str | None:
+        if isinstance(leaf, Number):
+            return leaf.kind
+        if isinstance(leaf, slice):
+            return self.of([leaf.start, leaf.stop, leaf.step])
+        if isinstance(leaf, torch.Tensor) and (key := _storage(leaf)) is not None:
+            return self._kinds.get(key._cdata)
+        return None
+
+    def mark(self, value: Any, kind: str | None) -> None:
+        """The tensors in a value came from this."""
+        for leaf in pytree.tree_leaves(value) if kind else ():
+            if isinstance(leaf, torch.Tensor) and (key := _storage(leaf)) is not None:
+                before = self._kinds.get(key._cdata)
+                self._kinds[key._cdata] = worse(before, kind) if before else kind  # type: ignore[arg-type]
+                self._kept.append(key)
+
+
+def _storage(tensor: torch.Tensor) -> Any:
+    try:
+        return tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):  # a tensor under vmap has none
+        return None

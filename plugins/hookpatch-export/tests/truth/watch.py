@@ -1,0 +1,121 @@
+"""Which lines of a model decide by a tensor's value, and which by a size, seen while the model runs in eager mode.
+
+Real tensors with real values run, so that what depends on data runs too, which it does not with symbolic shapes.
+A TorchFunctionMode hands out sizes as Numbers (number.py) and what becomes a Python number of a tensor as well; a
+Number tells where Python decides by it, and becomes the plain number again where it goes into torch. A
+TorchDispatchMode sees the operators that torch itself tags as depending on data (``item``, ``nonzero``, an index by a
+mask, ``equal``). What a tensor came from is followed by its storage: the inputs and the model's state are data; sizes
+made into a tensor (``torch.arange(n)``) are not, and what is then read from it is ``either``.
+
+What torch decides by itself inside an operator or a function of its own (a broadcast of two sizes) is kept apart:
+``inside``. Not seen: what decides by a bool that ``not`` or ``in`` has made, by an array of NumPy's, and by the length
+of ``x.shape``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch._dynamo  # what the first mode would import, slowly, while every instruction is noted
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from truth.frames import Place, standing
+from truth.number import Number, Numbers, Pieces, plain
+from truth.origin import Origin
+from truth.remembering import remembering
+
+_DATA = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_VALUES = {"item", "__bool__", "__int__", "__float__", "__index__", "__complex__", "tolist", "numpy", "__array__"}
+_SHAPES = {"size", "__len__", "dim", "ndimension", "numel", "nelement", "stride"}
+_GETTERS = {torch.Tensor.shape.__get__: "shape", torch.Tensor.ndim.__get__: "ndim"}  # type: ignore[attr-defined]
+
+
+@dataclass
+class Seen:
+    """What was decided, by line of user code, and how."""
+
+    data: dict[Place, set[str]] = field(default_factory=dict)
+    shape: dict[Place, set[str]] = field(default_factory=dict)
+    either: dict[Place, set[str]] = field(default_factory=dict)
+    inside: dict[Place, set[str]] = field(default_factory=dict)
+
+    def decided(self, kind: str, how: str) -> None:
+        """Somebody on the stack decides by a value (``data``), a size (``shape``), or a value made of sizes."""
+        at = standing()
+        if at is None or at.unpacks or (at.iterates and how != "iter"):
+            return
+        if at.inside and kind == "shape":
+            kind = "inside"
+        getattr(self, kind).setdefault(at.place, set()).add(how)
+
+
+class _Operators(TorchDispatchMode):
+    supports_higher_order_operators = True  # torch.cond
+
+    def __init__(self, seen: Seen, origin: Origin) -> None:
+        super().__init__()
+        self.seen, self.origin = seen, origin
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        depends = bool(_DATA.intersection(getattr(func, "tags", ())))
+        if getattr(func, "overloadpacket", None) is torch.ops.aten.index:
+            depends = any(one is not None and one.dtype in (torch.bool, torch.uint8) for one in args[1])
+        if depends:
+            self.seen.decided("data" if self.origin.of((args, kwargs)) == "data" else "either", func.__name__)
+        return func(*args, **kwargs)
+
+
+class _Functions(TorchFunctionMode):
+    def __init__(self, seen: Seen, origin: Origin) -> None:
+        super().__init__()
+        self.seen, self.origin = seen, origin
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = _GETTERS.get(func) or getattr(func, "__name__", "")
+        kind = self.origin.of((args, kwargs))
+        args, kwargs = plain(args), plain(kwargs)
+        if name in _VALUES:
+            self.seen.decided("data" if kind == "data" else "either", name)
+        if name == "__repr__":  # torch reads the values to print them; a capture prints the stand-in's name
+            with torch.utils._python_dispatch._disable_current_modes():
+                return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if name in ("item", "tolist"):
+            return pytree.tree_map(lambda one: Number(one, kind, self.seen.decided), result) if kind else result
+        if name in _SHAPES or name in ("shape", "ndim"):
+            return self._size(name, result)
+        if kind and (name.endswith("_") or name == "__setitem__" or "out" in kwargs):
+            self.origin.mark((args[:1], kwargs.get("out")), kind)
+        self.origin.mark(result, kind)
+        if name in ("unbind", "split") and isinstance(result, tuple) and not isinstance(args[-1], list | tuple):
+            result = Pieces(result)
+            result.walked = lambda: self.seen.decided("shape", "iter")
+        return result
+
+    def _size(self, name: str, result: Any) -> Any:
+        if name == "__len__":  # len() takes a plain int alone
+            self.seen.decided("shape", "len")
+            return result
+        if isinstance(result, int):
+            return Number(result, "shape", self.seen.decided)
+        return Numbers(Number(one, "shape", self.seen.decided) for one in result)
+
+
+@contextmanager
+def watched(model: torch.nn.Module, inputs: Any) -> Iterator[Seen]:
+    """What the code in the block decides by these inputs and the model's state."""
+    seen, origin = Seen(), Origin()
+    origin.mark([inputs, [*model.parameters()], [*model.buffers()]], "data")
+    with ExitStack() as stack:
+        stack.enter_context(remembering(seen.decided))
+        stack.enter_context(_Operators(seen, origin))
+        stack.enter_context(_Functions(seen, origin))
+        yield seen

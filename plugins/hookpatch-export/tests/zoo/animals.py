@@ -1,0 +1,89 @@
+"""What a model of the zoo is: a class, inputs that it accepts, and its marks."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from truth.case import Case, Refused
+
+MARK: Final = re.compile(r"#\s*(data|shape|config|safe|call)\s*$")
+Made = tuple[torch.Tensor, ...]
+_ANIMALS: dict[str, Animal] = {}
+
+
+@dataclass(frozen=True)
+class Animal:
+    """A model of the zoo.
+
+    Attributes:
+        of: its class, made without arguments.
+        inputs: what forward is called with, each time other shapes or values.
+        reaches: functions and classes outside of it that its forward comes to.
+    """
+
+    of: type[torch.nn.Module]
+    inputs: tuple[Made, ...]
+    reaches: tuple[Any, ...]
+
+    def marks(self) -> dict[tuple[str, int], str]:
+        """The kinds by file and line, in its class and in what it reaches."""
+        found = {}
+        for part in (self.of, *self.reaches):
+            lines, first = inspect.getsourcelines(part)
+            for number, line in enumerate(lines, first):
+                if mark := MARK.search(line):
+                    found[inspect.getfile(part), number] = mark[1]
+        return found
+
+
+def animal(*inputs: Made | torch.Tensor, reaches: tuple[Any, ...] = ()) -> Callable[[type], type]:
+    """A class of the zoo, with what its forward accepts."""
+
+    def add(of: type) -> type:
+        _ANIMALS[of.__name__] = Animal(of, tuple(one if isinstance(one, tuple) else (one,) for one in inputs), reaches)
+        return of
+
+    return add
+
+
+def animals() -> dict[str, Animal]:
+    """All of them, by name."""
+    return dict(_ANIMALS)
+
+
+def case(name: str) -> Case:
+    """One of them, as what the truth is established of.
+
+    Raises:
+        Refused: there is none of that name.
+    """
+    if name not in _ANIMALS:
+        raise Refused(f"the zoo has no {name}")
+    one = _ANIMALS[name]
+    names = list(inspect.signature(one.of.forward).parameters)[1:]
+
+    def build() -> torch.nn.Module:
+        torch.manual_seed(0)
+        return one.of().eval()
+
+    return Case(f"zoo:{name}", build, [dict(zip(names, made, strict=False)) for made in one.inputs])
+
+
+def rising(*shape: int, start: float = -1.0, end: float = 1.0) -> torch.Tensor:
+    """A tensor of values from start to end."""
+    return torch.linspace(start, end, torch.Size(shape).numel()).reshape(shape)
+
+
+def above(*shape: int) -> torch.Tensor:
+    """A tensor of positive values."""
+    return rising(*shape, start=0.5, end=2.0)
+
+
+def below(*shape: int) -> torch.Tensor:
+    """A tensor of negative values."""
+    return -above(*shape)

@@ -1,0 +1,74 @@
+"""Tensors that become Python numbers, lists and arrays, and operators whose result's size hangs on values."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from zoo.animals import above, animal, below, rising
+
+
+@animal(above(4, 3), below(2, 3))
+class ToNumbers(nn.Module):
+    """item, float, int and bool."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = x.sum().item()  # data
+        b = float(x.mean())  # data
+        c = int(x.max() * 10)  # data
+        d = bool((x > 0).all())  # data
+        return x * a + b + c + d
+
+
+@animal(above(4, 3), below(2, 3))
+class NumberUsedLater(nn.Module):
+    """What was made a number decides lines later."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        level = x.mean().item()  # data
+        high = level * 2
+        if high > 1:  # data
+            return x - high
+        return x
+
+
+@animal(torch.tensor([1, 2, 1]), torch.tensor([2, 4]))
+class ToList(nn.Module):
+    """Sizes read from a tensor split another."""
+
+    def forward(self, sizes: Tensor) -> Tensor:
+        counts = sizes.tolist()  # data
+        parts = torch.arange(10.0)[: sum(counts)].split(counts)
+        return parts[0].sum() + parts[1]
+
+
+@animal(above(4, 3), below(2, 3))
+class ThroughNumPy(nn.Module):
+    """Out to NumPy and back."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        array = x.detach().numpy()  # data
+        return torch.from_numpy(np.square(array))  # call
+
+
+@animal(rising(4, 3), rising(2, 5))
+class Selected(nn.Module):
+    """Results as large as the values say."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        where = torch.nonzero(x > 0)  # data
+        kept = x[x > 0]  # data
+        also = torch.masked_select(x, x < 0.5)  # data
+        apart = torch.unique(x.round())  # data
+        return torch.cat([where.flatten().float(), kept, also, apart])
+
+
+@animal(rising(4, 3), rising(2, 5))
+class SizeToNumber(nn.Module):
+    """int() and float() of a size forget that it was one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = int(x.shape[0])  # shape
+        scale = float(x.shape[1])  # shape
+        return x.sum(1) * scale + torch.ones(rows)

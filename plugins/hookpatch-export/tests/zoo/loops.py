@@ -1,0 +1,132 @@
+"""Loops: while, for over sizes, over tensors, over layers; comprehensions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from zoo.animals import above, animal, rising
+
+
+@animal(above(4, 3), above(2, 3) / 8)
+class WhileOnValue(nn.Module):
+    """Halves until it is small."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        while x.max() > 1:  # data
+            x = x / 2
+        return x
+
+
+@animal(rising(4, 3), rising(2, 5))
+class ForOverSize(nn.Module):
+    """As many steps as there are rows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        total = torch.zeros(x.shape[1])
+        for i in range(x.shape[0]):  # shape
+            total = total * 0.5 + x[i]
+        return total
+
+
+@animal(rising(4, 3), rising(2, 5))
+class ForOverTensor(nn.Module):
+    """Walks through the rows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        total = torch.zeros(x.shape[1])
+        for row in x:  # shape
+            total = total * 0.5 + row
+        return total
+
+
+@animal((rising(4, 3), above(4, 3)), (rising(2, 5), above(2, 5)))
+class ForOverTwo(nn.Module):
+    """Walks through two tensors at once, and through one with a number."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        total = torch.zeros(x.shape[1])
+        for one, other in zip(x, y, strict=True):  # shape
+            total = total + one * other
+        for number, row in enumerate(x):  # shape
+            total = total + number * row
+        return total
+
+
+@animal(rising(4, 6), rising(2, 9))
+class ForOverPieces(nn.Module):
+    """Walks through what a tensor was split into: as many pieces as its size gives."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        total = torch.zeros(x.shape[0], 1)
+        for piece in x.split(3, dim=1):  # shape
+            total = total * 2 + piece.sum(1, keepdim=True)
+        for column in x.unbind(1):  # shape
+            total = total + column[:, None]
+        return total
+
+
+@animal(rising(4, 3), rising(2, 3))
+class ForOverLayers(nn.Module):
+    """Walks through its own layers: always the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:  # safe
+            x = torch.relu(layer(x))
+        for number, layer in enumerate(self.layers):  # safe
+            x = layer(x) + number
+        return x
+
+
+@animal(rising(4, 3), rising(2, 3))
+class ForOverConfig(nn.Module):
+    """As many steps as it was configured with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 3
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(self.steps):  # config
+            x = x * 0.5 + 1
+        return x
+
+
+@animal(rising(4, 3), rising(2, 5))
+class Comprehensions(nn.Module):
+    """Loops within an expression."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = [row.sum() for row in x]  # shape
+        halves = [x[i] / 2 for i in range(x.size(0))]  # shape
+        return torch.stack(rows) + torch.stack(halves).sum(1)
+
+
+@animal((above(4, 3), torch.tensor(3)), (above(2, 3), torch.tensor(1)))
+class ForOverValue(nn.Module):
+    """As many steps as a tensor says."""
+
+    def forward(self, x: Tensor, times: Tensor) -> Tensor:
+        for _ in range(int(times)):  # data
+            x = x * 2
+        return x
+
+
+@animal(rising(4, 5), rising(2, 7))
+class RecurrentCell(nn.Module):
+    """A cell stepped by hand through the columns: the loop of a recurrent net."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(1, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, steps = x.shape
+        state = x.new_zeros(batch, 2)
+        for step in range(steps):  # shape
+            state = self.cell(x[:, step : step + 1], state)
+        return state
