@@ -23,11 +23,16 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--write", type=Path, help="the folder for scan.json and scan.md; the cache without it")
     options.add_argument("--truth-only", action="store_true", help="do not scan")
+    options.add_argument("--known", action="store_true", help="scan what the truth is known of, and establish no more")
+    options.add_argument("--lines-again", action="store_true", help="establish the lines anew, not the captures")
     asked = options.parse_args()
     lines = (line.partition("#")[0].strip() for line in asked.models.read_text().splitlines())
     names = [line for line in lines if line]
     truths.quiet()
-    truths.measure(names, asked.cache, asked.seconds, asked.workers)
+    if asked.lines_again:
+        truths.again(names, asked.cache)
+    elif not asked.known:
+        truths.measure(names, asked.cache, asked.seconds, asked.workers)
     if asked.truth_only:
         return
     from bench import report

@@ -13,7 +13,7 @@ from typing import Any
 
 from truth.apart import Lost, apart
 from truth.case import Case, Refused
-from truth.judged import judged
+from truth.judged import judged, lines
 
 from bench import tiny
 
@@ -37,6 +37,14 @@ def measure(names: list[str], folder: Path, seconds: float, workers: int) -> Non
         process.start()
     for process in processes:
         process.join()
+
+
+def again(names: list[str], folder: Path) -> None:
+    """Establish the lines of what is in the folder anew, and leave what the captures did."""
+    for known in load(names, folder):
+        if "modes" in known:
+            known["lines"] = apart(lambda name=known["name"]: lines(case(name)), 60)
+            path_of(known["name"], folder).write_text(json.dumps(known))
 
 
 def path_of(name: str, folder: Path) -> Path:

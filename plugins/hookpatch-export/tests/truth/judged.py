@@ -11,31 +11,29 @@ from truth.executed import executed
 from truth.frames import Place
 from truth.modes import MODES, captured
 from truth.source import logical, text
-from truth.watch import watched
+from truth.watch import Decisions, Seen, watched
 
 
 def lines(case: Case) -> dict[str, Any]:
     """What the lines of a case decide by, and which ran: on all its inputs, each with a model of its own."""
-    kinds: dict[str, dict[Place, set[str]]] = {"data": {}, "shape": {}, "either": {}, "inside": {}}
+    seen: list[Seen] = []
     ran: dict[str, set[int]] = {}
     never: dict[str, set[Any]] | None = None
     stopped = None
     for inputs in case.inputs:
         model = case.build()
         try:
-            with watched(model, inputs) as seen, executed() as done:
+            with watched(model, inputs) as one, executed() as done:
                 eager(model, inputs)
         except Exception as error:
             stopped = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        for kind, places in kinds.items():
-            for place, how in getattr(seen, kind).items():
-                places.setdefault(logical(place), set()).update(how)
+        seen.append(one)
         for file, numbers in done.lines().items():
             ran.setdefault(file, set()).update(numbers)
         left = done.never()
         never = left if never is None else _both(never, left, ran)
     return {
-        **{kind: _listed(places) for kind, places in kinds.items()},
+        **{kind: _listed([getattr(one, kind) for one in seen]) for kind in ("data", "shape", "either", "inside")},
         "ran": {file: sorted(numbers) for file, numbers in sorted(ran.items())},
         "never": {file: sorted(spans) for file, spans in sorted((never or {}).items()) if spans},
         "stopped": stopped,
@@ -47,11 +45,19 @@ def _both(one: dict[str, set[Any]], other: dict[str, set[Any]], ran: dict[str, s
     return {file: one.get(file, other.get(file, set())) & other.get(file, one.get(file, set())) for file in ran}
 
 
-def _listed(places: dict[Place, set[str]]) -> list[dict[str, Any]]:
-    return [
-        {"file": place.file, "line": place.line, "how": sorted(how), "source": text(place)}
-        for place, how in sorted(places.items())
-    ]
+def _listed(seen: list[dict[Place, Decisions]]) -> list[dict[str, Any]]:
+    """The lines, each with how it decides, and with the inputs that bring another outcome than the first does."""
+    places = {logical(place) for one in seen for place in one}
+    found = []
+    for place in sorted(places):
+        by_input = [[one[raw] for raw in one if logical(raw) == place] for one in seen]
+        outcomes = [[outcome for decisions in each for outcome in decisions.outcomes] for each in by_input]
+        how = {how for each in by_input for decisions in each for how in decisions.how}
+        others = [number for number, each in enumerate(outcomes, 1) if each != outcomes[0]]
+        found.append(
+            {"file": place.file, "line": place.line, "how": sorted(how), "differs": others, "source": text(place)}
+        )
+    return found
 
 
 def judged(case: Case, seconds: float, modes: tuple[str, ...] = MODES) -> dict[str, Any]:

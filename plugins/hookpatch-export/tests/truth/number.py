@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-Decided = Callable[[str, str], None]  # the kind, and how
+Decided = Callable[[str, str, Any], None]  # the kind, how, and what came of it
 
 
 class Number:
@@ -34,13 +34,14 @@ class Number:
         return format(self.value, spec)
 
     def __hash__(self) -> int:
-        self.decided(self.kind, "hash")
+        self.decided(self.kind, "hash", self.value)
         return hash(self.value)
 
     def is_integer(self) -> bool:
         """What ``float.is_integer`` is."""
-        self.decided(self.kind, "is_integer")
-        return bool(float(self.value).is_integer())
+        outcome = bool(float(self.value).is_integer())
+        self.decided(self.kind, "is_integer", outcome)
+        return outcome
 
     def bit_length(self) -> Number:
         """What ``int.bit_length`` is."""
@@ -93,8 +94,9 @@ def _unary(name: str, function: Callable[..., Any]) -> Any:
 
 def _conversion(name: str, function: Callable[[Any], Any]) -> Any:
     def method(self: Number) -> Any:
-        self.decided(self.kind, name.strip("_"))
-        return function(self.value)
+        outcome = function(self.value)
+        self.decided(self.kind, name.strip("_"), outcome)
+        return outcome
 
     method.__name__ = name
     return method

@@ -41,13 +41,14 @@ def _foreign(name: str) -> bool:
 
 
 def _len(decided: Decided) -> Callable[[Any], Any]:
-    def length(of: Any) -> Any:
+    def measured(of: Any) -> Any:
         if isinstance(of, torch.Tensor) and builtins.len(of.shape):
-            decided("shape", "len")
-            return Number(plain(of.shape[0]), "shape", decided)
+            length = plain(of.shape[0])
+            decided("shape", "len", length)
+            return Number(length, "shape", decided)
         return builtins.len(of)
 
-    return length
+    return measured
 
 
 def _convert(to: type) -> type:
@@ -59,7 +60,7 @@ def _convert(to: type) -> type:
                     Number(to(plain(number)), number.kind, number.decided) if isinstance(number, Number) else to(number)
                 )
             if isinstance(value, Number):
-                value.decided(value.kind, to.__name__)
+                value.decided(value.kind, to.__name__, value.value)
                 return Number(to(value.value), value.kind, value.decided)
             return to(value, *rest)
 

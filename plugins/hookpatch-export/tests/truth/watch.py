@@ -37,22 +37,32 @@ _GETTERS = {torch.Tensor.shape.__get__: "shape", torch.Tensor.ndim.__get__: "ndi
 
 
 @dataclass
+class Decisions:
+    """What a line decided: how (``bool``, ``index``, ``len``, an operator's name), and what came out each time."""
+
+    how: set[str] = field(default_factory=set)
+    outcomes: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Seen:
-    """What was decided, by line of user code, and how."""
+    """What was decided, by line of user code."""
 
-    data: dict[Place, set[str]] = field(default_factory=dict)
-    shape: dict[Place, set[str]] = field(default_factory=dict)
-    either: dict[Place, set[str]] = field(default_factory=dict)
-    inside: dict[Place, set[str]] = field(default_factory=dict)
+    data: dict[Place, Decisions] = field(default_factory=dict)
+    shape: dict[Place, Decisions] = field(default_factory=dict)
+    either: dict[Place, Decisions] = field(default_factory=dict)
+    inside: dict[Place, Decisions] = field(default_factory=dict)
 
-    def decided(self, kind: str, how: str) -> None:
+    def decided(self, kind: str, how: str, outcome: Any) -> None:
         """Somebody on the stack decides by a value (``data``), a size (``shape``), or a value made of sizes."""
         at = standing()
         if at is None or at.unpacks or (at.iterates and how != "iter"):
             return
         if at.inside and kind == "shape":
             kind = "inside"
-        getattr(self, kind).setdefault(at.place, set()).add(how)
+        found = getattr(self, kind).setdefault(at.place, Decisions())
+        found.how.add(how)
+        found.outcomes.append(repr(outcome))
 
 
 class _Operators(TorchDispatchMode):
@@ -67,9 +77,12 @@ class _Operators(TorchDispatchMode):
         depends = bool(_DATA.intersection(getattr(func, "tags", ())))
         if getattr(func, "overloadpacket", None) is torch.ops.aten.index:
             depends = any(one is not None and one.dtype in (torch.bool, torch.uint8) for one in args[1])
+        result = func(*args, **kwargs)
         if depends:
-            self.seen.decided("data" if self.origin.of((args, kwargs)) == "data" else "either", func.__name__)
-        return func(*args, **kwargs)
+            outcome = pytree.tree_map_only(torch.Tensor, lambda one: tuple(one.shape), result)
+            kind = "data" if self.origin.of((args, kwargs)) == "data" else "either"
+            self.seen.decided(kind, func.__name__, outcome)
+        return result
 
 
 class _Functions(TorchFunctionMode):
@@ -82,12 +95,13 @@ class _Functions(TorchFunctionMode):
         name = _GETTERS.get(func) or getattr(func, "__name__", "")
         kind = self.origin.of((args, kwargs))
         args, kwargs = plain(args), plain(kwargs)
-        if name in _VALUES:
-            self.seen.decided("data" if kind == "data" else "either", name)
         if name == "__repr__":  # torch reads the values to print them; a capture prints the stand-in's name
             with torch.utils._python_dispatch._disable_current_modes():
                 return func(*args, **kwargs)
         result = func(*args, **kwargs)
+        if name in _VALUES:
+            outcome = result.tolist() if hasattr(result, "tolist") else result
+            self.seen.decided("data" if kind == "data" else "either", name, outcome)
         if name in ("item", "tolist"):
             return pytree.tree_map(lambda one: Number(one, kind, self.seen.decided), result) if kind else result
         if name in _SHAPES or name in ("shape", "ndim"):
@@ -97,12 +111,12 @@ class _Functions(TorchFunctionMode):
         self.origin.mark(result, kind)
         if name in ("unbind", "split") and isinstance(result, tuple) and not isinstance(args[-1], list | tuple):
             result = Pieces(result)
-            result.walked = lambda: self.seen.decided("shape", "iter")
+            result.walked = lambda: self.seen.decided("shape", "iter", len(result))
         return result
 
     def _size(self, name: str, result: Any) -> Any:
         if name == "__len__":  # len() takes a plain int alone
-            self.seen.decided("shape", "len")
+            self.seen.decided("shape", "len", result)
             return result
         if isinstance(result, int):
             return Number(result, "shape", self.seen.decided)

@@ -1,0 +1,174 @@
+"""The tables of docs/export-scan.md, and all figures as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from truth.frames import Place
+from truth.modes import MODES
+from truth.source import text
+
+from bench import truths
+from bench.scored import Line, Scored, scored, short
+
+_LETTERS: Final = {"fine": "fine", "froze": "**froze**", "failed": "failed"}
+
+
+def write(names: list[str], cache: Path, to: Path) -> None:
+    """Scan all that the truth is known of, print the tables, and write scan.json and scan.md."""
+    known = [one for one in truths.load(names, cache) if "modes" in one]
+    scores = [scored(truths.case(one["name"]), one) for one in known]
+    tables = "\n\n".join(
+        [_captures(known), _lines(scores), _breaks(scores), _wrong(scores), _times(scores), _each(known)]
+    )
+    to.mkdir(parents=True, exist_ok=True)
+    (to / "scan.md").write_text(tables + "\n")
+    (to / "scan.json").write_text(json.dumps([_plain(score) for score in scores], indent=1))
+    print(tables)
+
+
+def _plain(score: Scored) -> dict[str, Any]:
+    lines = [
+        {"line": short(line), "source": text(Place(*line)), "true": true, "found": found}
+        for line, (true, found) in sorted(score.lines.items())
+    ]
+    unjudged = [{"line": short(line), "why": why} for line, why in sorted(score.unjudged.items())]
+    seconds = round(score.seconds, 3)
+    return {
+        "name": score.name,
+        "seconds": seconds,
+        "findings": score.findings,
+        "lines": lines,
+        "unjudged": unjudged,
+        "breaks": score.breaks,
+    }
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    head = [*head]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(str(one) for one in row) + " |" for row in rows])
+
+
+def _captures(known: list[dict[str, Any]]) -> str:
+    """What each mode did, counted."""
+    counts = {mode: Counter(_outcome(one["modes"][mode]) for one in known) for mode in MODES}
+    kinds = ("fine", "froze", "failed: data", "failed: shape", "failed: other")
+    rows = [[mode, *(counts[mode][kind] for kind in kinds)] for mode in MODES]
+    return f"## What captures did with {len(known)} models\n\n" + _table(("mode", *kinds), rows)
+
+
+def _outcome(outcome: dict[str, Any]) -> str:
+    return f"failed: {outcome['cause']}" if outcome["became"] == "failed" else str(outcome["became"])
+
+
+def _each(known: list[dict[str, Any]]) -> str:
+    rows = [
+        [one["name"].partition(":")[2], *(_LETTERS[one["modes"][mode]["became"]] for mode in MODES)] for one in known
+    ]
+    return "## By model\n\n" + _table(("model", *MODES), rows)
+
+
+def _lines(scores: list[Scored]) -> str:
+    """Precision and recall, each line once a model, and each line once."""
+    each = [pair for score in scores for pair in score.lines.values()]
+    rows = [*_rates("each model's lines", each), *_rates("each line once", _once(scores).values())]
+    unjudged = Counter(why for score in scores for why in score.unjudged.values())
+    said = "; ".join(f"{why}: {count}" for why, count in unjudged.most_common()) or "none"
+    head = ("lines", "kind", "true", "found", "right", "precision", "recall")
+    return f"## Lines\n\n{_table(head, rows)}\n\nFindings that running cannot judge: {said}."
+
+
+def _once(scores: list[Scored]) -> dict[Line, tuple[str | None, str | None]]:
+    """Every line once: true and found as the worst over all models that ran it."""
+    worst = {None: 0, "shape": 1, "data": 2}
+    found: dict[Line, tuple[str | None, str | None]] = {}
+    for score in scores:
+        for line, (true, said) in score.lines.items():
+            before = found.get(line, (None, None))
+            found[line] = (max(true, before[0], key=worst.__getitem__), max(said, before[1], key=worst.__getitem__))
+    return found
+
+
+def _rates(lines: str, pairs: Iterable[tuple[str | None, str | None]]) -> list[list[Any]]:
+    pairs = [*pairs]
+    rows = []
+    for kind, kinds in (("data", {"data"}), ("shape", {"shape"}), ("either kind", {"data", "shape"})):
+        true = sum(one in kinds for one, _ in pairs)
+        found = sum(other in kinds for _, other in pairs)
+        right = sum(one in kinds and other in kinds for one, other in pairs)
+        rows.append([lines, kind, true, found, right, _share(right, found), _share(right, true)])
+    return rows
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.3f}" if whole else "-"
+
+
+def _breaks(scores: list[Scored]) -> str:
+    """Failures and freezes by a value or a size, and how many a finding explains."""
+    rows = []
+    missed = []
+    for mode in MODES:
+        for became in ("failed", "froze"):
+            ones = [(s.name, s.breaks[mode]) for s in scores if s.breaks.get(mode, {}).get("became") == became]
+            if ones:
+                explained = sum(one["explained"] for _, one in ones)
+                rows.append([mode, became, len(ones), explained, _share(explained, len(ones))])
+            missed += [(mode, name, one) for name, one in ones if not one["explained"]]
+    of, right = sum(row[2] for row in rows), sum(row[3] for row in rows)
+    rows.append(["all", "", of, right, _share(right, of)])
+    told = [
+        f"- {name}, {mode}: {one['said'][:160]}; at {'; '.join(one['candidates'][:3])}" for mode, name, one in missed
+    ]
+    table = _table(("mode", "", "by a value or a size", "explained by a finding", "recall"), rows)
+    return "\n\n".join(["## Failures and freezes", table, *(["Not explained:", "\n".join(told)] if told else [])])
+
+
+def _wrong(scores: list[Scored]) -> str:
+    """The lines that the scan is wrong of, with the number of models."""
+    models: dict[tuple[Line, str | None, str | None], int] = defaultdict(int)
+    how: dict[Line, list[str]] = {}
+    for score in scores:
+        how |= score.how
+        for line, (true, found) in score.lines.items():
+            if true != found:
+                models[line, true, found] += 1
+    parts = []
+    for title, wanted in (
+        ("Missed", lambda true, found: found is None),
+        ("False alarms", lambda true, found: true is None),
+        ("The other kind", lambda true, found: true and found),
+    ):
+        rows = [
+            [
+                f"`{short(line)}`",
+                true or "-",
+                found or "-",
+                count,
+                ", ".join(how.get(line, ()))[:40],
+                f"`{_cell(line)}`",
+            ]
+            for (line, true, found), count in sorted(models.items(), key=lambda one: (-one[1], one[0][0]))
+            if wanted(true, found)
+        ]
+        head = ("line", "true", "found", "models", "by", "source")
+        parts.append(f"## {title}: {len(rows)} lines\n\n{_table(head, rows)}")
+    return "\n\n".join(parts)
+
+
+def _cell(line: Line) -> str:
+    return text(Place(*line))[:90].replace("|", "\\|")
+
+
+def _times(scores: list[Scored]) -> str:
+    seconds = sorted(score.seconds for score in scores)
+    slowest = max(scores, key=lambda score: score.seconds)
+    return (
+        f"## Time\n\n{len(seconds)} scans: {sum(seconds):.1f} s in all, median {seconds[len(seconds) // 2]:.3f} s, "
+        f"the slowest {slowest.seconds:.2f} s ({slowest.name})."
+    )

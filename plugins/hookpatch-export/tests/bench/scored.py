@@ -1,0 +1,124 @@
+"""What the scan says of models, beside what is known of them by running. Line by line, and capture by capture.
+
+A line is judged when it ran. Its kind is the worst of what it decided by, and the worst of data and shape that the
+scan found on it. Not judged: lines that torch alone decides on (``inside``), that read a size back from a tensor
+(``either``), and findings part of which never ran, such as the right side of an ``and``.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hookpatch_export import Finding, Kind, scan
+from truth.case import Case
+from truth.frames import Place
+from truth.source import logical, text
+
+Line = tuple[str, int]
+
+
+@dataclass
+class Scored:
+    """A model's score.
+
+    Attributes:
+        name: the model.
+        seconds: what the scan took, of the instance.
+        findings: how many, by kind.
+        lines: by judged line: the kind that is true and the kind found, each ``data``, ``shape`` or None.
+        how: by line that truly decides: how it does.
+        unjudged: lines with a finding that running cannot judge, with the reason.
+        breaks: by mode that failed or froze: what happened, and ``explained`` where a finding tells of it.
+    """
+
+    name: str
+    seconds: float
+    findings: dict[str, int]
+    lines: dict[Line, tuple[str | None, str | None]] = field(default_factory=dict)
+    how: dict[Line, list[str]] = field(default_factory=dict)
+    unjudged: dict[Line, str] = field(default_factory=dict)
+    breaks: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def scored(case: Case, truth: dict[str, Any]) -> Scored:
+    """Scan a case and hold it against its truth."""
+    model = case.build()
+    start = time.perf_counter()
+    findings = scan(model)
+    seconds = time.perf_counter() - start
+    counts: dict[str, int] = {}
+    for one in findings:
+        counts[str(one.kind)] = counts.get(str(one.kind), 0) + 1
+    score = Scored(case.name, seconds, counts)
+    _lines(score, findings, truth["lines"])
+    _breaks(score, findings, truth)
+    return score
+
+
+def _place(finding: Finding) -> Line:
+    return tuple(logical(Place(str(Path(finding.file).resolve()), finding.line)))
+
+
+def _lines(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> None:
+    ran = {tuple(logical(Place(file, line))) for file, lines in truth["ran"].items() for line in lines}
+    known = {
+        kind: {(one["file"], one["line"]) for one in truth[kind]} for kind in ("data", "shape", "either", "inside")
+    }
+    score.how = {(one["file"], one["line"]): one["how"] for kind in ("shape", "data") for one in truth[kind]}
+    found: dict[Line, Kind] = {}
+    partly: set[Line] = set()
+    for one in findings:
+        if one.kind in (Kind.DATA, Kind.SHAPE) and (line := _place(one)) in ran:
+            found[line] = max(one.kind, found.get(line, one.kind))
+            if _never_ran(one, truth["never"].get(line[0], [])):
+                partly.add(line)
+    for line in known["data"] | known["shape"] | found.keys():
+        true = "data" if line in known["data"] else "shape" if line in known["shape"] else None
+        if true is None and line in known["either"]:
+            score.unjudged[line] = "a size read from a tensor"
+        elif true is None and line in known["inside"]:
+            score.unjudged[line] = "torch decides, not the line"
+        elif true is None and line in partly:
+            score.unjudged[line] = "part of it never ran"
+        else:
+            score.lines[line] = (true, str(found[line]) if line in found else None)
+
+
+def _never_ran(finding: Finding, spans: list[list[int]]) -> bool:
+    """Whether a part of what was found did not run."""
+    start, end = (finding.line, finding.column - 1), (finding.end_line, finding.end_column - 1)
+    return any(start <= (line, column) and (last, after) <= end for line, last, column, after in spans)
+
+
+def _breaks(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> None:
+    told = {_place(one) for one in findings if one.kind in (Kind.DATA, Kind.SHAPE)}
+    decides = [one for kind in ("data", "shape") for one in truth["lines"][kind]]
+    for mode, outcome in truth["modes"].items():
+        if outcome["became"] == "fine":
+            continue
+        at = tuple(outcome["place"]) if outcome["place"] else None
+        if outcome["became"] == "failed":
+            if outcome["cause"] == "other":
+                continue
+            candidates = [at] if at else [(one["file"], one["line"]) for one in decides]
+        else:
+            number = int(outcome["said"].split()[1].rstrip(":"))
+            candidates = [(one["file"], one["line"]) for one in decides if number in one["differs"]]
+            if not candidates:  # no line decides otherwise for that input: the fault is the exporter's own
+                continue
+        lines = [line for line in candidates if line in told]
+        score.breaks[mode] = {
+            "became": outcome["became"],
+            "said": outcome["said"],
+            "candidates": [f"{short(line)} {text(Place(*line))}" for line in candidates],
+            "explained": bool(lines),
+        }
+
+
+def short(line: Line) -> str:
+    """A line without the folders that differ between machines."""
+    file = line[0].rpartition("site-packages/")[2].rpartition("/tests/")[2]
+    return f"{file}:{line[1]}"
