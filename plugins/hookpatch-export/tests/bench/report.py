@@ -42,6 +42,7 @@ def _plain(score: Scored) -> dict[str, Any]:
         "name": score.name,
         "seconds": seconds,
         "findings": score.findings,
+        "crash": score.crash,
         "lines": lines,
         "unjudged": unjudged,
         "breaks": score.breaks,
@@ -168,7 +169,9 @@ def _cell(line: Line) -> str:
 def _times(scores: list[Scored]) -> str:
     seconds = sorted(score.seconds for score in scores)
     slowest = max(scores, key=lambda score: score.seconds)
+    crashes = [f"- {score.name}: {score.crash}" for score in scores if score.crash]
+    crashed = "\n\nThe scan crashed:\n\n" + "\n".join(crashes) if crashes else ""
     return (
         f"## Time\n\n{len(seconds)} scans: {sum(seconds):.1f} s in all, median {seconds[len(seconds) // 2]:.3f} s, "
-        f"the slowest {slowest.seconds:.2f} s ({slowest.name})."
+        f"the slowest {slowest.seconds:.2f} s ({slowest.name}).{crashed}"
     )

@@ -2,12 +2,14 @@
 
 A line is judged when it ran. Its kind is the worst of what it decided by, and the worst of data and shape that the
 scan found on it. Not judged: lines that torch alone decides on (``inside``), that read a size back from a tensor
-(``either``), and findings part of which never ran, such as the right side of an ``and``.
+(``either``), that hang on what a function returned which decided by itself (``if fits(x):``, ``beneath``), and findings
+part of which never ran, such as the right side of an ``and``.
 """
 
 from __future__ import annotations
 
 import time
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ class Scored:
         name: the model.
         seconds: what the scan took, of the instance.
         findings: how many, by kind.
+        crash: the error that the scan ended with, if it did.
         lines: by judged line: the kind that is true and the kind found, each ``data``, ``shape`` or None.
         how: by line that truly decides: how it does.
         unjudged: lines with a finding that running cannot judge, with the reason.
@@ -37,6 +40,7 @@ class Scored:
     name: str
     seconds: float
     findings: dict[str, int]
+    crash: str
     lines: dict[Line, tuple[str | None, str | None]] = field(default_factory=dict)
     how: dict[Line, list[str]] = field(default_factory=dict)
     unjudged: dict[Line, str] = field(default_factory=dict)
@@ -47,12 +51,16 @@ def scored(case: Case, truth: dict[str, Any]) -> Scored:
     """Scan a case and hold it against its truth."""
     model = case.build()
     start = time.perf_counter()
-    findings = scan(model)
+    crash = ""
+    try:
+        findings = scan(model)
+    except Exception as error:  # a scan that crashes is measured as one that finds nothing, and told of
+        crash, findings = f"{type(error).__name__}: {error} at {traceback.extract_tb(error.__traceback__)[-1]}", []
     seconds = time.perf_counter() - start
     counts: dict[str, int] = {}
     for one in findings:
         counts[str(one.kind)] = counts.get(str(one.kind), 0) + 1
-    score = Scored(case.name, seconds, counts)
+    score = Scored(case.name, seconds, counts, crash)
     _lines(score, findings, truth["lines"])
     _breaks(score, findings, truth)
     return score
@@ -81,6 +89,8 @@ def _lines(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> Non
             score.unjudged[line] = "a size read from a tensor"
         elif true is None and line in known["inside"]:
             score.unjudged[line] = "torch decides, not the line"
+        elif true is None and list(line) in truth["beneath"]:
+            score.unjudged[line] = "what it calls decides, and may decide by what it returns"
         elif true is None and line in partly:
             score.unjudged[line] = "part of it never ran"
         else:

@@ -36,12 +36,14 @@ class Standing(NamedTuple):
         inside: whether code of torch or of Python stands between that line and what happened.
         iterates: whether a walk through a tensor is all that stands between.
         unpacks: whether the instruction takes a sequence apart into names (``a, b = x``).
+        callers: the lines of user code that it was reached from.
     """
 
     place: Place
     inside: bool
     iterates: bool
     unpacks: bool
+    callers: tuple[Place, ...]
 
 
 @cache
@@ -60,13 +62,22 @@ def standing() -> Standing | None:
         file = frame.f_code.co_filename
         if is_user_code(file):
             taken = _unpacks(frame.f_code, frame.f_lasti)
-            return Standing(Place(file, frame.f_lineno), inside, iterates, taken and not inside)
+            return Standing(Place(file, frame.f_lineno), inside, iterates, taken and not inside, _callers(frame))
         if frame.f_code is _ITERATES:
             iterates = True
         elif not file.startswith(_OURS):
             inside = True
         frame = frame.f_back
     return None
+
+
+def _callers(frame: FrameType) -> tuple[Place, ...]:
+    places = []
+    while (caller := frame.f_back) is not None:
+        frame = caller
+        if is_user_code(frame.f_code.co_filename):
+            places.append(Place(frame.f_code.co_filename, frame.f_lineno))
+    return tuple(places)
 
 
 @cache

@@ -34,6 +34,7 @@ def lines(case: Case) -> dict[str, Any]:
         never = left if never is None else _both(never, left, ran)
     return {
         **{kind: _listed([getattr(one, kind) for one in seen]) for kind in ("data", "shape", "either", "inside")},
+        "beneath": sorted({logical(place) for one in seen for place in one.beneath}),
         "ran": {file: sorted(numbers) for file, numbers in sorted(ran.items())},
         "never": {file: sorted(spans) for file, spans in sorted((never or {}).items()) if spans},
         "stopped": stopped,

@@ -46,12 +46,13 @@ class Decisions:
 
 @dataclass
 class Seen:
-    """What was decided, by line of user code."""
+    """What was decided, by line of user code; ``beneath`` are the lines that calls with a decision in them stand on."""
 
     data: dict[Place, Decisions] = field(default_factory=dict)
     shape: dict[Place, Decisions] = field(default_factory=dict)
     either: dict[Place, Decisions] = field(default_factory=dict)
     inside: dict[Place, Decisions] = field(default_factory=dict)
+    beneath: set[Place] = field(default_factory=set)
 
     def decided(self, kind: str, how: str, outcome: Any) -> None:
         """Somebody on the stack decides by a value (``data``), a size (``shape``), or a value made of sizes."""
@@ -63,6 +64,12 @@ class Seen:
         found = getattr(self, kind).setdefault(at.place, Decisions())
         found.how.add(how)
         found.outcomes.append(repr(outcome))
+        self.beneath.update(at.callers)
+
+    def decided_by_rank(self, kind: str, how: str, outcome: Any) -> None:
+        """A rank is a constant to every capture: that Python counts by it is no decision, a branch is."""
+        if how == "bool":
+            self.decided(kind, how, outcome)
 
 
 class _Operators(TorchDispatchMode):
@@ -118,6 +125,8 @@ class _Functions(TorchFunctionMode):
         if name == "__len__":  # len() takes a plain int alone
             self.seen.decided("shape", "len", result)
             return result
+        if name in ("dim", "ndimension", "ndim"):
+            return Number(result, "shape", self.seen.decided_by_rank)
         if isinstance(result, int):
             return Number(result, "shape", self.seen.decided)
         return Numbers(Number(one, "shape", self.seen.decided) for one in result)
