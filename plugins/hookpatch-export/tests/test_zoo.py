@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for truth and zoo
 
 import zoo
-from truth.judged import lines
+from truth.judged import KINDS, lines
 
 pytestmark = pytest.mark.model
 
@@ -23,9 +23,11 @@ def test_marks_are_true(name: str) -> None:
     seen = lines(zoo.case(name))
 
     assert seen["stopped"] is None
-    for kind in ("data", "shape"):
-        decided = {(one["file"], one["line"]): one["how"] for one in seen[kind]}
-        assert decided.keys() == {place for place, mark in marks.items() if mark == kind}, (kind, decided)
+    decided = {kind: {(one["file"], one["line"]): one["how"] for one in seen[kind]} for kind in KINDS}
+    marked = {kind: {place for place, mark in marks.items() if mark == kind} for kind in ("data", "shape", "config")}
+    assert decided["shape"].keys() - decided["data"].keys() == marked["shape"], decided["shape"]
+    assert decided["data"].keys() <= marked["data"] <= decided["data"].keys() | decided["either"].keys(), decided
+    assert decided["rank"].keys() <= marked["config"], decided["rank"]
     assert all(line in seen["ran"][file] for file, line in marks), "a marked line did not run"
 
 

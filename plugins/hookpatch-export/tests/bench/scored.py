@@ -1,9 +1,9 @@
 """What the scan says of models, beside what is known of them by running. Line by line, and capture by capture.
 
 A line is judged when it ran. Its kind is the worst of what it decided by, and the worst of data and shape that the
-scan found on it. Not judged: lines that torch alone decides on (``inside``), that read a size back from a tensor
-(``either``), that hang on what a function returned which decided by itself (``if fits(x):``, ``beneath``), and findings
-part of which never ran, such as the right side of an ``and``.
+scan found on it. Not judged: lines that torch alone decides on (``inside``), that read a size back from a tensor or give
+torch a size read from one (``either``), that hang on the rank alone, that hang on what a function returned which decided
+by itself (``if fits(x):``, ``beneath``), and findings part of which never ran, such as the right side of an ``and``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def _lines(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> Non
     for line in known["data"] | known["shape"] | found.keys():
         true = "data" if line in known["data"] else "shape" if line in known["shape"] else None
         if true is None and line in known["either"]:
-            score.unjudged[line] = "a size read from a tensor"
+            score.unjudged[line] = "a size read from a tensor, or made of its values"
+        elif true is None and line in known["rank"]:
+            score.unjudged[line] = "the rank decides"
         elif true is None and line in known["inside"]:
             score.unjudged[line] = "torch decides, not the line"
         elif true is None and list(line) in truth["beneath"]:

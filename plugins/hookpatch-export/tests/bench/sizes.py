@@ -106,3 +106,11 @@ OWN: dict[str, dict[str, Any]] = {
     "MiniCPM3Config": LATENT,
     "TimeSeriesTransformerConfig": {"prediction_length": 4, "context_length": 8},
 }  # fmt: skip
+# What a configuration has, and does not let one set.
+LEFT_ALONE: dict[str, set[str]] = {
+    "FunnelConfig": {"num_hidden_layers"},
+    "XLNetConfig": {"max_position_embeddings"},
+    "EfficientNetConfig": {"hidden_dim"},
+    "DeepseekV2Config": {"num_key_value_heads"},
+    "DeepseekV3Config": {"num_key_value_heads"},
+}

@@ -10,13 +10,14 @@ import transformers
 from transformers.models.auto import modeling_auto
 from truth.case import Case, Inputs, Refused, eager
 
-from bench.sizes import OWN, PARTS, SIZES
+from bench.sizes import LEFT_ALONE, OWN, PARTS, SIZES
 
 
 def configuration(of: type) -> Any:
     """A small configuration of a class, its parts' too."""
     default = of()
-    values = {name: value for name, value in SIZES.items() if _fits(default, name, value)}
+    names = SIZES.keys() - LEFT_ALONE.get(of.__name__, set())
+    values = {name: SIZES[name] for name in SIZES if name in names and _fits(default, name, SIZES[name])}
     for name in PARTS:
         part = getattr(default, name, None)
         if isinstance(part, transformers.PreTrainedConfig):

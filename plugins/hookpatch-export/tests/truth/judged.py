@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
 from truth.apart import Lost, apart
 from truth.case import Case, eager
@@ -12,6 +12,8 @@ from truth.frames import Place
 from truth.modes import MODES, captured
 from truth.source import logical, text
 from truth.watch import Decisions, Seen, watched
+
+KINDS: Final = ("data", "shape", "either", "inside", "rank")
 
 
 def lines(case: Case) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def lines(case: Case) -> dict[str, Any]:
         left = done.never()
         never = left if never is None else _both(never, left, ran)
     return {
-        **{kind: _listed([getattr(one, kind) for one in seen]) for kind in ("data", "shape", "either", "inside")},
+        **{kind: _listed([getattr(one, kind) for one in seen]) for kind in KINDS},
         "beneath": sorted({logical(place) for one in seen for place in one.beneath}),
         "ran": {file: sorted(numbers) for file, numbers in sorted(ran.items())},
         "never": {file: sorted(spans) for file, spans in sorted((never or {}).items()) if spans},

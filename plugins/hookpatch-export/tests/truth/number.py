@@ -18,7 +18,7 @@ Decided = Callable[[str, str, Any], None]  # the kind, how, and what came of it
 
 
 class Number:
-    """A value and what it came from: ``shape`` or ``data``."""
+    """A value and what it came from: ``data``, ``shape`` or ``rank``."""
 
     def __new__(cls, value: Any, kind: str, decided: Decided) -> Number:
         """A Number that torch's parsing takes for a symbolic bool, int or float."""
@@ -50,7 +50,7 @@ class Number:
 
 def worse(one: str, other: str) -> str:
     """The kind of what came from both."""
-    return "data" if "data" in (one, other) else "shape"
+    return next(kind for kind in ("data", "shape", "rank") if kind in (one, other))
 
 
 def plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
@@ -18,9 +19,18 @@ class Origin:
         self._kept: list[Any] = []
 
     def of(self, value: Any) -> str | None:
-        """``data``, ``shape``, or None for constants."""
+        """The worst of ``data``, ``shape`` and ``rank``, or None for constants."""
         kinds = [kind for leaf in pytree.tree_leaves(value) if (kind := self._of_leaf(leaf))]
-        return "data" if "data" in kinds else kinds[0] if kinds else None
+        return reduce(worse, kinds) if kinds else None
+
+    def sized(self, value: Any) -> bool:
+        """Whether a whole number that came from a tensor's value is among these arguments."""
+        for leaf in pytree.tree_leaves(value):
+            if isinstance(leaf, slice) and self.sized([leaf.start, leaf.stop, leaf.step]):
+                return True
+            if isinstance(leaf, Number) and leaf.kind == "data" and type(leaf.value) is int:
+                return True
+        return False
 
     def _of_leaf(self, leaf: Any) -> str | None:
         if isinstance(leaf, Number):

@@ -7,9 +7,10 @@ TorchDispatchMode sees the operators that torch itself tags as depending on data
 mask, ``equal``). What a tensor came from is followed by its storage: the inputs and the model's state are data; sizes
 made into a tensor (``torch.arange(n)``) are not, and what is then read from it is ``either``.
 
-What torch decides by itself inside an operator or a function of its own (a broadcast of two sizes) is kept apart:
-``inside``. Not seen: what decides by a bool that ``not`` or ``in`` has made, by an array of NumPy's, and by the length
-of ``x.shape``.
+Kept apart: what torch decides by itself inside an operator or a function of its own, such as a broadcast of two sizes
+(``inside``); what hangs on a tensor's ``rank``, which no capture makes dynamic; a whole number read from a tensor's value
+and given to torch as a size (``either``). Not seen: what decides by a bool that ``not`` or ``in`` has made, by an array
+of NumPy's, and by the length of ``x.shape``.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Seen:
     shape: dict[Place, Decisions] = field(default_factory=dict)
     either: dict[Place, Decisions] = field(default_factory=dict)
     inside: dict[Place, Decisions] = field(default_factory=dict)
+    rank: dict[Place, Decisions] = field(default_factory=dict)
     beneath: set[Place] = field(default_factory=set)
 
     def decided(self, kind: str, how: str, outcome: Any) -> None:
@@ -59,17 +61,12 @@ class Seen:
         at = standing()
         if at is None or at.unpacks or (at.iterates and how != "iter"):
             return
-        if at.inside and kind == "shape":
+        if at.inside and kind in ("shape", "rank"):
             kind = "inside"
         found = getattr(self, kind).setdefault(at.place, Decisions())
         found.how.add(how)
         found.outcomes.append(repr(outcome))
         self.beneath.update(at.callers)
-
-    def decided_by_rank(self, kind: str, how: str, outcome: Any) -> None:
-        """A rank is a constant to every capture: that Python counts by it is no decision, a branch is."""
-        if how == "bool":
-            self.decided(kind, how, outcome)
 
 
 class _Operators(TorchDispatchMode):
@@ -101,6 +98,8 @@ class _Functions(TorchFunctionMode):
         kwargs = kwargs or {}
         name = _GETTERS.get(func) or getattr(func, "__name__", "")
         kind = self.origin.of((args, kwargs))
+        if self.origin.sized((args, kwargs)):
+            self.seen.decided("either", name, None)
         args, kwargs = plain(args), plain(kwargs)
         if name == "__repr__":  # torch reads the values to print them; a capture prints the stand-in's name
             with torch.utils._python_dispatch._disable_current_modes():
@@ -125,10 +124,9 @@ class _Functions(TorchFunctionMode):
         if name == "__len__":  # len() takes a plain int alone
             self.seen.decided("shape", "len", result)
             return result
-        if name in ("dim", "ndimension", "ndim"):
-            return Number(result, "shape", self.seen.decided_by_rank)
         if isinstance(result, int):
-            return Number(result, "shape", self.seen.decided)
+            kind = "rank" if name in ("dim", "ndimension", "ndim") else "shape"
+            return Number(result, kind, self.seen.decided)
         return Numbers(Number(one, "shape", self.seen.decided) for one in result)
 
 

@@ -38,14 +38,14 @@ class IfOnSize(nn.Module):
 
 @animal(rising(4, 3), rising(2, 5))
 class IfOnRankAndCount(nn.Module):
-    """Asks for the rank and for the number of elements."""
+    """Asks for the rank, which every capture fixes, and for the number of elements."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dim() == 2:  # shape
+        if x.dim() == 2:  # config
             x = x[None]
         if x.numel() > 11:  # shape
             x = x + 1
-        if x.ndim > 3:  # shape
+        if x.ndim > 3:  # config
             x = x[0]
         return x
 
@@ -105,7 +105,7 @@ class TryOnValue(nn.Module):
     """What is tried reads a value."""
 
     def forward(self, x: Tensor) -> Tensor:
-        try:
+        try:  # config
             scale = 1.0 / max(x.sum().item(), 0.0)  # data
         except ZeroDivisionError:
             scale = 0.0

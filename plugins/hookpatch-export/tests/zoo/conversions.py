@@ -39,7 +39,7 @@ class ToList(nn.Module):
 
     def forward(self, sizes: Tensor) -> Tensor:
         counts = sizes.tolist()  # data
-        parts = torch.arange(10.0)[: sum(counts)].split(counts)
+        parts = torch.arange(10.0)[: sum(counts)].split(counts)  # data
         return parts[0].sum() + parts[1]
 
 
@@ -48,8 +48,7 @@ class ThroughNumPy(nn.Module):
     """Out to NumPy and back."""
 
     def forward(self, x: Tensor) -> Tensor:
-        array = x.detach().numpy()  # data
-        return torch.from_numpy(np.square(array))  # call
+        return torch.from_numpy(np.square(x.detach().numpy()))  # data
 
 
 @animal(rising(4, 3), rising(2, 5))
