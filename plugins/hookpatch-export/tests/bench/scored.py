@@ -1,9 +1,10 @@
 """What the scan says of models, beside what is known of them by running. Line by line, and capture by capture.
 
 A line is judged when it ran. Its kind is the worst of what it decided by, and the worst of data and shape that the
-scan found on it. Not judged: lines that torch alone decides on (``inside``), that read a size back from a tensor or give
-torch a size read from one (``either``), that hang on the rank alone, that hang on what a function returned which decided
-by itself (``if fits(x):``, ``beneath``), and findings part of which never ran, such as the right side of an ``and``.
+scan found on it. Not judged: lines that torch alone decides on (``inside``), that read a size back from a tensor or
+give torch a size read from one (``either``), that hang on the rank alone, that hang on what a function returned which
+decided by itself (``if fits(x):``, ``beneath``), and findings part of which never ran, such as the right side of an
+``and``.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ mask, ``equal``). What a tensor came from is followed by its storage: the inputs
 made into a tensor (``torch.arange(n)``) are not, and what is then read from it is ``either``.
 
 Kept apart: what torch decides by itself inside an operator or a function of its own, such as a broadcast of two sizes
-(``inside``); what hangs on a tensor's ``rank``, which no capture makes dynamic; a whole number read from a tensor's value
-and given to torch as a size (``either``). Not seen: what decides by a bool that ``not`` or ``in`` has made, by an array
-of NumPy's, and by the length of ``x.shape``.
+(``inside``); what hangs on a tensor's ``rank``, which no capture makes dynamic; a whole number read from a tensor's
+value and given to torch as a size (``either``). Not seen: what decides by a bool that ``not`` or ``in`` has made, by an
+array of NumPy's, and by the length of ``x.shape``.
 """
 
 from __future__ import annotations
