@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: demo test check test-pythons bench bench-startup bench-torch bench-picture against effect soak clean
+.PHONY: demo test check test-pythons bench bench-startup bench-torch bench-picture bench-scan against effect soak clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
@@ -50,6 +50,13 @@ bench-picture: $(INSTALLED)
 AGAINST := onnxsim==0.4.36,0.6.5,0.7.3,0.8.1
 against: $(INSTALLED)
 	@$(BIN)/hookpatch check fuse_qkv_off linear_kept onnxsim_skip -o onnxsim_skip.passes=fuse_qkv --against $(AGAINST)
+
+# What captures did with the models of the list, an hour the first time, and what the scan says of them, seconds.
+SCAN := plugins/hookpatch-export/tests
+MODELS ?= $(SCAN)/bench/models.txt
+TRUTH ?= build/scan-truth
+bench-scan: $(INSTALLED)
+	@$(BIN)/python $(SCAN)/bench_scan.py $(MODELS) --cache $(TRUTH)
 
 bench-startup: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/startup.py

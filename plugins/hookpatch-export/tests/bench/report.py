@@ -58,7 +58,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 def _captures(known: list[dict[str, Any]]) -> str:
     """What each mode did, counted."""
     counts = {mode: Counter(_outcome(one["modes"][mode]) for one in known) for mode in MODES}
-    kinds = ("fine", "froze", "failed: data", "failed: shape", "failed: other")
+    kinds = ("fine", "froze", "failed: data", "failed: shape", "failed: other", "failed: time")
     rows = [[mode, *(counts[mode][kind] for kind in kinds)] for mode in MODES]
     return f"## What captures did with {len(known)} models\n\n" + _table(("mode", *kinds), rows)
 

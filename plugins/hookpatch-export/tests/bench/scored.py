@@ -114,7 +114,7 @@ def _breaks(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> No
             continue
         at = tuple(outcome["place"]) if outcome["place"] else None
         if outcome["became"] == "failed":
-            if outcome["cause"] == "other":
+            if outcome["cause"] not in ("data", "shape"):
                 continue
             candidates = [at] if at else [(one["file"], one["line"]) for one in decides]
         else:

@@ -14,6 +14,7 @@ from typing import Any
 from truth.apart import Lost, apart
 from truth.case import Case, Refused
 from truth.judged import judged, lines
+from truth.modes import cause
 
 from bench import tiny
 
@@ -40,10 +41,12 @@ def measure(names: list[str], folder: Path, seconds: float, workers: int) -> Non
 
 
 def again(names: list[str], folder: Path) -> None:
-    """Establish the lines of what is in the folder anew, and leave what the captures did."""
+    """Establish the lines of what is in the folder anew, and what made captures fail; not what they did."""
     for known in load(names, folder):
         if "modes" in known:
             known["lines"] = apart(lambda name=known["name"]: lines(case(name)), 60)
+            for outcome in known["modes"].values():
+                outcome["cause"] = cause(outcome["said"]) if outcome["became"] == "failed" else ""
             path_of(known["name"], folder).write_text(json.dumps(known))
 
 

@@ -9,7 +9,7 @@ from truth.apart import Lost, apart
 from truth.case import Case, eager
 from truth.executed import executed
 from truth.frames import Place
-from truth.modes import MODES, captured
+from truth.modes import MODES, Outcome, captured, cause
 from truth.source import logical, text
 from truth.watch import Decisions, Seen, watched
 
@@ -71,20 +71,14 @@ def judged(case: Case, seconds: float, modes: tuple[str, ...] = MODES) -> dict[s
     try:
         found["lines"] = apart(lambda: lines(case), seconds)
     except Lost as error:
-        found["lines"] = {"stopped": str(error)}
+        found["lines"] = {kind: [] for kind in (*KINDS, "beneath")} | {"ran": {}, "never": {}, "stopped": str(error)}
     took["lines"] = round(time.perf_counter() - start, 2)
     for mode in modes:
         start = time.perf_counter()
         try:
             found["modes"][mode] = apart(lambda mode=mode: _plain(captured(case, mode)), seconds)
         except Lost as error:
-            found["modes"][mode] = {
-                "became": "failed",
-                "said": str(error),
-                "cause": "other",
-                "place": None,
-                "warned": [],
-            }
+            found["modes"][mode] = _plain(Outcome("failed", str(error), cause(str(error))))
         took[mode] = round(time.perf_counter() - start, 2)
     return found
 

@@ -23,8 +23,9 @@ MODES: Final = ("trace", "script", "export", "onnx", "onnx-torchscript")
 _WORDS: Final = {
     "data": r"data-dependent|DataDependent|unbacked|Eq\(u\d|u\d+ [<>=!]|_local_scalar_dense|aten\.(nonzero|item|equal)"
     r"|\.numpy\(\) is not supported|Cannot call numpy|Cannot access data pointer",
-    "shape": r"ConstraintViolation|Constraints violated|specialized|marked .* as dynamic|not all values of .* are valid"
-    r"|Not all values|L\['.*'\]\.size\(\)|guard.*size",
+    "time": r"^took longer than",
+    "shape": r"ConstraintViolation|Constraints violated|conflicts between user-specified ranges|specialized"
+    r"|marked .* as dynamic|[Nn]ot all values of .* are valid|L\['.*'\]\.size\(\)|guard.*size",
 }
 
 
@@ -35,7 +36,7 @@ class Outcome:
     Attributes:
         became: ``failed``, ``froze`` (it is captured, and disagrees with eager on an input), or ``fine``.
         said: the error, or the disagreement.
-        cause: of a failure, by torch's words: ``data``, ``shape`` or ``other``.
+        cause: of a failure, by torch's words: ``data``, ``shape``, ``time`` or ``other``.
         place: of a failure, the innermost line of user code, where torch names it.
         warned: the lines of user code that torch warned of.
     """
@@ -57,7 +58,7 @@ def captured(case: Case, mode: str) -> Outcome:
         except Exception as error:
             first = _first(error)
             said = f"{type(first).__name__}: {first}"
-            found = Outcome("failed", " ".join(said.split())[:400], _cause(said), _place(first))
+            found = Outcome("failed", " ".join(said.split())[:400], cause(said), _place(first))
         else:
             wrong = disagreement(case, run)
             found = Outcome("froze", wrong) if wrong else Outcome("fine")
@@ -73,7 +74,8 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _cause(said: str) -> str:
+def cause(said: str) -> str:
+    """Whether a capture stopped at a value, at a size, for lack of time, or for another reason, by torch's words."""
     return next((cause for cause, words in _WORDS.items() if re.search(words, said)), "other")
 
 
