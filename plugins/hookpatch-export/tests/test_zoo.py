@@ -10,7 +10,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for truth and zoo
 
 import zoo
+from truth.frames import Place
 from truth.judged import KINDS, lines
+from truth.modes import captured
 
 pytestmark = pytest.mark.model
 
@@ -29,6 +31,29 @@ def test_marks_are_true(name: str) -> None:
     assert decided["data"].keys() <= marked["data"] <= decided["data"].keys() | decided["either"].keys(), decided
     assert decided["rank"].keys() <= marked["config"], decided["rank"]
     assert all(line in seen["ran"][file] for file, line in marks), "a marked line did not run"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "became", "words"),
+    [
+        ("IfOnValue", "trace", "froze", "values differ"),
+        ("IfOnValue", "export", "failed", "data-dependent"),
+        ("IfOnSize", "trace", "froze", "values differ"),
+        ("IfOnSize", "export", "failed", "Constraints violated"),
+        ("IfOnSize", "script", "fine", ""),
+        ("Arithmetic", "trace", "fine", ""),
+        ("Arithmetic", "export", "fine", ""),
+    ],
+)
+def test_captures(name: str, mode: str, became: str, words: str) -> None:
+    """A capture that fails, one that freezes a branch in silence and one that goes well are told apart by running."""
+    outcome = captured(zoo.case(name), mode)
+
+    assert (outcome.became, words in outcome.said) == (became, True), outcome
+    if became == "failed" and words == "data-dependent":
+        assert outcome.cause == "data"
+        assert outcome.place is not None
+        assert outcome.place in {Place(*place) for place in zoo.animals()[name].marks()}
 
 
 def test_forty_models() -> None:
