@@ -21,7 +21,7 @@ _LETTERS: Final = {"fine": "fine", "froze": "**froze**", "failed": "failed"}
 def write(names: list[str], cache: Path, to: Path) -> None:
     """Scan all that the truth is known of, print the tables, and write scan.json and scan.md."""
     known = [one for one in truths.load(names, cache) if "modes" in one]
-    scores = [scored(truths.case(one["name"]), one) for one in known]
+    scores = [scored(truths.built(one["name"]), one) for one in known]
     tables = "\n\n".join(
         [_captures(known), _lines(scores), _breaks(scores), _wrong(scores), _times(scores), _each(known)]
     )

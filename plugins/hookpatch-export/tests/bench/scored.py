@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from hookpatch_export import Finding, Kind, scan
-from truth.case import Case
 from truth.frames import Place
+from truth.judged import KINDS
 from truth.source import logical, text
 
 Line = tuple[str, int]
@@ -48,9 +49,8 @@ class Scored:
     breaks: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def scored(case: Case, truth: dict[str, Any]) -> Scored:
-    """Scan a case and hold it against its truth."""
-    model = case.build()
+def scored(model: torch.nn.Module, truth: dict[str, Any]) -> Scored:
+    """Scan a model and hold it against its truth."""
     start = time.perf_counter()
     crash = ""
     try:
@@ -61,7 +61,7 @@ def scored(case: Case, truth: dict[str, Any]) -> Scored:
     counts: dict[str, int] = {}
     for one in findings:
         counts[str(one.kind)] = counts.get(str(one.kind), 0) + 1
-    score = Scored(case.name, seconds, counts, crash)
+    score = Scored(truth["name"], seconds, counts, crash)
     _lines(score, findings, truth["lines"])
     _breaks(score, findings, truth)
     return score
@@ -73,9 +73,7 @@ def _place(finding: Finding) -> Line:
 
 def _lines(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> None:
     ran = {tuple(logical(Place(file, line))) for file, lines in truth["ran"].items() for line in lines}
-    known = {
-        kind: {(one["file"], one["line"]) for one in truth[kind]} for kind in ("data", "shape", "either", "inside")
-    }
+    known = {kind: {(one["file"], one["line"]) for one in truth[kind]} for kind in KINDS}
     score.how = {(one["file"], one["line"]): one["how"] for kind in ("shape", "data") for one in truth[kind]}
     found: dict[Line, Kind] = {}
     partly: set[Line] = set()
@@ -108,7 +106,7 @@ def _never_ran(finding: Finding, spans: list[list[int]]) -> bool:
 
 def _breaks(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> None:
     told = {_place(one) for one in findings if one.kind in (Kind.DATA, Kind.SHAPE)}
-    decides = [one for kind in ("data", "shape") for one in truth["lines"][kind]]
+    decides = [one for kind in ("data", "shape", "either") for one in truth["lines"][kind]]
     for mode, outcome in truth["modes"].items():
         if outcome["became"] == "fine":
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,19 +36,21 @@ def _fits(default: Any, name: str, value: Any) -> bool:
     return there is not None and isinstance(there, type(value)) and not (isinstance(there, bool) and value is not False)
 
 
+def built(name: str) -> torch.nn.Module:
+    """A model class of transformers, tiny, always with the same weights."""
+    of = getattr(transformers, name)
+    torch.manual_seed(0)
+    model: torch.nn.Module = of(configuration(of.config_class))
+    return model.eval()
+
+
 def case(name: str) -> Case:
     """A model class of transformers as a case.
 
     Raises:
         Refused: it does not build, or does not run on two inputs of other shapes.
     """
-    of = getattr(transformers, name)
-
-    def build() -> torch.nn.Module:
-        torch.manual_seed(0)
-        model: torch.nn.Module = of(configuration(of.config_class))
-        return model.eval()
-
+    build = partial(built, name)
     try:
         model = build()
     except Exception as error:

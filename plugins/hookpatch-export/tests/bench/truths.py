@@ -11,6 +11,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import torch
+import transformers
 from truth.apart import Lost, apart
 from truth.case import Case, Refused
 from truth.judged import judged, lines
@@ -76,11 +78,14 @@ def case(name: str) -> Case:
     raise Refused(f"{name}: neither transformers:NAME nor zoo:NAME")
 
 
+def built(name: str) -> torch.nn.Module:
+    """The model that a name stands for, without a run to see that it accepts inputs."""
+    package, _, model = name.partition(":")
+    return tiny.built(model) if package == "transformers" else case(name).build()
+
+
 def quiet() -> None:
     """One thread, no warnings and no logs: the processes are many, and what is said is caught where it counts."""
-    import torch
-    import transformers
-
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
