@@ -46,7 +46,11 @@ def again(names: list[str], folder: Path) -> None:
     """Establish the lines of what is in the folder anew, and what made captures fail; not what they did."""
     for known in load(names, folder):
         if "modes" in known:
-            known["lines"] = apart(lambda name=known["name"]: lines(case(name)), 60)
+            try:
+                known["lines"] = apart(lambda name=known["name"]: lines(case(name)), 300)
+            except Lost as error:
+                print(f"{known['name']}: the lines as they were: {error}", flush=True)
+                continue
             for outcome in known["modes"].values():
                 outcome["cause"] = cause(outcome["said"]) if outcome["became"] == "failed" else ""
             path_of(known["name"], folder).write_text(json.dumps(known))
