@@ -25,12 +25,15 @@ def main() -> None:
     options.add_argument("--truth-only", action="store_true", help="do not scan")
     options.add_argument("--known", action="store_true", help="scan what the truth is known of, and establish no more")
     options.add_argument("--lines-again", action="store_true", help="establish the lines anew, not the captures")
+    options.add_argument("--longer", action="store_true", help="capture again what took too long, with --seconds")
     asked = options.parse_args()
     lines = (line.partition("#")[0].strip() for line in asked.models.read_text().splitlines())
     names = [line for line in lines if line]
     truths.quiet()
     if asked.lines_again:
         truths.again(names, asked.cache)
+    elif asked.longer:
+        truths.longer(names, asked.cache, asked.seconds)
     elif not asked.known:
         truths.measure(names, asked.cache, asked.seconds, asked.workers)
     if asked.truth_only:
