@@ -6,6 +6,8 @@ import json
 import logging
 import multiprocessing
 import os
+import re
+import sysconfig
 import time
 import warnings
 from pathlib import Path
@@ -74,8 +76,14 @@ def path_of(name: str, folder: Path) -> Path:
 
 
 def load(names: list[str], folder: Path) -> list[dict[str, Any]]:
-    """The truths that are there, in the order of the names."""
-    return [json.loads(path.read_text()) for name in names if (path := path_of(name, folder)).exists()]
+    """The truths that are there, in the order of the names; files named as they lie in this environment."""
+    return [json.loads(_here(path.read_text())) for name in names if (path := path_of(name, folder)).exists()]
+
+
+def _here(text: str) -> str:
+    """A truth that was established in another environment or clone, with this one's folders."""
+    text = re.sub(r'"[^"]*/site-packages/(transformers/[^"]+\.py)"', rf'"{sysconfig.get_path("purelib")}/\1"', text)
+    return re.sub(r'"[^"]*/(zoo/\w+\.py)"', rf'"{Path(__file__).parents[1]}/\1"', text)
 
 
 def case(name: str) -> Case:
