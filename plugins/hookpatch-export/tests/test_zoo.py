@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for truth and zoo
 
 import zoo
+from hookpatch_export import scan
 from truth.frames import Place
 from truth.judged import KINDS, lines
 from truth.modes import captured
@@ -54,6 +55,16 @@ def test_captures(name: str, mode: str, became: str, words: str) -> None:
         assert outcome.cause == "data"
         assert outcome.place is not None
         assert outcome.place in {Place(*place) for place in zoo.animals()[name].marks()}
+
+
+@pytest.mark.parametrize("name", [*zoo.animals()])
+def test_scan_finds_the_marks(name: str) -> None:
+    """The scan finds the marked lines with the marked kinds, and no others; of several on a line the worst counts."""
+    findings = scan(zoo.case(name).build(), root=Path(zoo.__file__).parent)
+
+    found = {(str(one.file), one.line): str(one.kind) for one in sorted(findings, key=lambda one: one.kind)}
+
+    assert found == zoo.animals()[name].marks()
 
 
 def test_forty_models() -> None:
