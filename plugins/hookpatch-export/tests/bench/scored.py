@@ -84,7 +84,9 @@ def _lines(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> Non
                 partly.add(line)
     for line in known["data"] | known["shape"] | found.keys():
         true = "data" if line in known["data"] else "shape" if line in known["shape"] else None
-        if true is None and line in known["either"]:
+        if list(line) in truth["unreached"]:
+            score.unjudged[line] = "where something captures it is not reached"
+        elif true is None and line in known["either"]:
             score.unjudged[line] = "a size read from a tensor, or made of its values"
         elif true is None and line in known["rank"]:
             score.unjudged[line] = "the rank decides"
@@ -106,7 +108,9 @@ def _never_ran(finding: Finding, spans: list[list[int]]) -> bool:
 
 def _breaks(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> None:
     told = {_place(one) for one in findings if one.kind in (Kind.DATA, Kind.SHAPE)}
+    unreached = {tuple(line) for line in truth["lines"]["unreached"]}
     decides = [one for kind in ("data", "shape", "either") for one in truth["lines"][kind]]
+    decides = [one for one in decides if (one["file"], one["line"]) not in unreached]
     for mode, outcome in truth["modes"].items():
         if outcome["became"] == "fine":
             continue

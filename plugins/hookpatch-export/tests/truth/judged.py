@@ -6,6 +6,7 @@ import time
 from typing import Any, Final
 
 from truth.apart import Lost, apart
+from truth.capturing import HOW, capturing
 from truth.case import Case, eager
 from truth.executed import executed
 from truth.frames import Place
@@ -36,11 +37,27 @@ def lines(case: Case) -> dict[str, Any]:
         never = left if never is None else _both(never, left, ran)
     return {
         **{kind: _listed([getattr(one, kind) for one in seen]) for kind in KINDS},
+        "unreached": sorted(_unreached(case, seen)),
         "beneath": sorted({logical(place) for one in seen for place in one.beneath}),
         "ran": {file: sorted(numbers) for file, numbers in sorted(ran.items())},
         "never": {file: sorted(spans) for file, spans in sorted((never or {}).items()) if spans},
         "stopped": stopped,
     }
+
+
+def _unreached(case: Case, seen: list[Seen]) -> set[Place]:
+    """The lines that decide in eager mode, and do not run where they could be captured."""
+    reached: set[Place] = set()
+    for how in HOW:
+        for inputs in case.inputs:
+            model = case.build()
+            try:
+                with capturing(how), watched(model, inputs) as one:
+                    eager(model, inputs)
+            except Exception:  # it does not run so: nothing is known of what it would reach
+                return set()
+            reached |= {logical(place) for place in (*one.data, *one.shape)}
+    return {logical(place) for one in seen for place in (*one.data, *one.shape)} - reached
 
 
 def _both(one: dict[str, set[Any]], other: dict[str, set[Any]], ran: dict[str, set[int]]) -> dict[str, set[Any]]:
@@ -71,7 +88,11 @@ def judged(case: Case, seconds: float, modes: tuple[str, ...] = MODES) -> dict[s
     try:
         found["lines"] = apart(lambda: lines(case), seconds)
     except Lost as error:
-        found["lines"] = {kind: [] for kind in (*KINDS, "beneath")} | {"ran": {}, "never": {}, "stopped": str(error)}
+        found["lines"] = {kind: [] for kind in (*KINDS, "unreached", "beneath")} | {
+            "ran": {},
+            "never": {},
+            "stopped": str(error),
+        }
     took["lines"] = round(time.perf_counter() - start, 2)
     for mode in modes:
         start = time.perf_counter()
