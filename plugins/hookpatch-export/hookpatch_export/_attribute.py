@@ -14,12 +14,15 @@ import torch
 
 from hookpatch_export._builtin import as_sequence
 from hookpatch_export._finding import Kind
-from hookpatch_export._frame import UNKNOWN, Frame
+from hookpatch_export._frame import Frame
+from hookpatch_export._join import each_of, join, sequence
+from hookpatch_export._question import alternatives, truth_kind
 from hookpatch_export._source import belongs_to_torch
 from hookpatch_export._tensor import attribute_of_tensor, indexed, size_at
 from hookpatch_export._value import (
     CONFIG,
     PLAIN,
+    UNKNOWN,
     Bound,
     Choice,
     Inherited,
@@ -32,11 +35,6 @@ from hookpatch_export._value import (
     Tensor,
     Unknown,
     Value,
-    alternatives,
-    each_of,
-    join,
-    sequence,
-    truth_kind,
     value_of,
 )
 

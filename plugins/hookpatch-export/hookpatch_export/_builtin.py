@@ -14,6 +14,8 @@ import torch
 
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
+from hookpatch_export._join import join, sequence
+from hookpatch_export._question import alternatives, content_kind, has_tensor, truth, truth_kind
 from hookpatch_export._value import (
     CONFIG,
     EMPTY,
@@ -31,13 +33,6 @@ from hookpatch_export._value import (
     Tensor,
     Unknown,
     Value,
-    alternatives,
-    content_kind,
-    has_tensor,
-    join,
-    sequence,
-    truth,
-    truth_kind,
     value_of,
 )
 

@@ -11,14 +11,17 @@ from typing import Any, Final
 from hookpatch_export._attribute import attribute, item
 from hookpatch_export._builtin import as_sequence
 from hookpatch_export._finding import Kind
-from hookpatch_export._frame import UNKNOWN, Frame
+from hookpatch_export._frame import Frame
+from hookpatch_export._join import join, sequence, without_none
 from hookpatch_export._narrow import narrowed
+from hookpatch_export._question import alternatives, content_kind, has_tensor, is_none, truth, truth_kind
 from hookpatch_export._tensor import tensor_like
 from hookpatch_export._value import (
     CONFIG,
     NONE,
     PLAIN,
     SAFE,
+    UNKNOWN,
     Choice,
     During,
     Known,
@@ -30,16 +33,7 @@ from hookpatch_export._value import (
     Tensor,
     Unknown,
     Value,
-    alternatives,
-    content_kind,
-    has_tensor,
-    join,
-    may_be_none,
-    sequence,
-    truth,
-    truth_kind,
     value_of,
-    without_none,
 )
 
 _CASES: Final = 4  # so many cases of a condition are looked at
@@ -107,7 +101,7 @@ def value(frame: Frame, node: ast.expr) -> Value:
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
             return _comprehension(frame, node)
         case ast.Lambda():
-            return Local(node, frame, defaults_of(frame, node.args))
+            return Local(node, frame, default_values(frame, node.args))
         case ast.NamedExpr():
             result = value(frame, node.value)
             frame.variables[node.target.id] = result
@@ -127,7 +121,7 @@ def value(frame: Frame, node: ast.expr) -> Value:
     return UNKNOWN
 
 
-def defaults_of(frame: Frame, arguments: ast.arguments) -> dict[str, Value]:
+def default_values(frame: Frame, arguments: ast.arguments) -> dict[str, Value]:
     """Return what the parameters of a function hold that are not given."""
     positional = [*arguments.posonlyargs, *arguments.args]
     last = positional[len(positional) - len(arguments.defaults) :]
@@ -249,7 +243,7 @@ def cases(frame: Frame, node: ast.expr) -> list[dict[str, Value]]:
     several = [frame.variables]
     for name in dict.fromkeys(_asked_for_none(node)):
         held = frame.variables.get(name)
-        if isinstance(held, Choice) and may_be_none(held) is None and len(several) < _CASES:
+        if isinstance(held, Choice) and is_none(held) is None and len(several) < _CASES:
             several = [{**one, name: case} for one in several for case in (NONE, without_none(held))]
     return several
 
@@ -377,7 +371,7 @@ def _compared(frame: Frame, node: ast.Compare, op: ast.cmpop, left: Value, right
 def _identical(same: bool, left: Value, right: Value) -> Value:
     for one, other in ((left, right), (right, left)):
         if isinstance(other, Known) and other.obj is None:
-            none = may_be_none(one)
+            none = is_none(one)
             kind = one.kind if isinstance(one, Known) else Kind.SAFE
             return SAFE if none is None else Known(none is same, kind)
     if isinstance(left, Known) and isinstance(right, Known):

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hookpatch_export._finding import Kind
+from hookpatch_export._join import join
 from hookpatch_export._source import File, Function
-from hookpatch_export._value import Unknown, Value, join
+from hookpatch_export._value import Value
 
 
 class Walk(Protocol):
@@ -99,6 +100,3 @@ def join_variables(several: list[dict[str, Value]], under: Kind = Kind.SAFE) -> 
 def same_variables(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
     """Tell whether nothing new is known."""
     return one.keys() == other.keys() and all(one[name] == other[name] for name in one)
-
-
-UNKNOWN = Unknown(Kind.CONFIG)

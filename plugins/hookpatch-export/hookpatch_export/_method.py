@@ -9,13 +9,16 @@ from typing import Any, Final
 from hookpatch_export._attribute import item
 from hookpatch_export._builtin import as_sequence
 from hookpatch_export._finding import Kind
-from hookpatch_export._frame import UNKNOWN, Frame
+from hookpatch_export._frame import Frame
+from hookpatch_export._join import join, sequence
+from hookpatch_export._question import content_kind, has_tensor, truth_kind
 from hookpatch_export._tensor import call_on_tensors
 from hookpatch_export._value import (
     CONFIG,
     EMPTY,
     NONE,
     PLAIN,
+    UNKNOWN,
     Instance,
     Known,
     Scalar,
@@ -25,11 +28,6 @@ from hookpatch_export._value import (
     Tensor,
     Unknown,
     Value,
-    content_kind,
-    has_tensor,
-    join,
-    sequence,
-    truth_kind,
     value_of,
 )
 

@@ -5,19 +5,9 @@ from __future__ import annotations
 import ast
 
 from hookpatch_export._frame import Frame
-from hookpatch_export._value import (
-    NONE,
-    Instance,
-    Known,
-    Seq,
-    Table,
-    Tensor,
-    Value,
-    alternatives,
-    join,
-    truth,
-    without_none,
-)
+from hookpatch_export._join import join, without_none
+from hookpatch_export._question import alternatives, truth
+from hookpatch_export._value import NONE, Instance, Known, Seq, Table, Tensor, Value
 
 
 def narrowed(frame: Frame, test: ast.expr, outcome: bool) -> dict[str, Value]:

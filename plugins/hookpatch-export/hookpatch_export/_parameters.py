@@ -13,11 +13,12 @@ from typing import Any
 import torch
 
 from hookpatch_export._finding import Kind
-from hookpatch_export._frame import UNKNOWN
+from hookpatch_export._join import join
 from hookpatch_export._value import (
     CONFIG,
     EMPTY,
     NONE,
+    UNKNOWN,
     Instance,
     Scalar,
     Seq,
@@ -25,7 +26,6 @@ from hookpatch_export._value import (
     Tensor,
     Unknown,
     Value,
-    join,
     value_of,
 )
 

@@ -7,27 +7,13 @@ from typing import Final
 
 from hookpatch_export._attribute import set_item
 from hookpatch_export._builtin import as_sequence
-from hookpatch_export._expression import binary, cases, condition, defaults_of, modes_of, test, value
+from hookpatch_export._expression import binary, cases, condition, default_values, modes_of, test, value
 from hookpatch_export._finding import Kind
-from hookpatch_export._frame import UNKNOWN, Frame, join_variables
+from hookpatch_export._frame import Frame, join_variables
+from hookpatch_export._join import join
 from hookpatch_export._narrow import narrowed
-from hookpatch_export._value import (
-    During,
-    Instance,
-    Known,
-    Local,
-    Scalar,
-    Seq,
-    Size,
-    Tensor,
-    Value,
-    alternatives,
-    content_kind,
-    join,
-    truth,
-    truth_kind,
-    value_of,
-)
+from hookpatch_export._question import alternatives, content_kind, is_none, truth, truth_kind
+from hookpatch_export._value import UNKNOWN, During, Instance, Known, Local, Scalar, Seq, Size, Tensor, Value, value_of
 
 _UNROLLED: Final = 8  # the items of a tuple are looked at one by one, up to that many
 
@@ -79,7 +65,7 @@ def _run(frame: Frame, node: ast.stmt) -> bool:
                     assign(frame, one.optional_vars, held)
             return run(frame, node.body)
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            frame.variables[node.name] = Local(node, frame, defaults_of(frame, node.args))
+            frame.variables[node.name] = Local(node, frame, default_values(frame, node.args))
         case ast.Break() | ast.Continue():
             frame.exits.append(frame.variables)
             return False
@@ -121,11 +107,7 @@ def assign(frame: Frame, target: ast.expr, held: Value) -> None:
 def _parts(held: Value, targets: list[ast.expr]) -> list[Value]:
     """Return what each of several names gets."""
     starred = [place for place, one in enumerate(targets) if isinstance(one, ast.Starred)]
-    several = [
-        _parts_of(one, targets, starred)
-        for one in alternatives(held)
-        if not (isinstance(one, Known) and one.obj is None)
-    ]
+    several = [_parts_of(one, targets, starred) for one in alternatives(held) if not is_none(one)]
     if not several:
         return [UNKNOWN] * len(targets)
     return [join(parts) for parts in zip(*several, strict=True)]

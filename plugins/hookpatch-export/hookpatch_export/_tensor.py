@@ -10,24 +10,9 @@ import torch
 
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
-from hookpatch_export._value import (
-    CONFIG,
-    Instance,
-    Known,
-    Scalar,
-    Seq,
-    Size,
-    Tensor,
-    Unknown,
-    Value,
-    alternatives,
-    content_kind,
-    each_of,
-    has_tensor,
-    join,
-    sequence,
-    truth_kind,
-)
+from hookpatch_export._join import each_of, join, sequence
+from hookpatch_export._question import alternatives, content_kind, has_tensor, truth_kind
+from hookpatch_export._value import CONFIG, Instance, Known, Scalar, Seq, Size, Tensor, Unknown, Value
 
 Args = Sequence[Value]
 Named = Mapping[str, Value]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
-from types import FunctionType
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -14,7 +12,6 @@ import torch
 from hookpatch_export._finding import Kind
 
 PLAIN: Final = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))
-_MOST: Final = 8  # more than that many different things at one place are anything
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,11 +181,11 @@ class Unknown:
 Value: TypeAlias = (
     Known | Scalar | During | Tensor | Size | Seq | Table | Instance | Local | Bound | Inherited | Choice | Unknown
 )
-
 NONE: Final = Known(None)
 SAFE: Final = Scalar(Kind.SAFE)
 CONFIG: Final = Scalar(Kind.CONFIG)
-EMPTY: Final = Unknown(Kind.SAFE)
+EMPTY: Final = Unknown(Kind.SAFE)  # what an empty tuple has for items
+UNKNOWN: Final = Unknown(Kind.CONFIG)
 
 
 def value_of(obj: object, kind: Kind = Kind.CONFIG) -> Value:
@@ -196,183 +193,3 @@ def value_of(obj: object, kind: Kind = Kind.CONFIG) -> Value:
     if isinstance(obj, torch.Tensor):
         return Tensor(Kind.CONFIG, Kind.CONFIG, obj.dtype == torch.bool, obj.dim())
     return Known(obj, kind)
-
-
-def join(values: Iterable[Value], under: Kind = Kind.SAFE) -> Value:
-    """Return what is known of something that may be any of these.
-
-    Args:
-        values: what it may be.
-        under: what it hangs on which of them it is.
-    """
-    return reduce(lambda one, other: _join(one, other, under), values)
-
-
-def _join(one: Value, other: Value, under: Kind) -> Value:
-    if one == other or other == EMPTY:
-        return one
-    if one == EMPTY:
-        return other
-    match one, other:
-        case Known(), Known() if one.same_object(other):
-            return Known(one.obj, max(one.kind, other.kind))
-        case Choice(), _:
-            return _choice([*one.among, *alternatives(other)], under)
-        case _, Choice():
-            return _choice([*alternatives(one), *other.among], under)
-        case Tensor(), Tensor():
-            rank = one.rank if one.rank == other.rank else None
-            last = max(one.last, other.last)
-            return Tensor(max(one.sizes, other.sizes), last, one.truth and other.truth, rank)
-        case Size(), Size():
-            return Size(max(one.sizes, other.sizes), max(one.last, other.last))
-        case Seq(), Seq():
-            return _join_sequences(one, other, under)
-        case Table(), Table():
-            return _join_tables(one, other, under)
-        case (Unknown(), _) | (_, Unknown()) if not (has_tensor(one) or has_tensor(other)):
-            return Unknown(max(truth_kind(one), truth_kind(other), under))
-        case _ if _is_plain(one) and _is_plain(other):
-            return Scalar(max(truth_kind(one), truth_kind(other), under))
-    return _choice([one, other], under)
-
-
-def _choice(values: list[Value], under: Kind) -> Value:
-    """Join what is alike, and keep the rest apart."""
-    apart: list[Value] = []
-    for value in values:
-        for place, other in enumerate(apart):
-            if value == other or (type(value) is type(other) and _alike(value, other)):
-                apart[place] = _join(other, value, under)
-                break
-        else:
-            apart.append(value)
-    if len(apart) > _MOST:
-        tensors = [one for one in apart if isinstance(one, Tensor)]
-        rest = Unknown(max([under, *(truth_kind(one) for one in apart if not has_tensor(one))]))
-        return Choice(frozenset([*tensors, rest])) if tensors else rest
-    return apart[0] if len(apart) == 1 else Choice(frozenset(apart))
-
-
-def _alike(one: Value, other: Value) -> bool:
-    if isinstance(one, Known):
-        return isinstance(other, Known) and (one.same_object(other) or (_is_plain(one) and _is_plain(other)))
-    return isinstance(one, Tensor | Size | Seq | Table | Scalar | Unknown)
-
-
-def _is_plain(value: Value) -> bool:
-    """Whether it is a number, a text or a truth value; None is not."""
-    if isinstance(value, Known):
-        return isinstance(value.obj, PLAIN) and value.obj is not None
-    return isinstance(value, Scalar | During)
-
-
-def _join_sequences(one: Seq, other: Seq, under: Kind) -> Seq:
-    each = _join(one.each, other.each, under)
-    length = max(one.length, other.length)
-    if one.items is not None and other.items is not None and len(one.items) == len(other.items):
-        return Seq(tuple(_join(a, b, under) for a, b in zip(one.items, other.items, strict=True)), each, length)
-    return Seq(None, each, max(length, under))
-
-
-def _join_tables(one: Table, other: Table, under: Kind) -> Table:
-    left: dict[Any, Value] = dict(one.items)
-    right: dict[Any, Value] = dict(other.items)
-    rest: list[Value] = [each for each in (one.each, other.each) if each is not None]
-    items = {key: _join(value, right.get(key, value), under) for key, value in left.items()}
-    return Table(tuple({**right, **items}.items()), join(rest, under) if rest else None)
-
-
-def sequence(items: Iterable[Value]) -> Seq:
-    """Return the tuple of these."""
-    items = tuple(items)
-    return Seq(items, join(items) if items else EMPTY)
-
-
-def alternatives(value: Value) -> tuple[Value, ...]:
-    """Return all that something may be."""
-    return tuple(value.among) if isinstance(value, Choice) else (value,)
-
-
-def each_of(value: Value, function: Callable[[Value], Value]) -> Value:
-    """Return what a function gives for all that something may be; for None only if it is nothing else."""
-    some = [one for one in alternatives(value) if one != NONE and one != Known(None, Kind.CONFIG)]
-    return join(function(one) for one in some or [value])
-
-
-def truth_kind(value: Value) -> Kind:
-    """Return what it hangs on whether a value is true."""
-    match value:
-        case Known() | Scalar() | Unknown():
-            return value.kind
-        case Tensor():
-            return Kind.DATA
-        case Seq():
-            return value.length
-        case Choice():
-            return max(map(truth_kind, value.among))
-    return Kind.SAFE
-
-
-def content_kind(value: Value) -> Kind:
-    """Return what it hangs on what a value holds, its tensors' numbers left aside."""
-    match value:
-        case Size():
-            return value.sizes
-        case Seq():
-            return max(value.length, content_kind(value.each))
-        case Tensor():
-            return value.sizes
-        case Choice():
-            return max(map(content_kind, value.among))
-    return truth_kind(value)
-
-
-def has_tensor(value: Value) -> bool:
-    """Tell whether it is a tensor, or a tuple, list or dict with one."""
-    match value:
-        case Tensor():
-            return True
-        case Seq():
-            return has_tensor(value.each)
-        case Table():
-            return any(has_tensor(one) for _, one in value.items) or (value.each is not None and has_tensor(value.each))
-        case Choice():
-            return any(map(has_tensor, value.among))
-    return False
-
-
-def truth(value: Value) -> bool | None:
-    """Return whether a value is true, or None if that is not known."""
-    match value:
-        case Known():
-            obj = value.obj
-            if isinstance(obj, (*PLAIN, tuple, list, dict, set, frozenset)):
-                return bool(obj)
-            return True if isinstance(obj, type | FunctionType | torch.nn.Module) else None
-        case Seq(items=items) if items is not None:
-            return bool(items)
-        case Tensor() | Size() | Scalar() | During() | Unknown() | Choice() | Seq() | Table() | Instance():
-            return None
-    return True
-
-
-def without_none(value: Value) -> Value:
-    """Return what is known of it once it is known not to be None."""
-    some = [one for one in alternatives(value) if not (isinstance(one, Known) and one.obj is None)]
-    return join(some) if some else value
-
-
-def may_be_none(value: Value) -> bool | None:
-    """Return whether a value is None, or None if it may be or not."""
-    answers = {_is_none(one) for one in alternatives(value)}
-    return answers.pop() if len(answers) == 1 else None
-
-
-def _is_none(value: Value) -> bool | None:
-    match value:
-        case Known():
-            return value.obj is None
-        case Scalar() | Unknown():
-            return None
-    return False

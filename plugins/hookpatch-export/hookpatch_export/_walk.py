@@ -11,18 +11,21 @@ from typing import Any, Final
 
 import torch
 
-from hookpatch_export import _statement
 from hookpatch_export._builtin import as_sequence, call_builtin, call_outside, call_stdlib, is_builtin
 from hookpatch_export._consequence import consequence_of, harmless
-from hookpatch_export._expression import value as evaluate
+from hookpatch_export._expression import value
 from hookpatch_export._finding import MODES, Finding, Kind
-from hookpatch_export._frame import UNKNOWN, Frame
+from hookpatch_export._frame import Frame
+from hookpatch_export._join import join
 from hookpatch_export._method import call_method
 from hookpatch_export._parameters import bind
+from hookpatch_export._question import content_kind, has_tensor, is_none
 from hookpatch_export._source import NotReadable, belongs_to_python, belongs_to_torch, read
+from hookpatch_export._statement import assign, run
 from hookpatch_export._tensor import call_layer, call_on_tensors, during
 from hookpatch_export._value import (
     PLAIN,
+    UNKNOWN,
     Bound,
     Choice,
     During,
@@ -35,9 +38,6 @@ from hookpatch_export._value import (
     Tensor,
     Unknown,
     Value,
-    content_kind,
-    has_tensor,
-    join,
     value_of,
 )
 
@@ -107,7 +107,7 @@ class Walk:
 
     def assign(self, frame: Frame, target: ast.expr, value: Value) -> None:
         """Give a name, an attribute, an item or several of them a value."""
-        _statement.assign(frame, target, value)
+        assign(frame, target, value)
 
     def write(self, owner: Value, name: str, value: Value) -> None:
         """Note what an attribute holds from now on."""
@@ -130,7 +130,7 @@ class Walk:
         """Return what a call gives."""
         match function:
             case Choice():
-                some = [one for one in function.among if not (isinstance(one, Known) and one.obj is None)]
+                some = [one for one in function.among if not is_none(one)]
                 return join([self.call(frame, node, one, args, named) for one in some] or [UNKNOWN])
             case Bound(function=Known(obj=str() as name), first=(owner,)):
                 return call_method(frame, node, owner, name, args, named)
@@ -420,8 +420,8 @@ class Walk:
 
     def _run(self, frame: Frame) -> Value:
         if isinstance(frame.node, ast.Lambda):
-            return evaluate(frame, frame.node.body)
-        if _statement.run(frame, frame.node.body):
+            return value(frame, frame.node.body)
+        if run(frame, frame.node.body):
             frame.returned.append(Known(None))
         if frame.yielded:
             return Seq(None, join(frame.yielded), Kind.CONFIG)

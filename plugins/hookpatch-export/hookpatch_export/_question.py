@@ -1,0 +1,100 @@
+"""What can be asked of a value: whether it is true or None, what that hangs on, and whether a tensor is in it."""
+
+from __future__ import annotations
+
+from types import FunctionType
+
+import torch
+
+from hookpatch_export._finding import Kind
+from hookpatch_export._value import (
+    PLAIN,
+    Choice,
+    During,
+    Instance,
+    Known,
+    Scalar,
+    Seq,
+    Size,
+    Table,
+    Tensor,
+    Unknown,
+    Value,
+)
+
+
+def alternatives(value: Value) -> tuple[Value, ...]:
+    """Return all that something may be."""
+    return tuple(value.among) if isinstance(value, Choice) else (value,)
+
+
+def truth(value: Value) -> bool | None:
+    """Return whether a value is true, or None if that is not known."""
+    match value:
+        case Known():
+            obj = value.obj
+            if isinstance(obj, (*PLAIN, tuple, list, dict, set, frozenset)):
+                return bool(obj)
+            return True if isinstance(obj, type | FunctionType | torch.nn.Module) else None
+        case Seq(items=items) if items is not None:
+            return bool(items)
+        case Tensor() | Size() | Scalar() | During() | Unknown() | Choice() | Seq() | Table() | Instance():
+            return None
+    return True
+
+
+def truth_kind(value: Value) -> Kind:
+    """Return what it hangs on whether a value is true."""
+    match value:
+        case Known() | Scalar() | Unknown():
+            return value.kind
+        case Tensor():
+            return Kind.DATA
+        case Seq():
+            return value.length
+        case Choice():
+            return max(map(truth_kind, value.among))
+    return Kind.SAFE
+
+
+def content_kind(value: Value) -> Kind:
+    """Return what it hangs on what a value holds, its tensors' numbers left aside."""
+    match value:
+        case Size():
+            return value.sizes
+        case Seq():
+            return max(value.length, content_kind(value.each))
+        case Tensor():
+            return value.sizes
+        case Choice():
+            return max(map(content_kind, value.among))
+    return truth_kind(value)
+
+
+def has_tensor(value: Value) -> bool:
+    """Tell whether it is a tensor, or a tuple, list or dict with one."""
+    match value:
+        case Tensor():
+            return True
+        case Seq():
+            return has_tensor(value.each)
+        case Table():
+            return any(has_tensor(one) for _, one in value.items) or (value.each is not None and has_tensor(value.each))
+        case Choice():
+            return any(map(has_tensor, value.among))
+    return False
+
+
+def is_none(value: Value) -> bool | None:
+    """Return whether a value is None, or None if it may be or not."""
+    answers = {_is_none_itself(one) for one in alternatives(value)}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _is_none_itself(value: Value) -> bool | None:
+    match value:
+        case Known():
+            return value.obj is None
+        case Scalar() | Unknown():
+            return None
+    return False
