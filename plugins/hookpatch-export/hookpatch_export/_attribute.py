@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import torch
 
-from hookpatch_export._builtin import as_sequence
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
+from hookpatch_export._iteration import as_sequence
 from hookpatch_export._join import each_of, join, sequence
 from hookpatch_export._question import alternatives, truth_kind
 from hookpatch_export._source import belongs_to_torch

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from hookpatch_export._attribute import attribute, item
-from hookpatch_export._builtin import as_sequence
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
+from hookpatch_export._iteration import as_sequence
 from hookpatch_export._join import join, sequence, without_none
 from hookpatch_export._narrow import narrowed
 from hookpatch_export._question import alternatives, content_kind, has_tensor, is_none, truth, truth_kind

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from hookpatch_export._attribute import item
-from hookpatch_export._builtin import as_sequence
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
+from hookpatch_export._iteration import as_sequence
 from hookpatch_export._join import join, sequence
 from hookpatch_export._question import content_kind, has_tensor, truth_kind
 from hookpatch_export._tensor import call_on_tensors
@@ -19,7 +19,9 @@ from hookpatch_export._value import (
     NONE,
     PLAIN,
     UNKNOWN,
+    Args,
     Instance,
+    Keywords,
     Known,
     Scalar,
     Seq,
@@ -50,9 +52,7 @@ _CHANGES: Final = frozenset(
 )
 
 
-def call_method(
-    frame: Frame, node: ast.AST, owner: Value, name: str, args: Sequence[Value], named: Mapping[str, Value]
-) -> Value:
+def call_method(frame: Frame, node: ast.AST, owner: Value, name: str, args: Args, named: Keywords) -> Value:
     """Return what a method of something built in gives; a list or dict in a variable is changed there."""
     match owner:
         case Seq():
@@ -82,7 +82,7 @@ def call_method(
     return result
 
 
-def _of_sequence(frame: Frame, owner: Seq, name: str, args: Sequence[Value]) -> tuple[Value, Value]:
+def _of_sequence(frame: Frame, owner: Seq, name: str, args: Args) -> tuple[Value, Value]:
     items = owner.items
     match name:
         case "append" if args:
@@ -112,9 +112,7 @@ def _of_sequence(frame: Frame, owner: Seq, name: str, args: Sequence[Value]) -> 
     return owner, UNKNOWN
 
 
-def _of_table(
-    frame: Frame, node: ast.AST, owner: Table, name: str, args: Sequence[Value], named: Mapping[str, Value]
-) -> tuple[Value, Value]:
+def _of_table(frame: Frame, node: ast.AST, owner: Table, name: str, args: Args, named: Keywords) -> tuple[Value, Value]:
     held = dict(owner.items)
     key: Any = args[0].obj if args and isinstance(args[0], Known) and isinstance(args[0].obj, PLAIN) else None
     default = args[1] if len(args) > 1 else NONE
@@ -157,9 +155,7 @@ def _of_table(
     return owner, UNKNOWN
 
 
-def _of_known(
-    frame: Frame, node: ast.AST, owner: Known, name: str, args: Sequence[Value], named: Mapping[str, Value]
-) -> Value:
+def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, args: Args, named: Keywords) -> Value:
     obj = owner.obj
     if isinstance(obj, PLAIN) and all(isinstance(one, Known) for one in args):
         try:

@@ -19,7 +19,9 @@ from hookpatch_export._value import (
     EMPTY,
     NONE,
     UNKNOWN,
+    Args,
     Instance,
+    Keywords,
     Scalar,
     Seq,
     Table,
@@ -30,9 +32,7 @@ from hookpatch_export._value import (
 )
 
 
-def bind(
-    arguments: ast.arguments, args: Sequence[Value], named: Mapping[str, Value], defaults: Mapping[str, Value]
-) -> dict[str, Value]:
+def bind(arguments: ast.arguments, args: Args, named: Keywords, defaults: Mapping[str, Value]) -> dict[str, Value]:
     """Return the variables that a call begins with.
 
     Args:

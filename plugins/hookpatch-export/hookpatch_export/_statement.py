@@ -6,10 +6,10 @@ import ast
 from typing import Final
 
 from hookpatch_export._attribute import set_item
-from hookpatch_export._builtin import as_sequence
 from hookpatch_export._expression import binary, cases, condition, default_values, modes_of, test, value
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame, join_variables
+from hookpatch_export._iteration import as_sequence
 from hookpatch_export._join import join
 from hookpatch_export._narrow import narrowed
 from hookpatch_export._question import alternatives, content_kind, is_none, truth, truth_kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -12,10 +12,7 @@ from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._join import each_of, join, sequence
 from hookpatch_export._question import alternatives, content_kind, has_tensor, truth_kind
-from hookpatch_export._value import CONFIG, Instance, Known, Scalar, Seq, Size, Tensor, Unknown, Value
-
-Args = Sequence[Value]
-Named = Mapping[str, Value]
+from hookpatch_export._value import CONFIG, Args, Instance, Keywords, Known, Scalar, Seq, Size, Tensor, Unknown, Value
 
 
 def _words(text: str) -> frozenset[str]:
@@ -88,7 +85,7 @@ def attribute_of_tensor(tensor: Tensor, name: str) -> Value | None:
     return None
 
 
-def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: Named) -> Value:
+def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: Keywords) -> Value:
     """Return what a method of a tensor or a function of torch gives.
 
     Args:
@@ -136,7 +133,7 @@ def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: N
     return _tensor(name, first, sizes, args, named)
 
 
-def _tensor(name: str, first: Tensor, sizes: Kind, args: Args, named: Named) -> Value:
+def _tensor(name: str, first: Tensor, sizes: Kind, args: Args, named: Keywords) -> Value:
     truth = name in _TRUTHS
     if name in _MADE or name in _RESHAPED:
         words: list[Value] = [one for one in (args if name in _MADE else args[1:]) if not isinstance(one, Tensor)]
@@ -188,7 +185,7 @@ def _tensor(name: str, first: Tensor, sizes: Kind, args: Args, named: Named) -> 
 _CASTS: Final = _words("to float half bfloat16 double int long type_as type where")
 
 
-def given_value(named: Named) -> list[Value]:
+def given_value(named: Keywords) -> list[Value]:
     """Return what is given as ``value``."""
     return [named["value"]] if "value" in named else []
 
@@ -247,7 +244,7 @@ def indexed(frame: Frame, node: ast.AST, tensor: Tensor, index: Value) -> Value:
     return Tensor(sizes, last, tensor.truth)
 
 
-def _sized_by_numbers(name: str, args: Args, named: Named) -> bool:
+def _sized_by_numbers(name: str, args: Args, named: Keywords) -> bool:
     if name == "where":
         return len(args) + len(named) == 1
     if name == "repeat_interleave":
@@ -256,7 +253,7 @@ def _sized_by_numbers(name: str, args: Args, named: Named) -> bool:
     return name in _SIZED_BY_NUMBERS
 
 
-def _parts(name: str, first: Tensor, args: Args, named: Named) -> Value:
+def _parts(name: str, first: Tensor, args: Args, named: Keywords) -> Value:
     dim = _dim(args, named, 1 if name == "unbind" else 2)
     along_last = dim in (-1, None if first.rank is None else first.rank - 1)
     rank = None if first.rank is None else first.rank - (name == "unbind")
@@ -273,7 +270,7 @@ def _parts(name: str, first: Tensor, args: Args, named: Named) -> Value:
     return Seq(None, part, first.last if along_last else first.sizes)
 
 
-def _dim(args: Args, named: Named, place: int) -> object:
+def _dim(args: Args, named: Keywords, place: int) -> object:
     value = named.get("dim", args[place] if len(args) > place else None)
     return value.obj if isinstance(value, Known) else 0 if value is None else object()
 

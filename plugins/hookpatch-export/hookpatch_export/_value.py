@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -181,6 +181,9 @@ class Unknown:
 Value: TypeAlias = (
     Known | Scalar | During | Tensor | Size | Seq | Table | Instance | Local | Bound | Inherited | Choice | Unknown
 )
+Args: TypeAlias = Sequence[Value]  # what a function gets by position
+Keywords: TypeAlias = Mapping[str, Value]  # and by name
+
 NONE: Final = Known(None)
 SAFE: Final = Scalar(Kind.SAFE)
 CONFIG: Final = Scalar(Kind.CONFIG)
