@@ -17,8 +17,9 @@ from hookpatch_export._frame import Frame
 from hookpatch_export._iteration import as_sequence
 from hookpatch_export._join import each_of, join, sequence
 from hookpatch_export._question import alternatives, truth_kind
+from hookpatch_export._sizes import size_at
 from hookpatch_export._source import belongs_to_torch
-from hookpatch_export._tensor import attribute_of_tensor, indexed, size_at
+from hookpatch_export._tensor import attribute_of_tensor, indexed
 from hookpatch_export._value import (
     CONFIG,
     PLAIN,

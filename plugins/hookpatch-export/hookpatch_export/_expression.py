@@ -15,7 +15,7 @@ from hookpatch_export._iteration import as_sequence
 from hookpatch_export._join import join, sequence, without_none
 from hookpatch_export._narrow import narrowed
 from hookpatch_export._question import alternatives, content_kind, has_tensor, is_none, truth, truth_kind
-from hookpatch_export._tensor import tensor_like
+from hookpatch_export._sizes import tensor_like
 from hookpatch_export._value import (
     CONFIG,
     NONE,

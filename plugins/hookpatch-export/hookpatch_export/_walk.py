@@ -13,18 +13,20 @@ import torch
 
 from hookpatch_export._builtin import call_builtin, is_builtin
 from hookpatch_export._consequence import consequence_of, harmless
+from hookpatch_export._during import during
 from hookpatch_export._expression import value
 from hookpatch_export._finding import MODES, Finding, Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._iteration import as_sequence
 from hookpatch_export._join import join
+from hookpatch_export._layer import call_layer
 from hookpatch_export._method import call_method
 from hookpatch_export._parameters import bind
 from hookpatch_export._question import content_kind, has_tensor, is_none
 from hookpatch_export._source import NotReadable, belongs_to_python, belongs_to_torch, read
 from hookpatch_export._statement import assign, run
 from hookpatch_export._stdlib import call_outside, call_stdlib
-from hookpatch_export._tensor import call_layer, call_on_tensors, during
+from hookpatch_export._tensor import call_on_tensors
 from hookpatch_export._value import (
     PLAIN,
     UNKNOWN,
