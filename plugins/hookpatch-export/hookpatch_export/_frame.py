@@ -17,6 +17,9 @@ from hookpatch_export._value import Value
 class Walk(Protocol):
     """What a frame needs of the walk it belongs to."""
 
+    def value(self, frame: Frame, node: ast.expr) -> Value:
+        """Return what an expression gives, and note what is found in it."""
+
     def call(self, frame: Frame, node: ast.AST, function: Value, args: list[Value], named: dict[str, Value]) -> Value:
         """Return what a call gives."""
 
@@ -72,6 +75,10 @@ class Frame:
     def found(self, node: ast.AST, construct: str, kind: Kind) -> None:
         """Note a finding at a node."""
         self.walk.found(self, node, construct, kind)
+
+    def value(self, node: ast.expr) -> Value:
+        """Return what an expression gives here, and note what is found in it."""
+        return self.walk.value(self, node)
 
     @contextmanager
     def only_in(self, modes: frozenset[str]) -> Iterator[None]:

@@ -8,8 +8,8 @@ from typing import Any, Final
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._join import join, sequence
-from hookpatch_export._number import all_known, number_kind, objects
-from hookpatch_export._question import content_kind, truth_kind
+from hookpatch_export._number import number_kind
+from hookpatch_export._question import all_known, content_kind, objects, truth_kind
 from hookpatch_export._value import (
     CONFIG,
     EMPTY,

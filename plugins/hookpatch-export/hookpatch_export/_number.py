@@ -8,21 +8,8 @@ from typing import Any
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._join import join
-from hookpatch_export._question import alternatives, content_kind, has_tensor, truth, truth_kind
-from hookpatch_export._value import (
-    CONFIG,
-    PLAIN,
-    SAFE,
-    Args,
-    Keywords,
-    Known,
-    Scalar,
-    Seq,
-    Size,
-    Tensor,
-    Unknown,
-    Value,
-)
+from hookpatch_export._question import all_known, alternatives, content_kind, has_tensor, objects, truth, truth_kind
+from hookpatch_export._value import CONFIG, SAFE, Args, Keywords, Known, Scalar, Seq, Size, Tensor, Unknown, Value
 
 
 def number(frame: Frame, node: ast.AST, function: Any, args: Args, named: Keywords) -> Value:
@@ -90,13 +77,3 @@ def length_of(value: Value) -> Value:
             case _:
                 outcomes.append(CONFIG)
     return join(outcomes)
-
-
-def all_known(values: Args) -> bool:
-    """Tell whether all are numbers, texts and the like that are there."""
-    return all(isinstance(one, Known) and isinstance(one.obj, (*PLAIN, tuple, list)) for one in values)
-
-
-def objects(values: Args) -> list[Any]:
-    """Return the objects of those that are there."""
-    return [one.obj for one in values if isinstance(one, Known)]

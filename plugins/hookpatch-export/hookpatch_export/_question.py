@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from types import FunctionType
+from typing import Any
 
 import torch
 
 from hookpatch_export._finding import Kind
 from hookpatch_export._value import (
     PLAIN,
+    Args,
     Choice,
     During,
     Instance,
@@ -98,3 +100,13 @@ def _is_none_itself(value: Value) -> bool | None:
         case Scalar() | Unknown():
             return None
     return False
+
+
+def all_known(values: Args) -> bool:
+    """Tell whether all are numbers, texts and the like that are there."""
+    return all(isinstance(one, Known) and isinstance(one.obj, (*PLAIN, tuple, list)) for one in values)
+
+
+def objects(values: Args) -> list[Any]:
+    """Return the objects of those that are there."""
+    return [one.obj for one in values if isinstance(one, Known)]

@@ -6,12 +6,14 @@ import ast
 from typing import Final
 
 from hookpatch_export._attribute import set_item
-from hookpatch_export._expression import binary, cases, condition, default_values, modes_of, test, value
+from hookpatch_export._condition import cases, condition, modes_of, test
+from hookpatch_export._expression import default_values, value
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame, join_variables
 from hookpatch_export._iteration import as_sequence
 from hookpatch_export._join import join
 from hookpatch_export._narrow import narrowed
+from hookpatch_export._operator import binary
 from hookpatch_export._question import alternatives, content_kind, is_none, truth, truth_kind
 from hookpatch_export._value import UNKNOWN, During, Instance, Known, Local, Scalar, Seq, Size, Tensor, Value, value_of
 
@@ -39,7 +41,7 @@ def _run(frame: Frame, node: ast.stmt) -> bool:
             assign(frame, node.target, value(frame, node.value))
         case ast.AugAssign():
             now = value(frame, node.target)
-            assign(frame, node.target, binary(frame, node, node.op, now, value(frame, node.value)))
+            assign(frame, node.target, binary(node.op, now, value(frame, node.value)))
         case ast.Return():
             held = value(frame, node.value) if node.value is not None else Known(None)
             frame.returned.append(held)

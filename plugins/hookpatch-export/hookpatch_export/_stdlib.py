@@ -12,8 +12,8 @@ from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._iteration import as_sequence, element_of
 from hookpatch_export._join import join
-from hookpatch_export._number import all_known, number_kind, objects
-from hookpatch_export._question import content_kind, has_tensor
+from hookpatch_export._number import number_kind
+from hookpatch_export._question import all_known, content_kind, has_tensor, objects
 from hookpatch_export._value import CONFIG, EMPTY, Args, Bound, Keywords, Known, Scalar, Seq, Table, Unknown, Value
 
 

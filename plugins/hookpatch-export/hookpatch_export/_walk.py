@@ -109,6 +109,10 @@ class Walk:
         """Note that something is called that was not looked into."""
         self.found(frame, node, f"{what}: {why}", Kind.NOT_READ)
 
+    def value(self, frame: Frame, node: ast.expr) -> Value:
+        """Return what an expression gives, and note what is found in it."""
+        return value(frame, node)
+
     def assign(self, frame: Frame, target: ast.expr, value: Value) -> None:
         """Give a name, an attribute, an item or several of them a value."""
         assign(frame, target, value)

@@ -1,0 +1,160 @@
+"""What conditions give, and what is noted where they decide."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from hookpatch_export._finding import Kind
+from hookpatch_export._frame import Frame
+from hookpatch_export._join import join, without_none
+from hookpatch_export._narrow import narrowed
+from hookpatch_export._question import alternatives, is_none, truth, truth_kind
+from hookpatch_export._value import NONE, SAFE, Choice, During, Known, Scalar, Value
+
+_CASES: Final = 4  # so many cases of a condition are looked at
+
+
+def cases(frame: Frame, node: ast.expr) -> list[dict[str, Value]]:
+    """Return the variables before a condition, case by case.
+
+    An argument that may be None is looked at as None and as what else it may be, each by itself: in
+    ``x is None or not tracing(x)`` the second part knows what the first one has asked.
+    """
+    several = [frame.variables]
+    for name in dict.fromkeys(_asked_for_none(node)):
+        held = frame.variables.get(name)
+        if isinstance(held, Choice) and is_none(held) is None and len(several) < _CASES:
+            several = [{**one, name: case} for one in several for case in (NONE, without_none(held))]
+    return several
+
+
+def _asked_for_none(node: ast.expr) -> Iterator[str]:
+    for part in ast.walk(node):
+        match part:
+            case ast.Compare(
+                left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]
+            ):
+                yield name
+
+
+def condition(frame: Frame, node: ast.expr) -> Value:
+    """Return what the condition of a statement gives, whatever the case."""
+    before, outcomes = frame.variables, []
+    for variables in cases(frame, node):
+        frame.variables = variables
+        outcomes.append(test(frame, node))
+    if len(outcomes) == 1:
+        return outcomes[0]
+    frame.variables = {**frame.variables, **before}
+    if len(set(outcomes)) == 1:
+        return outcomes[0]
+    return Scalar(max(Kind.SAFE if truth(one) is not None else truth_kind(one) for one in outcomes))
+
+
+def test(frame: Frame, node: ast.expr) -> Value:
+    """Return what a part of a condition gives; what it decides is noted by the statement it is in."""
+    match node:
+        case ast.BoolOp():
+            return boolean(frame, node, node.values, decides=False)
+        case ast.UnaryOp(op=ast.Not()):
+            return _inverted(frame, test(frame, node.operand))
+    return frame.value(node)
+
+
+def _inverted(frame: Frame, outcome: Value) -> Value:
+    if isinstance(outcome, During):
+        return During(frozenset(frame.modes) - outcome.modes)
+    known = truth(outcome)
+    if known is not None:
+        return Known(not known, truth_kind(outcome))
+    return Scalar(truth_kind(outcome))
+
+
+def boolean(frame: Frame, node: ast.BoolOp, values: list[ast.expr], *, decides: bool) -> Value:
+    """Return what ``and`` or ``or`` gives.
+
+    What comes after a part that decides is not evaluated, in the modes in which it decides.
+
+    Args:
+        frame: where it stands.
+        node: all of it.
+        values: the parts that are left.
+        decides: whether it decides by itself which part is evaluated, or is a part of a condition that does.
+    """
+    if len(values) == 1:
+        return frame.value(values[0]) if decides else test(frame, values[0])
+    first = test(frame, values[0])
+    stops_at = isinstance(node.op, ast.Or)
+    if decides:
+        decided(frame, values[0], first, "or" if stops_at else "and")
+    known = truth(first)
+    if known is not None:
+        return first if known is stops_at else boolean(frame, node, values[1:], decides=decides)
+    if isinstance(first, During):
+        return _after_during(frame, node, first, values[1:], decides=decides)
+    before = frame.variables
+    frame.variables = narrowed(frame, values[0], not stops_at)
+    rest = boolean(frame, node, values[1:], decides=decides)
+    frame.variables = {**frame.variables, **before}
+    return join([_if_it_decides(first, stops_at), rest], max(truth_kind(first), truth_kind(rest)))
+
+
+def _after_during(frame: Frame, node: ast.BoolOp, first: During, values: list[ast.expr], *, decides: bool) -> Value:
+    """The rest is evaluated in those modes only in which a question about the capture does not decide."""
+    stops_at = isinstance(node.op, ast.Or)
+    goes_on = modes_of(frame, first, not stops_at)
+    if not goes_on:
+        return Known(stops_at)
+    with frame.only_in(goes_on):
+        rest = boolean(frame, node, values, decides=decides)
+    if goes_on == frame.modes:
+        return rest
+    if isinstance(rest, During):
+        return During(first.modes | rest.modes if stops_at else first.modes & rest.modes)
+    known = truth(rest)
+    if known is not None:
+        return Known(stops_at) if known is stops_at else first
+    with frame.only_in(goes_on):
+        decided(frame, node, rest, "and/or")
+    return SAFE
+
+
+def _if_it_decides(first: Value, outcome: bool) -> Value:
+    """What the first part of ``a or b`` is if it is the result."""
+    some = [one for one in alternatives(first) if truth(one) in (outcome, None)]
+    return join(some) if some else first
+
+
+def decided(frame: Frame, node: ast.expr, outcome: Value, construct: str) -> None:
+    """Note what is decided on a size or on a tensor's numbers; no other decision of ``and`` and the like is a finding."""
+    kind = truth_kind(outcome)
+    if kind >= Kind.SHAPE:
+        frame.found(node, construct, kind)
+
+
+def ternary(frame: Frame, node: ast.IfExp) -> Value:
+    """Return what ``... if ... else ...`` gives."""
+    outcome = condition(frame, node.test)
+    known = truth(outcome)
+    frame.found(node, "... if ... else ...", truth_kind(outcome))
+    if known is not None:
+        return frame.value(node.body if known else node.orelse)
+    before = frame.variables
+    ways = []
+    for taken, part in ((True, node.body), (False, node.orelse)):
+        modes = modes_of(frame, outcome, taken)
+        if modes:
+            frame.variables = narrowed(frame, node.test, taken)
+            with frame.only_in(modes):
+                ways.append(frame.value(part))
+            frame.variables = before
+    return join(ways, truth_kind(outcome))
+
+
+def modes_of(frame: Frame, outcome: Value, taken: bool) -> frozenset[str]:
+    """Return in which modes a branch of that condition is reached."""
+    if isinstance(outcome, During):
+        return frame.modes & outcome.modes if taken else frame.modes - outcome.modes
+    return frame.modes

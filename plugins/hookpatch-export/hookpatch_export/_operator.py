@@ -1,0 +1,169 @@
+"""What arithmetic and comparison give."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from hookpatch_export._finding import Kind
+from hookpatch_export._frame import Frame
+from hookpatch_export._join import join, sequence
+from hookpatch_export._question import (
+    all_known,
+    alternatives,
+    content_kind,
+    has_tensor,
+    is_none,
+    objects,
+    truth,
+    truth_kind,
+)
+from hookpatch_export._sizes import tensor_like
+from hookpatch_export._value import CONFIG, SAFE, During, Known, Scalar, Seq, Size, Table, Tensor, Unknown, Value
+
+_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+    ast.BitXor: operator.xor,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+}
+_MOST_TIMES: Final = 8  # a tuple times more than that is not written out
+
+
+def binary(op: ast.operator, left: Value, right: Value) -> Value:
+    """Return what an arithmetic operator gives."""
+    both = (left, right)
+    if all_known(both):
+        try:
+            return Known(_OPERATORS[type(op)](*objects(both)), max(map(truth_kind, both)))
+        except Exception:
+            return CONFIG
+    match left, right:
+        case During(), During():
+            if isinstance(op, ast.BitOr):
+                return During(left.modes | right.modes)
+            if isinstance(op, ast.BitAnd):
+                return During(left.modes & right.modes)
+        case (During() as during, other) | (other, During() as during):
+            if isinstance(op, ast.BitOr) and truth(other) is False:
+                return during
+            if isinstance(op, ast.BitAnd) and truth(other) is True:
+                return during
+            return Scalar(truth_kind(other))
+        case Seq(), Seq() if isinstance(op, ast.Add):
+            if left.items is not None and right.items is not None:
+                return sequence([*left.items, *right.items])
+            return Seq(None, join([left.each, right.each]), max(left.length, right.length))
+        case (Size(), _) | (_, Size()):
+            last = right.last if isinstance(right, Size) else last_kind(right)
+            return Size(max(map(content_kind, both)), last)
+        case (Seq() as several, number) | (number, Seq() as several) if isinstance(op, ast.Mult):
+            times = number.obj if isinstance(number, Known) else None
+            if several.items and isinstance(times, int) and times <= _MOST_TIMES:
+                return sequence(several.items * times)
+            return Seq(None, several.each, max(several.length, truth_kind(number)))
+    if any(map(has_tensor, both)):
+        tensor = tensor_like(left, right)
+        if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor) or not all(map(has_tensor, both)):
+            return tensor
+        last = right.last if isinstance(op, ast.MatMult) and isinstance(right, Tensor) else tensor.last
+        return Tensor(tensor.sizes, last, False, tensor.rank)
+    if isinstance(left, Known) and isinstance(left.obj, str):
+        return Scalar(content_kind(right))
+    kind = max(map(truth_kind, both))
+    return Unknown(kind) if any(isinstance(one, Unknown) for one in both) else Scalar(kind)
+
+
+def last_kind(given: Value) -> Kind:
+    """Return what the last of several sizes hangs on."""
+    if isinstance(given, Seq) and given.items:
+        return max(Kind.CONFIG, truth_kind(given.items[-1]))
+    return max(Kind.CONFIG, content_kind(given))
+
+
+def unary(op: ast.unaryop, given: Value) -> Value:
+    """Return what a sign or ``~`` gives."""
+    if isinstance(given, Known) and isinstance(given.obj, int | float):
+        try:
+            return Known(_OPERATORS[type(op)](given.obj), given.kind)
+        except Exception:
+            return CONFIG
+    return given
+
+
+def compared(frame: Frame, node: ast.Compare, op: ast.cmpop, left: Value, right: Value) -> Value:
+    """Return what one comparison gives; ``in`` a tensor is a finding.
+
+    Args:
+        frame: where it stands.
+        node: the comparison, or the chain that it is a part of.
+        op: its operator.
+        left: what is on the left of it.
+        right: what is on the right of it.
+    """
+    if isinstance(op, ast.Is | ast.IsNot):
+        return _identical(isinstance(op, ast.Is), left, right)
+    if isinstance(op, ast.In | ast.NotIn):
+        return _contained(frame, node, isinstance(op, ast.In), left, right)
+    both = (left, right)
+    if all_known(both):
+        try:
+            return Known(bool(_OPERATORS[type(op)](*objects(both))), max(map(truth_kind, both)))
+        except Exception:
+            return CONFIG
+    if any(isinstance(one, Tensor) for side in both for one in alternatives(side)):
+        tensor = tensor_like(left, right)
+        return Tensor(tensor.sizes, tensor.last, True, tensor.rank)
+    return Scalar(max(map(content_kind, both)))
+
+
+def _identical(same: bool, left: Value, right: Value) -> Value:
+    for one, other in ((left, right), (right, left)):
+        if is_none(other):
+            none = is_none(one)
+            kind = one.kind if isinstance(one, Known) else Kind.SAFE
+            return SAFE if none is None else Known(none is same, kind)
+    if isinstance(left, Known) and isinstance(right, Known):
+        return Known((left.obj is right.obj) is same, max(left.kind, right.kind))
+    return SAFE
+
+
+def _contained(frame: Frame, node: ast.Compare, inside: bool, left: Value, right: Value) -> Value:
+    if isinstance(left, Known) and isinstance(right, Known):
+        try:
+            return Known((left.obj in right.obj) is inside, max(left.kind, right.kind))
+        except Exception:
+            return CONFIG
+    if isinstance(left, Known) and isinstance(right, Seq) and right.items is not None:
+        items = right.items
+        if all(isinstance(one, Known) for one in items):
+            return Known(any(one.same_object(left) for one in items if isinstance(one, Known)) is inside, left.kind)
+    if isinstance(right, Table):
+        keys = dict(right.items)
+        if isinstance(left, Known) and isinstance(left.obj, str) and (left.obj in keys or right.each is None):
+            return SAFE if left.obj in keys else Known(not inside)
+        return SAFE if truth_kind(left) < Kind.SHAPE else Scalar(truth_kind(left))
+    kind = max(content_kind(left), content_kind(right))
+    if has_tensor(left) or has_tensor(right):
+        frame.found(node, "in", Kind.DATA)
+        return Scalar(Kind.DATA)
+    return Scalar(kind)
