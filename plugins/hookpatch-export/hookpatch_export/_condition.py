@@ -128,7 +128,7 @@ def _if_it_decides(first: Value, outcome: bool) -> Value:
 
 
 def decided(frame: Frame, node: ast.expr, outcome: Value, construct: str) -> None:
-    """Note what is decided on a size or on a tensor's numbers; no other decision of ``and`` and the like is a finding."""
+    """Note what ``and`` and the like decide on a size or on a tensor's numbers; else it is no finding."""
     kind = truth_kind(outcome)
     if kind >= Kind.SHAPE:
         frame.found(node, construct, kind)

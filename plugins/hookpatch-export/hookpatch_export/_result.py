@@ -47,6 +47,17 @@ def result(name: str, first: Tensor, sizes: Kind, args: Args, named: Keywords) -
     return Tensor(sizes, sizes, truth)
 
 
+def sizes_given(name: str, args: Args) -> Sequence[Value]:
+    """Return the sizes that are passed, one by one or in a tuple, to what makes or reshapes a tensor."""
+    if name in MADE:
+        words = args[:1] if name == "full" else args
+    elif name in RESHAPED or name == "as_strided":
+        words = args[1:2] if name == "new_full" else args[1:]
+    else:
+        return ()
+    return [one for word in words for one in (_each_size(word) if isinstance(word, Seq) else [word])]
+
+
 def _of_sizes(name: str, first: Tensor, sizes: Kind, args: Args, named: Keywords) -> Tensor:
     """What is made or reshaped to sizes that are passed: one by one, or all of them in a tuple."""
     words: list[Value] = [one for one in (args if name in MADE else args[1:]) if not isinstance(one, Tensor)]

@@ -7,7 +7,7 @@ import ast
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._question import alternatives, content_kind, has_tensor
-from hookpatch_export._result import parts_of, result
+from hookpatch_export._result import parts_of, result, sizes_given
 from hookpatch_export._sizes import first_tensor, size_at, sizes_of
 from hookpatch_export._torch_names import (
     ANSWERS,
@@ -76,6 +76,9 @@ def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: K
     if _sized_by_numbers(name, args, named):
         frame.found(node, f"{name}()", Kind.DATA)
         return Tensor(Kind.DATA, Kind.CONFIG if name in ("nonzero", "argwhere") else Kind.DATA)
+    if any(isinstance(one, Tensor) for word in sizes_given(name, args) for one in alternatives(word)):
+        frame.found(node, "size from a tensor", Kind.DATA)
+        sizes = Kind.DATA
     if name in PARTS:
         return parts_of(name, first, args, named)
     return result(name, first, sizes, args, named)
