@@ -219,7 +219,7 @@ def _item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
 
 def _decides(frame: Frame, node: ast.AST, index: Value) -> None:
     """A size or a tensor as the index of a list or the key of a dict is made a number."""
-    kind = Kind.DATA if isinstance(index, Tensor) else truth_kind(index) if isinstance(index, Scalar) else Kind.SAFE
+    kind = truth_kind(index) if isinstance(index, Tensor | Scalar) else Kind.SAFE
     if kind >= Kind.SHAPE:
         frame.found(node, "[index]", kind)
 

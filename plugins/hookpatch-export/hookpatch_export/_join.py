@@ -51,7 +51,8 @@ def _join(one: Value, other: Value, under: Kind) -> Value:
         case Tensor(), Tensor():
             rank = one.rank if one.rank == other.rank else None
             last = max(one.last, other.last)
-            return Tensor(max(one.sizes, other.sizes), last, one.truth and other.truth, rank)
+            values = max(one.values, other.values)
+            return Tensor(max(one.sizes, other.sizes), last, one.truth and other.truth, rank, values)
         case Size(), Size():
             return Size(max(one.sizes, other.sizes), max(one.last, other.last))
         case Seq(), Seq():

@@ -9,6 +9,7 @@ from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._join import join
 from hookpatch_export._question import all_known, alternatives, content_kind, has_tensor, objects, truth, truth_kind
+from hookpatch_export._sizes import values_of
 from hookpatch_export._value import CONFIG, SAFE, Args, Keywords, Known, Scalar, Seq, Size, Tensor, Unknown, Value
 
 
@@ -39,7 +40,7 @@ def number(frame: Frame, node: ast.AST, function: Any, args: Args, named: Keywor
 def number_kind(value: Value) -> Kind:
     """Return what a number hangs on that is made of a value, or of the values in it."""
     if isinstance(value, Seq | Size):
-        return max(content_kind(value), Kind.DATA if has_tensor(value) else Kind.SAFE)
+        return max(content_kind(value), values_of([value]) if has_tensor(value) else Kind.SAFE)
     return max(truth_kind(one) for one in alternatives(value))
 
 

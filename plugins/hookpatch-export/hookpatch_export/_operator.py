@@ -21,7 +21,21 @@ from hookpatch_export._question import (
     truth_kind,
 )
 from hookpatch_export._sizes import tensor_like
-from hookpatch_export._value import CONFIG, SAFE, During, Known, Scalar, Seq, Size, Table, Tensor, Unknown, Value
+from hookpatch_export._value import (
+    CONFIG,
+    NONE,
+    SAFE,
+    Choice,
+    During,
+    Known,
+    Scalar,
+    Seq,
+    Size,
+    Table,
+    Tensor,
+    Unknown,
+    Value,
+)
 
 _OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
     ast.Add: operator.add,
@@ -58,6 +72,10 @@ def binary(op: ast.operator, left: Value, right: Value) -> Value:
         except Exception:
             return CONFIG
     match left, right:
+        case Choice(), _ if has_tensor(left) and not _only_tensors(left):
+            return join(binary(op, one, right) for one in left.among if one != NONE)
+        case _, Choice() if has_tensor(right) and not _only_tensors(right):
+            return join(binary(op, left, one) for one in right.among if one != NONE)
         case During(), During():
             if isinstance(op, ast.BitOr):
                 return During(left.modes | right.modes)
@@ -167,3 +185,7 @@ def _contained(frame: Frame, node: ast.Compare, inside: bool, left: Value, right
         frame.found(node, "in", Kind.DATA)
         return Scalar(Kind.DATA)
     return Scalar(kind)
+
+
+def _only_tensors(value: Choice) -> bool:
+    return all(isinstance(one, Tensor) for one in value.among)

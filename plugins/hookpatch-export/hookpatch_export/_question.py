@@ -51,7 +51,7 @@ def truth_kind(value: Value) -> Kind:
         case Known() | Scalar() | Unknown():
             return value.kind
         case Tensor():
-            return Kind.DATA
+            return value.values
         case Seq():
             return value.length
         case Choice():

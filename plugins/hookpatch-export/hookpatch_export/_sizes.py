@@ -1,13 +1,14 @@
-"""Which tensor is meant among several values, and what its sizes hang on."""
+"""Which tensor is meant among several values, and what its sizes and numbers hang on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hookpatch_export._finding import Kind
 from hookpatch_export._join import join
-from hookpatch_export._question import alternatives, content_kind
-from hookpatch_export._value import Args, Choice, Scalar, Seq, Size, Tensor, Unknown, Value
+from hookpatch_export._question import alternatives, content_kind, has_tensor
+from hookpatch_export._value import Args, Choice, Instance, Scalar, Seq, Size, Table, Tensor, Unknown, Value
 
 
 def first_tensor(values: Args) -> Tensor:
@@ -29,7 +30,24 @@ def tensor_like(*values: Value) -> Tensor:
     last = max([one.last for one in tensors], default=Kind.SHAPE)
     ranks = {one.rank for one in tensors}
     rank = None if None in ranks or not ranks else max(rank for rank in ranks if rank is not None)
-    return Tensor(sizes, last, isinstance(whole, Tensor) and whole.truth, rank)
+    return Tensor(sizes, last, isinstance(whole, Tensor) and whole.truth, rank, values_of(values))
+
+
+def values_of(values: Iterable[Value]) -> Kind:
+    """Return what the numbers hang on that are computed of these."""
+    kinds = [_numbers(one) for value in values for one in alternatives(value)]
+    return max(kinds, default=Kind.CONFIG)
+
+
+def _numbers(value: Value) -> Kind:
+    match value:
+        case Tensor():
+            return value.values
+        case Seq() if has_tensor(value):
+            return values_of(value.items if value.items is not None else [value.each])
+        case Table() | Instance():
+            return Kind.DATA if has_tensor(value) else Kind.CONFIG
+    return max(Kind.CONFIG, content_kind(value))
 
 
 def sizes_of(value: Value) -> Kind:

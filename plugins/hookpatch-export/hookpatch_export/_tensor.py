@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._question import alternatives, content_kind, has_tensor
 from hookpatch_export._result import parts_of, result, sizes_given
-from hookpatch_export._sizes import first_tensor, size_at, sizes_of
+from hookpatch_export._sizes import first_tensor, size_at, sizes_of, values_of
 from hookpatch_export._torch_names import (
     ANSWERS,
     NUMBERS,
     OF_THE_EXAMPLE,
     OF_THE_EXAMPLE_CALLED,
     PARTS,
+    RANDOM,
     SIZED_BY_NUMBERS,
 )
 from hookpatch_export._value import CONFIG, Args, Keywords, Known, Scalar, Seq, Size, Tensor, Unknown, Value
@@ -60,8 +62,9 @@ def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: K
     if name in OF_THE_EXAMPLE_CALLED:
         return CONFIG
     if name in NUMBERS or name in ANSWERS:
-        frame.found(node, f".{name}()" if name in NUMBERS else f"torch.{name}()", Kind.DATA)
-        return Scalar(Kind.DATA)
+        kind = max(Kind.SHAPE, values_of(args))
+        frame.found(node, f".{name}()" if name in NUMBERS else f"torch.{name}()", kind)
+        return Scalar(kind)
     if name in ("tolist", "numpy", "__array__"):
         frame.found(node, f".{name}()", Kind.DATA)
         return Seq(None, Scalar(Kind.DATA), sizes) if name == "tolist" else Unknown(Kind.DATA)
@@ -69,19 +72,20 @@ def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: K
         kind = content_kind(args[0]) if args else Kind.CONFIG
         if kind >= Kind.SHAPE:
             frame.found(node, f"torch.{name}()", kind)
-        return Tensor(Kind.CONFIG, Kind.CONFIG)
+        return Tensor(Kind.CONFIG, Kind.CONFIG, values=max(Kind.CONFIG, kind))
     if name in ("tensor", "as_tensor") and args and isinstance(args[0], Seq):
         frame.found(node, f"torch.{name}()", Kind.DATA)
         return Tensor(content_kind(args[0]), Kind.CONFIG)
     if _sized_by_numbers(name, args, named):
         frame.found(node, f"{name}()", Kind.DATA)
         return Tensor(Kind.DATA, Kind.CONFIG if name in ("nonzero", "argwhere") else Kind.DATA)
-    if any(isinstance(one, Tensor) for word in sizes_given(name, args) for one in alternatives(word)):
+    if any(all(isinstance(one, Tensor) for one in alternatives(word)) for word in sizes_given(name, args)):
         frame.found(node, "size from a tensor", Kind.DATA)
         sizes = Kind.DATA
     if name in PARTS:
         return parts_of(name, first, args, named)
-    return result(name, first, sizes, args, named)
+    made = result(name, first, sizes, args, named)
+    return made if name in RANDOM else replace(made, values=values_of(given))
 
 
 def _sized_by_numbers(name: str, args: Args, named: Keywords) -> bool:

@@ -43,3 +43,7 @@ KEEPS_LAST: Final = _words(
 CASTS: Final = _words("to float half bfloat16 double int long type_as where")
 LAST_BY_WEIGHT: Final = _words("Linear LazyLinear Bilinear Embedding EmbeddingBag LayerNorm RMSNorm")
 PAIRS: Final = _words("LSTM GRU RNN MultiheadAttention AdaptiveLogSoftmaxWithLoss")
+
+RANDOM: Final = _words(
+    "rand randn randint randperm rand_like randn_like randint_like bernoulli multinomial normal poisson"
+)

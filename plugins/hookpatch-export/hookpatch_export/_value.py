@@ -63,12 +63,14 @@ class Tensor:
         last: the same for its last size alone, which most layers fix.
         truth: whether it holds truth values.
         rank: the number of its dimensions, if known.
+        values: what its numbers hang on: ``SHAPE`` where they were made of sizes alone.
     """
 
     sizes: Kind = Kind.SHAPE
     last: Kind = Kind.SHAPE
     truth: bool = False
     rank: int | None = None
+    values: Kind = Kind.DATA
 
 
 @dataclass(frozen=True, slots=True)
