@@ -60,7 +60,7 @@ def test(frame: Frame, node: ast.expr) -> Value:
             return boolean(frame, node, node.values, decides=False)
         case ast.UnaryOp(op=ast.Not()):
             return _inverted(frame, test(frame, node.operand))
-    return frame.value(node)
+    return frame.walk.value(frame, node)
 
 
 def _inverted(frame: Frame, outcome: Value) -> Value:
@@ -84,7 +84,7 @@ def boolean(frame: Frame, node: ast.BoolOp, values: list[ast.expr], *, decides: 
         decides: whether it decides by itself which part is evaluated, or is a part of a condition that does.
     """
     if len(values) == 1:
-        return frame.value(values[0]) if decides else test(frame, values[0])
+        return frame.walk.value(frame, values[0]) if decides else test(frame, values[0])
     first = test(frame, values[0])
     stops_at = isinstance(node.op, ast.Or)
     if decides:
@@ -140,7 +140,7 @@ def ternary(frame: Frame, node: ast.IfExp) -> Value:
     known = truth(outcome)
     frame.found(node, "... if ... else ...", truth_kind(outcome))
     if known is not None:
-        return frame.value(node.body if known else node.orelse)
+        return frame.walk.value(frame, node.body if known else node.orelse)
     before = frame.variables
     ways = []
     for taken, part in ((True, node.body), (False, node.orelse)):
@@ -148,7 +148,7 @@ def ternary(frame: Frame, node: ast.IfExp) -> Value:
         if modes:
             frame.variables = narrowed(frame, node.test, taken)
             with frame.only_in(modes):
-                ways.append(frame.value(part))
+                ways.append(frame.walk.value(frame, part))
             frame.variables = before
     return join(ways, truth_kind(outcome))
 

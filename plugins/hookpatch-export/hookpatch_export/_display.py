@@ -23,17 +23,17 @@ def sequence_display(frame: Frame, nodes: list[ast.expr]) -> Value:
     items: list[Value] = []
     for one in nodes:
         if isinstance(one, ast.Starred):
-            whole = frame.value(one.value)
+            whole = frame.walk.value(frame, one.value)
             inner = as_sequence(whole)
             if inner.items is None:
-                rest = [frame.value(other) for other in nodes if not isinstance(other, ast.Starred)]
+                rest = [frame.walk.value(frame, other) for other in nodes if not isinstance(other, ast.Starred)]
                 if isinstance(whole, Size):
                     last = last_kind(sequence(rest)) if nodes[-1] is not one else whole.last
                     return Size(max([whole.sizes, *map(content_kind, rest)]), last)
                 return Seq(None, join([inner.each, *rest]), inner.length)
             items.extend(inner.items)
         else:
-            items.append(frame.value(one))
+            items.append(frame.walk.value(frame, one))
     return sequence(items)
 
 
@@ -42,14 +42,14 @@ def dict_display(frame: Frame, node: ast.Dict) -> Value:
     items: dict[Any, Value] = {}
     each: Value | None = None
     for key, given in zip(node.keys, node.values, strict=True):
-        held = frame.value(given)
+        held = frame.walk.value(frame, given)
         if key is None:
             for one in alternatives(held):
                 if isinstance(one, Table):
                     items.update(one.items)
                     each = one.each if each is None else each
             continue
-        name = frame.value(key)
+        name = frame.walk.value(frame, key)
         if isinstance(name, Known) and isinstance(name.obj, PLAIN):
             items[name.obj] = held
         else:
@@ -65,7 +65,7 @@ def comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generator
     items: tuple[Value, ...] | None = None
     try:
         for part in node.generators:
-            whole = as_sequence(frame.value(part.iter))
+            whole = as_sequence(frame.walk.value(frame, part.iter))
             frame.found(part.iter, "comprehension", whole.length)
             length = max(length, whole.length)
             items = whole.items if len(node.generators) == 1 and not part.ifs else None
@@ -81,9 +81,9 @@ def comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generator
             given = []
             for one in items:
                 frame.walk.assign(frame, node.generators[0].target, one)
-                given.append(frame.value(node.elt))
+                given.append(frame.walk.value(frame, node.elt))
             return sequence(given)
-        return Seq(None, frame.value(node.elt), length)
+        return Seq(None, frame.walk.value(frame, node.elt), length)
     finally:
         frame.variables = before
 
@@ -92,11 +92,11 @@ def _dict_of(frame: Frame, node: ast.DictComp, items: tuple[Value, ...] | None) 
     held: dict[Any, Value] = {}
     for one in items if items is not None and len(items) <= _LONGEST else ():
         frame.walk.assign(frame, node.generators[0].target, one)
-        key = frame.value(node.key)
+        key = frame.walk.value(frame, node.key)
         if not isinstance(key, Known) or not isinstance(key.obj, PLAIN):
             break
-        held[key.obj] = frame.value(node.value)
+        held[key.obj] = frame.walk.value(frame, node.value)
     else:
         if items is not None:
             return Table(tuple(held.items()))
-    return Table((), frame.value(node.value))
+    return Table((), frame.walk.value(frame, node.value))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, Protocol
 
 from hookpatch_export._finding import Kind
 from hookpatch_export._join import join
 from hookpatch_export._source import File, Function
-from hookpatch_export._value import Value
+from hookpatch_export._value import Args, Keywords, Local, Value
 
 
 class Walk(Protocol):
@@ -20,8 +21,21 @@ class Walk(Protocol):
     def value(self, frame: Frame, node: ast.expr) -> Value:
         """Return what an expression gives, and note what is found in it."""
 
-    def call(self, frame: Frame, node: ast.AST, function: Value, args: list[Value], named: dict[str, Value]) -> Value:
+    def call(self, frame: Frame, node: ast.AST, function: Value, args: Args, named: Keywords) -> Value:
         """Return what a call gives."""
+
+    def enter(self, frame: Frame, node: ast.AST, function: FunctionType | Local, args: Args, named: Keywords) -> Value:
+        """Return what a function gives that has a source."""
+
+    @property
+    def initializing(self) -> bool:
+        """Whether the ``__init__`` of an object is being walked."""
+
+    def initialize(self) -> AbstractContextManager[None]:
+        """Walk an ``__init__``, and note nothing of it."""
+
+    def not_read(self, frame: Frame, node: ast.AST, what: str, why: str) -> None:
+        """Note that something is called that was not looked into."""
 
     def found(self, frame: Frame, node: ast.AST, construct: str, kind: Kind) -> None:
         """Note a finding."""
@@ -75,10 +89,6 @@ class Frame:
     def found(self, node: ast.AST, construct: str, kind: Kind) -> None:
         """Note a finding at a node."""
         self.walk.found(self, node, construct, kind)
-
-    def value(self, node: ast.expr) -> Value:
-        """Return what an expression gives here, and note what is found in it."""
-        return self.walk.value(self, node)
 
     @contextmanager
     def only_in(self, modes: frozenset[str]) -> Iterator[None]:

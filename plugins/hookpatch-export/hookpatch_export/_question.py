@@ -11,10 +11,12 @@ from hookpatch_export._finding import Kind
 from hookpatch_export._value import (
     PLAIN,
     Args,
+    Bound,
     Choice,
     During,
     Instance,
     Known,
+    Local,
     Scalar,
     Seq,
     Size,
@@ -110,3 +112,10 @@ def all_known(values: Args) -> bool:
 def objects(values: Args) -> list[Any]:
     """Return the objects of those that are there."""
     return [one.obj for one in values if isinstance(one, Known)]
+
+
+def is_function(value: Value) -> bool:
+    """Tell whether it can be called and is no class, for all that it may be."""
+    if isinstance(value, Known):
+        return callable(value.obj) and not isinstance(value.obj, (type, *PLAIN))
+    return isinstance(value, Local | Bound) or (isinstance(value, Choice) and all(map(is_function, value.among)))

@@ -14,6 +14,7 @@ import torch
 from hookpatch_export._attribute import attribute
 from hookpatch_export._finding import MODES, Finding, Kind
 from hookpatch_export._frame import Frame
+from hookpatch_export._made import model_of
 from hookpatch_export._parameters import from_outside
 from hookpatch_export._source import File, NotReadable, read_file
 from hookpatch_export._value import Known
@@ -48,7 +49,7 @@ def scan(model: object, *, root: Path | None = None) -> list[Finding]:
     if plain is None or plain is _function(torch.nn.Module.forward):
         walk.not_read(start, place, f"{cls.__name__}.forward()", "the class has none of its own")
         return walk.findings()
-    owner = walk.made(start, place, model) if isinstance(model, type) else Known(model, Kind.CONFIG)
+    owner = model_of(start, place, model) if isinstance(model, type) else Known(model, Kind.CONFIG)
     args, named = from_outside(plain)
     walk.call(start, place, attribute(start, place, owner, "forward"), args, named)
     return walk.findings()
