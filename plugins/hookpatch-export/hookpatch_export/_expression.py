@@ -6,11 +6,12 @@ import ast
 import builtins
 from typing import Final
 
-from hookpatch_export._attribute import attribute, item
+from hookpatch_export._attribute import attribute
 from hookpatch_export._condition import boolean, decided, ternary, test
 from hookpatch_export._display import comprehension, dict_display, sequence_display
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
+from hookpatch_export._item import item
 from hookpatch_export._iteration import as_sequence
 from hookpatch_export._join import join
 from hookpatch_export._operator import binary, compared, unary

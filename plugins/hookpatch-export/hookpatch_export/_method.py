@@ -6,9 +6,9 @@ import ast
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hookpatch_export._attribute import item
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
+from hookpatch_export._item import item
 from hookpatch_export._iteration import as_sequence
 from hookpatch_export._join import join, sequence
 from hookpatch_export._question import content_kind, has_tensor, truth_kind
@@ -56,16 +56,16 @@ def call_method(frame: Frame, node: ast.AST, owner: Value, name: str, args: Args
     """Return what a method of something built in gives; a list or dict in a variable is changed there."""
     match owner:
         case Seq():
-            changed, result = _of_sequence(frame, owner, name, args)
+            changed, result = _of_sequence(owner, name, args)
         case Table():
-            changed, result = _of_table(frame, node, owner, name, args, named)
+            changed, result = _of_table(owner, name, args, named)
         case Size():
             return Scalar(owner.sizes)
         case Known():
-            return _of_known(frame, node, owner, name, args, named)
+            return _of_known(frame, node, owner, name, args)
         case Instance() if issubclass(owner.cls, dict):
             held = Table(tuple(owner.attributes.items()))
-            changed, result = _of_table(frame, node, held, name, args, named)
+            changed, result = _of_table(held, name, args, named)
             if isinstance(changed, Table):
                 owner.attributes.update(changed.items)
             return result
@@ -82,7 +82,7 @@ def call_method(frame: Frame, node: ast.AST, owner: Value, name: str, args: Args
     return result
 
 
-def _of_sequence(frame: Frame, owner: Seq, name: str, args: Args) -> tuple[Value, Value]:
+def _of_sequence(owner: Seq, name: str, args: Args) -> tuple[Value, Value]:
     items = owner.items
     match name:
         case "append" if args:
@@ -112,7 +112,7 @@ def _of_sequence(frame: Frame, owner: Seq, name: str, args: Args) -> tuple[Value
     return owner, UNKNOWN
 
 
-def _of_table(frame: Frame, node: ast.AST, owner: Table, name: str, args: Args, named: Keywords) -> tuple[Value, Value]:
+def _of_table(owner: Table, name: str, args: Args, named: Keywords) -> tuple[Value, Value]:
     held = dict(owner.items)
     key: Any = args[0].obj if args and isinstance(args[0], Known) and isinstance(args[0].obj, PLAIN) else None
     default = args[1] if len(args) > 1 else NONE
@@ -155,7 +155,7 @@ def _of_table(frame: Frame, node: ast.AST, owner: Table, name: str, args: Args, 
     return owner, UNKNOWN
 
 
-def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, args: Args, named: Keywords) -> Value:
+def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, args: Args) -> Value:
     obj = owner.obj
     if isinstance(obj, PLAIN) and all(isinstance(one, Known) for one in args):
         try:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ast
-from typing import Final
 
-from hookpatch_export._attribute import set_item
+from hookpatch_export._assignment import assign, take_import
 from hookpatch_export._condition import cases, condition, modes_of, test
 from hookpatch_export._expression import default_values, value
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame, join_variables
 from hookpatch_export._iteration import as_sequence
-from hookpatch_export._join import join
 from hookpatch_export._narrow import narrowed
 from hookpatch_export._operator import binary
-from hookpatch_export._question import alternatives, content_kind, is_none, truth, truth_kind
-from hookpatch_export._value import UNKNOWN, During, Instance, Known, Local, Scalar, Seq, Size, Tensor, Value, value_of
-
-_UNROLLED: Final = 8  # the items of a tuple are looked at one by one, up to that many
+from hookpatch_export._question import content_kind, truth, truth_kind
+from hookpatch_export._turn import turns_of
+from hookpatch_export._value import NONE, During, Instance, Local, Value
 
 
 def run(frame: Frame, statements: list[ast.stmt]) -> bool:
@@ -43,8 +40,7 @@ def _run(frame: Frame, node: ast.stmt) -> bool:
             now = value(frame, node.target)
             assign(frame, node.target, binary(node.op, now, value(frame, node.value)))
         case ast.Return():
-            held = value(frame, node.value) if node.value is not None else Known(None)
-            frame.returned.append(held)
+            frame.returned.append(value(frame, node.value) if node.value is not None else NONE)
             return False
         case ast.Raise():
             return False
@@ -72,7 +68,7 @@ def _run(frame: Frame, node: ast.stmt) -> bool:
             frame.exits.append(frame.variables)
             return False
         case ast.Import() | ast.ImportFrom():
-            _import(frame, node)
+            take_import(frame, node)
         case ast.Delete():
             for target in node.targets:
                 if isinstance(target, ast.Name):
@@ -80,60 +76,6 @@ def _run(frame: Frame, node: ast.stmt) -> bool:
         case ast.Global():
             frame.globals.update(node.names)
     return True
-
-
-def assign(frame: Frame, target: ast.expr, held: Value) -> None:
-    """Give a name, an attribute, an item or several of them a value."""
-    match target:
-        case ast.Name():
-            if target.id in frame.globals:
-                frame.found(target, "write to a global", Kind.CALL)
-            frame.variables[target.id] = held
-        case ast.Tuple() | ast.List():
-            for name, part in zip(target.elts, _parts(held, target.elts), strict=True):
-                assign(frame, name.value if isinstance(name, ast.Starred) else name, part)
-        case ast.Attribute():
-            owner = value(frame, target.value)
-            for one in alternatives(owner):
-                if isinstance(one, Known) or (isinstance(one, Instance) and one.of_model):
-                    frame.found(target, "write to self", Kind.CALL)
-                frame.walk.write(one, target.attr, held)
-        case ast.Subscript():
-            owner, index = value(frame, target.value), value(frame, target.slice)
-            if not isinstance(owner, Tensor):
-                replaced = set_item(owner, index, held)
-                if replaced is not owner and replaced != owner:
-                    assign(frame, target.value, replaced)
-
-
-def _parts(held: Value, targets: list[ast.expr]) -> list[Value]:
-    """Return what each of several names gets."""
-    starred = [place for place, one in enumerate(targets) if isinstance(one, ast.Starred)]
-    several = [_parts_of(one, targets, starred) for one in alternatives(held) if not is_none(one)]
-    if not several:
-        return [UNKNOWN] * len(targets)
-    return [join(parts) for parts in zip(*several, strict=True)]
-
-
-def _parts_of(held: Value, targets: list[ast.expr], starred: list[int]) -> list[Value]:
-    if isinstance(held, Size):
-        parts: list[Value] = [Scalar(held.sizes) for _ in targets]
-        if not starred or starred[0] != len(targets) - 1:
-            parts[-1] = Scalar(held.last)
-        for place in starred:
-            parts[place] = Size(held.sizes, held.sizes if place != len(targets) - 1 else held.last)
-        return parts
-    whole = as_sequence(held)
-    if whole.items is not None:
-        items = list(whole.items)
-        if not starred and len(items) == len(targets):
-            return items
-        if starred and len(items) >= len(targets) - 1:
-            place, after = starred[0], len(targets) - starred[0] - 1
-            middle = items[place : len(items) - after]
-            rest = Seq(tuple(middle), join(middle) if middle else UNKNOWN)
-            return [*items[:place], rest, *items[len(items) - after :]]
-    return [Seq(None, whole.each, whole.length) if place in starred else whole.each for place in range(len(targets))]
 
 
 def _if(frame: Frame, node: ast.If) -> bool:
@@ -171,15 +113,9 @@ def _if(frame: Frame, node: ast.If) -> bool:
 
 
 def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
-    given = value(frame, node.iter)
-    whole = as_sequence(given)
+    whole = as_sequence(value(frame, node.iter))
     frame.found(node.iter, "for", whole.length)
-    if whole.items is not None and len(whole.items) <= _UNROLLED:
-        turns = list(whole.items)
-    elif whole.items is not None:
-        turns = _different(whole.items)
-    else:
-        turns = [whole.each, whole.each]
+    turns, all_of_them = turns_of(whole)
     outer, frame.exits = frame.exits, []
     before = frame.variables
     for turn in turns:
@@ -188,33 +124,10 @@ def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
         run(frame, node.body)
         frame.variables = join_variables([start, frame.variables, *frame.exits], whole.length)
         frame.exits = []
-    if turns and whole.items is not None and len(whole.items) <= _UNROLLED:
-        pass
-    else:
+    if not all_of_them:
         frame.variables = join_variables([before, frame.variables], whole.length)
     frame.exits = outer
     return run(frame, node.orelse)
-
-
-def _different(items: tuple[Value, ...]) -> list[Value]:
-    """Keep the first, the last and one of each kind: a model's layers are mostly alike."""
-    kinds: dict[object, Value] = {}
-    for one in items:
-        kinds.setdefault(_kind_of(one), one)
-    return [*kinds.values(), items[-1]]
-
-
-def _kind_of(one: Value) -> object:
-    if isinstance(one, Known) and hasattr(one.obj, "named_modules"):
-        return tuple(
-            (
-                name,
-                type(part),
-                *(held for key, held in vars(part).items() if isinstance(held, str | bool) and key != "training"),
-            )
-            for name, part in one.obj.named_modules()
-        )
-    return type(one)
 
 
 def _while(frame: Frame, node: ast.While) -> bool:
@@ -236,7 +149,7 @@ def _while(frame: Frame, node: ast.While) -> bool:
         frame.exits = []
         frame.variables = join_variables([start, frame.variables], kind)
     frame.exits = outer
-    frame.variables = join_variables([*ends, frame.variables], Kind.SAFE)
+    frame.variables = join_variables([*ends, frame.variables])
     return run(frame, node.orelse)
 
 
@@ -291,23 +204,3 @@ def _try(frame: Frame, node: ast.Try | ast.TryStar) -> bool:
             ends.append(frame.variables)
     frame.variables = join_variables(ends) if ends else during
     return run(frame, node.finalbody) and bool(ends)
-
-
-def _import(frame: Frame, node: ast.Import | ast.ImportFrom) -> None:
-    """Names that are imported where they are used: read if the module is there, unknown else."""
-    import importlib
-    import sys
-
-    package = str(frame.names.get("__package__") or "")
-    for one in node.names:
-        name = one.asname or one.name.partition(".")[0]
-        frame.variables[name] = UNKNOWN
-        try:
-            if isinstance(node, ast.Import):
-                held = sys.modules[one.name if one.asname else name]
-            else:
-                module = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-                held = getattr(sys.modules[module], one.name)
-        except (KeyError, AttributeError, ImportError, ValueError):
-            continue
-        frame.variables[name] = value_of(held)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from hookpatch_export._assignment import assign
 from hookpatch_export._call import call
 from hookpatch_export._consequence import consequence_of, harmless
 from hookpatch_export._expression import value
@@ -15,7 +16,6 @@ from hookpatch_export._finding import MODES, Finding, Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._function import Functions
 from hookpatch_export._join import join
-from hookpatch_export._statement import assign
 from hookpatch_export._value import Instance, Known, Value
 
 
