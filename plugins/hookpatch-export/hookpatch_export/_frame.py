@@ -112,8 +112,3 @@ def join_variables(several: list[dict[str, Value]], under: Kind = Kind.SAFE) -> 
         return dict(several[0])
     names = dict.fromkeys(name for one in several for name in one)
     return {name: join([one[name] for one in several if name in one], under) for name in names}
-
-
-def same_variables(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
-    """Tell whether nothing new is known."""
-    return one.keys() == other.keys() and all(one[name] == other[name] for name in one)
