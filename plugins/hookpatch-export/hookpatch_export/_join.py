@@ -79,8 +79,8 @@ def _choice(values: list[Value], under: Kind) -> Value:
     if len(apart) > _MOST:
         tensors = [one for one in apart if isinstance(one, Tensor)]
         rest = Unknown(max([under, *(truth_kind(one) for one in apart if not has_tensor(one))]))
-        return Choice(frozenset([*tensors, rest])) if tensors else rest
-    return apart[0] if len(apart) == 1 else Choice(frozenset(apart))
+        return Choice((*tensors, rest)) if tensors else rest
+    return apart[0] if len(apart) == 1 else Choice(tuple(apart))
 
 
 def _alike(one: Value, other: Value) -> bool:

@@ -166,11 +166,21 @@ class Inherited:
     owner: Value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """One of several."""
+    """One of several, in the order they were met: the same walk each time. Equal whatever the order.
 
-    among: frozenset[Value]
+    Attributes:
+        among: what it may be; two or more.
+    """
+
+    among: tuple[Value, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Choice) and frozenset(self.among) == frozenset(other.among)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.among))
 
 
 @dataclass(frozen=True, slots=True)

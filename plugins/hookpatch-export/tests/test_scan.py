@@ -11,6 +11,9 @@ from types import ModuleType
 import pytest
 import torch
 from hookpatch_export import Finding, Kind, scan
+from hookpatch_export._join import join
+from hookpatch_export._question import alternatives
+from hookpatch_export._value import Known
 from hookpatch_export.errors import ModelError
 
 Make = Callable[[str, str], ModuleType]
@@ -146,3 +149,11 @@ def test_what_cannot_be_read_is_said(write_module: Callable[[str, str], Path], m
     (outside,) = scan(net, root=tmp_path / "elsewhere")
     assert (outside.kind, outside.line) == (Kind.NOT_READ, 13)
     assert outside.construct == f"Net.forward(): net.py is outside of {tmp_path / 'elsewhere'}"
+
+
+def test_scan_is_the_same_each_time() -> None:
+    """What a value may be is looked at in the order it was met, wherever the objects lie in memory."""
+    objects = [Known(object()) for _ in range(7)]
+    for some in (objects, objects[::-1]):
+        assert list(alternatives(join(some))) == some
+    assert join(objects) == join(objects[::-1])
