@@ -30,8 +30,13 @@ def misfit(new: Signature, like: Signature, name: str) -> str | None:
         like: the signature that takes them.
         name: the function's name, for the words.
     """
+    by_place_alone = {one.name for one in new.parameters.values() if one.kind is one.POSITIONAL_ONLY}
+    if any(one.kind is one.VAR_KEYWORD for one in new.parameters.values()):
+        by_place_alone = set()
     for args, kwargs in _calls(like, len(new.parameters) + 1):
         words = ", ".join([*dict.fromkeys(args), *(f"{key}=..." for key in kwargs)])
+        for key in by_place_alone & kwargs.keys():  # Python 3.13.0 binds some of these
+            return f"{name}({words}) fails: '{key}' is positional-only"
         try:
             bound = new.bind(*args, **kwargs).arguments
         except TypeError as error:

@@ -119,7 +119,7 @@ def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> 
 def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: object) -> None:
     """Refuse a value that is to stand for a Python function and does not take what that takes.
 
-    None may stand for one, since many a library asks whether it has a function; so may a descriptor. A function that
+    What cannot be called at all may stand for one: many a library asks whether it has a function. A function that
     takes ``*args, **kwargs`` and nothing else, such as somebody's wrapper, does not tell what it is called with.
 
     Args:
@@ -133,14 +133,9 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
         SignatureError: a call that the function takes would fail.
     """
     function, new = inner(original), inner(value)
-    if type(function) is not FunctionType or new is None or new is function:
+    if type(function) is not FunctionType or not callable(new) or new is function:
         return
     what = f"what {patch.verb} puts at {patch.address}"
-    if not callable(new):
-        if hasattr(type(value), "__get__"):
-            return
-        problem = f"{what} is {a_kind(value)}, and a function stands there, which is called"
-        raise SignatureError(patch.address, owner, f"{problem}; give something that can be called, or None")
     binds = slot.binds if isinstance(slot, FunctionSlot) else slot.in_class is not None and not _is_new(slot)
     taken, offered = takes(function, binds and _is_bound(original)), takes(new, binds and _is_bound(value))
     if taken is None or offered is None or _shape(taken) == _shape(offered) or {one.kind for one in taken} == {*PACKED}:

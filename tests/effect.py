@@ -257,18 +257,21 @@ def vendor(row: Row, folder: Path) -> Vendor:
 PATCHES: Final = """
 import torch
 
-def function(x: torch.Tensor) -> torch.Tensor:
+def function(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
     return x * 11
+
+def leaky(input: torch.Tensor, negative_slope: float = 0.01, inplace: bool = False) -> torch.Tensor:
+    return input * 11
 
 def of_three(x: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return x * 11
 
-def {name}(self, x: torch.Tensor) -> torch.Tensor:
+def {name}(self, x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
     return x * 11
 
 method = {name}
 
-def in_context(ctx, x: torch.Tensor) -> torch.Tensor:
+def in_context(ctx, x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
     ctx.by = 11.0
     return x * 11
 
@@ -279,8 +282,13 @@ class Class:
         return x * 11
 
 def from_function(original):
-    def derived(x: torch.Tensor) -> torch.Tensor:
-        return original(x) * 13
+    def derived(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+        return original(x, by) * 13
+    return derived
+
+def from_leaky(original):
+    def derived(input: torch.Tensor, negative_slope: float = 0.01, inplace: bool = False) -> torch.Tensor:
+        return original(input, negative_slope, inplace) * 13
     return derived
 
 def from_of_three(original):
@@ -289,11 +297,14 @@ def from_of_three(original):
     return derived
 
 def from_method(original):
-    def {name}(self, x: torch.Tensor) -> torch.Tensor:
-        return original(self, x) * 13
+    def {name}(self, x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+        return original(self, x, by) * 13
     return {name}
 
-from_in_context = from_method
+def from_in_context(original):
+    def derived(ctx, x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+        return original(ctx, x, by) * 13
+    return derived
 
 def from_class(original):
     class Derived(original):
@@ -306,6 +317,7 @@ KINDS: Final = {
     "forward": "method",
     "submodule forward": "method",
     "class method": "method",
+    "torch.nn.functional": "leaky",
     "C function": "of_three",
     "class": "class",
     "autograd.Function": "in_context",

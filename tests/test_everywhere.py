@@ -373,8 +373,8 @@ def test_overlapping_sessions_everywhere(vendor: ModuleType, make_module: Callab
             "take reach='slot', and one patch for each place",
         ),
         (
-            hookpatch.replace("vendor:function", None, reach="everywhere"),
-            "reach='everywhere' changes the function inside: it is to call something else, not a NoneType; "
+            hookpatch.replace("vendor:function", 3, reach="everywhere"),
+            "reach='everywhere' changes the function inside: it is to call something else, not an int; "
             "take reach='slot'",
         ),
     ],

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 import warnings
-from typing import Any
+from typing import Any, Final
 
 import hookpatch
 from hookpatch_torchscript._record import Explanation
 from hookpatch_torchscript._scripting import recording
 from hookpatch_torchscript._store import untouched
 
+_alone: Final = threading.RLock()
+
 
 def explain(obj: Any, **arguments: Any) -> Explanation:
     """Script a module, function or class, and return what torch did and why it failed, if it did.
 
-    Torch's stores of types and functions hold afterwards what they held before, so that what is explained is compiled
-    anew each time. A class that is compiled stays known to torch, which has no way to forget one.
+    Torch's stores of types and functions hold afterwards what they held before, so that what is explained is
+    compiled anew each time; so calls in several threads take turns. A class that is compiled stays known to torch,
+    which has no way to forget one.
 
     Args:
         obj: what ``torch.jit.script`` takes.
@@ -34,6 +38,7 @@ def explain(obj: Any, **arguments: Any) -> Explanation:
     told: list[Explanation] = []
     deprecated = ".*torch.jit.script. is (deprecated|not supported)"
     with (
+        _alone,  # what it puts back afterwards is the whole process's
         untouched(),
         hookpatch.active(recording(told.append, "slot"), scope="task", children="local"),
         warnings.catch_warnings(),
