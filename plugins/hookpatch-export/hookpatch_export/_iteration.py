@@ -40,7 +40,8 @@ def as_sequence(value: Value) -> Seq:
         case Size():
             return Seq(None, Scalar(value.sizes), Kind.CONFIG)
         case Tensor():
-            part = Tensor(value.sizes, value.last, value.truth, None if value.rank is None else value.rank - 1)
+            rank = None if value.rank is None else value.rank - 1
+            part = Tensor(value.sizes, value.last, value.truth, rank, value.values)
             return Seq(None, part, value.sizes)
         case Table():
             keys = sequence(Known(key) for key, _ in value.items)

@@ -104,7 +104,7 @@ def binary(op: ast.operator, left: Value, right: Value) -> Value:
         if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor) or not all(map(has_tensor, both)):
             return tensor
         last = right.last if isinstance(op, ast.MatMult) and isinstance(right, Tensor) else tensor.last
-        return Tensor(tensor.sizes, last, False, tensor.rank)
+        return Tensor(tensor.sizes, last, False, tensor.rank, tensor.values)
     if isinstance(left, Known) and isinstance(left.obj, str):
         return Scalar(content_kind(right))
     kind = max(map(truth_kind, both))
@@ -150,7 +150,7 @@ def compared(frame: Frame, node: ast.Compare, op: ast.cmpop, left: Value, right:
             return CONFIG
     if any(isinstance(one, Tensor) for side in both for one in alternatives(side)):
         tensor = tensor_like(left, right)
-        return Tensor(tensor.sizes, tensor.last, True, tensor.rank)
+        return Tensor(tensor.sizes, tensor.last, True, tensor.rank, tensor.values)
     return Scalar(max(map(content_kind, both)))
 
 

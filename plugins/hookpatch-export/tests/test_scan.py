@@ -151,6 +151,64 @@ def test_what_cannot_be_read_is_said(write_module: Callable[[str, str], Path], m
     assert outside.construct == f"Net.forward(): net.py is outside of {tmp_path / 'elsewhere'}"
 
 
+def test_function_behind_a_decorator_is_read_or_said(model: Model) -> None:
+    """An object with a call of its own and a cache are seen through; what has no source in Python is said."""
+    net = model(
+        """
+        import functools
+        import numpy
+
+        class Timed:
+            def __init__(self, function):
+                self.function = function
+
+            def __call__(self, x):
+                return self.function(x)
+
+        @Timed
+        def timed(x):
+            return x if x.shape[0] > 1 else -x
+
+        @functools.lru_cache
+        def cached(n):
+            return 1 if n > 2 else 2
+
+        @functools.partial(numpy.frompyfunc, nin=1, nout=1)
+        def hidden(x):
+            return x if x > 1 else -x
+
+        class Net(nn.Module):
+            def forward(self, x):
+                return hidden(timed(x)) * cached(x.shape[1])
+        """
+    )
+    assert lines(scan(net), Kind.CALL) == [
+        ("... if ... else ...", 16, "shape"),
+        ("hidden (vectorized)()", 28, "data"),
+        ("... if ... else ...", 20, "shape"),
+    ]
+
+
+def test_tensor_made_of_sizes_hangs_on_sizes(model: Model) -> None:
+    """What is compared or computed of it, too; with numbers of the input it hangs on these."""
+    net = model(
+        """
+        class Net(nn.Module):
+            def forward(self, x):
+                least = torch.min(torch.tensor(x.shape))
+                if least % 2 > 0:
+                    x = x + 1
+                if (least * x).sum() > 0:
+                    x = x + 1
+                return x
+        """
+    )
+    assert [found for found in lines(scan(net), Kind.SHAPE) if found[0] == "if"] == [
+        ("if", 7, "shape"),
+        ("if", 9, "data"),
+    ]
+
+
 def test_scan_is_the_same_each_time() -> None:
     """What a value may be is looked at in the order it was met, wherever the objects lie in memory."""
     objects = [Known(object()) for _ in range(7)]
