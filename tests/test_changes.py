@@ -223,6 +223,7 @@ def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
 @pytest.mark.model
 def test_what_torch_is_patched_with_for_others_is_taken_back(make_module: Callable[[str, str], ModuleType]) -> None:
     """With the last patch that needs it. The report tells of it meanwhile."""
+    # children="local": with multiprocessing imported, what hands a block on is a patch of a method of a class, too.
     import torch._dynamo.variables.builder
     import torch.fx.graph
     import torch.jit._recursive
@@ -243,19 +244,21 @@ def test_what_torch_is_patched_with_for_others_is_taken_back(make_module: Callab
         return [at for at, (now, then) in enumerate(zip(there(), before, strict=True)) if now is not then]
 
     before = there()
-    with hookpatch.active(hookpatch.wrap("models:Norm", _through), hookpatch.wrap("models:act", _through)):
+    with hookpatch.active(
+        hookpatch.wrap("models:Norm", _through), hookpatch.wrap("models:act", _through), children="local"
+    ):
         assert differing() == [0, 4]
         assert {patch.target for patch in hookpatch.report() if patch.plugin == "torch"} == {
             "torch._dynamo.variables.builder:VariableBuilder._wrap",
             "torch._jit_internal:_qualified_name",
         }
-        first = hookpatch.active(hookpatch.wrap("torch.nn.functional:leaky_relu", _through)).open()
+        first = hookpatch.active(hookpatch.wrap("torch.nn.functional:leaky_relu", _through), children="local").open()
         assert differing() == [0, 1, 2, 4]
-        with hookpatch.active(hookpatch.wrap("torch.nn.functional:elu", _through)):
+        with hookpatch.active(hookpatch.wrap("torch.nn.functional:elu", _through), children="local"):
             first.close()
             assert differing() == [0, 1, 2, 4]
         assert differing() == [0, 4]
-    with hookpatch.active(hookpatch.wrap("models:Norm.forward", _through)):
+    with hookpatch.active(hookpatch.wrap("models:Norm.forward", _through), children="local"):
         assert differing() == [3]
     assert differing() == []
 
