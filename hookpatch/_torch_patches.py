@@ -44,7 +44,7 @@ def _needed() -> set[str]:
 def _needs_of(site: Site) -> set[str]:
     """Return what has to be patched in torch because of the patches at a site."""
     needs: set[str] = set()
-    if all(layer.owner == _OWNER for layer in site.layers):
+    if all(layer.owner in _OWN for layer in site.layers):
         return needs
     slot, methods_of = site.slot, _methods_of(site.slot)
     of_torch = isinstance(slot, FunctionSlot) and is_of_torch(slot.owner.__module__)
@@ -176,7 +176,8 @@ _CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
     _CLASS: (_refuse_class, "keeps TorchScript from going past the patch of a class"),
     _SCRIPTED: (_name_patches, "names the patches for which TorchScript fails"),
 }
-_OWNER: Final = Asked(_carrier(_WRAP), "torch", "hookpatch").owner
+# Of our own patches: those on torch, and those on what starts processes and threads, which no captured code calls.
+_OWN: Final = {Asked(_carrier(_WRAP), name, "hookpatch").owner for name in ("torch", "hookpatch")}
 
 _needs: Final[dict[Site, set[str]]] = {}
 _counts: Final[Counter[str]] = Counter()  # how many sites need a target

@@ -222,13 +222,13 @@ def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
 
 @pytest.mark.model
 def test_what_torch_is_patched_with_for_others_is_taken_back(make_module: Callable[[str, str], ModuleType]) -> None:
-    """With the last patch that needs it. The report tells of it meanwhile."""
-    # children="local": with multiprocessing imported, what hands a block on is a patch of a method of a class, too.
+    """With the last patch that needs it. The report tells of it meanwhile. What hands blocks on needs nothing of it."""
     import torch._dynamo.variables.builder
     import torch.fx.graph
     import torch.jit._recursive
     import torch.nn.functional
 
+    importlib.import_module("multiprocessing.popen_spawn_posix")  # a method of its is patched, to hand blocks on
     make_module("models", MODELS)
 
     def there() -> list[object]:
@@ -244,21 +244,19 @@ def test_what_torch_is_patched_with_for_others_is_taken_back(make_module: Callab
         return [at for at, (now, then) in enumerate(zip(there(), before, strict=True)) if now is not then]
 
     before = there()
-    with hookpatch.active(
-        hookpatch.wrap("models:Norm", _through), hookpatch.wrap("models:act", _through), children="local"
-    ):
+    with hookpatch.active(hookpatch.wrap("models:Norm", _through), hookpatch.wrap("models:act", _through)):
         assert differing() == [0, 4]
         assert {patch.target for patch in hookpatch.report() if patch.plugin == "torch"} == {
             "torch._dynamo.variables.builder:VariableBuilder._wrap",
             "torch._jit_internal:_qualified_name",
         }
-        first = hookpatch.active(hookpatch.wrap("torch.nn.functional:leaky_relu", _through), children="local").open()
+        first = hookpatch.active(hookpatch.wrap("torch.nn.functional:leaky_relu", _through)).open()
         assert differing() == [0, 1, 2, 4]
-        with hookpatch.active(hookpatch.wrap("torch.nn.functional:elu", _through), children="local"):
+        with hookpatch.active(hookpatch.wrap("torch.nn.functional:elu", _through)):
             first.close()
             assert differing() == [0, 1, 2, 4]
         assert differing() == [0, 4]
-    with hookpatch.active(hookpatch.wrap("models:Norm.forward", _through), children="local"):
+    with hookpatch.active(hookpatch.wrap("models:Norm.forward", _through)):
         assert differing() == [3]
     assert differing() == []
 
