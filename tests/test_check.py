@@ -12,6 +12,8 @@ import pytest
 from distributions import build_wheel
 from environments import Environment
 
+pytestmark = pytest.mark.once
+
 AS_IT_WAS = '''
     def shorten(text, width=10):
         """Return the beginning of a text."""

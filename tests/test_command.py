@@ -13,6 +13,8 @@ from test_startup import LOUD, SCRIPT, VENDOR
 
 from hookpatch import __version__
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def home(environment: Environment, tmp_path: Path) -> Environment:

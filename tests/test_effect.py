@@ -32,7 +32,7 @@ QUICK: Final = (
 FEW: Final = ("eager", "compile fullgraph", "export strict", "jit.script")
 KINDS: Final = {
     ("wrap", "slot", "process"): (*QUICK, "worker"),
-    ("wrap", "everywhere", "task"): QUICK,
+    ("wrap", "everywhere", "task"): (*FEW, "jit.trace"),
     ("inject", "slot", "task"): FEW,
     ("inject", "everywhere", "process"): FEW,
     ("replace", "slot", "process"): QUICK,

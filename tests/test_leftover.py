@@ -84,7 +84,7 @@ def test_proxy_of_theirs_that_puts_back_what_it_had_found(owner: SimpleNamespace
 def test_looking_often_forgets_nothing(owner: SimpleNamespace) -> None:
     """A slot that is looked at while their proxy lies over it is given back however often that was."""
     low, up, saved = _beneath_their_proxy(owner)
-    for _ in range(40):  # more than a site remembers of what it has put there
+    for _ in range(34):  # more than a site remembers of what it has put there
         hookpatch.report()
     low.close()
     up.close()

@@ -26,6 +26,8 @@ from hookpatch._resolve import resolve
 from hookpatch._source import normalised
 from hookpatch.errors import DriftError, DriftWarning, SettingError
 
+pytestmark = pytest.mark.once
+
 MakeModule = Callable[..., ModuleType]
 WriteModule = Callable[[str, str], Path]
 

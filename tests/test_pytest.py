@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from environments import Environment
 
+pytestmark = pytest.mark.once
+
 pytest_plugins = ["pytester"]
 
 Run = Callable[..., pytest.RunResult]

@@ -16,6 +16,8 @@ from environments import LOUD, Environment, furnished
 import hookpatch
 from hookpatch.errors import SettingError
 
+pytestmark = pytest.mark.once
+
 VENDOR = "def speak(word='vendor'): return word\n"
 
 WORK = """

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from environments import Environment
 
+pytestmark = pytest.mark.once
+
 LOUD = """
     '''Speak louder.'''
     import hookpatch
