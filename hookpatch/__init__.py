@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hookpatch._active import active, environment
     from hookpatch._patch import Patch, derive, enter, inject, remove, replace, wrap
     from hookpatch._receipts import ProcessReport, RunReport, receipts
+    from hookpatch._relations import Relations
     from hookpatch._report import PatchReport, Report
     from hookpatch._session import Session, report
     from hookpatch._target import Target
@@ -23,6 +24,7 @@ __all__ = [
     "Patch",
     "PatchReport",
     "ProcessReport",
+    "Relations",
     "Report",
     "RunReport",
     "Session",
@@ -48,6 +50,7 @@ _HOME = {
     "Patch": "_patch",
     "PatchReport": "_report",
     "ProcessReport": "_receipts",
+    "Relations": "_relations",
     "Report": "_report",
     "RunReport": "_receipts",
     "Session": "_session",

@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hookpatch import _changes, _selection
+from hookpatch import _selection
 from hookpatch._children import carry
 from hookpatch._ledger import Asked
-from hookpatch._load import load, load_drift
+from hookpatch._load import load, load_drift, switch_on
 from hookpatch._luggage import Children, pack
 from hookpatch._patch import Patch, Scope
+from hookpatch._relations import check
 from hookpatch._selection import Selection
 from hookpatch._session import Begin, Session
 from hookpatch._target import a_kind
@@ -53,7 +54,8 @@ def active(
             before anything is applied. The default is that of HOOKPATCH_ON_DRIFT, or ``"warn"``.
 
     Raises:
-        SelectionError: a name or an option is none, or the lock file cannot be read.
+        SelectionError: a name or an option is none, or the lock file cannot be read; on entering: a plugin needs one
+            that is not on, or cannot be on together with another.
         PluginError: a plugin cannot be loaded.
         NotCarriedError: with ``children="require"``, something cannot be carried to another process.
     """
@@ -80,7 +82,7 @@ def active(
         leave_in(folder)
     also: list[Begin] = [partial(carry, luggage)]
     if host is not None:
-        also.insert(0, partial(_changes.listen, host=host))
+        also.insert(0, partial(switch_on, host=host, asked_by="active()"))
     return Session(asked, scope=scope, count=count, also=also, drift=load_drift(locked))
 
 
@@ -102,14 +104,16 @@ def environment(
         count: True to have each process count the calls of its patches.
 
     Raises:
-        SelectionError: a name or an option is none.
+        SelectionError: a name or an option is none, a plugin needs one that is not named, or two cannot be on together.
         PluginError: a plugin cannot be loaded.
     """
     for name in names:
         if not isinstance(name, str):
             raise SettingError("environment()", f"takes plugin names, not {a_kind(name)}")
     selection = Selection(names, _checked(options, "environment()"), "environment()")
-    load(selection)
+    host, _ = load(selection)
+    if host is not None:
+        check(host.relations, selection.asked_by)
     return _selection.variables(selection, report, count)
 
 

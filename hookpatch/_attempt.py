@@ -261,7 +261,8 @@ class Attempt:
         tally = Tally() if self._count and self._asked.patch.verb in CALL_VERBS else None
         if tally is not None:
             gate = partial(_counted, tally, gate)
-        layer = Layer(self._asked.patch, self._asked.plugin, self._asked.owner, self._rank, gate, self._derived)
+        asked = self._asked
+        layer = Layer(asked.patch, asked.plugin, asked.owner, self._rank, gate, self._derived, asked.distribution)
         one = _Place(site, layer)
         with self._turn:
             if self._ended:

@@ -23,6 +23,11 @@ def listen(number: int, host: Host) -> Callable[[], object]:
     return lambda: _listening.pop(number, None)
 
 
+def listening() -> list[tuple[int, Host]]:
+    """Return the hosts of the sessions that are open, with the sessions' numbers."""
+    return list(_listening.items())
+
+
 def tell(sites: Collection[Site]) -> list[Exception]:
     """Tell all who listen that the patches at these sites have changed; return the errors of those that fail."""
     if not sites:

@@ -12,19 +12,22 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
-from hookpatch import _changes, _imports, _selection
+from hookpatch import _imports, _selection
 from hookpatch._attempt import Policy
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked
-from hookpatch._load import load, load_drift
+from hookpatch._load import load, load_drift, switch_on
 from hookpatch._luggage import Item, Left, Luggage, unpacked
 from hookpatch._patch import Wrapper, wrap
 from hookpatch._selection import EXIT_STATUS, Selection
 from hookpatch._session import Begin, Session
 from hookpatch._shared import Shared
 from hookpatch.errors import HookpatchError, NotCarriedError
+
+if TYPE_CHECKING:
+    from hookpatch._host import Host  # as in _load.py
 
 _VARIABLE: Final = 100_000  # bytes: Linux starts no program with a variable of 128 KiB or more
 
@@ -275,19 +278,19 @@ def _open_block(block: Mapping[str, Any]) -> None:
     origin = f"the block of process {block['id'].partition('-')[0]}"
     problems: list[str] = []
     asked: list[Asked] = []
-    also: list[Begin] = []
+    host: Host | None = None
     for item in items:
         try:
             if "plugin" in item:
-                host, by_name = load(Selection([item["plugin"]], item["options"], origin))
+                host, by_name = load(Selection([item["plugin"]], item["options"], origin), host)
                 asked += (one for ones in by_name.values() for one in ones)
-                if host is not None:
-                    also.append(partial(_changes.listen, host=host))
             else:
                 asked.append(Asked(unpacked(item)))
         except (HookpatchError, Left) as error:
             problems.append(str(error))
-    also.append(partial(carry, _luggage_of(block)))
+    also: list[Begin] = [partial(carry, _luggage_of(block))]
+    if host is not None:
+        also.insert(0, partial(switch_on, host=host, asked_by=origin))
     try:
         policy: Policy = "exit" if block["require"] else "warn"
         _received[block["id"]] = (

@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hookpatch import _selection
 from hookpatch._discovery import Installed, check_allowed, find, installed
 from hookpatch._host import Host
+from hookpatch._relations import check
 from hookpatch._selection import Selection
 from hookpatch._startup import LINE
 from hookpatch.errors import HookpatchError, OptionsError
@@ -112,11 +114,19 @@ def _variables() -> Iterator[Finding]:
             yield Finding(_selection.PLUGINS, str(error), "correct the name, or install the plugin")
         else:
             yield Finding(_selection.PLUGINS, f"{name} from {plugin.origin}")
+    host = Host()
     if selection.options and selection.names:
         try:
-            Host().load(selection)
+            host.load(selection)
         except HookpatchError as error:
             yield Finding(_selection.OPTIONS, str(error), "correct the options")
+    for name in selection.names:
+        with suppress(HookpatchError):  # it is found again below, and told of
+            host.plugin(find(name, _selection.PLUGINS))
+    try:
+        check(host.relations, selection.asked_by)
+    except HookpatchError as error:
+        yield Finding(_selection.PLUGINS, str(error), "correct the list")
     folder = _selection.report_folder()
     if folder is not None:
         parent = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())

@@ -14,6 +14,7 @@ from hookpatch import hookspecs
 from hookpatch._discovery import WAITS_FOR, Installed, check_allowed, find
 from hookpatch._options import options_of
 from hookpatch._patch import Patch
+from hookpatch._relations import Relations
 from hookpatch._selection import Selection
 from hookpatch._site import Site
 from hookpatch._target import a_kind
@@ -29,15 +30,17 @@ class Plugin:
         installed: where it comes from.
         module: the module that it is.
         options_type: its ``Options`` dataclass, None when it has none.
+        relations: how it stands to other plugins.
     """
 
-    __slots__ = ("installed", "module", "name", "options_type")
+    __slots__ = ("installed", "module", "name", "options_type", "relations")
 
-    def __init__(self, installed: Installed, module: ModuleType) -> None:
+    def __init__(self, installed: Installed, module: ModuleType, relations: Relations) -> None:
         self.name: Final = installed.name
         self.installed: Final = installed
         self.module: Final = module
         self.options_type: Final[type | None] = getattr(module, "Options", None)
+        self.relations: Final = relations
 
     @property
     def description(self) -> str:
@@ -88,6 +91,9 @@ class Host:
         options = getattr(module, "Options", None)
         if options is not None and not dataclasses.is_dataclass(options):
             raise PluginError(installed.name, installed.origin, f"has an Options that is no dataclass: {options!r}")
+        relations = {id(value): value for value in vars(module).values() if isinstance(value, Relations)}
+        if len(relations) > 1:
+            raise PluginError(installed.name, installed.origin, "has more than one hookpatch.Relations; make them one")
         if self._pluggy.is_registered(module):
             twin = self._pluggy.get_name(module)
             problem = f"is the same module as plugin '{twin}'; select one of the two"
@@ -98,11 +104,16 @@ class Host:
         except pluggy.PluginValidationError as error:
             problem = f"does not fit hookpatch's hooks: {str(error).splitlines()[-1]}"
             raise PluginError(installed.name, installed.origin, problem) from error
-        self._plugins[installed] = Plugin(installed, module)
+        self._plugins[installed] = Plugin(installed, module, next(iter(relations.values()), Relations()))
         return self._plugins[installed]
 
+    @property
+    def relations(self) -> dict[Installed, Relations]:
+        """How each of the loaded plugins stands to others."""
+        return {installed: plugin.relations for installed, plugin in self._plugins.items()}
+
     def patches(self, plugin: Plugin, options: Mapping[str, Any]) -> list[Patch]:
-        """Return what a plugin wants to patch.
+        """Return what a plugin wants to patch, each in the place that the plugin declares for all.
 
         Raises:
             OptionsError: the options do not fit.
@@ -140,7 +151,13 @@ class Host:
                     f"patches {patch.address}, which is not in '{waits_for}', for which its distribution has it wait; "
                     f"take '{name}' out of the entry point group {WAITS_FOR}, or name there what has all its targets",
                 )
-        return patches
+        before, after = plugin.relations.before, plugin.relations.after
+        if not (before or after):
+            return patches
+        return [
+            dataclasses.replace(patch, before=(*patch.before, *before), after=(*patch.after, *after))
+            for patch in patches
+        ]
 
     def changed(self, sites: Sequence[Site]) -> list[Exception]:
         """Tell each plugin that the patches at these sites have changed; return the errors of those that fail."""

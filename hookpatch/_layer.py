@@ -25,6 +25,7 @@ class Layer:
     Attributes:
         patch: the declaration.
         plugin: the plugin's name, None for a patch given to ``active``.
+        distribution: the plugin's distribution with its version, None likewise.
         owner: how messages name who asked for it.
         rank: its place before ``before`` and ``after`` are looked at; the greater lies outside.
         is_left_out: True while it cannot lie over what is beneath it.
@@ -33,7 +34,10 @@ class Layer:
         call: the wrapper it runs at each call; one that passes through once it has ended.
     """
 
-    __slots__ = ("_derived", "_ended", "_gate", "call", "is_left_out", "owner", "patch", "plugin", "rank", "tell")
+    __slots__ = (
+        *("_derived", "_ended", "_gate", "call", "distribution", "is_left_out"),
+        *("owner", "patch", "plugin", "rank", "tell"),
+    )
 
     def __init__(
         self,
@@ -43,9 +47,11 @@ class Layer:
         rank: tuple[int, ...],
         gate: Gate | None = None,
         derived: dict[int, tuple[Any, Any]] | None = None,
+        distribution: str | None = None,
     ) -> None:
         self.patch: Final = patch
         self.plugin: Final = plugin
+        self.distribution: Final = distribution
         self.owner: Final = owner
         self.rank: Final = rank
         self._gate: Final = gate or _always

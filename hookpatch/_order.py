@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
-from itertools import combinations
+from itertools import combinations, pairwise, permutations
 from typing import Final, final
 
 from hookpatch._layer import Layer
@@ -32,17 +32,13 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     if not any(map(_declares, by_rank)):
         return by_rank
     sorter: TopologicalSorter[Layer] = TopologicalSorter(dict.fromkeys(by_rank, ()))
-    for layer in by_rank:
-        for other in by_rank:
-            if layer.owner != other.owner:
-                if _names(other, layer.patch.before):
-                    sorter.add(other, layer)
-                if _names(other, layer.patch.after):
-                    sorter.add(layer, other)
+    for outer, inner in permutations(by_rank, 2):
+        if outer.owner != inner.owner and _declared(outer, inner):
+            sorter.add(inner, outer)
     try:
         sorter.prepare()
     except CycleError as error:
-        raise OrderError(site, [layer.plugin or layer.owner for layer in error.args[1]]) from None
+        raise _order_error(site, error.args[1][:-1]) from None
     result: list[Layer] = []
     ready: list[Layer] = []
     while sorter.is_active():
@@ -109,15 +105,40 @@ def _declares(layer: Layer) -> bool:
     return bool(layer.patch.before or layer.patch.after)
 
 
-def _names(layer: Layer, names: Sequence[str]) -> bool:
-    return layer.plugin is not None and normalise(layer.plugin) in map(normalise, names)
+def _order_error(site: object, around: Sequence[Layer]) -> OrderError:
+    """Return the error of a cycle: from the first name of the alphabet on, in whatever order they were selected."""
+    names = [layer.plugin or layer.owner for layer in around]
+    first = names.index(min(names))
+    cycle = [*around[first:], *around[: first + 1]]
+    declared = [_declared(outer, inner) or "" for outer, inner in pairwise(cycle)]
+    return OrderError(site, [layer.plugin or layer.owner for layer in cycle], declared)
+
+
+def _declared(outer: Layer, inner: Layer) -> str | None:
+    """Return in words which of two layers declares that it lies on this side of the other, None if neither does."""
+    if name := _named(inner, outer.patch.before):
+        return f"{outer.owner} declares before='{name}'"
+    if name := _named(outer, inner.patch.after):
+        return f"{inner.owner} declares after='{name}'"
+    return None
+
+
+def _named(layer: Layer, names: Sequence[str]) -> str | None:
+    """Return the first of these names, of which some are ``name@distribution``, that is that of a layer's plugin."""
+    if layer.plugin is None or not names:
+        return None
+    own, of = normalise(layer.plugin), normalise((layer.distribution or "").partition(" ")[0])
+    for name in names:
+        plain, _, distribution = name.partition("@")
+        if normalise(plain) == own and normalise(distribution) in ("", of):
+            return name
+    return None
 
 
 def _refuse_conflict(layers: Sequence[Layer], site: object) -> None:
     putting = [layer for layer in layers if layer.plugin and not layer.wraps]
     for outer, inner in combinations(putting, 2):
-        placed = any(_names(b, a.patch.before) or _names(b, a.patch.after) for a, b in ((outer, inner), (inner, outer)))
-        if outer.owner != inner.owner and not placed:
+        if outer.owner != inner.owner and not (_declared(outer, inner) or _declared(inner, outer)):
             raise ConflictError(
                 outer.patch.address,
                 outer.owner,

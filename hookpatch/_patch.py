@@ -227,7 +227,7 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _texts(verb: Verb, fact: str, given: object, what: str) -> tuple[str, ...]:
+def _texts(verb: str, fact: str, given: object, what: str) -> tuple[str, ...]:
     """Return what was given as one text or several."""
     texts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
     if not all(isinstance(text, str) for text in texts):

@@ -86,10 +86,10 @@ class Session:
             return self
         if self._scope == "task":
             attempts += [Attempt(asked, (number,), self._ledger, self._policy) for asked in _task.CARRIERS]
-        for begin in self._also:
-            self._stack.callback(begin(number))
-        self._stack.callback(_tell_of_end, attempts, self._errors)
         try:
+            for begin in self._also:
+                self._stack.callback(begin(number))
+            self._stack.callback(_tell_of_end, attempts, self._errors)
             for attempt in attempts if len(attempts) > 1 else ():
                 attempt.check()  # all of them before any is applied; a single one refuses in time by itself
             if self._scope == "task":
@@ -149,6 +149,11 @@ class Session:
     def tell(self) -> None:
         """Have those who listen to all sessions hear what became of its patches until now."""
         self._ledger.tell()
+
+    @property
+    def holds_here(self) -> bool:
+        """True where its patches hold: everywhere, or inside its task."""
+        return self._scope == "process" or _task.is_here(self._number)
 
     def report(self) -> Report:
         """Return what became of each patch until now."""

@@ -113,6 +113,47 @@ class NotAllowed(SelectionError):
         super().__init__(f"plugin '{name}' of {distribution} (asked for by {asked_by}) is not allowed here: {problem}")
 
 
+class MissingPlugin(SelectionError):
+    """A plugin needs another one, which is not on: nothing is switched on that was not asked for.
+
+    Attributes:
+        plugin: the name of the plugin that needs it.
+        distribution: the distribution that offers that, with its version.
+        needs: the name of what it needs.
+        asked_by: where the plugin was asked for.
+    """
+
+    def __init__(self, plugin: str, distribution: str, needs: str, asked_by: str, way: str) -> None:
+        self.plugin: Final = plugin
+        self.distribution: Final = distribution
+        self.needs: Final = needs
+        self.asked_by: Final = asked_by
+        super().__init__(f"plugin '{plugin}' of {distribution} (asked for by {asked_by}) needs plugin '{needs}', {way}")
+
+
+class ConflictingPlugins(SelectionError):
+    """Two plugins are to be on of which one declares that it cannot be on together with the other.
+
+    Attributes:
+        plugin: the name of the plugin that declares it.
+        distribution: the distribution that offers it, with its version.
+        other: the other plugin's name, and its distribution with its version.
+        asked_by: where they were asked for.
+    """
+
+    def __init__(
+        self, plugin: str, distribution: str, declared: str, other: tuple[str, str], asked_by: str, way: str
+    ) -> None:
+        self.plugin: Final = plugin
+        self.distribution: Final = distribution
+        self.other: Final = other
+        self.asked_by: Final = asked_by
+        super().__init__(
+            f"plugin '{plugin}' of {distribution} and plugin '{other[0]}' of {other[1]} (asked for by {asked_by}) "
+            f"cannot be on together: '{plugin}' declares conflicts='{declared}'; {way}"
+        )
+
+
 class OptionsError(SelectionError):
     """Options for a plugin that it does not have, or of the wrong type.
 
@@ -242,16 +283,19 @@ class ConflictError(ApplyError):
 
 
 class OrderError(HookpatchError):
-    """The ``before`` and ``after`` of several patches on one site form a cycle.
+    """The ``before`` and ``after`` of several patches on one site, or of their plugins, form a cycle.
 
     Attributes:
         cycle: the plugins around the cycle, the first repeated at the end.
+        declared: who declares each step of it, in words.
     """
 
-    def __init__(self, site: object, cycle: Sequence[str]) -> None:
+    def __init__(self, site: object, cycle: Sequence[str], declared: Sequence[str]) -> None:
         self.cycle: Final = tuple(cycle)
+        self.declared: Final = tuple(declared)
         super().__init__(
-            f"the patches on {site} cannot be put in order: {' before '.join(cycle)}; drop one before= or after="
+            f"the patches on {site} cannot be put in order: {' before '.join(cycle)}; {', '.join(declared)}; "
+            "drop one of these, or leave one of the plugins out"
         )
 
 

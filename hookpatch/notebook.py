@@ -17,7 +17,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from hookpatch._active import active
 from hookpatch._discovery import Installed, find, installed
 from hookpatch._session import Session, report
-from hookpatch.errors import HookpatchError
+from hookpatch.errors import HookpatchError, MissingPlugin
 
 _USAGE: Final = (
     "%hookpatch on NAME..., %hookpatch off [NAME...], %hookpatch for a table, %%hookpatch NAME... for a cell"
@@ -74,12 +74,21 @@ class HookpatchMagics(Magics):
 
     def on(self, names: Sequence[str]) -> None:
         """Switch plugins on, all or none; those that are on stay so."""
+        waiting = [plugin for name in names if (plugin := find(name, "%hookpatch on")) not in self._on]
         with ExitStack() as undo:
             opened: dict[Installed, Session] = {}
-            for name in names:
-                plugin = find(name, "%hookpatch on")
-                if plugin not in self._on and plugin not in opened:
-                    opened[plugin] = undo.enter_context(active(f"{plugin.name}@{plugin.distribution}"))
+            put_off = 0  # how many in a row
+            while waiting:
+                plugin = waiting.pop(0)
+                try:
+                    if plugin not in opened:
+                        opened[plugin] = undo.enter_context(active(f"{plugin.name}@{plugin.distribution}"))
+                    put_off = 0
+                except MissingPlugin:  # each has a session of its own: what it needs may come behind it
+                    waiting.append(plugin)
+                    put_off += 1
+                    if put_off == len(waiting):
+                        raise
             undo.pop_all()
         self._on.update(opened)
 

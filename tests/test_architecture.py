@@ -35,6 +35,7 @@ FLOORS = (
     *("_ledger", "_task", "_everywhere"),
     *(
         "_discovery",
+        "_relations",
         "_options",
         "hookspecs",
         "_host",

@@ -23,11 +23,13 @@ from hookpatch.errors import (
     BypassError,
     BypassWarning,
     ConflictError,
+    ConflictingPlugins,
     DisplacedWarning,
     DriftError,
     DriftWarning,
     HookpatchError,
     HookpatchWarning,
+    MissingPlugin,
     NeverCalledWarning,
     NotAllowed,
     NotCarriedError,
@@ -76,6 +78,16 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     ),
     AmbiguousPlugin: AmbiguousPlugin("trim", "active()", ["kit-a", "kit-b"]),
     NotAllowed: NotAllowed("loud", "loud-kit 1.0", "active()", "/opt/env/hookpatch.allow does not name it"),
+    MissingPlugin: MissingPlugin(
+        "trim",
+        "kit-b 1.0",
+        "fuse",
+        "HOOKPATCH_PLUGINS=trim",
+        "which was not asked for; write HOOKPATCH_PLUGINS=trim,fuse",
+    ),
+    ConflictingPlugins: ConflictingPlugins(
+        "trim", "kit-b 1.0", "fuse", ("fuse", "kit-a 1.0"), "active()", "select one of them"
+    ),
     OptionsError: OptionsError(
         "onnxsim_skip",
         "hookpatch-onnxsim 0.1.0",
@@ -124,7 +136,11 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         "plugin 'printer_a' from kit-a 1.0 puts a value of its own there, too (derive); select one of them, or let "
         "one declare its place with before= or after=",
     ),
-    OrderError: OrderError("vendor:simplify", ["trim", "fuse", "trim"]),
+    OrderError: OrderError(
+        "vendor:simplify",
+        ["fuse", "trim", "fuse"],
+        ["plugin 'trim' from kit-b 1.0 declares after='fuse'", "plugin 'trim' from kit-b 1.0 declares before='fuse'"],
+    ),
     BypassError: BypassError(
         "vendor:Block.scale",
         "torch.jit.script",
@@ -213,7 +229,9 @@ def test_errors_are_what_python_calls_them_too() -> None:
     assert issubclass(RestoreError, ExceptionGroup)
 
 
-@pytest.mark.parametrize("kind", [UnknownPlugin, AmbiguousPlugin, OptionsError, SettingError])
+@pytest.mark.parametrize(
+    "kind", [UnknownPlugin, AmbiguousPlugin, MissingPlugin, ConflictingPlugins, OptionsError, SettingError]
+)
 def test_errors_in_what_was_asked_for_are_of_one_class(kind: type[HookpatchError]) -> None:
     """One except clause catches them all."""
     assert issubclass(kind, SelectionError)
@@ -238,7 +256,9 @@ def test_errors_at_the_target_are_of_one_class(kind: type[HookpatchError]) -> No
         (TargetSyntaxError, {"address": "onnxsim.simplify", "problem": "has no colon between module and name"}),
         (ApplyError, {"target": "torch.nn:Linear", "owner": "plugin 'bias_off' from hookpatch-kit 1.0"}),
         (TargetNotFound, {"target": "onnxsim.onnx_simplifier:simplfy", "owner": GIVEN}),
-        (OrderError, {"cycle": ("trim", "fuse", "trim")}),
+        (OrderError, {"cycle": ("fuse", "trim", "fuse")}),
+        (MissingPlugin, {"plugin": "trim", "distribution": "kit-b 1.0", "needs": "fuse"}),
+        (ConflictingPlugins, {"plugin": "trim", "other": ("fuse", "kit-a 1.0"), "asked_by": "active()"}),
     ],
 )
 def test_nouns_of_a_message_are_attributes(kind: type[HookpatchError], nouns: dict[str, object]) -> None:

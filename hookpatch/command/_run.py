@@ -6,19 +6,22 @@ import os
 import site
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from hookpatch import _selection
+from hookpatch._discovery import Installed, find
 from hookpatch._host import Host
+from hookpatch._relations import Relations, check
 from hookpatch._selection import Selection
 from hookpatch._startup import begin
 from hookpatch.command._graph_diff import GRAPH_DIFF, recorder_for, run_twice
 from hookpatch.command._in_process import Program
 from hookpatch.command._option_words import options_of_words
-from hookpatch.errors import SettingError
+from hookpatch.errors import HookpatchError, SettingError
 
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_bootstrap")
 _TAKES_VALUE = ("-p", "--plugin", "-o", "--option", "--report", "--graph-diff")
@@ -80,6 +83,7 @@ def run(
     host = Host()
     given = options_of_words(option or (), selection, host, "add -p {name}")
     host.load(Selection(selection.names, given, "-p"))  # a wrong name or option ends here, not in the program
+    check(host.relations, "-p", on=_of_environment())
     if sys.flags.ignore_environment:
         raise SettingError(
             "hookpatch run",
@@ -102,6 +106,15 @@ def run(
     if os.name == "nt":  # exec there returns to the shell before the program has ended
         raise typer.Exit(subprocess.call(command, env=environment))
     os.execve(sys.executable, command, environment)
+
+
+def _of_environment() -> dict[Installed, Relations]:
+    """Return the plugins that the environment asks for, too; what is wrong with them is told at the program's start."""
+    found: dict[Installed, Relations] = {}
+    for name in _selection.asked_names():
+        with suppress(HookpatchError):
+            found[find(name, _selection.PLUGINS)] = Relations()
+    return found
 
 
 def _ready(environment: dict[str, str]) -> dict[str, str]:

@@ -37,6 +37,10 @@ patches: list[hookpatch.Patch] = [
 ]
 
 
+relations = hookpatch.Relations(needs="other", conflicts=["a", "b"], before=("c",), after="d")
+nothing: tuple[str, ...] = hookpatch.Relations().needs
+
+
 @hookpatch.hookimpl
 def hookpatch_patches(options: Any) -> Iterator[hookpatch.Patch]:
     yield from patches
