@@ -20,15 +20,15 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     selected does.
 
     Args:
-        layers: the layers of one site, in any order.
+        layers: the layers of one site, as they came; it is of the last that an error tells.
         site: how messages name the site.
 
     Raises:
         OrderError: ``before`` and ``after`` form a cycle.
         ConflictError: two plugins put values of their own and neither declares its place.
     """
+    _refuse_conflict(layers)
     by_rank = sorted(layers, key=lambda layer: layer.rank, reverse=True)
-    _refuse_conflict(by_rank, site)
     if not any(map(_declares, by_rank)):
         return by_rank
     sorter: TopologicalSorter[Layer] = TopologicalSorter(dict.fromkeys(by_rank, ()))
@@ -135,13 +135,13 @@ def _named(layer: Layer, names: Sequence[str]) -> str | None:
     return None
 
 
-def _refuse_conflict(layers: Sequence[Layer], site: object) -> None:
+def _refuse_conflict(layers: Sequence[Layer]) -> None:
     putting = [layer for layer in layers if layer.plugin and not layer.wraps]
-    for outer, inner in combinations(putting, 2):
-        if outer.owner != inner.owner and not (_declared(outer, inner) or _declared(inner, outer)):
+    for there, comes in combinations(putting, 2):
+        if there.owner != comes.owner and not (_declared(there, comes) or _declared(comes, there)):
             raise ConflictError(
-                outer.patch.address,
-                outer.owner,
-                f"{inner.owner} puts a value of its own there, too ({inner.patch.verb}); "
+                comes.patch.address,
+                comes.owner,
+                f"{there.owner} puts a value of its own there, too ({there.patch.verb}); "
                 "select one of them, or let one declare its place with before= or after=",
             )

@@ -295,6 +295,15 @@ def test_conflict_with_an_earlier_session_names_both(install: Install, vendor: M
     assert caught.value.owner == "plugin 'b' from d-b 1.0"
 
 
+def test_conflict_in_one_session_is_told_of_the_one_that_came_second(install: Install, vendor: ModuleType) -> None:
+    """It is the second that is skipped where it is not required, so the reason names the first."""
+    install(a="put()", b="derive(required=False)")
+    with hookpatch.active("a", "b") as session:
+        assert vendor.value == "a"
+        reasons = [patch.reason for patch in session.report()]
+    assert str(reasons[1]).startswith("plugin 'a' from d-a 1.0 puts a value of its own there, too (replace); ")
+
+
 def test_conflict_of_a_patch_that_is_not_required_skips_it(install: Install, vendor: ModuleType) -> None:
     """With required=False the second is skipped, with the reason in the report."""
     install(a="put()", b="put(required=False), wrap()")
