@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hookpatch import errors, testing
     from hookpatch._active import active, environment
     from hookpatch._patch import Patch, derive, enter, inject, remove, replace, wrap
+    from hookpatch._plan import Plan, PlannedPatch, PlannedTarget, plan
     from hookpatch._receipts import ProcessReport, RunReport, receipts
     from hookpatch._relations import Relations
     from hookpatch._report import PatchReport, Report
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Patch",
     "PatchReport",
+    "Plan",
+    "PlannedPatch",
+    "PlannedTarget",
     "ProcessReport",
     "Relations",
     "Report",
@@ -36,6 +40,7 @@ __all__ = [
     "errors",
     "hookimpl",
     "inject",
+    "plan",
     "receipts",
     "remove",
     "replace",
@@ -49,6 +54,9 @@ __version__ = "0.1.0"
 _HOME = {
     "Patch": "_patch",
     "PatchReport": "_report",
+    "Plan": "_plan",
+    "PlannedPatch": "_plan",
+    "PlannedTarget": "_plan",
     "ProcessReport": "_receipts",
     "Relations": "_relations",
     "Report": "_report",
@@ -61,6 +69,7 @@ _HOME = {
     "environment": "_active",
     "hookimpl": "hookspecs",
     "inject": "_patch",
+    "plan": "_plan",
     "receipts": "_receipts",
     "remove": "_patch",
     "replace": "_patch",

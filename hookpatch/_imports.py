@@ -113,6 +113,16 @@ def begun(module: str) -> bool:
     return module in sys.modules
 
 
+def spec_of(module: str, folders: Sequence[str] | None) -> ModuleSpec | None:
+    """Return where the finders find a module, None if they do not: nothing is imported.
+
+    Args:
+        module: its full name.
+        folders: those of the package that it is in, None for one that is in none.
+    """
+    return _find(module, folders, None)
+
+
 def trust() -> None:
     """From now on look for what hookpatch needs itself where it is looked for now.
 

@@ -42,11 +42,13 @@ class Verdict:
 
 def by_version(asked: Asked) -> Verdict:
     """Return what the installed versions say. Imports no target."""
+    problem = why = None
     try:
+        why = unneeded(asked.patch, asked.owner)  # also where it does not fit: it may be for that very reason
         check_requirement(asked.patch, asked.owner)
-        return Verdict(unneeded=unneeded(asked.patch, asked.owner))
     except ApplyError as error:
-        return Verdict(error.problem)
+        problem = error.problem
+    return Verdict(problem, unneeded=why)
 
 
 def by_target(asked: Asked, module: ModuleType | None) -> tuple[Verdict, Slot | None]:

@@ -49,7 +49,18 @@ FLOORS = (
         "_shared",
         "_dynamo",
     ),
-    *("_torch_patches", "_torch", "_load", "_luggage", "_children", "_receipts", "_receipt", "_active"),
+    *(
+        "_torch_patches",
+        "_torch",
+        "_load",
+        "_luggage",
+        "_children",
+        "_receipts",
+        "_receipt",
+        "_active",
+        "_presence",
+        "_plan",
+    ),
     *("_footprint", "_snapshot", "testing", "notebook", "_startup", "_doctor"),
     *(
         "__init__",
@@ -66,6 +77,7 @@ FLOORS = (
         "command._lock",
         "command._against",
         "command._check",
+        "command._plan",
         "command._doctor",
         "command._run",
         "command.__init__",
@@ -137,7 +149,7 @@ def test_the_imports_are_seen() -> None:
                 f"command.{name}"
                 for name in (
                     *("__init__", "_against", "_check", "_doctor", "_list", "_lock"),
-                    *("_of_plugin", "_report", "_run", "_targets", "_verify"),
+                    *("_of_plugin", "_plan", "_report", "_run", "_targets", "_verify"),
                 )
             },
         ),

@@ -15,6 +15,7 @@ from hookpatch.command._in_process import Program, run_program
 from hookpatch.command._list import list_plugins
 from hookpatch.command._lock import lock
 from hookpatch.command._of_plugin import WithPlugins
+from hookpatch.command._plan import plan
 from hookpatch.command._report import report
 from hookpatch.command._run import RunCommand, run
 from hookpatch.command._verify import verify
@@ -47,6 +48,7 @@ def _options(
 
 
 app.command("list")(list_plugins)
+app.command("plan")(plan)
 app.command("lock")(lock)
 app.command("check")(check)
 app.command("doctor")(doctor)

@@ -56,6 +56,9 @@ def use() -> None:
     with hookpatch.active("plugin") as session:
         report: hookpatch.Report = session.report()
         states: list[str] = [patch.state for patch in report]
+    planned: hookpatch.Plan = hookpatch.plan("plugin", *patches, options={"plugin": {"passes": ["a"]}})
+    places: list[int | None] = [patch.place for target in planned for patch in target.patches]
+    print(planned.status, planned.to_json(), places)
     opened: hookpatch.Session = hookpatch.active().open()
     try:
         opened.close()

@@ -1,0 +1,96 @@
+"""``hookpatch plan``: what would be patched, in which order, and whether it fits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from hookpatch import _selection
+from hookpatch._host import Host
+from hookpatch._load import load
+from hookpatch._plan import BY_HAND, SEVERITY, WORDS, Plan, PlannedPatch, plan_of
+from hookpatch._relations import check
+from hookpatch._selection import Selection
+from hookpatch.command._option_words import options_of_words
+from hookpatch.errors import SettingError
+
+_STYLES = ("green", "yellow", "red")
+
+
+def plan(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Plugins; what the environment asks for if none.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", "--option", metavar="PLUGIN.NAME=VALUE", help="An option of a plugin.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tell what would be patched, in which order, and whether it fits.
+
+    Imports no target, so versions are compared and no signatures: hookpatch check imports them. Of the patches on one
+    target the first lies outermost.
+
+    Ends with status 0 if all fits; 1 if a module is not found, or a patch that is not required does not fit; 2 if one
+    does not fit, or cannot lie there with the others.
+
+    Example: hookpatch plan fuse_qkv_off linear_kept
+    """
+    planned = _planned(names or (), option or ())
+    if json:
+        typer.echo(planned.to_json())
+    elif (console := Console()).is_terminal:
+        _print(console, planned)
+    else:
+        typer.echo(str(planned))
+    raise typer.Exit(planned.status)
+
+
+def _planned(names: list[str] | tuple[str, ...], words: list[str] | tuple[str, ...]) -> Plan:
+    selection, host = Selection(names, {}, "hookpatch plan") if names else _selection.from_environment(), Host()
+    if not selection.names:
+        problem = f"no plugin is named, and {_selection.PLUGINS} names none"
+        raise SettingError("hookpatch plan", f"{problem}; write it like 'hookpatch plan fuse_qkv_off'")
+    options = dict(selection.options)
+    for name, given in options_of_words(words, selection, host, "name it, too: {name}").items():
+        options[name] = {**options.get(name, {}), **given}
+    _, by_name = load(Selection(selection.names, options, selection.asked_by), host)
+    check(host.relations, selection.asked_by)
+    idle = [name for name, asked in by_name.items() if not asked]
+    return plan_of([one for asked in by_name.values() for one in asked], idle)
+
+
+def _print(console: Console, planned: Plan) -> None:
+    """Print it for a person: aligned, and what is long is folded beneath where it begins."""
+    names = [patch.plugin or BY_HAND for target in planned for patch in target.patches]
+    width = max(map(len, names), default=0)
+    for target in planned:
+        console.print(Text.assemble((target.target, "bold cyan"), "  ", (target.in_words, "dim")))
+        for patch in target.patches:
+            style = _STYLES[SEVERITY[patch.finding]]
+            line, origin = _line(patch, width, style), Text(patch.distribution or "", style="dim")
+            beside = Text.assemble(line, "  ", origin)
+            fits_beside = beside.cell_len <= console.width
+            console.print(beside if fits_beside else line, soft_wrap=True)
+            beneath = [] if fits_beside else [origin]
+            beneath += [Text(patch.reason, style=style)] if patch.reason else []
+            beneath += [Text(said, style="yellow") for said in patch.warnings]
+            for text in beneath:
+                console.print(Padding(text, (0, 0, 0, 5), expand=False))
+    for plugin in planned.idle:
+        console.print(Text(f"{plugin} patches nothing", style="yellow"))
+
+
+def _line(patch: PlannedPatch, width: int, style: str) -> Text:
+    place = "-" if patch.place is None else str(patch.place)
+    how = f"{patch.verb}, everywhere" if patch.reach == "everywhere" else patch.verb
+    return Text.assemble(
+        (f"{place:>3}  ", "dim"),
+        (f"{patch.plugin or BY_HAND:<{width}}", "bold"),
+        f"  {how:<19} ",
+        (WORDS[patch.finding], style),
+    )
