@@ -413,7 +413,9 @@ def test_command_prints_the_plan(home: Environment) -> None:
     )
     done = home.run(script, "plan", HOOKPATCH_PLUGINS="a,b", HOOKPATCH_OPTIONS="{}", COLUMNS="40")
     assert (done.stdout.count("\n"), done.returncode) == (5, 0)  # in a pipe nothing is folded
-    assert home.run(script, "plan", "late").returncode == 1
+    done = home.run(script, "plan", "late", HOOKPATCH_DISABLE="1")
+    assert done.stderr == "hookpatch: warning: HOOKPATCH_DISABLE is set: nothing of this would be applied\n"
+    assert done.returncode == 1
     terminal = home.run(script, "plan", "a", "old", "twin", COLUMNS="80", FORCE_COLOR="1", TERM="xterm")
     plain = "".join(f"{line.rstrip()}\n" for line in COLOURS.sub("", terminal.stdout).splitlines())
     assert (plain, terminal.returncode) == (AT_80, 2)

@@ -345,13 +345,21 @@ def test_program_is_refused_for_what_it_lacks(home: Environment) -> None:
 
 
 def test_block_takes_what_it_needs_along(home: Environment) -> None:
-    """A process that is started inside has both, or says why not."""
+    """A process that is started inside has both, or neither where one cannot be loaded, and says so."""
+    home.add_plugin("broken", "import os; assert 'BREAK' not in os.environ" + textwrap.dedent(tagging("broken")))
+    home.add_plugin("relies", tagging("relies", "needs='broken'"))
     program = f"""
-        import subprocess, sys, hookpatch
+        import os, subprocess, sys, hookpatch
+        command = [sys.executable, "-c", {CALL!r}]
         with hookpatch.active("a", "b"):
-            subprocess.run([sys.executable, "-c", {CALL!r}])
+            subprocess.run(command)
         with hookpatch.active("b"), hookpatch.active("a"):
-            subprocess.run([sys.executable, "-c", {CALL!r}])
+            subprocess.run(command)
+        with hookpatch.active("relies", "broken"):
+            subprocess.run(command, env={{**os.environ, "BREAK": "1"}})
         """
     done = home.run("-c", textwrap.dedent(program))
-    assert (done.stdout, done.stderr) == ("begun\na b\nbegun\na b\n", "")
+    assert done.stdout == "begun\na b\nbegun\na b\nbegun\n\n"
+    assert "runs without plugin 'broken' (broken-dist 1.0) raised AssertionError" in done.stderr
+    assert "runs without plugin 'relies' of relies-dist 1.0" in done.stderr
+    assert "needs plugin 'broken', which was not asked for" in done.stderr

@@ -41,6 +41,8 @@ def plan(
     Example: hookpatch plan fuse_qkv_off linear_kept
     """
     planned = _planned(names or (), option or ())
+    if _selection.disabled():
+        typer.echo(f"hookpatch: warning: {_selection.DISABLE} is set: nothing of this would be applied", err=True)
     if json:
         typer.echo(planned.to_json())
     elif (console := Console()).is_terminal:
