@@ -223,8 +223,21 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
         checked["requires"] = _texts(verb, "requires", checked["requires"], "a distribution's versions")
     for side in ("before", "after"):
         if side in checked:
-            checked[side] = _texts(verb, side, checked[side], "a plugin's name")
+            checked[side] = plugin_names(verb, side, checked[side])
     return checked
+
+
+def plugin_names(verb: str, fact: str, given: object) -> tuple[str, ...]:
+    """Return what was given as the name of one plugin or several.
+
+    Raises:
+        PatchError: it is no text; or it is several in one text, which would name nobody.
+    """
+    names = _texts(verb, fact, given, "a plugin's name")
+    if joined := next((name for name in names if "," in name), None):
+        apart = [name.strip() for name in joined.split(",")]
+        raise PatchError(verb, f"{fact}= takes a plugin's name or several, not {joined!r}; write {fact}={apart}")
+    return names
 
 
 def _texts(verb: str, fact: str, given: object, what: str) -> tuple[str, ...]:

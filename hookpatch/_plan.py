@@ -183,15 +183,16 @@ def plan(*what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None = N
 
 def plan_of(asked: Iterable[Asked], idle: Iterable[str] = ()) -> Plan:
     """Return what would become of patches, in the order in which they are asked for; ``idle``: plugins without one."""
-    together: dict[str, list[Asked]] = {}
+    together: dict[str | tuple[int, str], list[Asked]] = {}
     for one in asked:
-        together.setdefault(key_of(one.patch) or one.patch.address, []).append(one)
-    return Plan(tuple(_target(address, ones) for address, ones in together.items()), tuple(idle))
+        target = one.patch.target  # objects at hand may look alike
+        together.setdefault(key_of(one.patch) or (id(target and target.start), one.patch.address), []).append(one)
+    return Plan(tuple(map(_target, together.values())), tuple(idle))
 
 
-def _target(address: str, asked: Sequence[Asked]) -> PlannedTarget:
+def _target(asked: Sequence[Asked]) -> PlannedTarget:
     """Return what would become of the patches on one target."""
-    module = asked[0].patch.module
+    address, module = asked[0].patch.address, asked[0].patch.module
     presence = Presence(installed=True, imported=True) if module is None else presence_of(module)
     distribution, version = release_of(module or address.partition(":")[0])
     looks = [_look(one, presence) for one in asked]

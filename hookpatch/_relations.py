@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, final
 
 from hookpatch._discovery import Installed, installed
-from hookpatch._patch import _texts
+from hookpatch._patch import plugin_names
 from hookpatch._selection import PLUGINS
 from hookpatch.errors import ConflictingPlugins, MissingPlugin
 
@@ -26,7 +26,7 @@ class Relations:
         after: plugins whose patches on the same site lie outside this one's.
 
     Raises:
-        PatchError: one of them is no text.
+        PatchError: one of them is no text, or has a comma in it.
     """
 
     __slots__ = ("after", "before", "conflicts", "needs")
@@ -39,10 +39,10 @@ class Relations:
         before: str | Iterable[str] = (),
         after: str | Iterable[str] = (),
     ) -> None:
-        self.needs: Final = _names("needs", needs)
-        self.conflicts: Final = _names("conflicts", conflicts)
-        self.before: Final = _names("before", before)
-        self.after: Final = _names("after", after)
+        self.needs: Final = plugin_names("Relations", "needs", needs)
+        self.conflicts: Final = plugin_names("Relations", "conflicts", conflicts)
+        self.before: Final = plugin_names("Relations", "before", before)
+        self.after: Final = plugin_names("Relations", "after", after)
 
     def __repr__(self) -> str:
         given = (f"{side}={names!r}" for side in self.__slots__ if (names := getattr(self, side)))
@@ -77,10 +77,6 @@ def check(new: Mapping[Installed, Relations], asked_by: str, on: Mapping[Install
                     raise ConflictingPlugins(
                         plugin.name, plugin.origin, name, (other.name, other.origin), asked_by, way
                     )
-
-
-def _names(side: str, given: object) -> tuple[str, ...]:
-    return _texts("Relations", side, given, "a plugin's name")
 
 
 def _way(name: str, asked_by: str) -> str:

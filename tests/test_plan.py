@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import random
 import re
@@ -227,6 +228,15 @@ def test_target_that_is_imported_is_looked_at(make_module: MakeModule) -> None:
     assert (called.imported, called.in_words, plan.status) == (True, "imported already", 2)
 
 
+def test_objects_at_hand_that_look_alike_are_two_targets() -> None:
+    """Both are a dict with a key."""
+    one, other = ({"key": 1} for _ in range(2))
+    patches = [hookpatch.replace(hookpatch.Target.item(mapping, "key"), 2) for mapping in (one, other, one)]
+    plan = hookpatch.plan(*patches)
+    assert [len(target.patches) for target in plan] == [2, 1]
+    assert {target.in_words for target in plan} == {"an object at hand"}
+
+
 def test_what_is_patched_is_planned_as_it_was(make_module: MakeModule) -> None:
     """A session that is open changes nothing of what would fit, and a plan nothing of what it has put there."""
     vendor = make_module("vendor", "def call(deep): return deep")
@@ -280,6 +290,20 @@ def test_imported_package_tells_where_its_modules_are(make_module: MakeModule, t
     assert presence_of("kit.plain") == Presence(installed=True, imported=True)
     assert presence_of("os.path") == Presence(installed=True, imported=True)
     assert presence_of("kit.plain.more") == Presence(installed=None)
+
+
+def test_folders_without_an_init_are_packages(folder: Path) -> None:
+    """The folders of one inside another are known once the outer one is imported; until then it is not known."""
+    (folder / "outer" / "inner").mkdir(parents=True)
+    (folder / "outer" / "plain.py").write_text(LOUD)
+    (folder / "outer" / "inner" / "plain.py").write_text(LOUD)
+    importlib.invalidate_caches()
+    assert presence_of("outer.plain") == Presence(installed=True)
+    assert presence_of("outer.missing").installed is False
+    assert presence_of("outer.inner.plain") == Presence(installed=None)
+    importlib.import_module("outer")
+    assert presence_of("outer.inner.plain") == Presence(installed=True)
+    assert not [*folder.rglob("*.imported")]
 
 
 # --- what was asked for

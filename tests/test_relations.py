@@ -7,6 +7,7 @@ import random
 import textwrap
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from types import ModuleType
@@ -279,6 +280,12 @@ def test_relations_are_frozen_words() -> None:
     relations = hookpatch.Relations(needs="a", before=["b", "c"])
     assert (relations.needs, relations.conflicts, relations.before, relations.after) == (("a",), (), ("b", "c"), ())
     assert repr(relations) == "Relations(before=('b', 'c'), needs=('a',))"
+    for declare in (hookpatch.Relations, partial(hookpatch.remove, "m:f")):
+        with pytest.raises(PatchError) as caught:
+            declare(before=["c", "a, b"])
+        assert str(caught.value).endswith(
+            "before= takes a plugin's name or several, not 'a, b'; write before=['a', 'b']"
+        )
     with pytest.raises(PatchError) as caught:
         hookpatch.Relations(needs=3)  # type: ignore[arg-type]  # the guard is for those without a type checker
     assert str(caught.value) == "Relations(): needs= takes a plugin's name or several, not 3"
