@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import random
@@ -20,6 +21,7 @@ from environments import Environment
 
 import hookpatch
 from hookpatch import Plan
+from hookpatch._plan import SEVERITY
 from hookpatch._presence import Presence, presence_of
 from hookpatch.errors import ConflictingPlugins, MissingPlugin, OrderError, SettingError, UnknownPlugin
 
@@ -373,6 +375,16 @@ def test_real_libraries_are_not_imported() -> None:
 
 
 # --- the command
+
+
+def test_schema_is_documented() -> None:
+    """Every name in the JSON, and every finding, stands in docs/design.md, in the section of the plan."""
+    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text()
+    section = page.partition("## The plan\n")[2].partition("\n## ")[0]
+    kinds = (hookpatch.Plan, hookpatch.PlannedTarget, hookpatch.PlannedPatch)
+    names = {"status", *(field.name for kind in kinds for field in dataclasses.fields(kind))}
+    assert not {name for name in names if f"`{name}`" not in section}
+    assert not {finding for finding in SEVERITY if f"*{finding}*" not in section}
 
 
 @pytest.fixture
