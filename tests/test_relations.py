@@ -203,6 +203,7 @@ def test_needed_plugin_is_on_in_its_task_alone(install: Install) -> None:
             outside.run(hookpatch.active("a").open)
 
 
+@pytest.mark.launcher
 def test_notebook_switches_on_what_is_needed_first(install: Install, vendor: ModuleType) -> None:
     """Each plugin has a session of its own there; all or none, also where two need each other."""
     from hookpatch.notebook import HookpatchMagics
