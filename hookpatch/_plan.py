@@ -123,7 +123,7 @@ class Plan:
 
     Attributes:
         targets: the targets, as they were selected.
-        idle: the plugins that would patch nothing, with their distributions.
+        idle: the plugins that would patch nothing, as they were named.
     """
 
     targets: tuple[PlannedTarget, ...]
@@ -171,10 +171,11 @@ def plan(*what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None = N
         if not isinstance(item, (str, Patch)):
             raise SettingError("plan()", f"takes plugin names and patches, not {a_kind(item)}")
     names = [item for item in what if isinstance(item, str)]
-    host, by_name = load(Selection(names, _checked(options, "plan()"), "plan()"))
+    selection = Selection(names, _checked(options, "plan()"), "plan()")
+    host, by_name = load(selection)
     if host is not None:
-        check(host.relations, "plan()", relations_here())
-    idle = [name for name, ones in by_name.items() if not ones]
+        check(host.relations, selection.asked_by, relations_here())
+    idle = [name for name in selection.names if by_name.get(normalise(name)) == []]
     asked: list[Asked] = []
     for item in what:
         asked += [Asked(item)] if isinstance(item, Patch) else by_name.pop(normalise(item), [])

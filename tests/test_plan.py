@@ -313,10 +313,10 @@ def test_folders_without_an_init_are_packages(folder: Path) -> None:
 
 def test_plugin_that_patches_nothing_is_named(install: Install, vendor: Path) -> None:
     """A plan does not pass it over in silence."""
-    install(a="", b="wrap()")
-    plan = hookpatch.plan("a", "b")
-    assert plan.idle == ("a",)
-    assert str(plan).splitlines()[-1] == "a patches nothing"
+    install(do_nothing="", b="wrap()")
+    plan = hookpatch.plan("do_nothing", "b", "Do-Nothing")
+    assert plan.idle == ("do_nothing",)
+    assert str(plan).splitlines()[-1] == "do_nothing patches nothing"
     assert str(hookpatch.plan()) == "no patches"
 
 

@@ -14,7 +14,7 @@ from hookpatch._host import Host
 from hookpatch._load import load
 from hookpatch._plan import BY_HAND, SEVERITY, WORDS, Plan, PlannedPatch, plan_of
 from hookpatch._relations import check
-from hookpatch._selection import Selection
+from hookpatch._selection import Selection, normalise
 from hookpatch.command._option_words import options_of_words
 from hookpatch.errors import SettingError
 
@@ -62,7 +62,7 @@ def _planned(names: list[str] | tuple[str, ...], words: list[str] | tuple[str, .
         options[name] = {**options.get(name, {}), **given}
     _, by_name = load(Selection(selection.names, options, selection.asked_by), host)
     check(host.relations, selection.asked_by)
-    idle = [name for name, asked in by_name.items() if not asked]
+    idle = [name for name in selection.names if by_name.get(normalise(name)) == []]
     return plan_of([one for asked in by_name.values() for one in asked], idle)
 
 
