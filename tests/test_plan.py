@@ -25,6 +25,8 @@ from hookpatch._plan import SEVERITY
 from hookpatch._presence import Presence, presence_of
 from hookpatch.errors import ConflictingPlugins, MissingPlugin, OrderError, SettingError, UnknownPlugin
 
+pytestmark = pytest.mark.once
+
 MakeModule = Callable[..., ModuleType]
 WriteModule = Callable[[str, str], Path]
 MakeDistribution = Callable[..., Path]

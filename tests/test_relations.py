@@ -19,6 +19,8 @@ from environments import Environment
 import hookpatch
 from hookpatch.errors import ConflictingPlugins, MissingPlugin, OrderError, PatchError, PluginError, SelectionError
 
+pytestmark = pytest.mark.once
+
 MakeModule = Callable[..., ModuleType]
 MakeDistribution = Callable[..., Path]
 Install = Callable[..., None]
