@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,8 @@ def active(
     Args:
         *what: names of installed plugins (``name@distribution`` where two share one) and patches; of patches on the
             same site the first lies outermost.
-        options: options by plugin name, such as ``{"onnxsim_skip": {"passes": ["fuse_qkv"]}}``.
+        options: options by plugin name, such as ``{"onnxsim_skip": {"passes": ["fuse_qkv"]}}``. What is not given here
+            is as HOOKPATCH_OPTIONS has it, else as the configuration has it, else as the plugin has it.
         scope: ``"process"``; or ``"task"``: for this thread or asyncio task and the tasks and threads it starts, and
             not for its neighbours. That is for ``wrap`` and ``inject`` alone.
         children: ``"inherit"``: processes that are started inside the block have its patches too, for as long as
@@ -48,10 +49,10 @@ def active(
         count: True to count the calls that ``wrap`` and ``inject`` receive, for the report. A required one that
             received none is a ``NeverCalledWarning`` at the end.
         lock: the file that ``hookpatch lock`` has written; targets that are in it are compared with what they were.
-            The default is that of HOOKPATCH_LOCK, or none.
+            The default is that of HOOKPATCH_LOCK, of the configuration, or none.
         on_drift: what becomes of a patch whose target has changed since: ``"warn"``: it is applied, with a
             ``DriftWarning``; ``"skip"``: it is skipped, with the reason in the report; ``"error"``: a ``DriftError``
-            before anything is applied. The default is that of HOOKPATCH_ON_DRIFT, or ``"warn"``.
+            before anything is applied. The default is that of HOOKPATCH_ON_DRIFT, of the configuration, or ``"warn"``.
 
     Raises:
         SelectionError: a name or an option is none, or the lock file cannot be read; on entering: a plugin needs one
@@ -62,14 +63,14 @@ def active(
     for item in what:
         if not isinstance(item, (str, Patch)):
             raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
-    given = _checked(options, "active()")
+    selection = _asked([item for item in what if isinstance(item, str)], options, "active()")
     if scope not in ("process", "task"):
         raise SettingError("active()", f"scope={scope!r} is neither 'process' nor 'task'")
     if children not in ("inherit", "local", "require"):
         raise SettingError("active()", f"children={children!r} is none of 'inherit', 'local' and 'require'")
-    host, by_name = load(Selection([item for item in what if isinstance(item, str)], given, "active()"))
+    host, by_name = load(selection)
     locked = _lock(lock, on_drift)
-    luggage = pack(what, given, children, scope, count, lock=locked)
+    luggage = pack(what, selection.options, children, scope, count, lock=locked)
     asked: list[Asked] = []
     for at, item in enumerate(what):
         ones = [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), [])
@@ -99,7 +100,7 @@ def environment(
 
     Args:
         *names: names of installed plugins, ``name@distribution`` where two share one.
-        options: options by plugin name, what JSON can hold.
+        options: options by plugin name, what JSON can hold; the rest as in ``active``.
         report: the folder in which each process leaves its report.
         count: True to have each process count the calls of its patches.
 
@@ -110,7 +111,7 @@ def environment(
     for name in names:
         if not isinstance(name, str):
             raise SettingError("environment()", f"takes plugin names, not {a_kind(name)}")
-    selection = Selection(names, _checked(options, "environment()"), "environment()")
+    selection = _asked(names, options, "environment()")
     host, _ = load(selection)
     if host is not None:
         check(host.relations, selection.asked_by)
@@ -128,7 +129,7 @@ def _lock(path: Any, on_drift: object) -> tuple[str, OnDrift] | None:
     return known and (known[0], policy or known[1])
 
 
-def _checked(options: Any, asked_by: str) -> Mapping[str, Mapping[str, Any]]:
+def _asked(names: Sequence[str], options: Any, asked_by: str) -> Selection:
     if options is not None and not isinstance(options, Mapping):
         raise SettingError(asked_by, f"options= takes a mapping by plugin name, not {a_kind(options)}")
-    return options or {}
+    return _selection.selection_of(names, options or {}, asked_by)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from hookpatch import _selection
 from hookpatch._selection import normalise
 
 TYPE_CHECKING = False
@@ -107,15 +108,35 @@ def find(name: str, asked_by: str) -> Installed:
     raise AmbiguousPlugin(name, asked_by, [plugin.distribution for plugin in found])
 
 
-def check_allowed(plugin: Installed, asked_by: str) -> None:
-    """Refuse a plugin that the allow list of this environment, ``<sys.prefix>/hookpatch.allow``, does not name.
-
-    It has a name, or ``name@distribution``, a line; ``#`` begins a comment. Only who may write into the environment may
-    write it.
+def check_config() -> None:
+    """Refuse options of the configuration that are for no plugin which is installed: they would do nothing in silence.
 
     Raises:
-        NotAllowed: it is not named there, or the list cannot be read.
+        UnknownPlugin: there are such.
+        SettingError: the configuration cannot be used.
     """
+    if (config := _selection.config()) is None:
+        return
+    for name in config.options:
+        if not any(plugin.answers_to(name) for plugin in installed()):
+            find(name, config.where("options", name))  # which raises
+
+
+def check_allowed(plugin: Installed, asked_by: str) -> None:
+    """Refuse a plugin that is not named in each allow list there is: that of this environment, and the configuration's.
+
+    That of the environment is ``<sys.prefix>/hookpatch.allow``: a name, or ``name@distribution``, a line; ``#`` begins
+    a comment. Only who may write into the environment may write it.
+
+    Raises:
+        NotAllowed: one does not name it, or cannot be read.
+        SettingError: the configuration cannot be used.
+    """
+    config = _selection.config()
+    if config is not None and config.allow is not None and not any(map(plugin.answers_to, config.allow)):
+        from hookpatch.errors import NotAllowed  # at interpreter start mostly not needed
+
+        raise NotAllowed(plugin.name, plugin.origin, asked_by, f"{config.where('allow')} does not name it")
     path = os.path.join(sys.prefix, "hookpatch.allow")
     try:
         with open(path, encoding="utf-8") as file:

@@ -15,7 +15,7 @@ from hookpatch._discovery import WAITS_FOR, Installed, check_allowed, find
 from hookpatch._options import options_of
 from hookpatch._patch import Patch
 from hookpatch._relations import Relations
-from hookpatch._selection import Selection
+from hookpatch._selection import Selection, normalise
 from hookpatch._site import Site
 from hookpatch._target import a_kind
 from hookpatch.errors import OptionsError, PluginError, SettingError
@@ -73,7 +73,10 @@ class Host:
             names.setdefault(plugin, name)
         options = _by_plugin(selection, names)
         loaded = [(name, self.plugin(installed)) for installed, name in names.items()]
-        return [(name, plugin, self.patches(plugin, options.get(plugin.installed, {}))) for name, plugin in loaded]
+        try:
+            return [(name, plugin, self.patches(plugin, options.get(plugin.installed, {}))) for name, plugin in loaded]
+        except OptionsError as error:
+            raise _with_key(error, selection) from None
 
     def plugin(self, installed: Installed) -> Plugin:
         """Return an installed plugin, loaded.
@@ -205,6 +208,16 @@ def _words(sites: Sequence[Site]) -> str:
 def _key(installed: Installed) -> str:
     """Return the name under which pluggy knows a plugin: two distributions may each have one of a name."""
     return f"{installed.name}@{installed.distribution}"
+
+
+def _with_key(error: OptionsError, selection: Selection) -> OptionsError:
+    """Return an error that names the key of the configuration that has options for the plugin, if one has."""
+    keys = [
+        key
+        for name, key in selection.options_by.items()
+        if normalise(name.partition("@")[0]) == normalise(error.plugin)
+    ]
+    return OptionsError(error.plugin, error.distribution, f"{error.problem} ({keys[0]})") if keys else error
 
 
 def _by_plugin(selection: Selection, names: Mapping[Installed, str]) -> dict[Installed, Mapping[str, Any]]:

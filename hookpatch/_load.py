@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hookpatch import _changes, _imports, _selection
+from hookpatch._discovery import check_config
 from hookpatch._ledger import Asked
 from hookpatch._relations import check
 from hookpatch._selection import Selection, normalise
@@ -88,6 +89,7 @@ def session_of_environment() -> Session:
         HookpatchError: something of it cannot be had.
     """
     selection = _selection.from_environment()
+    check_config()
     host, by_name = load(selection)
     asked = [one for of_plugin in by_name.values() for one in of_plugin]
     also = [] if host is None else [partial(switch_on, host=host, asked_by=selection.asked_by)]

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, Final, Literal, TypeAlias
 
+    from hookpatch._config import Config
+
     OnDrift: TypeAlias = Literal["warn", "skip", "error"]
 
 PLUGINS: Final = "HOOKPATCH_PLUGINS"
 OPTIONS: Final = "HOOKPATCH_OPTIONS"
+CONFIG: Final = "HOOKPATCH_CONFIG"
 DISABLE: Final = "HOOKPATCH_DISABLE"
 ON_ERROR: Final = "HOOKPATCH_ON_ERROR"
 REPORT: Final = "HOOKPATCH_REPORT"
@@ -30,6 +33,9 @@ ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the run of which reports are; not for p
 # Of torchrun and Lightning, Open MPI, MPICH and Intel MPI, SLURM.
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
+_configs: Final[dict[str, Config]] = {}  # by path: a process keeps what it has read
+_found: Final[list[str]] = []  # the path of a file that nobody has named
+
 _before: Final[list[str | None]] = []  # what INHERIT was before we set it; empty while we have not
 
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: what was asked for cannot be had
@@ -42,17 +48,25 @@ class Selection:
         names: plugin names in the order given, each once; ``name@distribution`` where one was named.
         options: options by plugin name, as given.
         asked_by: where they were asked for, for messages.
+        options_by: the key of the configuration that has options for a plugin, by its name; likewise.
     """
 
-    __slots__ = ("asked_by", "names", "options")
+    __slots__ = ("asked_by", "names", "options", "options_by")
 
-    def __init__(self, names: Iterable[str], options: Mapping[str, Mapping[str, Any]], asked_by: str) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        options: Mapping[str, Mapping[str, Any]],
+        asked_by: str,
+        options_by: Mapping[str, str] = {},
+    ) -> None:
         by_normal_name: dict[str, str] = {}
         for name in names:
             by_normal_name.setdefault(normalise(name), name)
         self.names = tuple(by_normal_name.values())
         self.options = {name: dict(given) if hasattr(given, "keys") else given for name, given in options.items()}
         self.asked_by = asked_by
+        self.options_by = dict(options_by)
 
     def __repr__(self) -> str:
         return f"Selection({list(self.names)}, {self.options}, asked_by={self.asked_by!r})"
@@ -75,13 +89,18 @@ def split_names(text: str) -> list[str]:
 
 
 def asked() -> bool:
-    """Tell whether the environment asks for any plugin, or a block that started this process hands something on."""
-    return bool(split_names(_read(PLUGINS)) or _read(INHERIT)) and not disabled()
+    """Tell whether the environment asks for anything, or a block that started this process hands something on."""
+    return bool(split_names(_read(PLUGINS)) or _read(INHERIT) or _read(CONFIG)) and not disabled()
 
 
 def asked_names() -> list[str]:
-    """Return the names of the plugins that the environment asks for, sorted."""
-    return sorted(split_names(_read(PLUGINS)))
+    """Return the names of the plugins that the environment asks for, sorted; none if they cannot be read."""
+    from hookpatch.errors import HookpatchError
+
+    try:
+        return sorted(_names()[0])
+    except HookpatchError:
+        return []
 
 
 def disabled() -> bool:
@@ -89,14 +108,120 @@ def disabled() -> bool:
     return _read(DISABLE) not in ("", "0")
 
 
-def from_environment() -> Selection:
-    """Return what the environment asks for.
+def config() -> Config | None:
+    """Return the configuration that holds here, None without one.
 
     Raises:
-        SettingError: HOOKPATCH_OPTIONS is not a JSON object of objects.
+        SettingError: HOOKPATCH_CONFIG is not the absolute path of a file that is one.
     """
+    path = _read(CONFIG)
+    if not path or disabled():
+        return None
+    if path not in _configs:
+        from hookpatch import _imports
+
+        with _imports.for_ourselves():
+            from hookpatch._config import read_config  # it needs tomllib, and few processes have a configuration
+        _configs[path] = read_config(path, CONFIG)
+    return _configs[path]
+
+
+def look_for_config() -> None:
+    """Have the nearest pyproject.toml with a table of ours hold here and in what is started, if no file is named.
+
+    It is looked for in the current folder and above.
+    """
+    if sys.flags.ignore_environment or disabled() or _read(CONFIG):
+        return
+    from hookpatch._config import nearest_config
+
+    try:
+        path = nearest_config(os.getcwd())
+    except FileNotFoundError:
+        return  # the current folder has been deleted
+    if path is not None:
+        _found.append(path)
+        os.environ[CONFIG] = path
+
+
+def config_was_found() -> bool:
+    """Tell whether the configuration is one that was looked for, and not named."""
+    return _read(CONFIG) in _found
+
+
+def _names() -> tuple[list[str], str]:
+    """Return the names of the plugins that are asked for, and where: by the variable, else by the configuration."""
     text = _read(PLUGINS)
-    return Selection(split_names(text), _options(), f"{PLUGINS}={text}")
+    names = split_names(text)
+    if not names and (known := config()) is not None and known.plugins:
+        return known.plugins, known.where("plugins")
+    return names, f"{PLUGINS}={text}"
+
+
+def from_environment() -> Selection:
+    """Return what the environment asks for, the configuration included.
+
+    Raises:
+        SettingError: HOOKPATCH_OPTIONS is not a JSON object of objects, or the configuration cannot be used.
+    """
+    names, asked_by = _names()
+    return Selection(names, merged(names, _of_config(names), _options()), asked_by, _keys_of_config(names))
+
+
+def selection_of(names: Iterable[str], options: Mapping[str, Mapping[str, Any]], asked_by: str) -> Selection:
+    """Return what somebody asks for who names the plugins: with the options that are given for them everywhere.
+
+    Those given here hold before those of the environment, and these before those of the configuration.
+
+    Raises:
+        SettingError: as ``from_environment``.
+    """
+    names = list(names)
+    of_environment = {name: given for name, given in _options().items() if is_any_of(name, names)}
+    given = merged(names, _of_config(names), of_environment, options)
+    return Selection(names, given, asked_by, _keys_of_config(names))
+
+
+def merged(names: Iterable[str], *layers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return options by plugin, merged value by value; where two layers give one, the later has it.
+
+    Args:
+        names: the plugins that are asked for, in whose spelling each counts.
+        layers: options by plugin.
+    """
+    names = list(names)
+    found: dict[str, Any] = {}
+    for layer in layers:
+        for name, given in layer.items():
+            meant = _meant(name, names)
+            key = meant[0] if len(meant) == 1 else name
+            found[key] = {**found.get(key, {}), **given} if hasattr(given, "keys") else given
+    return found
+
+
+def is_any_of(name: str, names: Iterable[str]) -> bool:
+    """Tell whether a name, or ``name@distribution``, may mean the plugin that one of the names means."""
+    return bool(_meant(name, names))
+
+
+def _meant(name: str, names: Iterable[str]) -> list[str]:
+    """Return those of the names that may mean the same plugin: with ``@distribution`` or without."""
+    plain, _, distribution = normalise(name).partition("@")
+    parts = [(other, *normalise(other).partition("@")[::2]) for other in names]
+    return [other for other, own, of in parts if own == plain and (not of or not distribution or of == distribution)]
+
+
+def _of_config(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the options that the configuration has for these plugins: it may have some for others."""
+    names, known = list(names), config()
+    return {} if known is None else {name: given for name, given in known.options.items() if is_any_of(name, names)}
+
+
+def _keys_of_config(names: Iterable[str]) -> dict[str, str]:
+    """Return the keys of the configuration that have options for these plugins, by their names."""
+    names, known = list(names), config()
+    found = {} if known is None else {name: known.where("options", name) for name in known.options}
+    return {meant: key for name, key in found.items() for meant in _meant(name, names)}
 
 
 def _options() -> dict[str, dict[str, Any]]:
@@ -123,7 +248,7 @@ def on_error() -> Literal["exit", "warn"]:
     Raises:
         SettingError: HOOKPATCH_ON_ERROR holds another word.
     """
-    match _read(ON_ERROR) or "exit":
+    match _read(ON_ERROR) or ((known := config()) and known.on_error) or "exit":
         case "exit":
             return "exit"
         case "warn":
@@ -140,17 +265,27 @@ def lock() -> tuple[str, OnDrift] | None:
     None when no file was asked for. Its path is the same for all processes, whatever their current folders.
 
     Raises:
-        SettingError: HOOKPATCH_LOCK names no file, or HOOKPATCH_ON_DRIFT holds another word.
+        SettingError: the lock file that is named is not there, or HOOKPATCH_ON_DRIFT holds another word.
     """
-    path = _read(LOCK)
+    path, asked_by = lock_path()
     if not path:
         return None
     if not os.path.isfile(path):
         from hookpatch.errors import SettingError
 
-        raise SettingError(LOCK, f"there is no file {path}; 'hookpatch lock NAME...' writes one")
-    os.environ[LOCK] = os.path.abspath(path)
-    return os.environ[LOCK], on_drift()
+        raise SettingError(asked_by, f"there is no file {path}; 'hookpatch lock NAME...' writes one")
+    path = os.path.abspath(path)
+    if asked_by == LOCK:
+        os.environ[LOCK] = path
+    return path, on_drift()
+
+
+def lock_path() -> tuple[str, str]:
+    """Return the lock file that is named, empty if none is, and where: by the variable, else by the configuration."""
+    path = _read(LOCK)
+    if not path and (known := config()) is not None and known.lock:
+        return known.lock, known.where("lock")
+    return path, LOCK
 
 
 def on_drift() -> OnDrift:
@@ -159,7 +294,7 @@ def on_drift() -> OnDrift:
     Raises:
         SettingError: HOOKPATCH_ON_DRIFT holds another word.
     """
-    return drift_policy(_read(ON_DRIFT) or "warn", ON_DRIFT)
+    return drift_policy(_read(ON_DRIFT) or ((known := config()) and known.on_drift) or "warn", ON_DRIFT)
 
 
 def drift_policy(word: object, asked_by: str) -> OnDrift:
@@ -240,11 +375,12 @@ def environment_with(
     first: Iterable[str] = (),
 ) -> dict[str, str]:
     """Return a copy of the environment that asks for these plugins too: ``first``, what it asks for, ``names``."""
-    merged = _options()
-    for name, given in options.items():
-        merged[name] = {**merged.get(name, {}), **given}
-    selection = Selection([*first, *split_names(_read(PLUGINS)), *names], merged, "")
-    return {**os.environ, **variables(selection, report, count)}
+    asked = _names()[0]
+    wanted = [*first, *asked, *names]
+    found = variables(Selection(wanted, merged(wanted, _options(), options), ""), report, count)
+    if len(wanted) == len(asked) and not split_names(_read(PLUGINS)):
+        del found[PLUGINS]  # they are those of the configuration, which messages are to name
+    return {**os.environ, **found}
 
 
 def take(environment: Mapping[str, str]) -> None:
@@ -291,5 +427,5 @@ def without_ours() -> dict[str, str]:
 
 def forget() -> None:
     """Take our variables out of this process's environment, so that nothing it starts is patched either."""
-    for variable in (PLUGINS, OPTIONS, INHERIT):
+    for variable in (PLUGINS, OPTIONS, CONFIG, INHERIT):
         os.environ.pop(variable, None)

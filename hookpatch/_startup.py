@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # What is in hookpatch.pth; hookpatch doctor compares.
 LINE = (
-    'import os, sys; (os.environ.get("HOOKPATCH_PLUGINS") or os.environ.get("HOOKPATCH_INHERIT")) and '
+    'import os, sys; any(map(os.environ.get, ("HOOKPATCH_PLUGINS", "HOOKPATCH_CONFIG", "HOOKPATCH_INHERIT"))) and '
     'not sys.flags.ignore_environment and __import__("hookpatch._startup", fromlist=["main"]).main()\n'
 )
 _OF_MULTIPROCESSING = tuple(f"multiprocessing.{name}" for name in ("resource_tracker", "spawn", "forkserver"))
@@ -35,7 +35,7 @@ _PATIENCE: Final = 10.0  # seconds
 
 
 def main(site_is_done: bool = False) -> None:
-    """Do what HOOKPATCH_PLUGINS asks for, once all .pth files have been read.
+    """Do what the environment asks for, once all .pth files have been read.
 
     In a virtual environment the start-up line runs twice; the second run does nothing.
 
@@ -69,7 +69,7 @@ def _apply() -> None:
         said = str(error)
         if not isinstance(error, HookpatchError):
             what = f"{type(error).__name__}: {error}"
-            said = f"start-up failed: {what}; unset {_selection.PLUGINS} to run without patches"
+            said = f"start-up failed: {what}; set {_selection.DISABLE}=1 to run without patches"
         _refuse(said)
 
 
@@ -99,11 +99,14 @@ def _put_off() -> bool:
     if _selection.report_folder() or _selection.counts() or _selection.inherited():
         return False
     from hookpatch import _imports
-    from hookpatch._discovery import check_allowed, find
+    from hookpatch._discovery import check_allowed, check_config, find
 
     selection = _selection.from_environment()
+    check_config()
     _selection.on_error()
     _selection.lock()
+    if not selection.names and not selection.options:
+        return True  # a configuration that asks for no plugin
     modules = {}
     for name in selection.names:
         plugin = find(name, selection.asked_by)

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "hookpatch"
 
 # From the ground up: a file imports only files that stand before it.
 FLOORS = (
-    *("_imports", "errors", "_selection", "_target", "_patch", "_torchscript", "_signature", "_code"),
+    *("_imports", "errors", "_config", "_selection", "_target", "_patch", "_torchscript", "_signature", "_code"),
     *("_trampoline", "_slot", "_part"),
     *(
         "_holders",
@@ -65,6 +65,8 @@ FLOORS = (
     *(
         "__init__",
         "_pytest",
+        "command._complete",
+        "command._error",
         "command._list",
         "command._of_plugin",
         "command._graph_diff",
@@ -148,7 +150,7 @@ def test_the_imports_are_seen() -> None:
             {
                 f"command.{name}"
                 for name in (
-                    *("__init__", "_against", "_check", "_doctor", "_list", "_lock"),
+                    *("__init__", "_against", "_check", "_complete", "_doctor", "_error", "_list", "_lock"),
                     *("_of_plugin", "_plan", "_report", "_run", "_targets", "_verify"),
                 )
             },

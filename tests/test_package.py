@@ -35,7 +35,7 @@ def test_start_up_line_is_one_line_that_imports_nothing_of_ours_when_unset(wheel
         line, end = archive.read("hookpatch.pth").decode().split("\n")
         start = archive.read("hookpatch.start").decode().splitlines()
     assert end == ""
-    asked = '(os.environ.get("HOOKPATCH_PLUGINS") or os.environ.get("HOOKPATCH_INHERIT"))'
+    asked = 'any(map(os.environ.get, ("HOOKPATCH_PLUGINS", "HOOKPATCH_CONFIG", "HOOKPATCH_INHERIT")))'
     assert line.startswith(f"import os, sys; {asked} and not sys.flags.ignore_environment and ")
     assert "exec" not in line
     assert [entry for entry in start if not entry.startswith("#")] == ["hookpatch._startup:main"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+from types import SimpleNamespace
 from typing import Annotated
 
 import typer
 
-from hookpatch import __version__
-from hookpatch._selection import EXIT_STATUS
+from hookpatch import __version__, _selection
 from hookpatch.command._check import check
 from hookpatch.command._doctor import doctor
+from hookpatch.command._error import tell
 from hookpatch.command._in_process import Program, run_program
 from hookpatch.command._list import list_plugins
 from hookpatch.command._lock import lock
@@ -19,16 +19,16 @@ from hookpatch.command._plan import plan
 from hookpatch.command._report import report
 from hookpatch.command._run import RunCommand, run
 from hookpatch.command._verify import verify
-from hookpatch.errors import HookpatchError
 
 app = typer.Typer(
     name="hookpatch",
-    help="Patches for code you cannot edit: named, installable, reversible. "
-    "A plugin's own commands are under its name: hookpatch onnx diff.",
+    help="Patches for code you cannot edit: named, installable, reversible.",
+    epilog="\b\nA plugin's own commands are under its name: hookpatch onnx diff.\n"
+    "Status: 0 well, 1 found something, 2 worse or misspelt, 78 cannot be had.",
     cls=WithPlugins,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 
@@ -38,10 +38,18 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _keep_traceback(context: typer.Context, asked: bool) -> None:
+    context.obj.traceback = asked
+
+
 @app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+    traceback: Annotated[
+        bool,
+        typer.Option("--traceback", help="Print the traceback of an error.", callback=_keep_traceback, is_eager=True),
     ] = False,
 ) -> None:
     pass
@@ -58,12 +66,19 @@ app.command("run", cls=RunCommand)(run)
 
 
 def main() -> None:
-    """Run the command; an error of ours is one line on stderr and status 78."""
+    """Run the command, with the configuration of the current folder where none is named.
+
+    Raises:
+        SystemExit: with the status of the command, or of the program that it has run.
+    """
+    kept = SimpleNamespace(traceback=False)
     try:
-        app()
-    except HookpatchError as error:
-        sys.stderr.write(f"hookpatch: error: {error}\n")
-        raise SystemExit(EXIT_STATUS) from None
+        _selection.look_for_config()
+        status = typer.main.get_command(app)(obj=kept, standalone_mode=False)
     except Program as program:
         words = program.words
+    except Exception as error:
+        raise SystemExit(tell(error, kept.traceback)) from None
+    else:
+        raise SystemExit(status)
     run_program(words)

@@ -11,16 +11,14 @@ from rich.console import Console
 from hookpatch import _check
 from hookpatch._lock import NAME
 from hookpatch.command._against import against_releases, print_releases, releases_of
+from hookpatch.command._complete import Names, OptionWords
+from hookpatch.command._option_words import words_of
 from hookpatch.command._targets import imports_aside, lock_of, named, print_targets
 
 
 def check(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Plugins; those of the lock file if none.")
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", "--option", metavar="PLUGIN.NAME=VALUE", help="An option of a plugin.")
-    ] = None,
+    names: Names = None,
+    option: OptionWords = None,
     path: Annotated[
         str | None, typer.Option("--lock", metavar="FILE", help=f"Compare with this; {NAME} if it is there.")
     ] = None,
@@ -49,7 +47,9 @@ def check(
     lock = lock_of(path)
     given = named("check", names or (), option or (), lock)
     if against is not None:
-        rows = against_releases(releases_of(against), given, option or (), lock, pip_arg or (), no_deps)
+        elsewhere = {name: of for name, of in given.options.items() if lock is None or lock.options.get(name) != of}
+        words = words_of(elsewhere, "--against")  # what -o gives is among them
+        rows = against_releases(releases_of(against), given, words, lock, pip_arg or (), no_deps)
         status = max((row.severity for row in rows), default=0)
         if json:
             content = {"against": rows[0].distribution, "status": status, "releases": [row.to_dict() for row in rows]}

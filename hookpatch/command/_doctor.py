@@ -12,7 +12,7 @@ from hookpatch._doctor import findings
 
 
 def doctor() -> None:
-    """Say whether hookpatch is on here, and what is wrong, with its mend.
+    """Say whether hookpatch is on here, and what is wrong and its mend.
 
     And what each plugin would do.
 

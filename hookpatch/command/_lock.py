@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json as _json
+import os
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from hookpatch import _selection
 from hookpatch._check import lockable
 from hookpatch._lock import NAME, Lock, key_of, write_lock
+from hookpatch.command._complete import Names, OptionWords
 from hookpatch.command._targets import imports_aside, lock_of, named, print_targets
 
 
 def lock(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Plugins; those of the lock file if none.")
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", "--option", metavar="PLUGIN.NAME=VALUE", help="An option of a plugin.")
-    ] = None,
+    names: Names = None,
+    option: OptionWords = None,
     path: Annotated[str | None, typer.Option("--lock", metavar="FILE", help=f"The file; {NAME} if none.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -31,7 +30,8 @@ def lock(
 
     Example: hookpatch lock fuse_qkv_off
     """
-    known = None if names else lock_of(path)
+    named_elsewhere, _ = _selection.lock_path()
+    known = lock_of(path) if not names and (path or not named_elsewhere or os.path.exists(named_elsewhere)) else None
     given = named("lock", names or (), option or (), known)
     with imports_aside():
         targets, problems = lockable(given.asked)
@@ -41,7 +41,7 @@ def lock(
         else:
             print_targets(Console(), problems)
         raise typer.Exit(2)
-    written = Lock(given.names, given.options, targets, path or (known.path if known else NAME))
+    written = Lock(given.names, given.options, targets, path or named_elsewhere or NAME)
     is_new = write_lock(written)
     if json:
         typer.echo(_json.dumps({"lock": written.path, "written": is_new, "targets": sorted(targets)}, indent=2))

@@ -15,6 +15,14 @@ from hookpatch.errors import UnknownCommand, UnknownPlugin
 class WithPlugins(TyperGroup):
     """The commands of ours; a word that is none of them is the name of a plugin."""
 
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options, of which one is not in the help: that is to fit a screen."""
+        params: Any = super().get_params(ctx)
+        for param in params:
+            if param.name == "show_completion":
+                param.hidden = True
+        return params
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of that name, or the group of a plugin's commands.
 
@@ -26,6 +34,8 @@ class WithPlugins(TyperGroup):
         found = super().get_command(ctx, cmd_name)
         if found is not None or cmd_name.startswith("-"):
             return found
+        if ctx.resilient_parsing:
+            return TyperGroup(name=cmd_name)  # a shell asks what may follow: nothing is loaded for that
         try:
             plugin = find(cmd_name, f"hookpatch {cmd_name}")
         except UnknownPlugin:
@@ -50,6 +60,7 @@ def commands_of(plugin: Installed, asked_by: str) -> Any:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
     )
     app.callback()(_nothing)  # with it a single command is one by name, too
     host.add_commands(loaded, app)

@@ -1,8 +1,8 @@
-"""``-o PLUGIN.NAME=VALUE``: options of plugins, as words of a command."""
+"""``-o PLUGIN.NAME=VALUE``: options of plugins, as words of a command, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hookpatch._discovery import find
@@ -40,3 +40,22 @@ def options_of_words(words: Iterable[str], selection: Selection, host: Host, way
         typed = option_from_text(plugin.options_type, key, value, plugin.name, plugin.installed.origin)
         given.setdefault(plugin.name, {})[key] = typed
     return given
+
+
+def words_of(options: Mapping[str, Mapping[str, Any]], way: str) -> list[str]:
+    """Return options as such words, for another process.
+
+    Raises:
+        SettingError: there is no word for one: it is a table, or a list of what has a comma in it.
+    """
+    return [f"{name}.{key}={_text(value, way, name, key)}" for name in options for key, value in options[name].items()]
+
+
+def _text(value: Any, way: str, name: str, key: str) -> str:
+    if isinstance(value, (list, tuple)) and not any("," in str(item) for item in value):
+        return ",".join(_text(item, way, name, key) for item in value)
+    if isinstance(value, (list, tuple, Mapping)):
+        raise SettingError(way, f"the option {key} of '{name}' cannot be handed on as {name}.{key}=VALUE: {value!r}")
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)

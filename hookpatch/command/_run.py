@@ -13,11 +13,12 @@ import typer
 from typer.core import TyperCommand
 
 from hookpatch import _selection
-from hookpatch._discovery import Installed, find
+from hookpatch._discovery import Installed, check_allowed, find
 from hookpatch._host import Host
 from hookpatch._relations import Relations, check
 from hookpatch._selection import Selection
 from hookpatch._startup import begin
+from hookpatch.command._complete import OptionWords, plugin_names
 from hookpatch.command._graph_diff import GRAPH_DIFF, recorder_for, run_twice
 from hookpatch.command._in_process import Program
 from hookpatch.command._option_words import options_of_words
@@ -48,17 +49,18 @@ class RunCommand(TyperCommand):
 
 
 def run(
-    target: Annotated[list[str], typer.Argument(metavar="SCRIPT | -m MODULE | -c CODE [ARGUMENTS]...")],
+    target: Annotated[list[str], typer.Argument(metavar="SCRIPT | -m MODULE | -c CODE [ARGUMENTS]")],
     plugin: Annotated[
         list[str] | None,
-        typer.Option("-p", "--plugin", metavar="NAME", help="A plugin to switch on; may be given again."),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
         typer.Option(
-            "-o", "--option", metavar="PLUGIN.NAME=VALUE", help="An option of a plugin; a comma list for a sequence."
+            "-p",
+            "--plugin",
+            metavar="NAME",
+            help="A plugin to switch on; may be given again.",
+            autocompletion=plugin_names,
         ),
     ] = None,
+    option: OptionWords = None,
     report: Annotated[
         str | None, typer.Option("--report", metavar="FOLDER", help="Each process leaves a JSON report in this folder.")
     ] = None,
@@ -77,12 +79,18 @@ def run(
 ) -> None:
     """Run a script, module or code with plugins on, else as python does.
 
+    On are those of HOOKPATCH_PLUGINS, else of [tool.hookpatch] in pyproject.toml, and those of -p.
+
     Example: hookpatch run -p fuse_qkv_off export.py --small
     """
+    known, host = _selection.from_environment(), Host()
+    for name in known.names if _selection.on_error() == "exit" else ():
+        check_allowed(find(name, known.asked_by), known.asked_by)
     selection = Selection(plugin or (), {}, "-p")
-    host = Host()
-    given = options_of_words(option or (), selection, host, "add -p {name}")
-    host.load(Selection(selection.names, given, "-p"))  # a wrong name or option ends here, not in the program
+    given = options_of_words(option or (), Selection([*selection.names, *known.names], {}, "-p"), host, "add -p {name}")
+    also = [name for name in known.names if _selection.is_any_of(name, given)]
+    # A mistake ends here, not in the program.
+    host.load(_selection.selection_of([*selection.names, *also], given, "-p"))
     check(host.relations, "-p", on=_of_environment())
     if sys.flags.ignore_environment:
         raise SettingError(

@@ -60,7 +60,7 @@ class Named:
 
 
 def lock_of(path: str | None) -> Lock | None:
-    """Return the lock file that is given, that of HOOKPATCH_LOCK, or the one in the current folder; None if none is.
+    """Return the lock file that is given, that of HOOKPATCH_LOCK or the configuration, or the current folder's, if any.
 
     Raises:
         SettingError: it cannot be read.
@@ -70,28 +70,30 @@ def lock_of(path: str | None) -> Lock | None:
 
 
 def named(command: str, names: Sequence[str], words: Sequence[str], lock: Lock | None) -> Named:
-    """Return the plugins of these names; without names, those of the lock file. Loads them, imports no target.
+    """Return the plugins of these names; without names, those that a program has here; else those of the lock file.
+
+    Loads them, imports no target.
 
     Raises:
-        SettingError: there is neither a name nor a lock file, or an option cannot be read.
+        SettingError: there is none of all that, or an option cannot be read.
         SelectionError: a name is unknown.
         PluginError: a plugin cannot be loaded.
     """
-    if not names and lock is None:
+    here, asked_by, host = _selection.from_environment(), f"hookpatch {command}", Host()
+    if not names and here.names:
+        names, asked_by, lock = here.names, here.asked_by, None  # with the options that they have here
+    names = names or (lock.plugins if lock else ())
+    if not names:
         problem = f"no plugin is named, and there is no {NAME} here that names some"
         raise SettingError(f"hookpatch {command}", f"{problem}; write it like 'hookpatch {command} fuse_qkv_off'")
-    asked_by = f"hookpatch {command}"
-    selection, host = Selection(names or (lock.plugins if lock else ()), {}, asked_by), Host()
-    options: dict[str, dict[str, Any]] = {}
-    for name, given in lock.options.items() if lock else ():
-        if name in selection.names:
-            options[name] = dict(given)
-    for name, given in options_of_words(words, selection, host, "name it, too: {name}").items():
-        options[name] = {**options.get(name, {}), **given}
-    loaded = host.load(Selection(selection.names, options, asked_by))
-    asked = [Asked(patch, plugin.name, plugin.installed.origin) for _, plugin, patches in loaded for patch in patches]
+    given = options_of_words(words, Selection(names, {}, asked_by), host, "name it, too: {name}")
+    asked = _selection.selection_of(names, given, asked_by)
+    locked = {name: of_then for name, of_then in (lock.options if lock else {}).items() if name in names}
+    options = _selection.merged(names, locked, asked.options)
+    loaded = host.load(Selection(names, options, asked_by, asked.options_by))
+    patches = [Asked(patch, plugin.name, plugin.installed.origin) for _, plugin, found in loaded for patch in found]
     distributions = tuple(dict.fromkeys(plugin.installed.distribution for _, plugin, _ in loaded))
-    return Named(selection.names, options, asked, distributions)
+    return Named(asked.names, options, patches, distributions)
 
 
 WORDS: Final[Mapping[str, tuple[str, str]]] = {

@@ -13,12 +13,15 @@ import typer
 
 from hookpatch._discovery import find
 from hookpatch._selection import normalise
+from hookpatch.command._complete import plugin_names
 
 
 def verify(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Plugins, or hookpatch itself.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME", help="Plugins, or hookpatch itself.", autocompletion=plugin_names)
+    ],
 ) -> None:
-    """Tell whether files of plugins were changed since their installation.
+    """Tell whether files of plugins were changed since installation.
 
     Their hashes are compared with those that were recorded then. That tells of later changes, not whether what was
     installed was good. Ends with status 1 if a file differs.
