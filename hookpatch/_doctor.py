@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hookpatch import _selection
-from hookpatch._discovery import Installed, check_allowed, find, installed
+from hookpatch._config import TABLE, Config
+from hookpatch._discovery import Installed, check_allowed, check_config, find, installed
 from hookpatch._host import Host
 from hookpatch._relations import check
-from hookpatch._selection import Selection
 from hookpatch._startup import LINE
-from hookpatch.errors import HookpatchError, OptionsError
+from hookpatch.errors import HookpatchError, OptionsError, SettingError
 
 
 class Finding(NamedTuple):
@@ -98,35 +98,43 @@ def _startup_files() -> Iterator[Finding]:
 def _variables() -> Iterator[Finding]:
     try:
         selection = _selection.from_environment()
+        check_config()
         _selection.on_error()
+        _selection.lock()
+        _selection.on_drift()
     except HookpatchError as error:
-        yield Finding("variables", str(error), "correct the variable, or unset it")
+        yield Finding("variables", str(error), "correct that, or unset the variable")
         return
     if _selection.disabled():
         yield Finding(
             _selection.DISABLE, "set: no patch is applied, whoever asks for it", f"unset {_selection.DISABLE}"
         )
+    config = _selection.config()
+    by_config = config is not None and selection.asked_by == config.where("plugins")
+    about, asked_by = (f"{TABLE}.plugins", selection.asked_by) if by_config else (_selection.PLUGINS,) * 2
     for name in selection.names:
         try:
-            plugin = find(name, _selection.PLUGINS)
-            check_allowed(plugin, _selection.PLUGINS)
+            plugin = find(name, asked_by)
+            check_allowed(plugin, asked_by)
         except HookpatchError as error:
-            yield Finding(_selection.PLUGINS, str(error), "correct the name, or install the plugin")
+            yield Finding(about, str(error), "correct the name, or install the plugin")
         else:
-            yield Finding(_selection.PLUGINS, f"{name} from {plugin.origin}")
+            yield Finding(about, f"{name} from {plugin.origin}")
     host = Host()
     if selection.options and selection.names:
         try:
             host.load(selection)
         except HookpatchError as error:
-            yield Finding(_selection.OPTIONS, str(error), "correct the options")
+            options = f"{TABLE}.options" if selection.options_by and not _selection.read(_selection.OPTIONS) else ""
+            yield Finding(options or _selection.OPTIONS, str(error), "correct the options")
     for name in selection.names:
         with suppress(HookpatchError):  # it is found again below, and told of
-            host.plugin(find(name, _selection.PLUGINS))
+            host.plugin(find(name, asked_by))
     try:
         check(host.relations, selection.asked_by)
     except HookpatchError as error:
-        yield Finding(_selection.PLUGINS, str(error), "correct the list")
+        yield Finding(about, str(error), "correct the list")
+    yield from _settings(config, by_config)
     folder = _selection.report_folder()
     if folder is not None:
         parent = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())
@@ -134,6 +142,35 @@ def _variables() -> Iterator[Finding]:
         yield Finding(
             _selection.REPORT, folder, None if is_well else f"{parent} cannot be written: name another folder"
         )
+
+
+def _settings(config: Config | None, has_plugins: bool) -> Iterator[Finding]:
+    """Tell where each setting comes from: a variable, or a key of the configuration."""
+    for key, variable in _SETTINGS.items():
+        if key != "plugins" and (value := _selection.read(variable)):
+            yield Finding(variable, value)
+    if config is None:
+        return
+    found = "found from the current folder; 'hookpatch run' hands it on, python by itself does not look for it"
+    how = found if _selection.config_was_found() else f"named by {_selection.CONFIG}"
+    yield Finding("configuration", f"{config.path}, {how}")
+    for key, variable in _SETTINGS.items():
+        value = getattr(config, key)
+        if value and not (key == "plugins" and has_plugins):
+            words = value if isinstance(value, str) else ", ".join(value)
+            yield Finding(f"{TABLE}.{key}", words + (f"; {variable} comes first" if _selection.read(variable) else ""))
+    for name, given in config.options.items():
+        yield Finding(f"{TABLE}.options.{name}", ", ".join(given))
+    if config.allow is not None:
+        yield Finding(f"{TABLE}.allow", ", ".join(config.allow) or "none")
+
+
+_SETTINGS: Final = {
+    "plugins": _selection.PLUGINS,
+    "on_error": _selection.ON_ERROR,
+    "on_drift": _selection.ON_DRIFT,
+    "lock": _selection.LOCK,
+}
 
 
 # --- the plugins
@@ -147,7 +184,9 @@ def _plugin(plugin: Installed) -> Iterator[Finding]:
     try:
         host = Host()
         name = f"{plugin.name}@{plugin.distribution}"
-        ((_, loaded, patches),) = host.load(Selection([name], {}, "hookpatch doctor"))
+        ((_, loaded, patches),) = host.load(_selection.selection_of([name], {}, "hookpatch doctor"))
+    except SettingError:
+        return  # what is wrong with the variables is told of them
     except OptionsError as error:
         yield Finding(f"plugin {plugin.name}", f"needs options: {error.problem}")
         return

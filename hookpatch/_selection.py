@@ -78,8 +78,8 @@ def normalise(name: str) -> str:
     return "-".join(part for part in dashed.split("-") if part)
 
 
-def _read(variable: str) -> str:
-    """Return an environment variable, empty when unset or when the interpreter ignores the environment (-E, -I)."""
+def read(variable: str) -> str:
+    """Return a variable of ours, empty when unset or when the interpreter ignores the environment (-E, -I)."""
     return "" if sys.flags.ignore_environment else os.environ.get(variable, "").strip()
 
 
@@ -90,7 +90,7 @@ def split_names(text: str) -> list[str]:
 
 def asked() -> bool:
     """Tell whether the environment asks for anything, or a block that started this process hands something on."""
-    return bool(split_names(_read(PLUGINS)) or _read(INHERIT) or _read(CONFIG)) and not disabled()
+    return bool(split_names(read(PLUGINS)) or read(INHERIT) or read(CONFIG)) and not disabled()
 
 
 def asked_names() -> list[str]:
@@ -105,7 +105,7 @@ def asked_names() -> list[str]:
 
 def disabled() -> bool:
     """Tell whether the kill switch is set: no patch is applied, whoever asks for it."""
-    return _read(DISABLE) not in ("", "0")
+    return read(DISABLE) not in ("", "0")
 
 
 def config() -> Config | None:
@@ -114,7 +114,7 @@ def config() -> Config | None:
     Raises:
         SettingError: HOOKPATCH_CONFIG is not the absolute path of a file that is one.
     """
-    path = _read(CONFIG)
+    path = read(CONFIG)
     if not path or disabled():
         return None
     if path not in _configs:
@@ -131,7 +131,7 @@ def look_for_config() -> None:
 
     It is looked for in the current folder and above.
     """
-    if sys.flags.ignore_environment or disabled() or _read(CONFIG):
+    if sys.flags.ignore_environment or disabled() or read(CONFIG):
         return
     from hookpatch._config import nearest_config
 
@@ -146,12 +146,12 @@ def look_for_config() -> None:
 
 def config_was_found() -> bool:
     """Tell whether the configuration is one that was looked for, and not named."""
-    return _read(CONFIG) in _found
+    return read(CONFIG) in _found
 
 
 def _names() -> tuple[list[str], str]:
     """Return the names of the plugins that are asked for, and where: by the variable, else by the configuration."""
-    text = _read(PLUGINS)
+    text = read(PLUGINS)
     names = split_names(text)
     if not names and (known := config()) is not None and known.plugins:
         return known.plugins, known.where("plugins")
@@ -225,7 +225,7 @@ def _keys_of_config(names: Iterable[str]) -> dict[str, str]:
 
 
 def _options() -> dict[str, dict[str, Any]]:
-    text = _read(OPTIONS)
+    text = read(OPTIONS)
     if not text:
         return {}
     import json  # only when options are given
@@ -248,7 +248,7 @@ def on_error() -> Literal["exit", "warn"]:
     Raises:
         SettingError: HOOKPATCH_ON_ERROR holds another word.
     """
-    match _read(ON_ERROR) or ((known := config()) and known.on_error) or "exit":
+    match read(ON_ERROR) or ((known := config()) and known.on_error) or "exit":
         case "exit":
             return "exit"
         case "warn":
@@ -282,7 +282,7 @@ def lock() -> tuple[str, OnDrift] | None:
 
 def lock_path() -> tuple[str, str]:
     """Return the lock file that is named, empty if none is, and where: by the variable, else by the configuration."""
-    path = _read(LOCK)
+    path = read(LOCK)
     if not path and (known := config()) is not None and known.lock:
         return known.lock, known.where("lock")
     return path, LOCK
@@ -294,7 +294,7 @@ def on_drift() -> OnDrift:
     Raises:
         SettingError: HOOKPATCH_ON_DRIFT holds another word.
     """
-    return drift_policy(_read(ON_DRIFT) or ((known := config()) and known.on_drift) or "warn", ON_DRIFT)
+    return drift_policy(read(ON_DRIFT) or ((known := config()) and known.on_drift) or "warn", ON_DRIFT)
 
 
 def drift_policy(word: object, asked_by: str) -> OnDrift:
@@ -313,7 +313,7 @@ def drift_policy(word: object, asked_by: str) -> OnDrift:
 
 def report_folder() -> str | None:
     """Return the folder in which each process leaves its report, or None when none was asked for."""
-    return _read(REPORT) or None
+    return read(REPORT) or None
 
 
 def report_root() -> tuple[bool, str]:
@@ -341,7 +341,7 @@ def rank() -> int | None:
 
 def counts() -> bool:
     """Tell whether calls are to be counted."""
-    return _read(COUNT) not in ("", "0")
+    return read(COUNT) not in ("", "0")
 
 
 def variables(selection: Selection, report: str | None = None, count: bool = False) -> dict[str, str]:
@@ -378,7 +378,7 @@ def environment_with(
     asked = _names()[0]
     wanted = [*first, *asked, *names]
     found = variables(Selection(wanted, merged(wanted, _options(), options), ""), report, count)
-    if len(wanted) == len(asked) and not split_names(_read(PLUGINS)):
+    if len(wanted) == len(asked) and not split_names(read(PLUGINS)):
         del found[PLUGINS]  # they are those of the configuration, which messages are to name
     return {**os.environ, **found}
 
@@ -390,7 +390,7 @@ def take(environment: Mapping[str, str]) -> None:
 
 def inherited() -> str:
     """Return what a block that started this process hands on to it, empty if nothing."""
-    return _read(INHERIT)
+    return read(INHERIT)
 
 
 def take_inherited() -> str:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import pty
 import re
 import signal
 import subprocess
+from inspect import signature
 from pathlib import Path
 
 import pytest
-from environments import Environment
+from environments import ROOT, Environment
 from test_startup import LOUD, SCRIPT, VENDOR
 
 from hookpatch import __version__
+from hookpatch.command import app
 
 pytestmark = pytest.mark.once
 
@@ -265,19 +271,28 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     done = hookpatch(home, "list", COLUMNS="300")
     assert (done.stderr, done.returncode) == ("", 0)
     table = {row[0]: row[1:] for row in reversed(rows(done.stdout))}  # the first line of each, not those folded below
-    assert table["plugin"] == ["what it does, and where", "from", "fits"]
-    assert table["loud"] == ["Speak louder.", "loud-dist", "yes"]
-    assert table["mine"] == ["Say a word of one's own.", "mine-dist", "yes"]
-    assert table["broken"] == [
-        "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it",
-        "broken-dist",
-        "broken",
-    ]
+    assert table["plugin"] == ["what it does, from, and where", "fits"]
+    assert table["loud"] == ["Speak louder.", "yes"]
+    assert table["mine"] == ["Say a word of one's own.", "yes"]
+    broken = "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it"
+    assert table["broken"] == [broken, "broken"]
     assert table["old"][-1] == "made for pluggy<1, but"
     assert table["done"][-1] == "not needed from pluggy>=1"
     lines = rows(done.stdout)
-    below = lines[[line[0] for line in lines].index("loud") + 1]
-    assert below == ["vendor:speak", "1.0"]
+    at = [line[0] for line in lines].index("loud")
+    assert lines[at + 1 : at + 3] == [["loud-dist 1.0"], ["vendor:speak"]]
+    plugins = {one["name"]: one for one in json.loads(hookpatch(home, "list", "--json").stdout)["plugins"]}
+    assert plugins["loud"] == {
+        "name": "loud",
+        "distribution": "loud-dist",
+        "version": "1.0",
+        "description": "Speak louder.",
+        "status": "fits",
+        "reason": None,
+        "patches": [{"verb": "wrap", "target": "vendor:speak", "release": ""}],
+    }
+    assert (plugins["broken"]["status"], plugins["broken"]["reason"]) == ("broken", broken)
+    assert (plugins["old"]["status"], plugins["done"]["status"]) == ("does not fit", "not needed")
 
 
 def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) -> None:
@@ -285,7 +300,7 @@ def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) ->
     home.add_plugin("measure", COMMANDS)
     lines = hookpatch(home, "list", COLUMNS="300").stdout.splitlines()
     found = next(line.split() for line in lines if line.startswith("measure"))
-    assert found == ["measure", "Measure", "and", "compare.", "measure-dist", "hookpatch", "measure"]
+    assert found == ["measure", "Measure", "and", "compare.", "hookpatch", "measure"]
 
 
 def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> None:
@@ -321,15 +336,123 @@ def test_module_is_the_command_too(home: Environment) -> None:
     assert home.run("-m", "hookpatch", "run", "-p", "loud", "-c", SCRIPT).stdout == "VENDOR! __main__\n"
 
 
+ALL_COMMANDS = sorted(command.name or "" for command in app.registered_commands)
+
+
 def test_help_fits_a_screen(home: Environment) -> None:
-    """The commands are named, and where a plugin's are; each has an example."""
-    overview = hookpatch(home, "--help").stdout
-    assert "A plugin's own commands are under its name: hookpatch onnx diff." in " ".join(overview.split())
-    assert "list" in overview
-    assert "run" in overview
-    assert len(overview.splitlines()) < 24
-    for command in ("list", "run"):
-        assert f"Example: hookpatch {command}" in hookpatch(home, command, "--help").stdout
+    """24 lines of 80 with the prompt; each command in one line, and where a plugin's are; the shorter one for none."""
+    overview = hookpatch(home, "--help", COLUMNS="80").stdout
+    assert "A plugin's own commands are under its name: hookpatch onnx diff." in overview
+    lines = overview.splitlines()
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
+    assert (
+        sorted(line.split()[0] for line in lines[lines.index("Commands:") + 1 :][: len(ALL_COMMANDS)]) == ALL_COMMANDS
+    )
+    assert not [line for line in lines if line.endswith("...") and "Usage" not in line]
+    assert hookpatch(home, COLUMNS="80").stderr == overview
+
+
+def test_every_command_has_an_example() -> None:
+    """As one types it; those of the plugins here, too."""
+    for command in app.registered_commands:
+        _, _, example = (command.callback.__doc__ or "").partition("Example: ")
+        assert f"hookpatch {command.name} " in f"{example.strip()} ", command.name
+    sources = [path.read_text() for path in (ROOT / "plugins").glob("*/hookpatch_*/**/*.py")]
+    of_plugins = [source for source in sources if "typer.Argument(" in source]
+    assert len(of_plugins) == 2
+    for source in of_plugins:
+        assert re.search(r"^    Example: hookpatch (onnx diff|scan) ", source, re.MULTILINE)
+
+
+def test_every_table_can_be_had_as_json() -> None:
+    """What prints one has --json; run prints none."""
+    without = [one.name for one in app.registered_commands if "json" not in signature(one.callback).parameters]  # type: ignore[arg-type]  # all have one
+    assert without == ["run"]
+
+
+def test_nothing_is_coloured_but_a_terminal(home: Environment) -> None:
+    """A pipe gets no escape; a terminal gets some, unless NO_COLOR or TERM=dumb says no."""
+    home.add_plugin("old", LOUD.replace("louder)", "louder, requires='pluggy<1')"))
+    for words in (["list"], ["--help"], ["doctor"], ["lits"]):
+        done = hookpatch(home, *words, TERM="xterm-256color")
+        assert "\x1b" not in done.stdout + done.stderr
+    for variables, coloured in [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]:
+        assert ("\x1b[3" in on_terminal(home, "list", **variables)) is coloured, variables
+
+
+def on_terminal(home: Environment, *words: str, **variables: str) -> str:
+    """Return what a command prints on a terminal."""
+    screen, end = pty.openpty()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HOOKPATCH_", "NO_COLOR"))}
+    command = [home.python.parent / "hookpatch", *words]
+    environment = {**clean, "TERM": "xterm-256color", **variables}
+    with subprocess.Popen([home.python, *command], stdout=end, cwd=home.folder, env=environment):
+        os.close(end)
+        found = b""
+        with contextlib.suppress(OSError):  # that is how the end is told
+            while part := os.read(screen, 65536):
+                found += part
+    os.close(screen)
+    return found.decode()
+
+
+RAISING = COMMANDS.replace("print(len(what) * (1 + twice))", "raise KeyError('what\\nis more')")
+
+
+def test_error_is_one_line_and_its_traceback_only_on_demand(home: Environment) -> None:
+    """One of ours, one that nobody foresaw, a misspelt option; each with its status and what to do."""
+    home.add_plugin("rule", RAISING)
+    for words, status, line in [
+        (["verify", "luod"], 78, "no plugin 'luod' (asked for by hookpatch verify); did you mean 'loud'? installed: "),
+        (
+            ["rule", "measure", "x"],
+            70,
+            "KeyError: 'what\\nis more'; 'hookpatch --traceback ...' shows where that comes",
+        ),
+        (["list", "--jsn"], 2, "No such option: --jsn"),
+        (
+            ["check", "--lock"],
+            2,
+            "Option '--lock' requires an argument; 'hookpatch --help' shows how it is written",
+        ),
+    ]:
+        done = hookpatch(home, *words)
+        assert (done.stdout, done.returncode, done.stderr.count("\n")) == ("", status, 1)
+        assert done.stderr.startswith(f"hookpatch: error: {line}")
+        traced = hookpatch(home, "--traceback", *words)
+        assert traced.stderr.startswith("Traceback (most recent call last):\n")
+        assert traced.stderr.endswith(done.stderr)
+        assert traced.returncode == status
+
+
+def test_error_of_the_program_is_the_programs(home: Environment) -> None:
+    """`--traceback` or not: what a program raises is told as python tells it."""
+    plain = home.run("-c", "raise ValueError('x')")
+    for words in (["run"], ["--traceback", "run"], ["run", "--in-process"]):
+        done = hookpatch(home, *words, "-p", "loud", "-c", "raise ValueError('x')")
+        assert (done.stderr, done.returncode) == (plain.stderr, 1)
+
+
+TYPES = """
+eval "$(hookpatch --show-completion bash 2>/dev/null || _HOOKPATCH_COMPLETE=source_bash hookpatch)"
+typed() {
+    COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+    _hookpatch_completion hookpatch "${@: -1}" "${@: -2:1}"; echo "${COMPREPLY[@]}"
+}
+typed hookpatch ver; typed hookpatch run -p l; typed hookpatch check no; typed hookpatch noisy ''
+typed hookpatch run --in
+"""
+
+
+def test_bash_completes_commands_and_names(home: Environment) -> None:
+    """Names of plugins from what is installed: none of them is loaded, not even for what follows its name."""
+    home.add_plugin("noisy", NOISY)
+    path = f"{home.python.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", TYPES], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout.splitlines(), done.stderr) == (["verify", "loud", "noisy", "", "--in-process"], "")
 
 
 @pytest.mark.parametrize("option", ["-I", "-q", "--plugn"])

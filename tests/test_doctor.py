@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -104,6 +105,37 @@ def test_two_installations(home: Environment, wheels: Path, tmp_path: Path) -> N
     subprocess.run([*command, *map(str, wheels.glob("hookpatch-*.whl"))], check=True, capture_output=True)
     found = doctor(home, 0, PYTHONPATH=str(other))
     assert ("ok", "start-up", f"active in a new Python, from {other / 'hookpatch'}") in found
+
+
+def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> None:
+    """A variable, or a key of the file; and the file: named, or found by the command. As JSON, too."""
+    config = home.folder / "pyproject.toml"
+    config.write_text(
+        "[tool.hookpatch]\nplugins = ['loud']\non_error = 'warn'\non_drift = 'skip'\nallow = ['loud']\n"
+        "[tool.hookpatch.options.loud]\n"
+    )
+    told = {about: text for _, about, text in doctor(home, 0, HOOKPATCH_ON_ERROR="exit")}
+    assert told["configuration"] == (
+        f"{config}, found from the current folder; 'hookpatch run' hands it on, python by itself does not look for it"
+    )
+    assert (told["tool.hookpatch.plugins"], told["tool.hookpatch.on_drift"]) == ("loud from loud-dist 1.0", "skip")
+    assert told["HOOKPATCH_ON_ERROR"] == "exit"
+    assert told["tool.hookpatch.on_error"] == "warn; HOOKPATCH_ON_ERROR comes first"
+    assert (told["tool.hookpatch.options.loud"], told["tool.hookpatch.allow"]) == ("", "loud")
+    named = home.run("-m", "hookpatch", "doctor", "--json", HOOKPATCH_CONFIG=str(config), HOOKPATCH_PLUGINS="loud")
+    found = json.loads(named.stdout)
+    assert (found["status"], named.returncode) == (0, 0)
+    told = {finding["about"]: finding["found"] for finding in found["findings"]}
+    assert told["configuration"] == f"{config}, named by HOOKPATCH_CONFIG"
+    assert told["tool.hookpatch.plugins"] == "loud; HOOKPATCH_PLUGINS comes first"
+    config.write_text("[tool.hookpatch]\non_error = 1\n")
+    assert wrong(home) == [
+        (
+            "variables",
+            f"{config}: tool.hookpatch.on_error: it takes exit or warn, not an integer -> correct that, or unset the "
+            "variable",
+        )
+    ]
 
 
 @pytest.mark.parametrize(

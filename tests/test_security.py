@@ -95,9 +95,37 @@ def test_name_of_two_distributions_is_refused(home: Environment) -> None:
 def test_flags_that_ignore_the_environment_switch_us_off(home: Environment, flag: str) -> None:
     """Nothing of ours is imported."""
     code = "import sys; print([name for name in sys.modules if name.startswith('hookpatch')])"
-    for variable in ("HOOKPATCH_PLUGINS", "HOOKPATCH_INHERIT"):
+    for variable in ("HOOKPATCH_PLUGINS", "HOOKPATCH_CONFIG", "HOOKPATCH_INHERIT"):
         done = home.run(flag, "-c", code, **{variable: "loud"})
         assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
+
+
+def test_configuration_that_lies_there_is_not_looked_at(home: Environment) -> None:
+    """Not by a program, wherever it is started; one that is named chooses among the plugins that are installed."""
+    table = "[tool.hookpatch]\nplugins = ['{}']\n"
+    (home.folder / "pyproject.toml").write_text(table.format("loud"))
+    assert home.run("script.py").stdout == "vendor 2\n"
+    (home.folder / "evil.py").write_text(PLANTED)
+    (home.folder / "tomllib.py").write_text(PLANTED)
+    (home.folder / "evil.toml").write_text(table.format("evil"))
+    for name, status in (("pyproject.toml", 0), ("evil.toml", 78)):
+        assert home.run("script.py", HOOKPATCH_CONFIG=str(home.folder / name)).returncode == status
+    assert evil(home) == []
+
+
+def test_allow_list_of_a_configuration_only_narrows(home: Environment) -> None:
+    """What the environment's list does not name stays forbidden; no variable and no argument widens either."""
+    home.add_plugin("other", LOUD.replace("upper", "lower"))
+    config = home.folder / "ours.toml"
+    config.write_text("[tool.hookpatch]\nallow = ['loud', 'other']\n")
+    (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
+    ways = [{"HOOKPATCH_CONFIG": str(config), "HOOKPATCH_PLUGINS": plugin} for plugin in ("loud", "other")]
+    assert [home.run("script.py", **way).returncode for way in ways] == [0, 78]
+    config.write_text("[tool.hookpatch]\nallow = []\n")
+    for command in (["script.py"], ["-m", "hookpatch", "run", "-p", "loud", "script.py"]):
+        done = home.run(*command, HOOKPATCH_CONFIG=str(config), HOOKPATCH_PLUGINS="loud")
+        assert (done.stdout, done.returncode) == ("", 78)
+        assert done.stderr.endswith(f"is not allowed here: {config}: tool.hookpatch.allow does not name it\n")
 
 
 def test_nothing_is_imported_when_nothing_is_asked_for(home: Environment) -> None:

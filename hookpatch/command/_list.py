@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import json as _json
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Final, NamedTuple
 
+import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hookpatch import _selection
 from hookpatch._discovery import Installed, installed
 from hookpatch._host import Host
 from hookpatch._ledger import Asked
@@ -20,67 +23,93 @@ from hookpatch.errors import HookpatchError, OptionsError
 
 
 class _Row(NamedTuple):
+    """What is told of a plugin; ``status`` is one of the words of ``_STYLES``."""
+
+    name: str
+    distribution: str
+    version: str
     description: str
-    targets: list[str]
-    fits: Text
+    status: str
+    reason: str | None
+    patches: list[dict[str, str]]
 
 
-def list_plugins() -> None:
+_STYLES: Final = {
+    "fits": "green",
+    "commands": "green",
+    "needs options": "",
+    "not needed": "yellow",
+    "does not fit": "red",
+    "broken": "red",
+}
+
+
+def list_plugins(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the installed plugins, and whether they fit.
 
     What each does, where it comes from, what it patches.
 
     Example: hookpatch list
     """
-    plugins = installed()
-    console = Console()
-    if not plugins:
-        console.print("No plugins are installed. They come as distributions, such as hookpatch-onnxsim.")
-        return
+    rows = [_row(plugin) for plugin in installed()]
+    if json:
+        typer.echo(_json.dumps({"plugins": [row._asdict() for row in rows]}, indent=2))
+    elif rows:
+        _print(Console(), rows)
+    else:
+        typer.echo("No plugins are installed. They come as distributions, such as hookpatch-onnxsim.")
+
+
+def _print(console: Console, rows: Iterable[_Row]) -> None:
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     table.add_column("plugin", no_wrap=True)
-    table.add_column("what it does, and where", overflow="fold")
-    table.add_column("from", no_wrap=True)
+    table.add_column("what it does, from, and where", overflow="fold")
     table.add_column("fits", max_width=26)
-    for plugin in plugins:
-        row = _row(plugin)
+    for row in rows:
+        targets = [Text(" ".join([patch["target"], _in_brackets(patch)]), style="cyan") for patch in row.patches]
+        origin = Text(f"{row.distribution} {row.version}", style="dim")
+        said = row.reason or {"fits": "yes"}.get(row.status, row.status)
         table.add_row(
-            Text(plugin.name, style="bold"),
-            Text("\n").join([Text(row.description), *(Text(target, style="cyan") for target in row.targets)]),
-            f"{plugin.distribution}\n{plugin.version}",
-            row.fits,
+            Text(row.name, style="bold"),
+            Text("\n").join([Text(row.description), origin, *targets]),
+            Text(row.status if row.status == "broken" else said, style=_STYLES[row.status]),
         )
     console.print(table)
 
 
+def _in_brackets(patch: Mapping[str, str]) -> str:
+    return f"({patch['release']})" if patch["release"] else ""
+
+
 def _row(installed: Installed) -> _Row:
-    host = Host()
+    host, head = Host(), (installed.name, installed.distribution, installed.version)
     try:
         plugin = host.plugin(installed)
     except HookpatchError as error:
-        return _Row(str(error), [], Text("broken", style="red"))
+        return _Row(*head, str(error), "broken", str(error), [])
     if host.has_commands_only(plugin):
-        return _Row(plugin.description, [], Text(f"hookpatch {plugin.name}", style="green"))
+        return _Row(*head, plugin.description, "commands", f"hookpatch {plugin.name}", [])
+    given = _selection.selection_of([plugin.name], {}, "hookpatch list").options
     try:
-        patches = host.patches(plugin, {})
+        patches = host.patches(plugin, given.get(plugin.name, {}))
     except OptionsError as error:
-        return _Row(plugin.description, [], Text(f"needs options ({error.problem.rpartition('it takes ')[2]})"))
+        takes = f"needs options ({error.problem.rpartition('it takes ')[2]})"
+        return _Row(*head, plugin.description, "needs options", takes, [])
     except HookpatchError as error:
-        return _Row(str(error), [], Text("broken", style="red"))
-    targets = [f"{patch.address}{_version(patch)}" for patch in patches]
-    return _Row(plugin.description, targets, _verdict(patches, installed))
+        return _Row(*head, str(error), "broken", str(error), [])
+    told = [{"verb": one.verb, "target": one.address, "release": _release(one)} for one in patches]
+    return _Row(*head, plugin.description, *_verdict(patches, installed), told)
 
 
-def _version(patch: Patch) -> str:
-    """Return the distribution that a target lies in, with its version, without importing it."""
-    release = " ".join(release_of(patch.module)).strip()
-    return f" ({release})" if release else ""
+def _release(patch: Patch) -> str:
+    """Return the distribution that a target lies in, with its version, without importing it; empty if in none."""
+    return " ".join(release_of(patch.module)).strip()
 
 
-def _verdict(patches: Iterable[Patch], plugin: Installed) -> Text:
+def _verdict(patches: Iterable[Patch], plugin: Installed) -> tuple[str, str | None]:
     verdicts = [by_version(Asked(patch, plugin.name, plugin.origin)) for patch in patches]
-    for style in ("red", "yellow"):
-        for verdict in verdicts:
-            if (said := verdict.problem if style == "red" else verdict.unneeded) is not None:
-                return Text(said, style=style)
-    return Text("yes", style="green")
+    problems = [verdict.problem for verdict in verdicts if verdict.problem is not None]
+    unneeded = [verdict.unneeded for verdict in verdicts if verdict.unneeded is not None]
+    if problems:
+        return "does not fit", problems[0]
+    return ("not needed", unneeded[0]) if unneeded else ("fits", None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import json as _json
 from collections.abc import Iterator, Mapping
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -20,6 +21,7 @@ def verify(
     names: Annotated[
         list[str], typer.Argument(metavar="NAME", help="Plugins, or hookpatch itself.", autocompletion=plugin_names)
     ],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell whether files of plugins were changed since installation.
 
@@ -28,31 +30,50 @@ def verify(
 
     Example: hookpatch verify fuse_qkv_off hookpatch
     """
-    is_well = True
-    for name in names:
-        is_hookpatch = normalise(name) == "hookpatch"
-        distribution = metadata.distribution(
-            "hookpatch" if is_hookpatch else find(name, "hookpatch verify").distribution
-        )
-        said = f"{name}: {distribution.metadata['Name']} {distribution.version}"
-        record = distribution.read_text("RECORD")
-        if record is None:
-            typer.echo(f"{said} has no RECORD of its files: it cannot be told")
-            is_well = False
-            continue
-        if '"editable": true' in (distribution.read_text("direct_url.json") or ""):
-            typer.echo(f"{said} is installed as editable: its code is in no RECORD, it cannot be told")
-            is_well = False
-            continue
-        recorded = {path: digest for path, digest, _ in csv.reader(record.splitlines()) if digest}
-        wrong = list(_differences(distribution, recorded))
-        if wrong:
-            is_well = False
-            typer.echo("\n".join([f"{said} is not as it was installed", *(f"  {line}" for line in wrong)]))
-        else:
-            typer.echo(f"{said} is as it was installed ({len(recorded)} files)")
-    if not is_well:
+    found = [_verified(name) for name in names]
+    if json:
+        typer.echo(_json.dumps({"distributions": [one._asdict() for one in found]}, indent=2))
+    else:
+        for one in found:
+            typer.echo("\n".join([f"{one.name}: {one.distribution} {one.version} {one.said}", *one.lines]))
+    if any(one.status != "same" for one in found):
         raise typer.Exit(1)
+
+
+class _Verified(NamedTuple):
+    """What was found out about a distribution; ``status`` is *same*, *changed* or *unknown*."""
+
+    name: str
+    distribution: str
+    version: str
+    status: str
+    files: int
+    differences: list[str]
+    reason: str | None = None
+
+    @property
+    def said(self) -> str:
+        if self.status == "same":
+            return f"is as it was installed ({self.files} files)"
+        return "is not as it was installed" if self.reason is None else f"{self.reason}: it cannot be told"
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"  {line}" for line in self.differences]
+
+
+def _verified(name: str) -> _Verified:
+    is_hookpatch = normalise(name) == "hookpatch"
+    distribution = metadata.distribution("hookpatch" if is_hookpatch else find(name, "hookpatch verify").distribution)
+    head = name, distribution.metadata["Name"], distribution.version
+    record = distribution.read_text("RECORD")
+    if record is None:
+        return _Verified(*head, "unknown", 0, [], "has no RECORD of its files")
+    if '"editable": true' in (distribution.read_text("direct_url.json") or ""):
+        return _Verified(*head, "unknown", 0, [], "is installed as editable: its code is in no RECORD")
+    recorded = {path: digest for path, digest, _ in csv.reader(record.splitlines()) if digest}
+    wrong = list(_differences(distribution, recorded))
+    return _Verified(*head, "changed" if wrong else "same", len(recorded), wrong)
 
 
 def _differences(distribution: metadata.Distribution, recorded: Mapping[str, str]) -> Iterator[str]:
