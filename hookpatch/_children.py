@@ -21,7 +21,7 @@ from hookpatch._ledger import Asked
 from hookpatch._load import load, load_drift, switch_on
 from hookpatch._luggage import Item, Left, Luggage, unpacked
 from hookpatch._patch import Wrapper, wrap
-from hookpatch._selection import EXIT_STATUS, Selection
+from hookpatch._selection import Selection
 from hookpatch._session import Begin, Session
 from hookpatch._shared import Shared
 from hookpatch.errors import HookpatchError, NotCarriedError
@@ -198,8 +198,7 @@ def _open_or_exit(block: Mapping[str, Any]) -> None:
     try:
         _open_block(block)
     except HookpatchError as error:
-        sys.stderr.write(f"hookpatch[{os.getpid()}]: error: {error}\n")
-        raise SystemExit(EXIT_STATUS) from None
+        raise _selection.refusal(error, f"hookpatch[{os.getpid()}]") from None
 
 
 def open_inherited() -> Callable[[], None] | None:

@@ -110,6 +110,10 @@ def _variables() -> Iterator[Finding]:
             _selection.DISABLE, "set: no patch is applied, whoever asks for it", f"unset {_selection.DISABLE}"
         )
     config = _selection.config()
+    if config is not None:
+        found = "found from the current folder; 'hookpatch run' hands it on, python by itself does not look for it"
+        how = found if _selection.config_was_found() else f"named by {_selection.CONFIG}"
+        yield Finding("configuration", f"{config.path}, {how}")
     by_config = config is not None and selection.asked_by == config.where("plugins")
     about, asked_by = (f"{TABLE}.plugins", selection.asked_by) if by_config else (_selection.PLUGINS,) * 2
     for name in selection.names:
@@ -147,13 +151,10 @@ def _variables() -> Iterator[Finding]:
 def _settings(config: Config | None, has_plugins: bool) -> Iterator[Finding]:
     """Tell where each setting comes from: a variable, or a key of the configuration."""
     for key, variable in _SETTINGS.items():
-        if key != "plugins" and (value := _selection.read(variable)):
-            yield Finding(variable, value)
+        if key != "plugins" and (text := _selection.read(variable)):
+            yield Finding(variable, text)
     if config is None:
         return
-    found = "found from the current folder; 'hookpatch run' hands it on, python by itself does not look for it"
-    how = found if _selection.config_was_found() else f"named by {_selection.CONFIG}"
-    yield Finding("configuration", f"{config.path}, {how}")
     for key, variable in _SETTINGS.items():
         value = getattr(config, key)
         if value and not (key == "plugins" and has_plugins):

@@ -425,6 +425,17 @@ def without_ours() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
 
 
+def refusal(why: object, who: str = "hookpatch") -> SystemExit:
+    """Say on stderr why a program does not have what it is to have; return what ends it.
+
+    Args:
+        why: the error.
+        who: us; or us in one of several processes.
+    """
+    sys.stderr.write(f"{who}: error: {why}\n")
+    return SystemExit(EXIT_STATUS)
+
+
 def forget() -> None:
     """Take our variables out of this process's environment, so that nothing it starts is patched either."""
     for variable in (PLUGINS, OPTIONS, CONFIG, INHERIT):

@@ -190,8 +190,7 @@ def _or_exit(open_it: Callable[[], None]) -> None:
     try:
         open_it()
     except HookpatchError as error:
-        sys.stderr.write(f"hookpatch: error: {error}\n")
-        raise SystemExit(_selection.EXIT_STATUS) from None
+        raise _selection.refusal(error) from None
 
 
 def _after_site(then: Callable[[], None]) -> None:
@@ -230,8 +229,7 @@ def _refuse(message: str) -> None:
     """
 
     def refuse() -> None:
-        sys.stderr.write(f"hookpatch: error: {message}\n")
-        raise SystemExit(_selection.EXIT_STATUS)
+        raise _selection.refusal(message)
 
     _when_run(refuse)
 

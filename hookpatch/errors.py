@@ -171,10 +171,10 @@ class OptionsError(SelectionError):
 
 
 class SettingError(SelectionError):
-    """An environment variable or an argument of hookpatch's own holds something it cannot use.
+    """An environment variable, an argument of hookpatch's own or a key of a configuration holds what it cannot use.
 
     Attributes:
-        setting: the variable or argument.
+        setting: the variable, the argument, or the key with its file.
         problem: what is wrong with it, and what it takes.
     """
 

@@ -17,7 +17,9 @@ from environments import ROOT, Environment
 from test_startup import LOUD, SCRIPT, VENDOR
 
 from hookpatch import __version__
+from hookpatch._selection import EXIT_STATUS
 from hookpatch.command import app
+from hookpatch.command._error import UNFORESEEN
 
 pytestmark = pytest.mark.once
 
@@ -424,6 +426,22 @@ def test_error_is_one_line_and_its_traceback_only_on_demand(home: Environment) -
         assert traced.stderr.startswith("Traceback (most recent call last):\n")
         assert traced.stderr.endswith(done.stderr)
         assert traced.returncode == status
+
+
+def test_interrupted_command_says_nothing(home: Environment) -> None:
+    """Ctrl-C: status 130, as a shell has it."""
+    home.add_plugin("rule", COMMANDS.replace("print(len(what) * (1 + twice))", "raise KeyboardInterrupt"))
+    done = hookpatch(home, "rule", "measure", "x")
+    assert (done.stdout, done.stderr.strip(), done.returncode) == ("", "", 130)
+
+
+def test_commands_and_statuses_are_documented() -> None:
+    """docs/command.md has all of them; the statuses are those of the tests here, of check and of lock."""
+    text = (ROOT / "docs" / "command.md").read_text()
+    rows = re.findall(r"^\| (?:`(\w+)`|(\w[^|]*?)) \|", text, re.MULTILINE)
+    assert sorted(name for name, _ in rows if name) == ALL_COMMANDS
+    statuses = re.findall(r"^\| (\d+) \|", text, re.MULTILINE)
+    assert sorted(set(map(int, statuses))) == [0, 1, 2, UNFORESEEN, EXIT_STATUS, 130]
 
 
 def test_error_of_the_program_is_the_programs(home: Environment) -> None:

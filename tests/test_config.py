@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from environments import Environment, furnished
+from environments import ROOT, Environment, furnished
 
 import hookpatch
-from hookpatch import _selection
+from hookpatch import _config, _selection
 from hookpatch._config import Config, nearest_config, read_config
 from hookpatch.errors import NotAllowed, OptionsError, SettingError, UnknownPlugin
 
@@ -163,6 +164,19 @@ def test_nearest_pyproject_with_a_table_of_ours_counts(tmp_path: Path) -> None:
     assert nearest_config(str(inner)) == str(tmp_path / "pyproject.toml")
     (tmp_path / "a" / "pyproject.toml").write_text("[tool.hookpatch]\nbroken = [")
     assert nearest_config(str(inner)) == str(tmp_path / "a" / "pyproject.toml")
+
+
+def test_settings_are_documented(tmp_path: Path) -> None:
+    """docs/command.md has each key and each variable, and an example that can be read."""
+    text = (ROOT / "docs" / "command.md").read_text()
+    example = text.partition("```toml\n")[2].partition("```")[0]
+    path = tmp_path / "pyproject.toml"
+    path.write_text(example)
+    assert read_config(str(path), "a test").options == {"onnxsim_skip": {"passes": ["fuse_bn_into_conv"]}}
+    for key in _config._KEYS:
+        assert re.search(rf"`{key} = |\[tool\.hookpatch\.{key}\.", text), key
+    for name in ("PLUGINS", "OPTIONS", "CONFIG", "DISABLE", "ON_ERROR", "LOCK", "ON_DRIFT"):
+        assert f"`{getattr(_selection, name)}" in text
 
 
 # --- arguments, environment, configuration
