@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import json as _json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from hookpatch_onnx._picture._compare import Comparison, compare
+from hookpatch_onnx._picture._json import as_json
 from hookpatch_onnx._picture._page import page_of
 from hookpatch_onnx._picture._read import read
 from hookpatch_onnx._picture._recorded import Pair, pairs_of
@@ -25,43 +27,57 @@ def diff(
         Path | None,
         typer.Option("-o", "--output", metavar="DIFF.HTML", help="Draw both, side by side; for folders a folder."),
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what changed from one ONNX model to another, and draw it; weights are not read.
 
     Example: hookpatch onnx diff before.onnx after.onnx -o diff.html
     """
     if before.is_dir() and after.is_dir():
-        for pair in pairs_of(before, after):
-            _show_pair(pair, output)
-        return
-    comparison = compare(read(before), read(after), (before.name, after.name))
-    page = None if output is None else page_of(comparison)
-    _print(summary(comparison))
-    if output is not None and page is not None:
-        _write(output, page)
-        typer.echo(f"drawn in {output}")
+        found = [_show_pair(pair, output, not json) for pair in pairs_of(before, after)]
+    else:
+        comparison = compare(read(before), read(after), (before.name, after.name))
+        found = [as_json(comparison)]
+        _show(comparison, output, not json)
+    if json:
+        typer.echo(_json.dumps({"comparisons": found}, indent=2))
 
 
-def _show_pair(pair: Pair, folder: Path | None) -> None:
-    """Print what changed, and write the same words and the page into a folder."""
-    typer.secho(f"\n{pair.name}", bold=True)
+def _show_pair(pair: Pair, folder: Path | None, in_words: bool) -> dict[str, Any]:
+    """Print what changed, and write the same words and the page into a folder; return it for JSON."""
+    say = typer.echo if in_words else _nothing
+    say(typer.style(f"\n{pair.name}", bold=True))
     if pair.before is None or pair.after is None:
         run = "second" if pair.before is None else "first"
-        typer.echo(f"only the {run} run has made it: there is nothing to compare it with")
-        return
+        said = f"only the {run} run has made it: there is nothing to compare it with"
+        say(said)
+        return {"pair": pair.name, "problem": said}
     names = f"{pair.before.parent.name}/{pair.before.name}", f"{pair.after.parent.name}/{pair.after.name}"
     try:
         comparison = compare(read(pair.before), read(pair.after), names)
     except NothingInCommonError as error:
-        typer.echo(str(error))  # the other pairs are compared all the same
-        return
-    _print(summary(comparison))
+        say(str(error))  # the other pairs are compared all the same
+        return {"pair": pair.name, "problem": str(error)}
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / f"{pair.name}.txt", _words(comparison))
-        page = folder / f"{pair.name}.html"
-        _write(page, page_of(comparison))
-        typer.echo(f"drawn in {page}")
+    _show(comparison, folder and folder / f"{pair.name}.html", in_words)
+    return {"pair": pair.name, **as_json(comparison)}
+
+
+def _show(comparison: Comparison, path: Path | None, in_words: bool) -> None:
+    """Print what changed, and draw it into a file."""
+    page = None if path is None else page_of(comparison)
+    if in_words:
+        _print(summary(comparison))
+    if path is not None and page is not None:
+        _write(path, page)
+        if in_words:
+            typer.echo(f"drawn in {path}")
+
+
+def _nothing(said: str) -> None:
+    pass
 
 
 def _print(what: RenderableType) -> None:

@@ -151,3 +151,10 @@ def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
     assert text[1].splitlines()[0] == "exported-2"
     assert "   2 places RMSNormalization → Pow, ReduceMean, Add, Sqrt, Reciprocal, 2 Mul" in ran.stdout
     assert ran.stdout.endswith("\nsimplified\nonly the second run has made it: there is nothing to compare it with\n")
+    told = json.loads(hookpatch(tmp_path, "onnx", "diff", "a", "b", "--json").stdout)["comparisons"]
+    assert [(one["pair"], one.get("problem")) for one in told] == [
+        ("exported-1", text[0].splitlines()[2]),
+        ("exported-2", None),
+        ("simplified", "only the second run has made it: there is nothing to compare it with"),
+    ]
+    assert [len(place["gained"]) for place in told[1]["graphs"][0]["places"]] == [7, 7]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,18 @@ def test_many_changes_are_told_by_their_kind(tmp_path: Path) -> None:
         "a.onnx → b.onnx\n5 nodes → 5: 0 as they were, 5 changed\n\n"
         "   5 nodes  Softmax  axis: 1 → -1  (v1, v2, v3, …)\n"
     )
+    (told,) = json.loads(diff(tmp_path / "a.onnx", tmp_path / "b.onnx", "--json").stdout)["comparisons"]
+    (graph,) = told.pop("graphs")
+    assert told == {
+        "before": "a.onnx",
+        "after": "b.onnx",
+        "same": False,
+        "patches": {"before": [], "after": []},
+        "ops": {},
+        "model": [],
+    }
+    assert (graph["nodes"], graph["places"]) == ({"before": 5, "after": 5, "same": 0}, [])
+    assert graph["changed"][0] == {"op": "Softmax", "name": "", "output": "v1", "changes": ["axis: 1 → -1"]}
 
 
 def test_patches_are_named_where_they_are_known(tmp_path: Path) -> None:
