@@ -177,6 +177,8 @@ def selection_of(names: Iterable[str], options: Mapping[str, Mapping[str, Any]],
         SettingError: as ``from_environment``.
     """
     names = list(names)
+    if not names:
+        return Selection((), options, asked_by)
     of_environment = {name: given for name, given in _options().items() if is_any_of(name, names)}
     given = merged(names, _of_config(names), of_environment, options)
     return Selection(names, given, asked_by, _keys_of_config(names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -15,7 +16,10 @@ from environments import ROOT, Environment, furnished
 import hookpatch
 from hookpatch import _config, _selection
 from hookpatch._config import Config, nearest_config, read_config
-from hookpatch.errors import NotAllowed, OptionsError, SettingError, UnknownPlugin
+from hookpatch._fingerprint import of_slot
+from hookpatch._lock import Lock, Locked, write_lock
+from hookpatch._resolve import resolve
+from hookpatch.errors import DriftError, DriftWarning, NotAllowed, OptionsError, SettingError, UnknownPlugin
 
 MakeDistribution = Callable[..., Path]
 
@@ -233,6 +237,29 @@ def test_options_are_merged_value_by_value(
     assert json.loads(hookpatch.environment("tuned")["HOOKPATCH_OPTIONS"]) == {
         "tuned": {"speed": 3, "unit": "kmh", **environment}
     }
+
+
+def test_block_has_the_lock_file_and_the_policy(
+    configured: Callable[[str], Path], make_module: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of the file; a variable comes before it, and an argument before that."""
+    configured("[tool.hookpatch]\nlock = 'ours.lock'\non_drift = 'skip'\n")
+    make_module("earlier", "limit = 3")
+    make_module("vendor", "limit = 5")
+    target = hookpatch.Target("earlier:limit")
+    found = of_slot(resolve(target, importlib.import_module("earlier"), "this test"))
+    write_lock(Lock((), {}, {"vendor:limit": Locked(found)}, str(tmp_path / "ours.lock")))
+    patch = hookpatch.replace("vendor:limit", 4)
+    with hookpatch.active(patch) as session:
+        assert [one.state for one in session.report()] == ["skipped"]
+    monkeypatch.setenv("HOOKPATCH_ON_DRIFT", "error")
+    with pytest.raises(DriftError):
+        hookpatch.active(patch).open()
+    with pytest.warns(DriftWarning), hookpatch.active(patch, on_drift="warn") as session:
+        assert [one.state for one in session.report()] == ["applied"]
+    write_lock(Lock((), {}, {}, str(tmp_path / "other.lock")))
+    with hookpatch.active(patch, lock=tmp_path / "other.lock") as session:
+        assert [one.state for one in session.report()] == ["applied"]
 
 
 def test_wrong_option_of_a_file_is_told_with_its_key(
