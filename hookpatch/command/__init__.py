@@ -39,7 +39,7 @@ def _print_version(asked: bool) -> None:
 
 
 def _keep_traceback(context: typer.Context, asked: bool) -> None:
-    context.obj.traceback = asked
+    context.ensure_object(SimpleNamespace).traceback = asked  # that of main
 
 
 @app.callback()
