@@ -63,7 +63,7 @@ def active(
     for item in what:
         if not isinstance(item, (str, Patch)):
             raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
-    selection = _asked([item for item in what if isinstance(item, str)], options, "active()")
+    selection = asked_for([item for item in what if isinstance(item, str)], options, "active()")
     if scope not in ("process", "task"):
         raise SettingError("active()", f"scope={scope!r} is neither 'process' nor 'task'")
     if children not in ("inherit", "local", "require"):
@@ -111,7 +111,7 @@ def environment(
     for name in names:
         if not isinstance(name, str):
             raise SettingError("environment()", f"takes plugin names, not {a_kind(name)}")
-    selection = _asked(names, options, "environment()")
+    selection = asked_for(names, options, "environment()")
     host, _ = load(selection)
     if host is not None:
         check(host.relations, selection.asked_by)
@@ -129,7 +129,12 @@ def _lock(path: Any, on_drift: object) -> tuple[str, OnDrift] | None:
     return known and (known[0], policy or known[1])
 
 
-def _asked(names: Sequence[str], options: Any, asked_by: str) -> Selection:
+def asked_for(names: Sequence[str], options: Any, asked_by: str) -> Selection:
+    """Return what was asked for by arguments, with the options that the environment and the configuration give it.
+
+    Raises:
+        SettingError: the options are no mapping.
+    """
     if options is not None and not isinstance(options, Mapping):
         raise SettingError(asked_by, f"options= takes a mapping by plugin name, not {a_kind(options)}")
     return _selection.selection_of(names, options or {}, asked_by)

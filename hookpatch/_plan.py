@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, final
 
 from hookpatch import _imports
-from hookpatch._active import _checked
+from hookpatch._active import asked_for
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked
 from hookpatch._load import load, relations_here
@@ -17,7 +17,7 @@ from hookpatch._patch import Patch
 from hookpatch._presence import Presence, presence_of
 from hookpatch._relations import check
 from hookpatch._release import release_of
-from hookpatch._selection import Selection, normalise
+from hookpatch._selection import normalise
 from hookpatch._target import a_kind
 from hookpatch._verdict import by_target, by_version
 from hookpatch.errors import ApplyError, ConflictError, OrderError, SettingError
@@ -171,7 +171,7 @@ def plan(*what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None = N
         if not isinstance(item, (str, Patch)):
             raise SettingError("plan()", f"takes plugin names and patches, not {a_kind(item)}")
     names = [item for item in what if isinstance(item, str)]
-    selection = Selection(names, _checked(options, "plan()"), "plan()")
+    selection = asked_for(names, options, "plan()")
     host, by_name = load(selection)
     if host is not None:
         check(host.relations, selection.asked_by, relations_here())

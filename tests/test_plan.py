@@ -460,8 +460,8 @@ def test_command_prints_the_plan(home: Environment) -> None:
     assert COLOURS.search(terminal.stdout)
     done = home.run(script, "plan")
     assert done.stderr == (
-        "hookpatch: error: hookpatch plan: no plugin is named, and HOOKPATCH_PLUGINS names none; write it like "
-        "'hookpatch plan fuse_qkv_off'\n"
+        "hookpatch: error: hookpatch plan: no plugin is named, and neither HOOKPATCH_PLUGINS nor a configuration "
+        "names one; write it like 'hookpatch plan fuse_qkv_off'\n"
     )
     assert done.returncode == 78
     assert not [*home.site_packages.glob("*.imported")]
@@ -479,5 +479,6 @@ def test_command_prints_json(home: Environment) -> None:
     given = {"HOOKPATCH_PLUGINS": "tuned", "HOOKPATCH_OPTIONS": '{"tuned": {"speed": 4}}'}
     assert '"why": "speed 4"' in home.run(script, "plan", "--json", **given).stdout
     assert '"why": "speed 5"' in home.run(script, "plan", "--json", "-o", "tuned.speed=5", **given).stdout
-    done = home.run(script, "plan", "tuned", **given)
+    assert '"why": "speed 4"' in home.run(script, "plan", "tuned", "--json", **given).stdout
+    done = home.run(script, "plan", "tuned")
     assert "options of plugin 'tuned' (tuned-dist 1.0): 'speed' must be given" in done.stderr

@@ -15,6 +15,7 @@ from hookpatch._load import load
 from hookpatch._plan import BY_HAND, SEVERITY, WORDS, Plan, PlannedPatch, plan_of
 from hookpatch._relations import check
 from hookpatch._selection import Selection, normalise
+from hookpatch.command._complete import OptionWords, plugin_names
 from hookpatch.command._option_words import options_of_words
 from hookpatch.errors import SettingError
 
@@ -23,11 +24,10 @@ _STYLES = ("green", "yellow", "red")
 
 def plan(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Plugins; what the environment asks for if none.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Plugins; else those on here.", autocompletion=plugin_names),
     ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", "--option", metavar="PLUGIN.NAME=VALUE", help="An option of a plugin.")
-    ] = None,
+    option: OptionWords = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell what would be patched, in which order, and whether it fits.
@@ -55,12 +55,10 @@ def plan(
 def _planned(names: list[str] | tuple[str, ...], words: list[str] | tuple[str, ...]) -> Plan:
     selection, host = Selection(names, {}, "hookpatch plan") if names else _selection.from_environment(), Host()
     if not selection.names:
-        problem = f"no plugin is named, and {_selection.PLUGINS} names none"
+        problem = f"no plugin is named, and neither {_selection.PLUGINS} nor a configuration names one"
         raise SettingError("hookpatch plan", f"{problem}; write it like 'hookpatch plan fuse_qkv_off'")
-    options = dict(selection.options)
-    for name, given in options_of_words(words, selection, host, "name it, too: {name}").items():
-        options[name] = {**options.get(name, {}), **given}
-    _, by_name = load(Selection(selection.names, options, selection.asked_by), host)
+    given = options_of_words(words, selection, host, "name it, too: {name}")
+    _, by_name = load(_selection.selection_of(selection.names, given, selection.asked_by), host)
     check(host.relations, selection.asked_by)
     idle = [name for name in selection.names if by_name.get(normalise(name)) == []]
     return plan_of([one for asked in by_name.values() for one in asked], idle)
