@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from hookpatch._relations import Relations
     from hookpatch._report import PatchReport, Report
     from hookpatch._session import Session, report
+    from hookpatch._slot_report import LayerReport, SlotReport
     from hookpatch._target import Target
+    from hookpatch._why import why
     from hookpatch.hookspecs import hookimpl
 
 __all__ = [
+    "LayerReport",
     "Patch",
     "PatchReport",
     "Plan",
@@ -32,6 +35,7 @@ __all__ = [
     "Report",
     "RunReport",
     "Session",
+    "SlotReport",
     "Target",
     "active",
     "derive",
@@ -46,12 +50,14 @@ __all__ = [
     "replace",
     "report",
     "testing",
+    "why",
     "wrap",
 ]
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "LayerReport": "_slot_report",
     "Patch": "_patch",
     "PatchReport": "_report",
     "Plan": "_plan",
@@ -62,6 +68,7 @@ _HOME = {
     "Report": "_report",
     "RunReport": "_receipts",
     "Session": "_session",
+    "SlotReport": "_slot_report",
     "Target": "_target",
     "active": "_active",
     "derive": "_patch",
@@ -74,6 +81,7 @@ _HOME = {
     "remove": "_patch",
     "replace": "_patch",
     "report": "_session",
+    "why": "_why",
     "wrap": "_patch",
 }
 

@@ -112,6 +112,10 @@ class Layer:
         if self._ended:  # in another thread, meanwhile
             self.call = pass_through
 
+    def derived_from(self, made: Any) -> Any:
+        """Return what it has derived a value from, ABSENT if it has not."""
+        return next((below for below, value in list(self._derived.values()) if value is made), ABSENT)
+
     @property
     def put(self) -> tuple[Any, ...]:
         """What it has put into its slots; nothing for one that runs around calls."""

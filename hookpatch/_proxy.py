@@ -98,6 +98,7 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
     # Named as wrapt has it: any other name would hide an attribute of what it stands for.
     def _self_point(self, layers: Sequence[Layer]) -> None:
         """From now on run these layers, the outermost first."""
+        self._self_layers = tuple(layers)  # for whoever asks who stands there
         outermost: Wrapper = pass_through
         traced = self.__wrapped__
         for layer in reversed(layers):

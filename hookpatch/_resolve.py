@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableSequence
+from collections.abc import Callable, Iterable, MutableSequence
 from functools import partial
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hookpatch import _imports
 from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, beneath, without_ours
 from hookpatch._target import Attribute, Item, Target, a_kind, describe
 from hookpatch.errors import TargetNotFound, TargetRefused
 
-_MISSING: Final = object()
+MISSING: Final = object()
+Read: TypeAlias = Callable[[Any, str], Any]  # the value of an owner's attribute, or MISSING
 
 
-def resolve(target: Target, module: ModuleType | None, owner: object) -> Slot:
+def _get(owner: Any, name: str) -> Any:
+    return getattr(owner, name, MISSING)
+
+
+def resolve(target: Target, module: ModuleType | None, owner: object, read: Read = _get) -> Slot:
     """Return the slot that a target names.
 
     Args:
         target: the address.
         module: the target's module, imported; None for a target at hand.
         owner: who asks for it, for messages.
+        read: how attributes on the way are read; a way of one's own wakes nothing, and refuses no lazy name.
 
     Raises:
         TargetNotFound: a step on the way, or the place of a list, is not there. Whether the slot itself holds
@@ -31,11 +37,12 @@ def resolve(target: Target, module: ModuleType | None, owner: object) -> Slot:
     holder = target.start if module is None else module
     last = len(target.steps) - 1
     for at in range(last):
-        holder = _follow(holder, target, at, target, owner)
+        holder = _follow(holder, target, at, target, owner, read)
     if isinstance(target.slot, Attribute):
-        _refuse_lazy(holder, target.slot.name, target, owner)
+        if read is _get:
+            _refuse_lazy(holder, target.slot.name, target, owner)
         return AttributeSlot(holder, target.slot.name)
-    return _item(holder, target, last, target, owner)
+    return _item(holder, target, last, target, owner, read)
 
 
 def missing(slot: Slot, target: Target, owner: object) -> TargetNotFound:
@@ -50,23 +57,23 @@ def missing(slot: Slot, target: Target, owner: object) -> TargetNotFound:
 # In what follows ``way`` is the address that is followed: the target's own, or that of a key in it.
 
 
-def _follow(holder: Any, way: Target, at: int, target: Target, owner: object) -> Any:
+def _follow(holder: Any, way: Target, at: int, target: Target, owner: object, read: Read) -> Any:
     step = way.steps[at]
     if isinstance(step, Attribute):
         slot = AttributeSlot(holder, step.name)
         # Not what a patch put there: it may end before the one that is being placed.
-        found = without_ours(slot, partial(getattr, holder, step.name, _MISSING))
+        found = without_ours(slot, partial(read, holder, step.name))
         value = slot.inherited() if found is ABSENT else found
-        if value is _MISSING or value is ABSENT:
+        if value is MISSING or value is ABSENT:
             raise TargetNotFound(target, owner, _place(way, at), "attribute", step.name, _names(holder))
         return value
-    item = _item(holder, way, at, target, owner)
+    item = _item(holder, way, at, target, owner, read)
     if (value := beneath(item)) is ABSENT:
         raise TargetNotFound(target, owner, _place(way, at), "key", item.index, _keys(holder))
     return value
 
 
-def _item(holder: Any, way: Target, at: int, target: Target, owner: object) -> ItemSlot:
+def _item(holder: Any, way: Target, at: int, target: Target, owner: object, read: Read) -> ItemSlot:
     kind, place = a_kind(holder), _place(way, at)
     step = way.steps[at]
     assert isinstance(step, Item)  # the caller has looked
@@ -76,7 +83,7 @@ def _item(holder: Any, way: Target, at: int, target: Target, owner: object) -> I
         raise TargetRefused(
             target, owner, f"{place} is a read-only {type(holder).__name__}; patch what it shows instead"
         )
-    key = _key(step.key, target, owner)
+    key = _key(step.key, target, owner, read)
     if isinstance(holder, MutableSequence):
         if not isinstance(key, int):
             raise TargetRefused(target, owner, f"{place} is {kind}: its key is a number, not {key!r}")
@@ -86,7 +93,7 @@ def _item(holder: Any, way: Target, at: int, target: Target, owner: object) -> I
     return ItemSlot(holder, key)
 
 
-def _key(key: Any, target: Target, owner: object) -> Any:
+def _key(key: Any, target: Target, owner: object, read: Read) -> Any:
     if not isinstance(key, Target):
         return key
     assert key.module is not None  # a key in words is an address in a module
@@ -95,7 +102,7 @@ def _key(key: Any, target: Target, owner: object) -> Any:
     except ImportError as error:
         raise TargetNotFound(target, owner, f"the key {key}", "module", key.module, ()) from error
     for at in range(len(key.steps)):
-        found = _follow(found, key, at, target, owner)
+        found = _follow(found, key, at, target, owner, read)
     return found
 
 

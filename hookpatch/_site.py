@@ -110,6 +110,11 @@ class Site:
         return tuple(self._pile.layers)
 
     @property
+    def standings(self) -> tuple[Standing, ...]:
+        """What stands in the slot for runs of call layers, or did and may be held by somebody."""
+        return tuple(self._known)
+
+    @property
     def stands(self) -> Any:
         """What stands in the slot because of its layers, as far as we know."""
         return self._held

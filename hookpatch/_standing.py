@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
-from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
+from types import CellType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final, cast, final
 
 from hookpatch import _imports
@@ -56,6 +56,12 @@ class Standing:
     def seen(self) -> Any:
         """What a layer that lies over it gets to see: inside a function the trampoline, else what is in the slot."""
         return self._top.function if isinstance(self.value, Swap) and self._top is not None else self.value
+
+    @property
+    def links(self) -> list[tuple[CellType, Layer]]:
+        """The links of its functions, each with the layer that is called there."""
+        first = [(self._top.link, layer) for layer in self.layers[:1]] if self._top is not None else []
+        return [*first, *((trampoline.link, layer) for layer, trampoline in list(self._inner.items()))]
 
     def bear(self, something: object) -> None:
         """Keep something alive as long as what stood in the slot is."""

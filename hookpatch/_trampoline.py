@@ -73,6 +73,11 @@ class Trampoline:
         return [one._link.cell_contents for one in (weak() for weak in cls._all.keyrefs()) if one is not None]
 
     @property
+    def link(self) -> CellType:
+        """The cell in which it finds the wrapper, and what that wraps."""
+        return self._link
+
+    @property
     def collected(self) -> FunctionType:
         """What does the same, called with a tuple of arguments and a dict of those by keyword: by what has both."""
         if self._collected is None:
@@ -96,6 +101,26 @@ class Trampoline:
 def is_trampoline(function: FunctionType) -> bool:
     """Tell whether a function is a trampoline's."""
     return HOOK in function.__code__.co_freevars
+
+
+def link_of(function: FunctionType) -> CellType:
+    """Return the cell in which a trampoline's function finds the wrapper, and what that wraps."""
+    link = _cells(function)[HOOK]
+    # One that does not run when it is called hands on to one that does.
+    return link_of(link.cell_contents) if type(link.cell_contents) is FunctionType else link
+
+
+def beneath_link(function: FunctionType) -> Any:
+    """Return what a trampoline's function calls when the wrapper calls what it wraps, not bound to an object."""
+    link = _cells(function)[HOOK]
+    if type(link.cell_contents) is FunctionType:
+        return beneath_link(link.cell_contents)
+    below = link.cell_contents[1]
+    return below.__self__ if "first" in _cells(function) else below  # bound it is the function's __get__
+
+
+def _cells(function: FunctionType) -> dict[str, CellType]:
+    return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
 
 
 def tell_captured(link: CellType) -> None:

@@ -46,6 +46,10 @@ FLOORS = (
         "_attempt",
         "_report",
         "_session",
+        "_location",
+        "_foreign",
+        "_slot_report",
+        "_why",
         "_shared",
         "_dynamo",
     ),
@@ -80,6 +84,7 @@ FLOORS = (
         "command._against",
         "command._check",
         "command._plan",
+        "command._why",
         "command._doctor",
         "command._run",
         "command.__init__",
@@ -151,7 +156,7 @@ def test_the_imports_are_seen() -> None:
                 f"command.{name}"
                 for name in (
                     *("__init__", "_against", "_check", "_complete", "_doctor", "_error", "_list", "_lock"),
-                    *("_of_plugin", "_plan", "_report", "_run", "_targets", "_verify"),
+                    *("_of_plugin", "_plan", "_report", "_run", "_targets", "_verify", "_why"),
                 )
             },
         ),

@@ -19,6 +19,7 @@ from hookpatch.command._plan import plan
 from hookpatch.command._report import report
 from hookpatch.command._run import RunCommand, run
 from hookpatch.command._verify import verify
+from hookpatch.command._why import why
 
 app = typer.Typer(
     name="hookpatch",
@@ -62,6 +63,7 @@ app.command("check")(check)
 app.command("doctor")(doctor)
 app.command("report")(report)
 app.command("verify")(verify)
+app.command("why")(why)
 app.command("run", cls=RunCommand)(run)
 
 
