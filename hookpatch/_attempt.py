@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from weakref import ref
 
 from hookpatch import _changes, _everywhere, _guard, _imports, _task
+from hookpatch._counted import counted
 from hookpatch._layer import Gate, Layer
 from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import CALL_VERBS, Scope, Wrapper
@@ -258,11 +259,16 @@ class Attempt:
         """Put a layer on a slot, and note it."""
         site = site_at(slot)
         gate = partial(_task.only_inside, self._rank[0]) if self._scope == "task" else None
-        tally = Tally() if self._count and self._asked.patch.verb in CALL_VERBS else None
-        if tally is not None:
+        asked, patch = self._asked, self._asked.patch
+        tally = Tally() if (self._count and patch.verb in CALL_VERBS) or patch.required_calls else None
+        if tally is not None and patch.verb in CALL_VERBS:
             gate = partial(_counted, tally, gate)
-        asked = self._asked
-        layer = Layer(asked.patch, asked.plugin, asked.owner, self._rank, gate, self._derived, asked.distribution)
+        count = partial(counted, tally) if tally is not None and patch.verb not in CALL_VERBS else None
+        layer = Layer(
+            *(patch, asked.plugin, asked.owner, self._rank, gate, self._derived),
+            distribution=asked.distribution,
+            count=count,
+        )
         one = _Place(site, layer)
         with self._turn:
             if self._ended:
@@ -341,8 +347,8 @@ class Attempt:
 
 def _counted(tally: Tally, gate: Gate | None, wrapper: Wrapper) -> Wrapper:
     """Return a wrapper that counts its calls, where a gate lets them through."""
-    counted = tally.around(wrapper)
-    gated = counted if gate is None else gate(counted)
+    counting = tally.around(wrapper)
+    gated = counting if gate is None else gate(counting)
     vars(gated)["tally"] = tally  # for what captures it without a call
     return gated
 

@@ -15,6 +15,7 @@ from hookpatch._patch import CALL_VERBS, Patch, Wrapper
 from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath, inner
 from hookpatch._trampoline import pass_through
 
+Count: TypeAlias = Callable[[Any, Slot, "Layer"], Any]  # what makes of a value one whose calls are counted
 Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # what makes a wrapper ask at each call whether it is to run
 
 
@@ -35,7 +36,7 @@ class Layer:
     """
 
     __slots__ = (
-        *("_derived", "_ended", "_gate", "call", "distribution", "is_left_out"),
+        *("_count", "_counted", "_derived", "_ended", "_gate", "call", "distribution", "is_left_out"),
         *("owner", "patch", "plugin", "rank", "tell"),
     )
 
@@ -48,6 +49,7 @@ class Layer:
         gate: Gate | None = None,
         derived: dict[int, tuple[Any, Any]] | None = None,
         distribution: str | None = None,
+        count: Count | None = None,
     ) -> None:
         self.patch: Final = patch
         self.plugin: Final = plugin
@@ -59,6 +61,8 @@ class Layer:
         # What was derived from what: once for each value below, so that a derived class is the same class as long as
         # the session lasts, and in all the slots that the patch goes to.
         self._derived: Final = {} if derived is None else derived
+        self._count: Final = count
+        self._counted: Final[dict[int, Any]] = {}  # by the value that is counted, which the patch or _derived keeps
         self._ended = False
         self.is_left_out = False
         self.tell: Callable[[Exception | None], Callable[[], None] | None] = _tell_nobody
@@ -80,7 +84,7 @@ class Layer:
             SignatureError: what was derived, for a slot that held a function, does not take what that takes.
         """
         if self.patch.verb == "replace":
-            return self.patch.change
+            return self._as_counted(self.patch.change, slot)
         if self.patch.verb == "remove":
             return ABSENT
         if id(below) not in self._derived:
@@ -90,7 +94,21 @@ class Layer:
             inside = inner(made)
             if isinstance(inside, (FunctionType, type)):
                 _made[id(inside)] = inside
-        return self._derived[id(below)][1]
+        return self._as_counted(self._derived[id(below)][1], slot)
+
+    def _as_counted(self, value: Any, slot: Slot) -> Any:
+        """Return what stands for a value whose calls are to be counted, the same each time."""
+        if self._count is None:
+            return value
+        if id(value) not in self._counted:
+            self._counted.setdefault(id(value), self._count(value, slot, self))
+        return self._counted[id(value)]
+
+    def seeing_to(self, call: Wrapper) -> Layer:
+        """Return a layer of the same patch that runs something else around calls."""
+        other = Layer(self.patch, self.plugin, self.owner, self.rank, distribution=self.distribution)
+        other.call = call
+        return other
 
     def fit(self, callee: Any, binds: bool) -> None:
         """Get ready to run around a callee.
@@ -114,14 +132,16 @@ class Layer:
 
     def derived_from(self, made: Any) -> Any:
         """Return what it has derived a value from, ABSENT if it has not."""
-        return next((below for below, value in list(self._derived.values()) if value is made), ABSENT)
+        derived = list(self._derived.values())
+        return next((below for below, value in derived if made is self._counted.get(id(value), value)), ABSENT)
 
     @property
     def put(self) -> tuple[Any, ...]:
         """What it has put into its slots; nothing for one that runs around calls."""
-        if self.patch.verb == "derive":
-            return tuple(derived for _, derived in list(self._derived.values()))
-        return () if self.wraps else (self.patch.change,)
+        values = [derived for _, derived in list(self._derived.values())]
+        if self.patch.verb != "derive":
+            values = [] if self.wraps else [self.patch.change]
+        return tuple(self._counted.get(id(value), value) for value in values)
 
     @property
     def ended(self) -> bool:

@@ -14,6 +14,9 @@ State: TypeAlias = Literal[
 ]
 
 
+Key: TypeAlias = tuple[str | None, str | None, str, str]  # plugin, distribution, verb, target: in any process
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -30,6 +33,11 @@ class Asked:
     plugin: str | None = None
     distribution: str | None = None
     stays: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """What it is known by in other processes."""
+        return self.plugin, self.distribution, self.patch.verb, self.patch.address
 
     @property
     def owner(self) -> str:

@@ -34,6 +34,8 @@ class Facts(TypedDict, total=False):
         why: what is wrong at the target, in a line.
         upstream: a link to the issue or change in the target's own project.
         until: versions from which on the patch is not needed, such as ``"onnxsim>=1.0"``.
+        required_calls: how many calls it has to receive until it ends, if it was applied; they are counted then. For
+            ``wrap`` and ``inject``, and for what ``replace`` and ``derive`` put there to be called.
     """
 
     reach: Reach
@@ -44,6 +46,7 @@ class Facts(TypedDict, total=False):
     why: str | None
     upstream: str | None
     until: str | None
+    required_calls: int
 
 
 @final
@@ -56,7 +59,7 @@ class Patch:
         target: where; for ``enter`` None.
         module: the module whose import makes it possible, None for objects at hand.
         change: the wrapper, the arguments, the value or the factory; None for ``remove``.
-        reach, requires, required, before, after, why, upstream, until: see ``Facts``.
+        reach, requires, required, before, after, why, upstream, until, required_calls: see ``Facts``.
         expects: for ``wrap``, names of parameters that the target must have.
     """
 
@@ -72,6 +75,7 @@ class Patch:
     why: str | None = None
     upstream: str | None = None
     until: str | None = None
+    required_calls: int = 0
     expects: tuple[str, ...] = ()
 
     @property
@@ -221,6 +225,11 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
             raise PatchError(verb, f"{fact}= is {a_kind(checked[fact])}, not text")
     if not isinstance(checked.get("requires"), str | None):
         checked["requires"] = _texts(verb, "requires", checked["requires"], "a distribution's versions")
+    calls = checked.get("required_calls", 0)
+    if type(calls) is not int or calls < 0:
+        raise PatchError(verb, f"required_calls={calls!r} is not a number of calls")
+    if calls and verb in ("remove", "enter"):
+        raise PatchError(verb, "takes no required_calls=: nothing of it is called")
     for side in ("before", "after"):
         if side in checked:
             checked[side] = plugin_names(verb, side, checked[side])

@@ -28,6 +28,7 @@ LOCK: Final = "HOOKPATCH_LOCK"
 ON_DRIFT: Final = "HOOKPATCH_ON_DRIFT"
 INHERIT: Final = "HOOKPATCH_INHERIT"  # what a block hands on to the programs that it starts; not for people
 
+FIRST: Final = "HOOKPATCH_FIRST"  # the process that was asked for plugins, and whose children are; not for people
 ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the run of which reports are; not for people
 
 # Of torchrun and Lightning, Open MPI, MPICH and Intel MPI, SLURM.
@@ -39,6 +40,7 @@ _found: Final[list[str]] = []  # the path of a file that nobody has named
 _before: Final[list[str | None]] = []  # what INHERIT was before we set it; empty while we have not
 
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: what was asked for cannot be had
+CALLS_STATUS: Final = 70  # EX_SOFTWARE: it was had, and not called as often as it has to be
 
 
 class Selection:
@@ -330,6 +332,11 @@ def report_root() -> tuple[bool, str]:
     return own == os.environ.setdefault(ROOT, own), os.environ[ROOT]
 
 
+def is_first() -> bool:
+    """Tell whether the plugins were asked for here, and not inherited from a process that was patched itself."""
+    return bool(asked_names()) and os.environ.setdefault(FIRST, str(os.getpid())) == str(os.getpid())
+
+
 def host() -> str:
     """Return this machine's name in its network."""
     return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
@@ -382,7 +389,8 @@ def environment_with(
     found = variables(Selection(wanted, merged(wanted, _options(), options), ""), report, count)
     if len(wanted) == len(asked) and not split_names(read(PLUGINS)):
         del found[PLUGINS]  # they are those of the configuration, which messages are to name
-    return {**os.environ, **found}
+    inherited = {name: value for name, value in os.environ.items() if name != FIRST}  # it begins a tree of its own
+    return {**inherited, **found}
 
 
 def take(environment: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ import inspect
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
 from types import TracebackType
@@ -15,11 +15,12 @@ from weakref import ReferenceType, ref
 
 from hookpatch import _changes, _selection, _task
 from hookpatch._attempt import Attempt, Policy
-from hookpatch._ledger import Asked, Entry, Ledger
+from hookpatch._ledger import Asked, Key, Ledger
 from hookpatch._patch import Scope
 from hookpatch._report import Report, report_of
 from hookpatch._site import settle
-from hookpatch.errors import NeverCalledWarning, RestoreError, SessionError
+from hookpatch._tally import too_few
+from hookpatch.errors import CallsError, NeverCalledWarning, RestoreError, SessionError
 
 if TYPE_CHECKING:
     from hookpatch._drift import Drift  # as in _attempt.py
@@ -29,6 +30,7 @@ Begin: TypeAlias = Callable[[int], Callable[[], object]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_NOWHERE: Final[Mapping[Key, int]] = {}
 _numbers: Final = itertools.count(1)
 _open: Final[dict[int, ReferenceType[Session]]] = {}  # by number; one that is dropped closes itself
 
@@ -117,6 +119,7 @@ class Session:
 
         Raises:
             RestoreError: some could not be taken back; all others were.
+            CallsError: patches were applied and received fewer calls than they require.
         """
         self._close(tells=True)
 
@@ -124,6 +127,7 @@ class Session:
         if self._state != "open":
             return
         never_called = self.never_called() if self._count and tells else []
+        missed = self.too_few_calls() if tells else []
         self._state = "closed"
         _open.pop(self._number, None)
         self._stack.close()
@@ -133,18 +137,55 @@ class Session:
             raise RestoreError(self._errors)
         for said in never_called:
             warnings.warn(said, NeverCalledWarning, stacklevel=3)
+        if missed:
+            raise CallsError(missed)
 
     def never_called(self) -> list[str]:
         """Return which required patches are applied and have received no call, in words; none if none are counted."""
-        calls: dict[int, list[Entry]] = {}
-        for entry in self._ledger.entries:
-            if entry.state == "applied" and entry.tally is not None and entry.asked.patch.required:
-                calls.setdefault(id(entry.asked), []).append(entry)
         return [
-            f"{entries[0].asked.patch.address} of {entries[0].asked.owner}: applied, never called"
-            for entries in calls.values()
-            if not any(entry.tally.calls for entry in entries if entry.tally is not None)
+            f"{asked.patch.address} of {asked.owner}: applied, never called"
+            for asked, calls in self._calls()
+            if not calls and asked.patch.required and not asked.patch.required_calls
         ]
+
+    def too_few_calls(self, elsewhere: Mapping[Key, int] = _NOWHERE) -> list[str]:
+        """Return which patches were applied and have received fewer calls than they require, in words.
+
+        Args:
+            elsewhere: the patches that were applied in other processes, with their calls there.
+        """
+        here = {id(asked): calls for asked, calls in self._calls()}
+        sums = [
+            (asked, here.get(id(asked), 0) + elsewhere.get(asked.key, 0))
+            for asked in self._asked
+            if asked.patch.required_calls and (id(asked) in here or asked.key in elsewhere)
+        ]
+        return [
+            f"{asked.patch.address} of {asked.owner}: {too_few(calls, asked.patch.required_calls)}"
+            for asked, calls in sums
+            if calls < asked.patch.required_calls
+        ]
+
+    def never_bound(self, elsewhere: Collection[Key] = ()) -> list[str]:
+        """Return which required patches wait for their modules still, in words.
+
+        Args:
+            elsewhere: the patches that were applied in other processes, which are left out.
+        """
+        return [
+            f"{entry.asked.patch.address} of {entry.asked.owner}: never bound: {entry.asked.patch.module} not imported"
+            for entry in self._ledger.entries
+            if entry.state == "waiting" and entry.asked.patch.required and entry.asked.key not in elsewhere
+        ]
+
+    def _calls(self) -> list[tuple[Asked, int]]:
+        """Return the patches that are applied and counted, and the calls of each wherever it is."""
+        calls: dict[int, tuple[Asked, int]] = {}
+        for entry in self._ledger.entries:
+            if entry.state == "applied" and entry.tally is not None:
+                before = calls.get(id(entry.asked), (entry.asked, 0))[1]
+                calls[id(entry.asked)] = entry.asked, before + sum(entry.tally.calls.values())
+        return list(calls.values())
 
     def tell(self) -> None:
         """Have those who listen to all sessions hear what became of its patches until now."""

@@ -29,6 +29,7 @@ _OF_MULTIPROCESSING = tuple(f"multiprocessing.{name}" for name in ("resource_tra
 _begun = False
 _session: Any = None  # held for the life of the process
 _waiting: Final[list[Watch]] = []  # for what the plugins wait for; while there is one they are not there
+_put_off_now: Final[list[str]] = []  # what is to be said of them if that stays so
 _late: Final = _thread.RLock()  # held while they are loaded in the midst of the program
 _is_opening = False
 _PATIENCE: Final = 10.0  # seconds
@@ -79,8 +80,12 @@ def begin() -> None:
     Raises:
         HookpatchError: something of it cannot be had, and HOOKPATCH_ON_ERROR does not say to go on.
     """
+    import atexit
+
     from hookpatch import _imports  # here and below: an empty wish costs no import
 
+    if _selection.is_first():
+        atexit.register(_end, os.getpid())  # before the program's own: what is registered first is called last
     _imports.trust()
     try:
         is_put_off = _put_off()
@@ -112,12 +117,29 @@ def _put_off() -> bool:
         plugin = find(name, selection.asked_by)
         check_allowed(plugin, selection.asked_by)
         modules[plugin.waits_for] = True
+        _put_off_now.append(f"plugin '{plugin.name}' from {plugin.origin}: never bound: {plugin.waits_for}")
     if selection.options or "" in modules or any(map(_imports.begun, modules)):
         return False
     _waiting.extend(_imports.foresee(module, _open_late) for module in modules)
     # Or until somebody hands blocks on to this process: they lie over what it was started with.
     _waiting.append(_imports.watch("hookpatch._children", _open_late))
     return True
+
+
+def _end(process: int) -> None:
+    """Say at the program's end what has not become of its patches, and see to its status."""
+    if os.getpid() != process or hasattr(sys, "last_value"):
+        return  # a forked child; or it ended with an error, and did not get so far
+    if _waiting:
+        lines = [f"hookpatch[{process}]: warning: {said} not imported\n" for said in _put_off_now]
+        if sys.stderr is not None:
+            sys.stderr.write("".join(lines))
+    elif _session is not None:
+        from hookpatch import _imports
+
+        with _imports.for_ourselves():
+            from hookpatch._exit import tell_at_end
+        tell_at_end(_session)
 
 
 def open_now() -> None:

@@ -57,6 +57,12 @@ class Tally:
         return {mode: count for mode, count in sums.items() if count}
 
 
+def too_few(calls: int, required: int) -> str:
+    """Return in words that a patch has received fewer calls than it requires."""
+    done = "never called" if not calls else "called once" if calls == 1 else f"called {calls} times"
+    return f"applied, {done} (required_calls={required})"
+
+
 def _mode() -> Mode:
     """Return what a call in Python is made for."""
     torch: Any = _imports.loaded("torch")

@@ -322,6 +322,18 @@ class SessionError(HookpatchError):
     """A session was used in a way that it cannot be, such as opened twice."""
 
 
+class CallsError(SessionError):
+    """Patches were applied and received fewer calls than they require (``required_calls=``) until their session ended.
+
+    Attributes:
+        problems: which ones, and how many they received.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems: Final = tuple(problems)
+        super().__init__("; ".join(problems))
+
+
 class NotCarriedError(SessionError):
     """A block's patches are to hold in the processes that it starts, and some cannot be carried there.
 
