@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import time
 from typing import Any, Final, Literal, TypeAlias, final
 
 from hookpatch._patch import Patch
@@ -65,6 +66,8 @@ class Entry:
         stale: who else held it when it was last looked at.
         tally: its calls, None where none are counted.
         warnings: what speaks against it although it was applied.
+        applied_at: when it was applied, in seconds since 1970; None if it never was.
+        ended_at: when it ended after that, None if it has not.
     """
 
     asked: Asked
@@ -76,11 +79,17 @@ class Entry:
     stale: tuple[str, ...] = ()
     tally: Tally | None = None
     warnings: tuple[str, ...] = ()
+    applied_at: float | None = None
+    ended_at: float | None = None
 
     def become(self, state: State, reason: str | None = None) -> None:
-        """Note the next state."""
+        """Note the next state, and since when."""
         self.state = state
         self.reason = reason
+        if state == "applied":
+            self.applied_at, self.ended_at = self.applied_at or time(), None
+        elif self.applied_at is not None and self.ended_at is None:
+            self.ended_at = time()
 
 
 # Who hears of entries when what changed them is through: the receipt of this process.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, final
 
 from hookpatch._report import PatchReport
+from hookpatch._tally import too_few
 from hookpatch.errors import SettingError
 
 _WHY: Final = "hookpatch was not on in it, or it was ended before it began"
@@ -26,6 +27,8 @@ class ProcessReport:
         host: the machine that it ran on.
         rank: its number among those that a launcher started together, None if there is none.
         argv: its command line.
+        began: when hookpatch began in it, in seconds since 1970; None if it left no file.
+        written: when it wrote its file last: at its end, if it has ended. None likewise.
         ended: True if it ran to its end: it may run still, or have been killed.
         patches: what became of its patches, as far as it knew.
         problems: why it is not as it should be; empty if it is.
@@ -36,6 +39,8 @@ class ProcessReport:
     host: str
     rank: int | None
     argv: tuple[str, ...]
+    began: float | None
+    written: float | None
     ended: bool
     patches: tuple[PatchReport, ...]
     problems: tuple[str, ...]
@@ -63,9 +68,25 @@ class RunReport:
         """What is not as it should be, the process named."""
         return tuple(f"process {one.pid}: {problem}" for one in self.processes for problem in one.problems)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What took no effect in any of the processes, and what speaks against patches that did; each once."""
+        patches: dict[tuple[str, str], list[PatchReport]] = {}
+        for patch in (patch for process in self.processes for patch in process.patches):
+            patches.setdefault((patch.target, _owner(patch)), []).append(patch)
+        return tuple(
+            f"{target} of {owner}: {said}"
+            for (target, owner), of_patch in patches.items()
+            for said in dict.fromkeys(_warnings(of_patch))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it: ``{"processes": [{..., "patches": [...], "problems": [...]}], "warnings": []}``."""
+        return {"processes": [asdict(process) for process in self.processes], "warnings": list(self.warnings)}
+
     def to_json(self) -> str:
-        """Return it as JSON: ``{"processes": [{..., "patches": [...], "problems": [...]}]}``."""
-        return json.dumps({"processes": [asdict(process) for process in self.processes]}, indent=2)
+        """Return ``to_dict`` as JSON."""
+        return json.dumps(self.to_dict(), indent=2)
 
     def __iter__(self) -> Iterator[ProcessReport]:
         return iter(self.processes)
@@ -106,7 +127,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         (process,) = json.loads(path.read_text(encoding="utf-8"))["processes"]
         names = {field.name for field in fields(PatchReport)}
-        patches = [PatchReport(**{name: patch[name] for name in names}) for patch in process["patches"]]
+        patches = [PatchReport(**{name: patch[name] for name in names & patch.keys()}) for patch in process["patches"]]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return {**process, "patches": patches}
@@ -119,6 +140,8 @@ def _process(left: dict[str, Any], problems: Iterable[str]) -> ProcessReport:
         host=left["host"],
         rank=left["rank"],
         argv=tuple(left["argv"]),
+        began=left.get("began"),
+        written=left.get("written"),
         ended=left["ended"],
         patches=tuple(left["patches"]),
         problems=tuple(problems),
@@ -139,6 +162,17 @@ def _problems(one: dict[str, Any], first: dict[str, Any]) -> Iterator[str]:
         mine = next(patch.distribution for patch in one["patches"] if patch.plugin == plugin)
         if versions.get(plugin, mine) != mine:
             yield f"plugin '{plugin}' is of {mine}; in process {first['pid']} it is of {versions[plugin]}"
+
+
+def _warnings(patches: Sequence[PatchReport]) -> Iterator[str]:
+    """Yield what is to be said of one patch, by what became of it in all processes."""
+    was_on = [patch for patch in patches if patch.applied_at is not None]
+    counted = [sum(patch.calls.values()) for patch in was_on if patch.calls is not None]
+    if not was_on and all(patch.required and patch.state in ("waiting", "unused") for patch in patches):
+        yield "never bound: its module was not imported"
+    if counted and sum(counted) < max(1, patches[0].required_calls) and patches[0].required:
+        yield too_few(sum(counted), patches[0].required_calls)
+    yield from (said for patch in was_on for said in patch.warnings)
 
 
 def _owner(patch: PatchReport) -> str:

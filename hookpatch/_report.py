@@ -37,6 +37,10 @@ class PatchReport:
             is no longer what was locked.
         why: what the patch says is wrong at the target.
         upstream: the link it gives.
+        required: False if the program may run without it.
+        required_calls: how many calls it has to receive; 0 if none.
+        applied_at: when it was applied, in seconds since 1970; None if it never was.
+        ended_at: when it ended after that, None if it has not.
     """
 
     plugin: str | None
@@ -52,6 +56,10 @@ class PatchReport:
     warnings: tuple[str, ...]
     why: str | None
     upstream: str | None
+    required: bool = True
+    required_calls: int = 0
+    applied_at: float | None = None
+    ended_at: float | None = None
 
     @property
     def calls_in_words(self) -> str:
@@ -157,4 +165,8 @@ def _patch_report(entry: Entry) -> PatchReport:
         warnings=entry.warnings,
         why=patch.why,
         upstream=patch.upstream,
+        required=patch.required,
+        required_calls=patch.required_calls,
+        applied_at=entry.applied_at,
+        ended_at=entry.ended_at,
     )

@@ -60,7 +60,7 @@ class Tally:
 def too_few(calls: int, required: int) -> str:
     """Return in words that a patch has received fewer calls than it requires."""
     done = "never called" if not calls else "called once" if calls == 1 else f"called {calls} times"
-    return f"applied, {done} (required_calls={required})"
+    return f"applied, {done}" + (f" (required_calls={required})" if required else "")
 
 
 def _mode() -> Mode:

@@ -67,6 +67,7 @@ FLOORS = (
         "command._list",
         "command._of_plugin",
         "command._graph_diff",
+        "command._page",
         "command._report",
         "command._in_process",
         "command._verify",

@@ -22,6 +22,7 @@ from hookpatch.errors import (
     ApplyError,
     BypassError,
     BypassWarning,
+    CallsError,
     ConflictError,
     ConflictingPlugins,
     DisplacedWarning,
@@ -150,6 +151,7 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     SessionError: SessionError(
         "<Session of fuse_qkv_off, closed> cannot be opened again; make a new one with active()"
     ),
+    CallsError: CallsError([f"{SIMPLIFY} of {ONNXSIM}: applied, never called (required_calls=1)"]),
     NotCarriedError: NotCarriedError(
         [
             "the patch of vendor:speed: it is made of a lambda, which another process does not find; define a function "

@@ -135,8 +135,10 @@ print(os.getpid())
         "began",
     )
     assert quiet.problems == (f"its environment asks for quiet; that of process {first.pid} asks for loud",)
+    start = f"hookpatch[{int(out)}]: warning:"
     assert stderr.splitlines() == [
-        f"hookpatch[{int(out)}]: warning: process {one.pid}: {one.problems[0]}" for one in (quiet, isolated)
+        *(f"{start} process {one.pid}: {one.problems[0]}" for one in (quiet, isolated)),
+        f"{start} vendor:speak of plugin 'loud' from loud-dist 1.0: never bound: vendor not imported",
     ]
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import sys
+import time
 from types import ModuleType
 from typing import Any
 
@@ -47,10 +48,13 @@ def test_text_is_a_line_a_patch(vendor: ModuleType) -> None:
 
 def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
     """One process, its patches; every key is there, with null where there is nothing."""
+    began = time.time()
     with hookpatch.active(*patches()) as session:
         (process,) = json.loads(session.report().to_json())["processes"]
     assert set(process) == {"pid", "ppid", "host", "rank", "argv", "patches"}
     assert (process["pid"], process["ppid"], process["argv"]) == (os.getpid(), os.getppid(), sys.argv)
+    applied_at = process["patches"][0].pop("applied_at")
+    assert began <= applied_at <= time.time()
     assert process["patches"][0] == {
         "plugin": None,
         "distribution": None,
@@ -65,6 +69,9 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
         "warnings": [],
         "why": "too quiet",
         "upstream": "https://example.org/1",
+        "required": True,
+        "required_calls": 0,
+        "ended_at": None,
     }
     assert [patch["state"] for patch in process["patches"]] == ["applied", "skipped", "waiting"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from pathlib import Path
 
@@ -282,21 +283,34 @@ def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Envir
 
 
 @pytest.mark.parametrize(
-    ("way", "said"),
+    ("way", "said", "plugins"),
     [
-        pytest.param(["-c", "import package; print(package.speak())"], "PACKAGE!", id="copied-in-its-package"),
-        pytest.param(["-c", "from package.inner import speak; print(speak())"], "PACKAGE!", id="submodule"),
-        pytest.param(["-m", "package"], "PACKAGE!", id="run-as-a-module"),
-        pytest.param(["-c", "import spread.part; print(spread.part.speak())"], "PART!", id="no-init"),
         pytest.param(
-            ["-c", "import vendor, package; print(vendor.speak() + package.speak())"], "VENDOR!PACKAGE!", id="two"
+            ["-c", "import package; print(package.speak())"], "PACKAGE!", "louder", id="copied-in-its-package"
+        ),
+        pytest.param(["-c", "from package.inner import speak; print(speak())"], "PACKAGE!", "louder", id="submodule"),
+        pytest.param(["-m", "package"], "PACKAGE!", "louder", id="run-as-a-module"),
+        pytest.param(["-c", "import spread.part; print(spread.part.speak())"], "PART!", "loudest", id="no-init"),
+        pytest.param(
+            ["-c", "import vendor, package; print(vendor.speak() + package.speak())"],
+            "VENDOR!PACKAGE!",
+            "loud louder",
+            id="two",
         ),
     ],
 )
-def test_patch_is_there_before_its_package_is_executed(waiting: Environment, way: list[str], said: str) -> None:
-    """What the package's own modules copy from each other is patched, as with a plugin that does not wait."""
+def test_patch_is_there_before_its_package_is_executed(
+    waiting: Environment, way: list[str], said: str, plugins: str
+) -> None:
+    """What the package's own modules copy from each other is patched, as with a plugin that does not wait.
+
+    At the end those are named whose packages were not imported.
+    """
     done = waiting.run(*way, HOOKPATCH_PLUGINS="loud,louder,loudest")
-    assert (done.stdout, done.stderr) == (f"{said}\n", "")
+    assert done.stdout == f"{said}\n"
+    unbound = re.findall(r"warning: .* of plugin '(\w+)' .*: never bound: [\w.]+ not imported\n", done.stderr)
+    assert sorted([*plugins.split(), *unbound]) == ["loud", "louder", "loudest"]
+    assert len(done.stderr.splitlines()) == len(unbound)
 
 
 def test_thread_that_imports_another_package_meanwhile_has_it_patched_too(waiting: Environment) -> None:

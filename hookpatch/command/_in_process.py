@@ -40,6 +40,7 @@ def run_program(words: list[str]) -> None:
         raise
     except BaseException as error:
         error.with_traceback(_of_program(error.__traceback__))
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__  # as Python does
         sys.excepthook(type(error), error, error.__traceback__)
         if isinstance(error, KeyboardInterrupt):
             sys.excepthook = lambda *_: None  # it is printed; the interpreter ends as the signal has it

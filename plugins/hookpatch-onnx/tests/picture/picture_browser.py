@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -34,10 +35,10 @@ class Browser:
         ]  # fmt: skip
 
         def lay_pipes() -> None:  # the protocol has them at 3 and 4
-            os.dup2(os.dup(from_read), 13)
-            os.dup2(os.dup(to_write), 14)
-            os.dup2(13, 3)
-            os.dup2(14, 4)
+            # First out of the way: one of them may be 3 or 4 itself.
+            read, write = (fcntl.fcntl(end, fcntl.F_DUPFD, 20) for end in (from_read, to_write))
+            os.dup2(read, 3)
+            os.dup2(write, 4)
 
         self._process = subprocess.Popen(
             [program, *flags],
