@@ -29,16 +29,18 @@ def tell_at_end(session: Session) -> None:
 
     With a folder for reports those of all processes of the run count, as far as they have left them.
     """
+    ends = _selection.on_error() == "exit"
+    if ends and session.has_failed:
+        return  # that has ended the program, and was said
     start = f"hookpatch[{os.getpid()}]"
     folder = _selection.report_folder()
     elsewhere = _elsewhere(folder) if folder is not None else {}
     missed = session.too_few_calls(elsewhere)
-    ends = bool(missed) and _selection.on_error() == "exit"
     lines = [f"{start}: warning: {said}\n" for said in session.never_bound(elsewhere)]
     lines += [f"{start}: {'error' if ends else 'warning'}: {said}\n" for said in missed]
     if lines and sys.stderr is not None:
         sys.stderr.write("".join(lines))
-    if ends:
+    if ends and missed:
         _end_with(_selection.CALLS_STATUS)
 
 

@@ -166,6 +166,11 @@ class Session:
             if calls < asked.patch.required_calls
         ]
 
+    @property
+    def has_failed(self) -> bool:
+        """True if a required patch could not be applied."""
+        return any(entry.state == "failed" and entry.asked.patch.required for entry in self._ledger.entries)
+
     def never_bound(self, elsewhere: Collection[Key] = ()) -> list[str]:
         """Return which required patches wait for their modules still, in words.
 

@@ -15,7 +15,7 @@ class LayerReport:
     """One thing that stands in a slot, or lies beneath what stands there. Frozen.
 
     Attributes:
-        by: who put it there: ``"hookpatch"``; ``"module"``, whose name it is; ``"somebody"`` else.
+        by: who put it there: ``"hookpatch"``; ``"module"``, in whose source it is; ``"somebody"`` else.
         kind: of ours the verb, or ``"ended"`` for what a session has left there; else what it is, such as
             ``wrapt.FunctionWrapper``, ``functools.wraps``, ``unittest.mock.MagicMock``; at the bottom ``"original"``.
         name: what runs, or stands there: ``module:name``, or a short text for a value.
@@ -50,7 +50,7 @@ class LayerReport:
             of = "" if self.session is None else f" by {who}, session {self.session}"
             return f"{self.kind}{of}{beneath}"
         if self.by == "module":
-            return f"the {self.kind}{beneath}"
+            return f"the original{beneath}" if self.kind == "original" else f"{self.kind} by its own module{beneath}"
         return f"{self.kind} by somebody else{beneath}"
 
     def __str__(self) -> str:

@@ -232,17 +232,20 @@ class _Look:
         theirs = "function" if type(inner(value)) is FunctionType else "value"
         report = LayerReport("module", "original", in_words(value), location(value), note=note)
         self._add(replace(report, by="somebody", kind=theirs) if is_theirs else report)
-        self._tell_decorators(slot)
+        self._tell_decorators(inner(value))
         return ABSENT
 
-    def _tell_decorators(self, slot: Slot) -> None:
-        """Say of wrappers that lie directly over the original that the module's own source may have put them there."""
-        own = [one for one in _bound(slot) or () if one.decorators]
+    def _tell_decorators(self, function: Any) -> None:
+        """Take wrappers right over a function for its module's, as many as its source decorates it with."""
+        if type(function) is not FunctionType:
+            return
+        found = bindings(_imports.loaded(str(function.__module__)), function.__qualname__.split(".")) or ()
+        own = [one for one in found if location(function) == f"{function.__code__.co_filename}:{one.line}"]
         at = len(self.found) - 2
         for _ in range(own[-1].decorators if own else 0):
             if at >= 0 and self.found[at].by == "somebody" and self.found[at].kind.startswith("functools."):
-                note = f"a guess: line {own[-1].line} of the module's source decorates it, so this may be its own"
-                self.found[at] = replace(self.found[at], note=note)
+                note = f"a guess: {location(function)} decorates it"
+                self.found[at] = replace(self.found[at], by="module", note=note)
             at -= 1
 
 

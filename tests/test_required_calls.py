@@ -216,6 +216,10 @@ def test_module_that_was_never_imported_is_a_warning(home: Environment, tmp_path
     for name, said in (("waits", [put_off]), ("may", [])):
         done = home.run("-c", "pass", HOOKPATCH_PLUGINS=name)
         assert [line.partition(": warning: ")[2] for line in done.stderr.splitlines()] == said
+    two = 'wrap("vendor:spaek", louder)\n            yield hookpatch.wrap("nowhere:f", louder)'
+    home.add_plugin("gone", _plugin(two))
+    done = home.run("-c", "import vendor", HOOKPATCH_PLUGINS="gone")  # ended by us: that is said, and nothing else
+    assert (done.returncode, len(done.stderr.splitlines())) == (78, 1)
     run = [str(home.python), "-m", "hookpatch", "run", "-p", "heard", "-c", "pass"]
     inner = home.run(
         "-c", f"import subprocess, vendor; vendor.speak(); subprocess.run({run})", HOOKPATCH_PLUGINS="heard"

@@ -149,10 +149,11 @@ def test_decorator_of_its_own_source_is_told_as_a_guess(vendor: ModuleType) -> N
     found = hookpatch.why("vendor:decorated")
     line, at = line_of(vendor, "@loud"), line_of(vendor, "    @functools.wraps(function)")
     assert short(found) == [
-        ("somebody", "functools.wraps", "vendor:loud.<locals>.shouting", at, True),
+        ("module", "functools.wraps", "vendor:loud.<locals>.shouting", at, True),
         _original(vendor, "decorated", "@loud"),
     ]
-    assert found.layers[0].note == f"a guess: line {line} of the module's source decorates it, so this may be its own"
+    assert str(found).splitlines()[1] == "  functools.wraps by its own module"
+    assert found.layers[0].note == f"a guess: {vendor.__file__}:{line} decorates it"
 
 
 def test_what_is_inherited_is_told_where_it_lies(vendor: ModuleType) -> None:

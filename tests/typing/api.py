@@ -28,6 +28,7 @@ patches: list[hookpatch.Patch] = [
         "m:f", louder, reach="everywhere", requires="m>=1", required=False, before="other", after=["a", "b"]
     ),
     hookpatch.wrap("m:f", louder, expects=("model", "deep"), requires=["m>=1", "n<2"]),
+    hookpatch.wrap("m:f", louder, required_calls=1),
     hookpatch.inject("m:f", argument=1, why="it forgets", until="m>=2"),
     hookpatch.inject("m:f", {"before": 3}),
     hookpatch.replace(hookpatch.Target.item({}, "key"), 1, upstream="https://example.org"),
@@ -57,8 +58,11 @@ def use() -> None:
         report: hookpatch.Report = session.report()
         states: list[str] = [patch.state for patch in report]
     planned: hookpatch.Plan = hookpatch.plan("plugin", *patches, options={"plugin": {"passes": ["a"]}})
-    places: list[int | None] = [patch.place for target in planned for patch in target.patches]
-    print(planned.status, planned.to_json(), places)
+    orders: list[int | None] = [patch.place for target in planned for patch in target.patches]
+    print(planned.status, planned.to_json(), orders)
+    slot: hookpatch.SlotReport = hookpatch.why("m:f")
+    places: list[str | None] = [layer.place for layer in slot]
+    print(places, slot.to_json())
     opened: hookpatch.Session = hookpatch.active().open()
     try:
         opened.close()
