@@ -67,6 +67,11 @@ class PatchReport:
         calls = self.calls or {}
         return ", ".join(f"{count} {_DONE[mode]}" for mode, count in calls.items()) or "never called"
 
+    @property
+    def reasons(self) -> str:
+        """What the patch says for itself: what is wrong at the target, and the link; empty if it says nothing."""
+        return "; ".join(filter(None, (self.why, self.upstream)))
+
     def __str__(self) -> str:
         at = f" at {self.place}" if self.place else ""
         text = f"{self.state:<9} {self.verb:<7} {self.target}{at}  ({self.plugin or 'active()'})"
@@ -75,6 +80,8 @@ class PatchReport:
         if self.calls is not None:
             lines.append(f"{'':<9} calls   {self.calls_in_words}")
         lines += (f"{'':<9} warning {text}" for text in self.warnings)
+        if self.reasons:
+            lines.append(f"{'':<9} why     {self.reasons}")
         if self.stays is not None:
             lines.append(f"{'':<9} stays   in this process: {self.stays}")
         return "\n".join([*lines, *(f"{'':<9} stale   {name} holds the original still" for name in stale)])

@@ -10,7 +10,8 @@ from typing import Any, Final, final
 from hookpatch import _imports, _standing
 from hookpatch._foreign import kept_in_closure, wrapping
 from hookpatch._layer import Layer
-from hookpatch._location import Binding, bindings, described, file_of, in_words, location
+from hookpatch._location import bindings, described, in_words, location
+from hookpatch._origin import origin
 from hookpatch._resolve import MISSING, missing, resolve
 from hookpatch._site import Site, patched
 from hookpatch._slot import ABSENT, AttributeSlot, FunctionSlot, Slot, along_mro, inner, same
@@ -222,7 +223,7 @@ class _Look:
 
     def _original(self, value: Any, slot: Slot, site: Site | None) -> Any:
         """Note what wraps nothing that can be seen; return what it keeps in its closure if that stood there before."""
-        is_theirs, note = _origin(value, slot)
+        is_theirs, note = origin(value, slot)
         kept = kept_in_closure(inner(value), lambda one: _stood(one, slot, site)) if is_theirs is not False else None
         if kept is not None:
             note = f"a guess: it calls what it keeps in its variable '{kept[0]}'"
@@ -255,7 +256,7 @@ _FORMS: Final = {staticmethod: "a static method", classmethod: "a class method",
 def _stood(value: Any, slot: Slot, site: Site | None) -> bool:
     """Tell whether a value is one of ours, or what a slot held before, or stands over one of them."""
     for _ in range(_DEEP):
-        if is_ours(value) or (site is not None and value is site.original) or _origin(value, slot)[0] is False:
+        if is_ours(value) or (site is not None and value is site.original) or origin(value, slot)[0] is False:
             return True
         over = wrapping(value, slot)
         if over is None:
@@ -277,42 +278,3 @@ def _provider(slot: Slot) -> Slot | None:
         if (there := AttributeSlot(base, slot.name)).read() is not ABSENT:
             return there
     return None
-
-
-def _bound(slot: Slot) -> list[Binding] | None:
-    """Return what in its module's source binds a slot's name; None where that cannot be looked up."""
-    if not isinstance(slot, AttributeSlot):
-        return None
-    if isinstance(slot.owner, ModuleType):
-        return bindings(slot.owner, [slot.name])
-    if slot.in_class is None:
-        return None
-    return bindings(_imports.loaded(slot.in_class.__module__), [*slot.in_class.__qualname__.split("."), slot.name])
-
-
-def _origin(value: Any, slot: Slot) -> tuple[bool | None, str | None]:
-    """Return whether somebody put a value where the module has another one, None if unknown; and what to say of it.
-
-    A guess from the module's source, and told as such: the source says what was to stand there when it was written.
-    """
-    if isinstance(slot, FunctionSlot):
-        return False, None
-    found = _bound(slot)
-    if not isinstance(slot, AttributeSlot) or found is None:
-        return None, None
-    owner = slot.in_class
-    module = slot.owner if owner is None else _imports.loaded(owner.__module__)
-    file, callee, place = file_of(module), inner(value), location(value)
-    where = f"{file}:{found[-1].line}" if found else file
-    defined = [one for one in found if one.kind in ("def", "class")]
-    if any(place == f"{file}:{one.line}" for one in defined):
-        return False, None
-    if defined and (type(callee) is FunctionType or issubclass(type(callee), type)):
-        if place is not None and not place.startswith("<") and len(defined) == len(found):
-            return True, f"a guess: assigned by somebody, for the source defines another at {where}"
-        return None, None
-    if found:
-        return None, f"{where} binds it: {found[-1].text}"
-    if place is not None and place.startswith("<"):
-        return None, "made while the program ran"
-    return None, f"a guess: put there while the program ran, by its module or by somebody; {where} does not bind it"

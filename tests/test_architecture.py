@@ -48,6 +48,7 @@ FLOORS = (
         "_report",
         "_session",
         "_location",
+        "_origin",
         "_foreign",
         "_slot_report",
         "_why",

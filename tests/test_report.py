@@ -37,6 +37,7 @@ def test_text_is_a_line_a_patch(vendor: ModuleType) -> None:
         pass
     assert str(session.report()) == (
         "restored  wrap    vendor:speak  (active())\n"
+        "          why     too quiet; https://example.org/1\n"
         "          stays   in this process: it is made of a lambda, which another process does not find; define a "
         "function in a module\n"
         "skipped   remove  vendor:nothing  (active()): vendor has no attribute 'nothing' "

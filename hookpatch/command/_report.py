@@ -83,4 +83,6 @@ def _line(patch: PatchReport) -> Text:
         line.append(f"  ({patch.calls_in_words})")
     if patch.reason is not None and patch.state not in ("failed", "skipped"):  # these are problems, and told there
         line.append(f"\n          {patch.reason}", style="dim")
+    if patch.reasons:
+        line.append(f"\n          why {patch.reasons}", style="dim")
     return line
