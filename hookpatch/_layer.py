@@ -69,8 +69,8 @@ class Layer:
 
     @property
     def is_gated(self) -> bool:
-        """True when its wrapper asks at each call whether it is to run."""
-        return self._gate is not _always
+        """True when at each call it asks whether it is to run, or counts."""
+        return self._gate is not _always or self._count is not None
 
     @property
     def wraps(self) -> bool:

@@ -127,6 +127,30 @@ def test_what_cannot_be_counted_is_refused(vendor: ModuleType) -> None:
     assert owner.value == 3
 
 
+@pytest.mark.model
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_captured_call_of_a_value_is_one(make_module: Callable[[str, str], ModuleType], reach: Any) -> None:
+    """What was put there is counted where torch.compile captures it, in a full graph."""
+    import torch
+
+    nets = make_module(
+        f"required_{reach}",
+        """
+        import torch
+        def act(x): return x * 2
+        class Net(torch.nn.Module):
+            def forward(self, x): return act(x) + 1
+        """,
+    )
+    torch._dynamo.reset()
+    patch = hookpatch.replace(f"{nets.__name__}:act", lambda x: x * 5, required_calls=1, reach=reach)
+    with hookpatch.active(patch) as session:
+        compiled = torch.compile(nets.Net(), backend="eager", fullgraph=True)
+        assert [compiled(torch.ones(1)).item() for _ in range(2)] == [6, 6]
+        assert session.report().patches[0].calls == {"compile": 1}
+    torch._dynamo.reset()
+
+
 # --- a program
 
 
