@@ -35,7 +35,7 @@ class Finding:
         kind: what the line hangs on.
         construct: what stands there: ``if``, ``for``, ``.item()``, ...
         source: the line, without its indentation.
-        route: the functions from the model's ``forward`` to the one that the line is in, outermost first.
+        route: the functions from the model's ``forward`` to the one that the line is in, by the shortest way.
         consequence: what becomes of the line, by mode of ``MODES``.
         instead: what to write instead, or why nothing is to be done.
         end_line: the last line of what was found, from 1.

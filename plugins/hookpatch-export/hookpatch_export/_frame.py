@@ -1,4 +1,4 @@
-"""One call while the source is walked: its variables, where it came from, and in which modes it runs at all."""
+"""One call while the source is walked: its variables, what it calls, and in which modes it runs at all."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Frame:
         node: the function.
         names: its module's names.
         cells: the variables of the functions around it, if these are not walked themselves.
-        route: the names of the functions from ``forward`` to it.
+        name: the function's name, for a person.
         modes: the modes of capture in which it runs.
         variables: what its variables hold at this point.
         outer: the frame of the function it is defined in.
@@ -69,6 +69,7 @@ class Frame:
         yielded: what it has yielded until here.
         exits: the variables at each break and continue of the loop that is walked.
         globals: the names that it has declared to be its module's.
+        calls: the calls that it makes, in the order in which they were met; a set with an order.
     """
 
     walk: Walk
@@ -76,7 +77,7 @@ class Frame:
     node: Function
     names: Mapping[str, Any]
     cells: Mapping[str, Value]
-    route: tuple[str, ...]
+    name: str
     modes: frozenset[str]
     variables: dict[str, Value] = field(default_factory=dict)
     outer: Frame | None = None
@@ -85,6 +86,7 @@ class Frame:
     yielded: list[Value] = field(default_factory=list)
     exits: list[dict[str, Value]] = field(default_factory=list)
     globals: set[str] = field(default_factory=set)
+    calls: dict[Frame, None] = field(default_factory=dict)
 
     def found(self, node: ast.AST, construct: str, kind: Kind) -> None:
         """Note a finding at a node."""

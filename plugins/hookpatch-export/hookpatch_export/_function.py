@@ -33,6 +33,7 @@ class Functions:
     def __init__(self, root: Path | None) -> None:
         self._root: Final = root
         self._results: Final[dict[object, Value]] = {}
+        self._frames: Final[dict[object, Frame]] = {}
         self._stack: Final[list[tuple[object, object]]] = []
         self._calls = 0
 
@@ -72,22 +73,26 @@ class Functions:
             tree,
             names=function.__globals__,
             cells={name: value_of(one) for name, one in held.items() if one is not _EMPTY},
-            route=(*caller.route, function.__qualname__),
+            name=function.__qualname__,
             modes=caller.modes,
             variables=bind(tree.args, args, named, defaults_of(function)),
             cls=cls if isinstance(cls, type) else None,
         )
 
     def _walked(self, caller: Frame, node: ast.AST, inner: Frame, code: object) -> Value:
-        """Walk a function's body, once for each kind of arguments."""
+        """Walk a function's body, once for each kind of arguments; each call of it is noted."""
         key = (code, tuple(inner.variables.items()), tuple(inner.cells.items()), inner.modes, inner.walk.initializing)
+        if (before := self._frames.get(key)) is not None:
+            caller.calls[before] = None
         if key in self._results:
             return self._results[key]
         self._calls += 1
-        name = f"{inner.route[-1]}()"
+        name = f"{inner.name}()"
         if (why := self._too_far(code, key)) is not None:
             caller.walk.not_read(caller, node, name, why)
             return _not_known(inner.variables.values())
+        self._frames[key] = inner
+        caller.calls[inner] = None
         self._stack.append((code, key))
         try:
             result = _run(inner)
@@ -119,7 +124,7 @@ def _inside_local(caller: Frame, function: Local, args: Args, named: Keywords) -
         function.node,
         names=home.names,
         cells=home.cells,
-        route=(*caller.route, getattr(function.node, "name", "<lambda>")),
+        name=getattr(function.node, "name", "<lambda>"),
         modes=caller.modes,
         variables=bind(function.node.args, args, named, function.defaults),
         outer=home,

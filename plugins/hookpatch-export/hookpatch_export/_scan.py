@@ -32,7 +32,7 @@ def scan(model: object, *, root: Path | None = None) -> list[Finding]:
         root: read files in this folder alone; without it all that are neither Python's nor torch's.
 
     Returns:
-        What was found, in the order of the walk.
+        What was found, breadth first: in ``forward`` itself, then in what it calls, and so on.
 
     Raises:
         ModelError: it is neither.
@@ -48,11 +48,11 @@ def scan(model: object, *, root: Path | None = None) -> list[Finding]:
     plain = _function(getattr(model, "forward", None))
     if plain is None or plain is _function(torch.nn.Module.forward):
         walk.not_read(start, place, f"{cls.__name__}.forward()", "the class has none of its own")
-        return walk.findings()
+        return walk.findings(start)
     owner = model_of(start, place, model) if isinstance(model, type) else Known(model, Kind.CONFIG)
     args, named = from_outside(plain)
     walk.call(start, place, attribute(start, place, owner, "forward"), args, named)
-    return walk.findings()
+    return walk.findings(start)
 
 
 def _function(forward: Any) -> FunctionType | None:
@@ -71,4 +71,4 @@ def _outside(walk: Walk, cls: type) -> tuple[Frame, ast.AST]:
         line, file = 1, File(Path(name), (), {})
     place = ast.Name(cls.__name__, lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
     node = ast.Lambda(ast.arguments([], [], None, [], [], None, []), place)
-    return Frame(walk, file, node, {}, {}, (), frozenset(MODES)), place
+    return Frame(walk, file, node, {}, {}, "", frozenset(MODES)), place

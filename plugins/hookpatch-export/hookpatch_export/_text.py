@@ -43,25 +43,17 @@ def report(findings: Sequence[Finding], level: Kind, silenced: int, name: str, w
     """Yield the lines that a terminal or a log is to show.
 
     Args:
-        findings: what was found.
+        findings: what was found, that of a function together.
         level: the least kind that is shown; others are counted.
         silenced: how many findings comments have silenced.
         name: the model that was scanned.
         width: see ``width_of``.
     """
     shown = [one for one in findings if one.kind >= level]
-    for (file, route), group in groupby(_in_order(shown), key=lambda one: (one.file, one.route)):
+    for (file, route), group in groupby(shown, key=lambda one: (one.file, one.route)):
         yield Text(" → ".join(route) if route else near(file), style="bold")
         yield from _function(list(group), width)
     yield _summary(findings, shown, silenced, name)
-
-
-def _in_order(findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings by their function, in the order in which the functions were reached, then by line."""
-    reached: dict[object, int] = {}
-    for one in findings:
-        reached.setdefault((one.file, one.route), len(reached))
-    return sorted(findings, key=lambda one: (reached[one.file, one.route], one.line, one.column))
 
 
 def _function(findings: Sequence[Finding], width: int | None) -> Iterator[Text]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,18 @@ from hookpatch_export._finding import MODES, Finding, Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._function import Functions
 from hookpatch_export._join import join
+from hookpatch_export._route import Route, routes
 from hookpatch_export._value import Instance, Known, Value
+
+
+@dataclass(slots=True)
+class _Noted:
+    """What was found at a place: the worst of it, the modes of all of it, and the calls in which it is so bad."""
+
+    node: Any
+    kind: Kind
+    modes: frozenset[str]
+    frames: dict[Frame, None]
 
 
 class Walk:
@@ -32,47 +44,40 @@ class Walk:
     assign = staticmethod(assign)
 
     def __init__(self, root: Path | None) -> None:
-        self._found: Final[dict[tuple[str, int, int, str], tuple[Frame, ast.AST, Kind, frozenset[str]]]] = {}
+        self._found: Final[dict[tuple[str, int, int, str], _Noted]] = {}
         self._written: Final[dict[tuple[int, str], Value]] = {}
         self._kept: Final[list[object]] = []  # what an id in _written stands for
         self.enter: Final = Functions(root).enter
         self._initializing = 0
 
-    def findings(self) -> list[Finding]:
-        """Return what was found, in the order of the walk."""
-        return [self._finding(key, *held) for key, held in self._found.items()]
+    def findings(self, start: Frame) -> list[Finding]:
+        """Return what was found by its shortest way from where ``forward`` is called, the nearest first; then by line.
 
-    def _finding(
-        self, key: tuple[str, int, int, str], frame: Frame, node: Any, kind: Kind, modes: frozenset[str]
-    ) -> Finding:
-        construct = key[3]
-        if harmless(kind, construct, modes):
-            kind = Kind.SAFE
-        told, instead = consequence_of(kind, construct, [mode for mode in MODES if mode in modes])
-        return Finding(
-            file=frame.file.path,
-            line=node.lineno,
-            column=node.col_offset + 1,
-            kind=kind,
-            construct=construct,
-            source=frame.file.line(node.lineno),
-            route=frame.route,
-            consequence=told,
-            instead=instead,
-            end_line=node.end_lineno,
-            end_column=node.end_col_offset + 1,
-        )
+        Args:
+            start: where ``forward`` is called.
+        """
+        ways = routes(start)
+        near = {frame: place for place, frame in enumerate(ways)}
+        found = []
+        for (*_, construct), noted in self._found.items():
+            frame = min(noted.frames, key=near.__getitem__)
+            found.append(_finding(frame, ways[frame], construct, noted))
+        order: dict[object, int] = {}
+        for frame, way in ways.items():
+            order.setdefault((frame.file.path, way), len(order))
+        return sorted(found, key=lambda one: (order[one.file, one.route], one.line, one.column))
 
     def found(self, frame: Frame, node: Any, construct: str, kind: Kind) -> None:
         """Note a finding; of one that is known the worse kind and all modes."""
         if self._initializing:
             return
         key = (str(frame.file.path), node.lineno, node.col_offset, construct)
-        if (before := self._found.get(key)) is not None:
-            frame, node, kind, modes = before[0], before[1], max(kind, before[2]), frame.modes | before[3]
-            self._found[key] = (frame, node, kind, modes)
-        else:
-            self._found[key] = (frame, node, kind, frame.modes)
+        noted = self._found.setdefault(key, _Noted(node, kind, frame.modes, {}))
+        noted.modes |= frame.modes
+        if kind > noted.kind:
+            noted.kind, noted.frames = kind, {}
+        if kind is noted.kind:
+            noted.frames[frame] = None
 
     def not_read(self, frame: Frame, node: ast.AST, what: str, why: str) -> None:
         """Note that something is called that was not looked into."""
@@ -106,3 +111,23 @@ class Walk:
             yield
         finally:
             self._initializing -= 1
+
+
+def _finding(frame: Frame, route: Route, construct: str, noted: _Noted) -> Finding:
+    node, kind = noted.node, noted.kind
+    if harmless(kind, construct, noted.modes):
+        kind = Kind.SAFE
+    told, instead = consequence_of(kind, construct, [mode for mode in MODES if mode in noted.modes])
+    return Finding(
+        file=frame.file.path,
+        line=node.lineno,
+        column=node.col_offset + 1,
+        kind=kind,
+        construct=construct,
+        source=frame.file.line(node.lineno),
+        route=route,
+        consequence=told,
+        instead=instead,
+        end_line=node.end_lineno,
+        end_column=node.end_col_offset + 1,
+    )

@@ -101,6 +101,35 @@ def test_finding_says_where_how_one_gets_there_and_what_becomes_of_it(model: Mod
         assert "torch.cond" in found.instead
 
 
+def test_findings_come_by_their_shortest_way_the_nearest_first(model: Model) -> None:
+    """Of the ways on which a line is as bad: forward's own lines first, then those of what it calls, and so on."""
+    net = model(
+        """
+        def deep(x, n):
+            return x if n > 1 else -x
+
+        def between(x):
+            return deep(x, x.shape[0])
+
+        def far(x):
+            x = between(x)
+            return x if x.shape[1] > 2 else -x
+
+        class Net(nn.Module):
+            def forward(self, x):
+                x = deep(x, 3)
+                x = far(x)
+                x = between(x)
+                return x if x.shape[0] > 2 else -x
+        """
+    )
+    assert [(one.line, one.route) for one in scan(net) if one.kind is Kind.SHAPE] == [
+        (19, ("Net.forward",)),
+        (12, ("Net.forward", "far")),
+        (5, ("Net.forward", "between", "deep")),
+    ]
+
+
 @pytest.mark.parametrize("what", [int, 3, torch.relu], ids=["a class", "a number", "a function"])
 def test_no_module_is_an_error(what: object) -> None:
     """What is no module is named."""
@@ -142,8 +171,8 @@ def test_what_cannot_be_read_is_said(write_module: Callable[[str, str], Path], m
     found = [(one.construct, one.line) for one in scan(net) if one.kind is Kind.NOT_READ]
     assert found == [
         ("made(): it was made by exec and has no file", 15),
-        ("again(): it calls itself; it was looked at, but what comes back is not known", 11),
         (f"broken(): broken.py:1 is no Python {version}: '(' was never closed", 17),
+        ("again(): it calls itself; it was looked at, but what comes back is not known", 11),
     ]
     assert ("numpy.sqrt()", 18, "data") in lines(scan(net))
     (outside,) = scan(net, root=tmp_path / "elsewhere")
@@ -183,9 +212,9 @@ def test_function_behind_a_decorator_is_read_or_said(model: Model) -> None:
         """
     )
     assert lines(scan(net), Kind.CALL) == [
-        ("... if ... else ...", 16, "shape"),
         ("hidden (vectorized)()", 28, "data"),
         ("... if ... else ...", 20, "shape"),
+        ("... if ... else ...", 16, "shape"),
     ]
 
 
