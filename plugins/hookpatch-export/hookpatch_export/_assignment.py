@@ -67,7 +67,10 @@ def _parts_of(held: Value, targets: list[ast.expr], starred: list[int]) -> list[
             middle = items[place : len(items) - after]
             rest = Seq(tuple(middle), join(middle) if middle else UNKNOWN)
             return [*items[:place], rest, *items[len(items) - after :]]
-    return [Seq(None, whole.each, whole.length) if place in starred else whole.each for place in range(len(targets))]
+    known = whole.start[: starred[0]] if starred else whole.start
+    many = Seq(None, whole.each, whole.length)
+    any_of_them = [many if place in starred else whole.each for place in range(len(targets))]
+    return [*known, *any_of_them[len(known) :]][: len(targets)]
 
 
 def take_import(frame: Frame, node: ast.Import | ast.ImportFrom) -> None:

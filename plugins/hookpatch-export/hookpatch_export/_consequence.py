@@ -19,7 +19,8 @@ _BY_CONSTRUCT: Final[dict[str, str]] = {
     "max()": "branch", "torch.equal()": "branch", "torch.allclose()": "branch", "torch.is_nonzero()": "branch",
     "torch.is_same_size()": "branch",
     "if that raises": "check", "elif that raises": "check", "assert": "check",
-    "for": "loop", "while": "loop", "comprehension": "loop",
+    "for": "loop", "while": "loop", "comprehension": "loop", "list()": "loop", "tuple()": "loop", "set()": "loop",
+    "frozenset()": "loop",
     "[mask]": "sized", "size from a tensor": "sized", "nonzero()": "sized", "argwhere()": "sized", "unique()": "sized",
     "unique_consecutive()": "sized",
     "masked_select()": "sized", "where()": "sized", "repeat_interleave()": "sized", "bincount()": "sized",
@@ -112,6 +113,11 @@ _SHAPE: Final[dict[str, tuple[dict[str, str], str]]] = {
         "use the size itself, without making a number of it",
     ),
 }
+# What hangs on a size that is in a tensor: torch.export does not know it, as it does not know a value.
+_UNBACKED: Final[dict[str, dict[str, str]]] = {
+    name: {**told, **_SHAPE.get(name, (told, ""))[0], "export": told["export"], "onnx": told["onnx"]}
+    for name, (told, _) in _DATA.items()
+}
 _CALL: Final[dict[str, tuple[dict[str, str], str]]] = {
     "print": (
         {
@@ -148,6 +154,9 @@ def consequence_of(kind: Kind, construct: str, modes: Iterable[str]) -> tuple[di
     name = _BY_CONSTRUCT.get(construct)
     if kind is Kind.DATA:
         told, instead = _DATA.get(name or "number", _DATA["number"])
+    elif kind is Kind.UNBACKED:
+        told = _UNBACKED.get(name or "number", _UNBACKED["number"])
+        instead = "compute with the sizes themselves, not with a tensor of them: a // b, min(a, b)"
     elif kind is Kind.SHAPE:
         told, instead = _SHAPE.get(name or "number", _SHAPE["number"])
     elif kind is Kind.CALL:

@@ -11,14 +11,19 @@ MODES: Final = ("trace", "script", "export", "onnx")
 
 
 class Kind(IntEnum):
-    """What a line hangs on; the greater, the worse."""
+    """What a line hangs on; the greater, the worse.
+
+    ``UNBACKED`` is a size that was put into a tensor: a trace freezes what it decides as it does of any size, and
+    torch.export no longer knows it to be one and fails. A finding of it is of the kind ``SHAPE``.
+    """
 
     SAFE = 0
     CONFIG = 1
     CALL = 2
     NOT_READ = 3
     SHAPE = 4
-    DATA = 5
+    UNBACKED = 5
+    DATA = 6
 
     def __str__(self) -> str:
         return self.name.lower().replace("_", "-")

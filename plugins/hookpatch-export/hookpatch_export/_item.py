@@ -97,7 +97,9 @@ def _of_sequence(owner: Seq, known: object) -> Value:
                 return owner.items[known]
         except IndexError:
             return owner.each
-    return owner if isinstance(known, slice) else owner.each
+    if isinstance(known, int) and 0 <= known < len(owner.start):
+        return owner.start[known]
+    return Seq(None, owner.each, owner.length) if isinstance(known, slice) else owner.each
 
 
 def _of_container(frame: Frame, node: ast.AST, owner: Known, index: Value) -> Value:

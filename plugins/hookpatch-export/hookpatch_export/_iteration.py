@@ -29,6 +29,7 @@ from hookpatch_export._value import (
 )
 
 _SHORT: Final = 4  # the numbers of a range up to that length are known one by one
+_CONTAINERS: Final = (list, tuple, set, frozenset)
 _LONGEST: Final = 64  # of what is longer the items are not told apart
 
 
@@ -95,10 +96,20 @@ def iterate(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value:
         return _enumerated(whole)
     if function is reversed and whole.items is not None:
         return Seq(whole.items[::-1], whole.each, whole.length)
+    if function in _CONTAINERS and whole.length >= Kind.SHAPE and _runs_through_sizes(node, args[0]):
+        frame.found(node, f"{function.__name__}()", whole.length)
     if function is sorted and (kind := number_kind(whole)) >= Kind.SHAPE:
         frame.found(node, "sorted()", kind)
     in_order = function not in (set, frozenset, sorted)
     return whole if in_order else Seq(None, whole.each, whole.length)
+
+
+def _runs_through_sizes(node: ast.AST, given: Value) -> bool:
+    """Whether a container is filled from a range or a tensor; a list has got its length before."""
+    match node:
+        case ast.Call(args=[ast.Call(func=ast.Name(id="range")), *_]):
+            return True
+    return isinstance(given, Tensor)
 
 
 def _range(args: Args) -> Seq:

@@ -101,7 +101,8 @@ def _join_sequences(one: Seq, other: Seq, under: Kind) -> Seq:
     length = max(one.length, other.length)
     if one.items is not None and other.items is not None and len(one.items) == len(other.items):
         return Seq(tuple(_join(a, b, under) for a, b in zip(one.items, other.items, strict=True)), each, length)
-    return Seq(None, each, max(length, under))
+    start = zip(starts_of(one), starts_of(other), strict=False)
+    return Seq(None, each, max(length, under), tuple(_join(a, b, under) for a, b in start))
 
 
 def _join_tables(one: Table, other: Table, under: Kind) -> Table:
@@ -110,6 +111,11 @@ def _join_tables(one: Table, other: Table, under: Kind) -> Table:
     rest: list[Value] = [each for each in (one.each, other.each) if each is not None]
     items = {key: _join(value, right.get(key, value), under) for key, value in left.items()}
     return Table(tuple({**right, **items}.items()), join(rest, under) if rest else None)
+
+
+def starts_of(whole: Seq) -> tuple[Value, ...]:
+    """Return the items that a tuple or list begins with in any case."""
+    return whole.start if whole.items is None else whole.items
 
 
 def sequence(items: Iterable[Value]) -> Seq:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hookpatch_export._finding import Kind
 from hookpatch_export._frame import Frame
-from hookpatch_export._join import join, sequence
+from hookpatch_export._join import join, sequence, starts_of
 from hookpatch_export._question import (
     all_known,
     alternatives,
@@ -90,7 +90,8 @@ def binary(op: ast.operator, left: Value, right: Value) -> Value:
         case Seq(), Seq() if isinstance(op, ast.Add):
             if left.items is not None and right.items is not None:
                 return sequence([*left.items, *right.items])
-            return Seq(None, join([left.each, right.each]), max(left.length, right.length))
+            start = (*left.items, *starts_of(right)) if left.items is not None else left.start
+            return Seq(None, join([left.each, right.each]), max(left.length, right.length), start)
         case (Size(), _) | (_, Size()):
             last = right.last if isinstance(right, Size) else last_kind(right)
             return Size(max(map(content_kind, both)), last)

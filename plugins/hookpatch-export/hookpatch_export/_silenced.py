@@ -13,7 +13,7 @@ from typing import Final, final
 from hookpatch_export._finding import Finding, Kind
 
 _COMMENT: Final = re.compile(r"#\s*hookpatch:\s*ignore(?:\[(?P<kinds>[^\]]*)\])?")
-_KINDS: Final = {str(kind): kind for kind in Kind}
+_KINDS: Final = {str(kind): kind for kind in Kind if kind is not Kind.UNBACKED}
 
 
 @final

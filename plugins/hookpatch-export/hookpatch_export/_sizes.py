@@ -34,9 +34,10 @@ def tensor_like(*values: Value) -> Tensor:
 
 
 def values_of(values: Iterable[Value]) -> Kind:
-    """Return what the numbers hang on that are computed of these."""
+    """Return what the numbers of a tensor hang on that are computed of these."""
     kinds = [_numbers(one) for value in values for one in alternatives(value)]
-    return max(kinds, default=Kind.CONFIG)
+    kind = max(kinds, default=Kind.CONFIG)
+    return Kind.UNBACKED if kind is Kind.SHAPE else kind
 
 
 def _numbers(value: Value) -> Kind:

@@ -72,16 +72,17 @@ def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: K
         kind = content_kind(args[0]) if args else Kind.CONFIG
         if kind >= Kind.SHAPE:
             frame.found(node, f"torch.{name}()", kind)
-        return Tensor(Kind.CONFIG, Kind.CONFIG, values=max(Kind.CONFIG, kind))
+        return Tensor(Kind.CONFIG, Kind.CONFIG, values=values_of(args[:1]))
     if name in ("tensor", "as_tensor") and args and isinstance(args[0], Seq):
         frame.found(node, f"torch.{name}()", Kind.DATA)
         return Tensor(content_kind(args[0]), Kind.CONFIG)
     if _sized_by_numbers(name, args, named):
         frame.found(node, f"{name}()", Kind.DATA)
         return Tensor(Kind.DATA, Kind.CONFIG if name in ("nonzero", "argwhere") else Kind.DATA)
-    if any(all(isinstance(one, Tensor) for one in alternatives(word)) for word in sizes_given(name, args)):
-        frame.found(node, "size from a tensor", Kind.DATA)
-        sizes = Kind.DATA
+    tensors = [one for one in sizes_given(name, args) if all(isinstance(part, Tensor) for part in alternatives(one))]
+    if tensors and (kind := values_of(tensors)) >= Kind.SHAPE:
+        frame.found(node, "size from a tensor", kind)
+        sizes = max(sizes, kind)
     if name in PARTS:
         return parts_of(name, first, args, named)
     made = result(name, first, sizes, args, named)
@@ -118,4 +119,4 @@ def indexed(frame: Frame, node: ast.AST, tensor: Tensor, index: Value) -> Value:
             last = Kind.CONFIG
         elif not (isinstance(ends, Known) and (ends.obj is Ellipsis or ends.obj == slice(None))):
             last = sizes if not isinstance(ends, Unknown) else max(tensor.last, ends.kind)
-    return Tensor(sizes, last, tensor.truth)
+    return Tensor(sizes, last, tensor.truth, values=values_of([tensor, *parts]))

@@ -63,7 +63,7 @@ class Tensor:
         last: the same for its last size alone, which most layers fix.
         truth: whether it holds truth values.
         rank: the number of its dimensions, if known.
-        values: what its numbers hang on: ``SHAPE`` where they were made of sizes alone.
+        values: what its numbers hang on: ``UNBACKED`` where they were made of sizes alone.
     """
 
     sizes: Kind = Kind.SHAPE
@@ -94,11 +94,13 @@ class Seq:
         items: its items, or None if their number is not known.
         each: what any of them may be.
         length: what their number hangs on.
+        start: those it begins with in any case, if their number is not known.
     """
 
     items: tuple[Value, ...] | None
     each: Value
     length: Kind = Kind.SAFE
+    start: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,8 @@ def _finding(frame: Frame, route: Route, construct: str, noted: _Noted) -> Findi
     if harmless(kind, construct, noted.modes):
         kind = Kind.SAFE
     told, instead = consequence_of(kind, construct, [mode for mode in MODES if mode in noted.modes])
+    if kind is Kind.UNBACKED:
+        kind = Kind.SHAPE
     return Finding(
         file=frame.file.path,
         line=node.lineno,

@@ -15,6 +15,7 @@ from hookpatch_export._join import join
 from hookpatch_export._question import alternatives
 from hookpatch_export._value import Known
 from hookpatch_export.errors import ModelError
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 Make = Callable[[str, str], ModuleType]
 
@@ -219,7 +220,7 @@ def test_function_behind_a_decorator_is_read_or_said(model: Model) -> None:
 
 
 def test_tensor_made_of_sizes_hangs_on_sizes(model: Model) -> None:
-    """What is compared or computed of it, too; with numbers of the input it hangs on these."""
+    """What is compared or computed of it, too; torch.export does not know it. With numbers of the input it is data."""
     net = model(
         """
         class Net(nn.Module):
@@ -232,9 +233,43 @@ def test_tensor_made_of_sizes_hangs_on_sizes(model: Model) -> None:
                 return x
         """
     )
+    found = scan(net)
+    assert [one for one in lines(found, Kind.SHAPE) if one[0] == "if"] == [("if", 7, "shape"), ("if", 9, "data")]
+    least = next(one for one in found if one.line == 7 and one.construct == "if")
+    assert least.consequence["trace"].startswith("frozen: the branch of the example's sizes")
+    assert least.consequence["export"].startswith("fails")
+    with pytest.raises(GuardOnDataDependentSymNode):
+        torch.export.export(net(), (torch.ones(4, 3),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+
+
+def test_first_items_are_known_where_the_number_is_not(model: Model) -> None:
+    """What a function returns in any case is not taken for what it returns besides."""
+    net = model(
+        """
+        def parts(x):
+            rest = x[x > 0]
+            return (x, rest) if x.sum() > 0 else (x,)
+
+        class Net(nn.Module):
+            def forward(self, x):
+                given = (-x,) + parts(x)
+                first, second, *_ = given
+                if given[1].shape[0] > 2:
+                    x = x + 1
+                if second.shape[0] > 2:
+                    x = x + 1
+                if given[-1].shape[0] > 2:
+                    x = x + 1
+                if len(given) > 2:
+                    x = x + 1
+                return x
+        """
+    )
     assert [found for found in lines(scan(net), Kind.SHAPE) if found[0] == "if"] == [
-        ("if", 7, "shape"),
-        ("if", 9, "data"),
+        ("if", 12, "shape"),
+        ("if", 14, "shape"),
+        ("if", 16, "data"),
+        ("if", 18, "data"),
     ]
 
 

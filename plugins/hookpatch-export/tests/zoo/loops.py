@@ -130,3 +130,13 @@ class RecurrentCell(nn.Module):
         for step in range(steps):  # shape
             state = self.cell(x[:, step : step + 1], state)
         return state
+
+
+@animal(rising(4, 3), rising(2, 5))
+class ListOfNumbers(nn.Module):
+    """A list of as many numbers as there are rows, and a tuple of the rows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = list(range(len(x)))  # shape
+        rows = tuple(x)  # shape
+        return torch.stack(rows) * len(places)
