@@ -100,6 +100,8 @@ def _call_known(frame: Frame, node: ast.AST, function: Known, args: Args, named:
         return call_torch(frame, node, obj, args, named)
     if module is not None and belongs_to_python(module) and not _wraps(obj):
         return call_stdlib(frame, node, obj, args, named)
+    if module is not None and module.partition(".")[0] == "numpy":  # its arrays are no tensors
+        return call_outside(frame, node, obj, module, args, named)
     if isinstance(obj, FunctionType):
         return frame.walk.enter(frame, node, obj, args, named)
     if hasattr(obj, "func") and hasattr(obj, "keywords"):

@@ -137,6 +137,15 @@ _CALL: Final[dict[str, tuple[dict[str, str], str]]] = {
         },
         "a buffer changed in place (copy_), or return the new state",
     ),
+    "third-party": (
+        {
+            "trace": "followed: its tensor operations are recorded, all else is done once",
+            "script": "compiled if TorchScript takes its source",
+            "export": "followed as the model's own code is",
+            "onnx": "followed as the model's own code is",
+        },
+        "what is found in it is told at its own lines; look again when you install another release of it",
+    ),
     "call": (
         {
             "trace": "its result for the example becomes a constant",
@@ -151,7 +160,7 @@ _CALL: Final[dict[str, tuple[dict[str, str], str]]] = {
 
 def consequence_of(kind: Kind, construct: str, modes: Iterable[str]) -> tuple[dict[str, str], str]:
     """Return what becomes of a line in each of these modes, and what to write instead."""
-    name = _BY_CONSTRUCT.get(construct)
+    name = "third-party" if construct.startswith("third-party ") else _BY_CONSTRUCT.get(construct)
     if kind is Kind.DATA:
         told, instead = _DATA.get(name or "number", _DATA["number"])
     elif kind is Kind.UNBACKED:

@@ -37,6 +37,9 @@ class Walk(Protocol):
     def not_read(self, frame: Frame, node: ast.AST, what: str, why: str) -> None:
         """Note that something is called that was not looked into."""
 
+    def leaves(self, frame: Frame, node: ast.AST, function: Any, args: Args) -> None:
+        """Note that a function or class is called, if it is another distribution's."""
+
     def found(self, frame: Frame, node: ast.AST, construct: str, kind: Kind) -> None:
         """Note a finding."""
 

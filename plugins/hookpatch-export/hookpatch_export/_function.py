@@ -54,6 +54,7 @@ class Functions:
         except NotReadable as why:
             frame.walk.not_read(frame, node, f"{function.__qualname__}()", str(why))
             return _not_known([*args, *named.values()])
+        frame.walk.leaves(frame, node, function, [*args, *named.values()])
         return self._walked(frame, node, inner, function.__code__)
 
     def _inside(self, caller: Frame, function: FunctionType, args: Args, named: Keywords) -> Frame:

@@ -47,6 +47,7 @@ def make(frame: Frame, node: ast.AST, cls: type, args: Args, named: Keywords) ->
         if not isinstance(init, FunctionType) or init.__code__.co_filename.startswith("<"):
             return made
     if isinstance(init, FunctionType) and not belongs_to_torch(init.__module__):
+        frame.walk.leaves(frame, node, cls, [made, *args, *named.values()])
         _initialize(frame, node, init, [made, *args], named)
     return made
 

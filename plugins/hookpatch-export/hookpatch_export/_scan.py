@@ -17,6 +17,7 @@ from hookpatch_export._frame import Frame
 from hookpatch_export._made import model_of
 from hookpatch_export._parameters import from_outside
 from hookpatch_export._source import File, NotReadable, read_file
+from hookpatch_export._third_party import homes_of
 from hookpatch_export._value import Known
 from hookpatch_export._walk import Walk
 from hookpatch_export.errors import ModelError
@@ -43,7 +44,7 @@ def scan(model: object, *, root: Path | None = None) -> list[Finding]:
         raise ModelError(
             name, "is no torch.nn.Module; name a class of modules, a module, or a function that returns one"
         )
-    walk = Walk(root.resolve() if root is not None else None)
+    walk = Walk(root.resolve() if root is not None else None, homes_of(model))
     start, place = _outside(walk, cls)
     plain = _function(getattr(model, "forward", None))
     if plain is None or plain is _function(torch.nn.Module.forward):

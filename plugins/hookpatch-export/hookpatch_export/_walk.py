@@ -17,8 +17,10 @@ from hookpatch_export._finding import MODES, Finding, Kind
 from hookpatch_export._frame import Frame
 from hookpatch_export._function import Functions
 from hookpatch_export._join import join
+from hookpatch_export._question import content_kind, has_tensor
 from hookpatch_export._route import Route, routes
-from hookpatch_export._value import Instance, Known, Value
+from hookpatch_export._third_party import is_third_party
+from hookpatch_export._value import Args, Instance, Known, Value
 
 
 @dataclass(slots=True)
@@ -36,6 +38,7 @@ class Walk:
 
     Args:
         root: read files in this folder alone, or all that are neither Python's nor torch's.
+        homes: the packages that the model is of.
     """
 
     # These are the functions themselves: a method around each would spend Python's stack, and models are deep.
@@ -43,7 +46,8 @@ class Walk:
     call = staticmethod(call)
     assign = staticmethod(assign)
 
-    def __init__(self, root: Path | None) -> None:
+    def __init__(self, root: Path | None, homes: frozenset[str]) -> None:
+        self._homes: Final = homes
         self._found: Final[dict[tuple[str, int, int, str], _Noted]] = {}
         self._written: Final[dict[tuple[int, str], Value]] = {}
         self._kept: Final[list[object]] = []  # what an id in _written stands for
@@ -82,6 +86,13 @@ class Walk:
     def not_read(self, frame: Frame, node: ast.AST, what: str, why: str) -> None:
         """Note that something is called that was not looked into."""
         self.found(frame, node, f"{what}: {why}", Kind.NOT_READ)
+
+    def leaves(self, frame: Frame, node: ast.AST, function: Any, args: Args) -> None:
+        """Note that a function or class is called, if it is another distribution's; without input it is a setting."""
+        if isinstance(node, ast.Call) and is_third_party(frame, function, args, self._homes):
+            given = any(has_tensor(one) or content_kind(one) >= Kind.SHAPE for one in args)
+            kind = Kind.CALL if given else Kind.CONFIG
+            self.found(frame, node, f"third-party {function.__module__}.{function.__qualname__}()", kind)
 
     def write(self, owner: Value, name: str, value: Value) -> None:
         """Note what an attribute holds from now on."""

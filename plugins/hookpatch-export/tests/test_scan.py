@@ -181,6 +181,70 @@ def test_what_cannot_be_read_is_said(write_module: Callable[[str, str], Path], m
     assert outside.construct == f"Net.forward(): net.py is outside of {tmp_path / 'elsewhere'}"
 
 
+TILES = """
+import torch
+
+def halves(x):
+    return cut(x, 2)
+
+def cut(x, n):
+    return x if x.shape[0] % n else -x
+
+def version():
+    return (1, 0)
+
+class Tile:
+    def __init__(self, x):
+        self.x = x
+
+class Layer(torch.nn.Module):
+    def forward(self, x):
+        return halves(x)
+"""
+
+
+def test_call_of_another_distribution_is_said(make_distribution: Callable[..., Path], make_module: Make) -> None:
+    """By the model's own code alone, and what is found in it, too; a library that the model is of is its own code."""
+    make_distribution("tiles", modules={"tiles": TILES})
+    net = make_module(
+        "net",
+        """
+        import numpy
+        import tiles
+        import torch
+        from networkx.utils import flatten
+
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                x = tiles.halves(x)
+                x = tiles.Tile(x).x
+                x = torch.stack(flatten([x, x]))
+                if tiles.version() > (0, 1):
+                    x = x * float(numpy.prod(x.shape))
+                return x
+
+        class Whole(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = tiles.Layer()
+
+            def forward(self, x):
+                return tiles.halves(self.layer(x))
+        """,
+    )
+    assert lines(scan(net.Net)) == [
+        ("third-party tiles.halves()", 9, "call"),
+        ("third-party tiles.Tile()", 10, "call"),
+        ("third-party networkx.utils.misc.flatten()", 11, "call"),
+        ("third-party tiles.version()", 12, "config"),
+        ("float()", 13, "shape"),
+        ("numpy.prod()", 13, "shape"),
+        ("... if ... else ...", 8, "shape"),
+    ]
+    told = [(one.construct, one.line) for one in scan(net.Whole()) if one.kind >= Kind.CALL]
+    assert told == [("... if ... else ...", 8)]
+
+
 def test_function_behind_a_decorator_is_read_or_said(model: Model) -> None:
     """An object with a call of its own and a cache are seen through; what has no source in Python is said."""
     net = model(
