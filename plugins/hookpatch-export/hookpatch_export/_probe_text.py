@@ -133,7 +133,7 @@ def _first(error: BaseException) -> str:
     cause = chain(error)[0]
     lines = str(cause).strip().splitlines() or [""]
     first = lines[-1] if "TorchScript interpreter" in lines[0] else lines[0]  # TorchScript says it at the end
-    return first if first.startswith(type(cause).__name__) else f"{type(cause).__name__}: {first}".removesuffix(": ")
+    return (first if first.startswith(type(cause).__name__) else f"{type(cause).__name__}: {first}").rstrip(": ")
 
 
 def _json(spot: Spot | None) -> dict[str, Any] | None:

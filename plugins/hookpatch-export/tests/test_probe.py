@@ -162,6 +162,7 @@ def test_frozen_branch_is_found_and_told_by_its_line(models: Path) -> None:
     lines = probed("branch")
     assert f"batch 1: eager 10.0, ONNX 6.0: {here}" in lines
     assert f"batch 1: eager 10.0, trace 6.0: {here}" in lines
+    assert not any(line.startswith("batch 1: eager 10.0, script") for line in lines)  # it keeps both branches
     assert "batch 1: export refuses it: AssertionError: Guard failed: x.size()[0] >= 3" in lines
     assumed = lines[lines.index("assumed of the inputs, and not said in the .onnx file:") + 1 :]
     assert len(assumed) == 1
@@ -193,7 +194,12 @@ def test_value_branch_is_frozen_by_trace_and_fails_elsewhere(models: Path) -> No
     lines = probed("value")
     assert [line for line in lines if "eager" in line] == [f"batch 1: eager 0, trace 1: {here}"]
     failed = [line for line in lines if "failed at" in line]
-    assert [line.partition(": Guard")[0] for line in failed] == [f"export failed at {here}", f"ONNX failed at {here}"]
+    assert [line.partition(": Guard")[0] for line in failed[1:]] == [
+        f"export failed at {here}",
+        f"ONNX failed at {here}",
+    ]
+    forward = f"models.py:{line_of('def forward(self, ids')} `def forward(self, ids, *, mask=None)`"
+    assert failed[0].startswith(f"script failed at {forward}: NotSupportedError: Compiled functions can't take")
 
 
 def test_number_of_a_tensor_is_told_though_the_way_is_the_same(models: Path) -> None:
@@ -203,23 +209,13 @@ def test_number_of_a_tensor_is_told_though_the_way_is_the_same(models: Path) -> 
     assert told == f"x negated: eager 1.0, trace -1.0: {here}"
 
 
-def test_guard_that_is_no_range_is_told(models: Path) -> None:
-    """Only even widths: no range of the file's symbols could say that."""
-    here = f"models.py:{line_of('return x + 3')} `return x + 3 if x.shape[1] % 2 == 0 else x * 2`"
-    lines = probed("even")
-    assert f"x.shape[1] = 1: eager 2.0, ONNX 4.0: {here}" in lines
-    [assumed] = [line for line in lines if "in the file" in line]
-    assert assumed.startswith("(x.shape[1] % 2) == 0 ('s")
-    assert assumed.endswith(here)
-
-
 def test_model_that_agrees_is_said_to(models: Path) -> None:
     """On every input that it takes; and the symbolic that nobody asked for is named. JSON says the same."""
     done = CliRunner().invoke(app, ["scan", "models.py:agrees", "--probe", "--json", "--fail-on", "data"])
     assert (done.stderr, done.exit_code) == ("", 0), done.output
     probe: Any = json.loads(done.stdout)["probe"]
     assert probe["disagreements"] == probe["refusals"] == probe["failures"] == []
-    assert probe["modes"] == ["trace", "export", "onnx"]
+    assert probe["modes"] == ["trace", "script", "export", "onnx"]
     assert probe["tried"] > 20
     assert probe["refused"] > 0
     assert (probe["over_budget"], probe["random"]) == (False, False)
@@ -229,13 +225,22 @@ def test_model_that_agrees_is_said_to(models: Path) -> None:
 
 
 def test_disagreement_ends_with_status_1(models: Path) -> None:
-    """With --fail-on, though all that the scan finds is below it. JSON has what the text has."""
+    """With --fail-on, though all that the scan finds is below it. JSON has what the text has.
+
+    Only even widths: no range of the file's symbols could say that.
+    """
     done = CliRunner().invoke(app, ["scan", "models.py:even", "--probe", "--json", "--fail-on", "data"])
     assert done.exit_code == 1
-    told = json.loads(done.stdout)["probe"]["disagreements"][0]
+    probe: Any = json.loads(done.stdout)["probe"]
+    told = probe["disagreements"][0]
     assert (told["mode"], told["eager"], told["captured"]) == ("trace", "2.0", "4.0")
     assert (Path(told["finding"]["file"]), told["finding"]["line"]) == (models, line_of("return x + 3"))
-    assert told["sentence"].startswith("x.shape[1] = 1: eager 2.0, trace 4.0: models.py:")
+    here = f"models.py:{line_of('return x + 3')} `return x + 3 if x.shape[1] % 2 == 0 else x * 2`"
+    sentences = [one["sentence"] for one in probe["disagreements"]]
+    assert sentences == [f"x.shape[1] = 1: eager 2.0, {mode} 4.0: {here}" for mode in ("trace", "ONNX")]
+    [assumed] = probe["assumed"]
+    assert (assumed["constraint"], list(assumed["symbols"])) == ("(x.shape[1] % 2) == 0", ["x.shape[1]"])
+    assert [one["line"] for one in assumed["at"]] == [line_of("return x + 3")]
 
 
 def test_budget_ends_the_search(models: Path) -> None:
@@ -247,7 +252,7 @@ def test_budget_ends_the_search(models: Path) -> None:
 def test_model_that_takes_nothing_else_is_said_to(models: Path) -> None:
     """One input is compared, and the others are counted."""
     lines = probed("once")
-    assert lines[0].startswith("probe: trace on 1 input, ")
+    assert lines[0].startswith("probe: trace, script on 1 input, ")
     assert lines[0].endswith(" more that the model does not take; all agree")
 
 
@@ -255,7 +260,7 @@ def test_model_that_is_random_is_not_compared(models: Path) -> None:
     """Or each number would be a difference."""
     [line] = probed("random")
     why = "the model answers one input in two ways (dropout? model.eval()), so nothing was compared"
-    assert line == f"probe: trace, export, ONNX; {why}"
+    assert line == f"probe: trace, script, export, ONNX; {why}"
 
 
 @pytest.mark.parametrize(

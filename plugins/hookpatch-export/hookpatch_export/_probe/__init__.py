@@ -95,7 +95,7 @@ def probe(
     files: Iterable[Path],
     budget: float,
 ) -> Probe:
-    """Capture a model with trace, export and ONNX, and look for inputs on which one of them disagrees with it.
+    """Capture a model with trace, script, export and ONNX, and look for inputs on which one of them disagrees with it.
 
     Args:
         word: the model's name.

@@ -1,4 +1,4 @@
-"""The model captured three ways, as functions of tensors; or why a capture failed."""
+"""The model captured four ways, as functions of tensors; or why a capture failed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Any, Final, final
 import torch
 
 from hookpatch_export._probe._example import Example, Run, Tensors, flat
+from hookpatch_export._probe._scripted import scripted
 
 _FATAL: Final = 4  # of onnxruntime's levels of severity
-WORDS: Final = {"trace": "trace", "export": "export", "onnx": "ONNX"}
+WORDS: Final = {"trace": "trace", "script": "script", "export": "export", "onnx": "ONNX"}
 
 
 @final
@@ -56,8 +57,9 @@ def eager(model: torch.nn.Module, example: Example) -> Run:
 
 
 def captures(model: torch.nn.Module, example: Example) -> Iterator[Captured]:
-    """Yield the model captured by torch.jit.trace, torch.export and torch.onnx.export."""
+    """Yield the model captured by torch.jit.trace, torch.jit.script, torch.export and torch.onnx.export."""
     yield _captured("trace", lambda: (_traced(model, example), None))
+    yield _captured("script", lambda: (scripted(fresh(model), example), None))
     yield _dynamic("export", model, example, _exported)
     yield _dynamic("onnx", model, example, _onnx)
 

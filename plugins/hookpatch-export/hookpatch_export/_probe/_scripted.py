@@ -1,0 +1,50 @@
+"""The model captured by torch.jit.script: compiled as it stands, so that most control flow is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from hookpatch_export._probe._example import Example, Run, Tensors, flat
+
+
+def scripted(model: torch.nn.Module, example: Example) -> Run:
+    """Return what runs the scripted model, each time as it was made.
+
+    Args:
+        model: a model that nobody else uses.
+        example: the example input.
+    """
+    jit: Any = torch.jit  # torch gives it no types
+    compiled = jit.script(model)
+
+    def run(tensors: Tensors) -> list[torch.Tensor]:
+        args, kwargs = example.arguments([one.clone() for one in tensors])
+        with _kept(compiled), jit.optimized_execution(False):  # each input has other sizes
+            return [one.clone() for one in flat(compiled(*args, **kwargs))]
+
+    return run
+
+
+@contextlib.contextmanager
+def _kept(compiled: Any) -> Iterator[None]:
+    """Set back what a call writes: buffers, and attributes of its compiled modules."""
+    buffers = [(buffer, buffer.clone()) for buffer in compiled.buffers()]
+    attributes = [
+        (module._c, name, copy.deepcopy(held))
+        for module in compiled.modules()
+        if hasattr(module, "_concrete_type")
+        for name, (_, is_parameter) in module._concrete_type.get_attributes().items()
+        if not is_parameter and not isinstance(held := module._c.getattr(name), torch.Tensor)
+    ]
+    try:
+        yield
+    finally:
+        for buffer, before in buffers:
+            buffer.copy_(before)
+        for module, name, held in attributes:
+            module.setattr(name, held)
