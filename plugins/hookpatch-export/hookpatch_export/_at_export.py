@@ -14,7 +14,7 @@ from hookpatch.errors import HookpatchError
 from hookpatch_export._finding import Finding, Kind
 from hookpatch_export._scan import scan
 from hookpatch_export._silenced import Remark, heard
-from hookpatch_export._words import harmless, place
+from hookpatch_export._words import harmless, place, way
 from hookpatch_export.errors import ExportScanError, ExportWarning
 
 _MODES: Final = {
@@ -114,7 +114,7 @@ def _said(finding: Finding, mode: str) -> str:
     if finding.instead:
         parts.append(f"instead: {finding.instead}")
     if finding.route:
-        parts.append(f"in {' → '.join(finding.route)}")
+        parts.append(f"in {way(finding.route)}")
     return "; ".join(parts)
 
 

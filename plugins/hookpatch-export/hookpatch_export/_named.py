@@ -46,10 +46,18 @@ def named(word: str, root: Path | None) -> Named:
     """
     where, colon, path = word.rpartition(":")
     if not colon or not where or not path:
-        raise ModelError(word, f"names no model; {HOW}")
+        raise ModelError(word, f"names no model; {_meant(word)}")
     with contextlib.redirect_stdout(sys.stderr):
         module = by_file(word, Path(where), root) if where.endswith(".py") else by_name(word, where, root)
         return _made(word, _attribute(word, module, path))
+
+
+def _meant(word: str) -> str:
+    """Say how to name the model that a word without a colon may mean."""
+    if word.endswith(".py"):
+        return f"write {word}:Model, with the name of what is in it"
+    module, dot, name = word.rpartition(".")
+    return f"write {module}:{name}" if dot and "/" not in word and ":" not in word else HOW
 
 
 def _attribute(word: str, module: ModuleType, path: str) -> Any:

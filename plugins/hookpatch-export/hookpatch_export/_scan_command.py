@@ -26,6 +26,7 @@ from hookpatch_export._text import print_lines, report, width_of
 from hookpatch_export._words import near
 from hookpatch_export.errors import FileError, ModelError
 
+BUDGET: Final = 60.0  # seconds of search
 FOUND: Final = 1  # the exit status when something at or above --fail-on was found
 
 
@@ -76,8 +77,11 @@ def scan_command(
         bool, typer.Option("--probe", help="Export the model and look for inputs on which it answers otherwise.")
     ] = False,
     budget: Annotated[
-        float, typer.Option("--budget", metavar="SECONDS", min=0.0, help="How long --probe may look for inputs.")
-    ] = 60.0,
+        float | None,
+        typer.Option(
+            "--budget", metavar="SECONDS", min=0.0, help="How long --probe may look for inputs; 60 if not given."
+        ),
+    ] = None,
 ) -> None:
     """Tell which lines of a model will not survive its export, or will be frozen in silence.
 
@@ -86,11 +90,13 @@ def scan_command(
     subject = named(model, root)
     if probe and (isinstance(subject.model, type) or subject.inputs is None):
         raise ModelError(model, "--probe needs inputs; name a function that returns (module, inputs)")
+    if budget is not None and not probe:
+        raise ModelError(model, "--budget is how long --probe may look for inputs; give --probe, too")
     found = scan(subject.model, root=root)
     findings, remarks = heard(found, spans(subject.model, found))
     for remark in remarks:
         sys.stderr.write(f"hookpatch: {near(remark.file)}:{remark.line}: {remark.text}\n")
-    probed = _probed(subject, found, budget) if probe else None
+    probed = _probed(subject, found, BUDGET if budget is None else budget) if probe else None
     _show(model, findings, remarks, len(found) - len(findings), as_json_, sarif, level, probed)
     failed = any(one.kind >= _kind(fail_on) for one in findings) if fail_on is not None else False
     if failed or (fail_on is not None and probed is not None and probed.disagreements):

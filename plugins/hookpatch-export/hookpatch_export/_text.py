@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hookpatch_export._finding import Finding, Kind
-from hookpatch_export._words import counted, joined, near, place
+from hookpatch_export._words import counted, joined, near, place, way
 
 COLOURS: Final = {
     Kind.DATA: "bold red",
@@ -51,7 +51,7 @@ def report(findings: Sequence[Finding], level: Kind, silenced: int, name: str, w
     """
     shown = [one for one in findings if one.kind >= level]
     for (file, route), group in groupby(shown, key=lambda one: (one.file, one.route)):
-        yield Text(" → ".join(route) if route else near(file), style="bold")
+        yield Text(way(route) if route else near(file), style="bold")
         yield from _function(list(group), width)
     yield _summary(findings, shown, silenced, name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,11 @@ def joined(consequence: Mapping[str, str]) -> list[tuple[str, str]]:
 def harmless(what: str) -> bool:
     """Tell whether a consequence is none: the line works as it is meant to."""
     return what in ("", "kept", "compiled", "stays as it is") or what.startswith("compiled as ")
+
+
+def way(route: Iterable[str]) -> str:
+    """Return the way to a line; what stands several times behind itself, as behind decorators, is said once."""
+    return " → ".join(name for name, _ in groupby(route))
 
 
 def place(finding: Finding) -> str:

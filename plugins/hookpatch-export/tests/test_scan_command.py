@@ -123,6 +123,26 @@ def test_text_of_a_log(net: Path) -> None:
     )
 
 
+PLAIN = """
+import functools
+
+def plain(call):
+    @functools.wraps(call)
+    def run(*args):
+        return call(*args)
+    return run
+"""
+
+
+def test_function_behind_decorators_is_said_once_on_the_way(net: Path, write_module: Write) -> None:
+    """They have its name; JSON has them all."""
+    twice = NET.replace("    def forward(self, x):", "    @plain\n    @plain\n    def forward(self, x):")
+    write_module("wrapped", PLAIN + twice)
+    assert scanned("wrapped.py:net").stdout.splitlines()[0] == "Net.forward → Gate.forward"
+    route = json.loads(scanned("wrapped.py:net", "--json").stdout)["findings"][0]["route"]
+    assert route == ["Net.forward", "Net.forward", "Net.forward", "Gate.forward"]
+
+
 def test_level_chooses_what_is_shown(net: Path) -> None:
     """That kind and worse ones; the others are counted."""
     assert scanned("net.py:net", "--level", "data").stdout.splitlines()[-1] == (
@@ -210,6 +230,8 @@ HOW = "write package.module:Model or path/to/file.py:Model"
 NO_MODULE = "no torch.nn.Module; name a module, its class, or a function that makes one"
 MISTAKES = {
     "net": f"net: names no model; {HOW}",
+    "net.py": "net.py: names no model; write net.py:Model, with the name of what is in it",
+    "inner.net.Net": "inner.net.Net: names no model; write inner.net:Net",
     "gone.py:Net": f"gone.py:Net: there is no file gone.py; {HOW}",
     "gone.inner:Net": "gone.inner:Net: no module 'gone.inner' can be imported; "
     "name a file, or the folder it is in with --root",
@@ -270,6 +292,9 @@ def test_mistake_in_an_option_is_one_line(net: Path, tmp_path: Path) -> None:
         assert refused(word, "--probe") == (
             f"{word}: --probe needs inputs; name a function that returns (module, inputs)"
         )
+    assert refused("net.py:net", "--budget", "5") == (
+        "net.py:net: --budget is how long --probe may look for inputs; give --probe, too"
+    )
 
 
 def test_as_a_command_of_its_own(net: Path) -> None:
