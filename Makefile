@@ -51,7 +51,7 @@ AGAINST := onnxsim==0.4.36,0.6.5,0.7.3,0.8.1
 against: $(INSTALLED)
 	@$(BIN)/hookpatch check fuse_qkv_off linear_kept onnxsim_skip -o onnxsim_skip.passes=fuse_qkv --against $(AGAINST)
 
-# What captures did with the models of the list, an hour the first time, and what the scan says of them, seconds.
+# What captures did with the models of the list, an hour or two the first time, and what the scan says of them, seconds.
 SCAN := plugins/hookpatch-export/tests
 MODELS ?= $(SCAN)/bench/models.txt
 TRUTH ?= build/scan-truth

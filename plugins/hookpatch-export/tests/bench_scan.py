@@ -2,7 +2,7 @@
 
     python bench_scan.py bench/models.txt --cache FOLDER [--write FOLDER]
 
-The truth is established once and kept in the cache, half an hour for a hundred models on two cores; the scan is
+The truth is established once and kept in the cache, an hour for a hundred models on two cores; the scan is
 measured each time, in seconds.
 """
 
