@@ -1,0 +1,72 @@
+"""Whether a mode's answer is eager's, and how far it is from it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from hookpatch_torchscript._runtimes._job import Difference
+
+# Of the greatest magnitude in an output: other kernels, other orders of summation, fewer roundings on the way.
+TOLERANCES: Final = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+
+
+class OtherAnswerError(Exception):
+    """An answer has another number of tensors, or one of another shape: there is nothing to subtract."""
+
+
+def tensors(answer: Any) -> list[tuple[str, Tensor]]:
+    """Return the tensors of an answer with their names in it, in order: of tuples, dicts, ``ModelOutput``.
+
+    What else is in an answer (None, numbers) is not compared: modes do not return it alike.
+    """
+    leaves, _ = pytree.tree_flatten_with_path(answer)
+    return [(_name(path), leaf.detach().cpu()) for path, leaf in leaves if isinstance(leaf, Tensor)]
+
+
+def difference(eager: list[tuple[str, Tensor]], other: list[tuple[str, Tensor]]) -> Difference:
+    """Return where two answers are farthest from each other, by the tolerance of the type.
+
+    Tensors are compared by their order; names are eager's. Whole numbers and truth values have the tolerance 0.
+
+    Raises:
+        OtherAnswerError: they are not of the same shapes.
+    """
+    if len(eager) != len(other):
+        raise OtherAnswerError(f"eager returns {_counted(len(eager))}, it {_counted(len(other))}")
+    if not eager:
+        raise OtherAnswerError("eager returns no tensor: there is nothing to compare")
+    return max((_of_one(name, one, two) for (name, one), (_, two) in zip(eager, other, strict=True)), key=_badness)
+
+
+def _of_one(name: str, eager: Tensor, other: Tensor) -> Difference:
+    if eager.shape != other.shape:
+        raise OtherAnswerError(f"{name}: eager's shape is {list(eager.shape)}, its shape is {list(other.shape)}")
+    exact = not (eager.is_floating_point() or eager.is_complex())
+    tolerance = 0.0 if exact else max(TOLERANCES.get(one.dtype, TOLERANCES[torch.float32]) for one in (eager, other))
+    wide = torch.complex128 if eager.is_complex() or other.is_complex() else torch.float64
+    a, b = eager.to(wide), other.to(wide)
+    apart = (a - b).abs()
+    apart[(a == b) | (a.isnan() & b.isnan())] = 0.0  # infinities, and what eager cannot compute either
+    apart = apart.nan_to_num(nan=torch.inf, posinf=torch.inf)
+    size = a.abs()[a.isfinite()]
+    scale = float(size.max()) if size.numel() else 0.0
+    absolute = float(apart.max()) if apart.numel() else 0.0
+    relative = 0.0 if absolute == 0 else absolute / scale if scale else torch.inf
+    return Difference(name, absolute, relative, tolerance)
+
+
+def _badness(found: Difference) -> tuple[bool, float]:
+    return found.relative > found.tolerance, found.relative
+
+
+def _counted(count: int) -> str:
+    return "1 tensor" if count == 1 else f"{count} tensors"
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    parts = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
+    return ".".join(f"[{part}]" if part.isdigit() else part for part in parts) or "output"

@@ -1,0 +1,71 @@
+"""Comparisons for a program; the plugin's README has the schema."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from hookpatch_torchscript._runtimes._job import WARM_UP, Difference
+from hookpatch_torchscript._runtimes._result import Comparison, Result
+
+VERSION: Final = 1
+
+
+def as_json(
+    factory: str, comparisons: Sequence[Comparison], notes: Sequence[str], seconds: float, repeat: int
+) -> dict[str, Any]:
+    """Return comparisons as JSON takes them.
+
+    Args:
+        factory: what made the model.
+        comparisons: what was measured.
+        notes: what was left out, and why.
+        seconds: how long each mode was measured at least, each round.
+        repeat: how many rounds there were.
+    """
+    return {
+        "version": VERSION,
+        "factory": factory,
+        "method": {"seconds": seconds, "repeat": repeat, "warm_up": WARM_UP},
+        "notes": list(notes),
+        "settings": [
+            {
+                "device": one.setting.device,
+                "dtype": one.setting.dtype,
+                "batch": one.setting.batch,
+                "machine": dict(one.machine),
+                "results": [_result(one, result) for result in one.results],
+            }
+            for one in comparisons
+        ],
+    }
+
+
+def _result(comparison: Comparison, result: Result) -> dict[str, Any]:
+    return {
+        "mode": result.mode,
+        "status": result.status,
+        "problem": result.problem,
+        "preparation": result.preparation,
+        "median": result.median,
+        "quartiles": None if result.quartiles is None else list(result.quartiles),
+        "blocks": result.blocks,
+        "samples_per_second": comparison.throughput(result),
+        "speed_up": comparison.speed_up(result),
+        "memory": {"preparing": result.preparing, "running": result.running},
+        "difference": None if result.difference is None else _difference(result.difference),
+    }
+
+
+def _difference(found: Difference) -> dict[str, Any]:
+    return {
+        "output": found.output,
+        "absolute": _finite(found.absolute),
+        "relative": _finite(found.relative),
+        "tolerance": found.tolerance,
+    }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -1,0 +1,43 @@
+"""Why something failed, in a line: torch's own words, cut to the point."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from pathlib import Path
+from typing import Final
+
+_LONGEST: Final = 200
+_OURS: Final = Path(__file__).parents[1]
+_OF_TORCH: Final = re.compile(
+    r"[/\\](torch|onnxscript|onnxruntime|onnx|onnx_ir)[/\\]|^<|[/\\]lib[/\\]python[\d.]+[/\\](?!site)"
+)
+
+
+def reason(error: BaseException) -> str:
+    """Return the class of the error that began it, its first line, and the line of the model that it comes from."""
+    first = _first(error)
+    lines = [line.strip() for line in str(first).splitlines()]
+    said = next((line for line in lines if len(line.strip("-=#*: ")) > 1), "")
+    text = f"{type(first).__name__}: {said}" if said else type(first).__name__
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - 4].rstrip()} ..."
+    place = _place(first) or _place(error)
+    return f"{text.rstrip('.:')} ({place})" if place else text.rstrip(".:")
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return what an error was raised from, to the end; exporters and compilers wrap what they get."""
+    seen = {id(error)}
+    while True:
+        before = getattr(error, "inner_exception", None) or error.__cause__
+        if not isinstance(before, BaseException) or id(before) in seen:
+            return error
+        error = before
+        seen.add(id(error))
+
+
+def _place(error: BaseException) -> str | None:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if not _OF_TORCH.search(one.filename) and not Path(one.filename).is_relative_to(_OURS)]
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else None
