@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: demo test check test-pythons bench bench-startup bench-torch bench-picture bench-scan against effect soak clean
+.PHONY: demo test check test-pythons bench bench-startup bench-torch bench-picture bench-scan bench-runtimes against effect soak clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
@@ -57,6 +57,11 @@ MODELS ?= $(SCAN)/bench/models.txt
 TRUTH ?= build/scan-truth
 bench-scan: $(INSTALLED)
 	@$(BIN)/python $(SCAN)/bench_scan.py $(MODELS) --cache $(TRUTH)
+
+# BERT base, ResNet-18 and GPT-Neo 125M in each way to run them: the tables and the picture of docs/runtimes.md; an hour.
+RUNTIMES ?=
+bench-runtimes: $(INSTALLED)
+	@$(BIN)/python plugins/hookpatch-torchscript/tests/bench_runtimes.py docs/runtimes.md $(RUNTIMES)
 
 bench-startup: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/startup.py

@@ -16,17 +16,17 @@ from rich.text import Text
 from hookpatch_torchscript._runtimes import _figures as figures
 from hookpatch_torchscript._runtimes import _plot
 from hookpatch_torchscript._runtimes._asked import modes_of, settings_of
-from hookpatch_torchscript._runtimes._job import MODES, TORCHSCRIPT, Refusal, Setting
+from hookpatch_torchscript._runtimes._job import EAGER, MODES, TORCHSCRIPT, Setting
 from hookpatch_torchscript._runtimes._json import as_json
 from hookpatch_torchscript._runtimes._result import Comparison
-from hookpatch_torchscript._runtimes._rounds import compare
-from hookpatch_torchscript._runtimes._table import console, shown
+from hookpatch_torchscript._runtimes._rounds import Plan, compare
+from hookpatch_torchscript._runtimes._table import console, show
 from hookpatch_torchscript._runtimes._without import without_torchscript
 from hookpatch_torchscript.errors import RuntimesError
 
 FAILED: Final = 1  # the exit status when a mode answers otherwise than eager, or one that was asked for failed
 
-Show = Callable[[Comparison], None]
+Tell = Callable[[Comparison], None]
 
 
 def runtimes_command(
@@ -60,44 +60,46 @@ def runtimes_command(
 
     Example: hookpatch runtimes hookpatch_torchscript.models:resnet_small --batch 1,8
     """
-    chosen, settings = modes_of(modes), settings_of(device, dtype, batch)
+    plan = Plan(factory, modes_of(modes), threads, seconds, repeat)
+    settings = settings_of(device, dtype, batch)
     if plot is not None:
         _plot.check(plot)
-    out, notes = console(), []
-    if (why := without_torchscript(sys.version_info[:2])) and any(mode in TORCHSCRIPT for mode in chosen):
-        notes.append(f"without {', '.join(mode for mode in chosen if mode in TORCHSCRIPT)}: {why}")
-
-    def show(comparison: Comparison) -> None:
-        if as_json_:
-            return
-        for part in shown(comparison, out.width):
-            out.print(part, soft_wrap=not out.is_terminal and isinstance(part, Text))
-
-    done, refused = _all(factory, chosen, settings, threads, seconds, repeat, show)
-    notes += refused
+    out = console()
+    tell: Tell = (lambda _: None) if as_json_ else (lambda comparison: show(comparison, out))
+    done, refused = _all(plan, settings, tell)
+    notes = [*left_out(plan.modes, sys.version_info[:2]), *refused]
     for note in notes:
         sys.stderr.write(f"hookpatch: {note}\n")
     if as_json_:
-        typer.echo(json.dumps(as_json(factory, done, notes, seconds, repeat), indent=2))
+        typer.echo(json.dumps(as_json(plan, done, notes), indent=2))
     elif done:
         out.print(Text(f"\n{figures.on(done[0].machine)}", style="dim"), soft_wrap=not out.is_terminal)
     if plot is not None:
         _plot.draw(plot, factory, [(str(one.setting), one) for one in done])
-    failed = {result.status for one in done for result in one.results}
-    if "differs" in failed or (modes is not None and "failed" in failed):
-        raise typer.Exit(FAILED)
+    raise typer.Exit(status_of(done, asked=modes is not None))
 
 
-def _all(
-    factory: str,
-    modes: Sequence[str],
-    settings: Sequence[Setting],
-    threads: int | None,
-    seconds: float,
-    repeat: int,
-    show: Show,
-) -> tuple[list[Comparison], list[str]]:
-    """Return the comparison of each setting, shown when it is there, and a line for each device that is not.
+def left_out(modes: Sequence[str], python: tuple[int, ...]) -> list[str]:
+    """Return a line for the modes that a Python does not have, none if it has them all."""
+    without = [mode for mode in modes if mode in TORCHSCRIPT]
+    why = without_torchscript(python)
+    return [f"{', '.join(without)} left out: {why}"] if why and without else []
+
+
+def status_of(done: Sequence[Comparison], asked: bool) -> int:
+    """Return the exit status: 1 if a mode answers otherwise than eager, or one that was asked for failed; else 0.
+
+    Args:
+        done: what was measured.
+        asked: True if the modes were named, so that each was asked for. Eager always is.
+    """
+    results = [result for one in done for result in one.results]
+    wrong = any(one.status == "differs" or (one.status == "failed" and one.mode == EAGER) for one in results)
+    return FAILED if wrong or (asked and any(one.status == "failed" for one in results)) else 0
+
+
+def _all(plan: Plan, settings: Sequence[Setting], tell: Tell) -> tuple[list[Comparison], list[str]]:
+    """Return the comparison of each setting, told when it is there, and a line for each device that is not.
 
     Raises:
         RuntimesError: the factory does not make a model, or there is no device to measure on.
@@ -107,35 +109,25 @@ def _all(
     for setting in settings:
         if setting.device in missing:
             continue
-        with _progress() as say:
-            found = compare(
-                factory,
-                modes,
-                setting,
-                threads,
-                seconds,
-                repeat,
-                lambda mode, at, name=str(setting): say(name, mode, at),  # type: ignore[misc]  # mypy infers no lambda with a default
-            )
-        if isinstance(found, Refusal) and found.of == "factory":
-            raise RuntimesError(factory, found.problem)
-        if isinstance(found, Refusal):
+        with _progress(setting) as say:
+            found = compare(plan, setting, say)
+        if isinstance(found, Comparison):
+            done.append(found)
+            tell(found)
+        elif found.of == "factory":
+            raise RuntimesError(plan.factory, found.problem)
+        else:
             missing[setting.device] = found.problem
-            continue
-        done.append(found)
-        show(found)
-    there = sorted({one.setting.device for one in done})
     if not done:
         device, why = next(iter(missing.items()))
-        raise RuntimesError(
-            f"--device {device}", f"{why}; run the same command on a machine that has it, or with --device cpu"
-        )
-    return done, [f"--device {name}: {why}; measured on {', '.join(there)} alone" for name, why in missing.items()]
+        now = "run the same command on a machine that has it, or with --device cpu"
+        raise RuntimesError(f"--device {device}", f"{why}; {now}")
+    there = ", ".join(sorted({one.setting.device for one in done}))
+    return done, [f"--device {name}: {why}; measured on {there} alone" for name, why in missing.items()]
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, str, int], None]]:
+def _progress(setting: Setting) -> Iterator[Callable[[str, int], None]]:
     """Have a line on a terminal's stderr that tells what is being measured; it is gone at the end."""
-    err = Console(stderr=True, highlight=False)
-    with err.status("") as status:
-        yield lambda setting, mode, at: status.update(f"{setting} · {mode}" + (f" · round {at}" if at > 1 else ""))
+    with Console(stderr=True, highlight=False).status("") as status:
+        yield lambda mode, at: status.update(f"{setting} · {mode}" + (f" · round {at}" if at > 1 else ""))

@@ -27,14 +27,16 @@ def size(value: int | None) -> str:
 
 def times(value: float | None) -> str:
     """Return a ratio: ``1.24x``."""
-    return "-" if value is None else f"{value:.2f}x"
+    return "-" if value is None else f"{digits(value)}x"
 
 
 def digits(value: float | None) -> str:
-    """Return a number with three digits, more if it is greater: ``1.24``, ``85.3``, ``1242``."""
+    """Return a number with three digits, fewer if it is less than 1: ``1.24``, ``85.3``, ``1242``, ``0.54``."""
     if value is None:
         return "-"
-    return f"{value:.{max(0, 2 - len(str(int(value + 0.0005))) + 1)}f}"
+    if value < 0.0995:
+        return f"{value:.2g}"
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
 
 def spread(result: Result) -> str:
@@ -47,5 +49,9 @@ def on(machine: Mapping[str, Any]) -> str:
     if not machine:
         return "the machine is not known: no process told"
     gpu = f"{machine['gpu']} (CUDA {machine['cuda']}) · " if "gpu" in machine else ""
-    threads = f"{machine['cores']} cores, {machine['threads']} threads"
-    return f"{gpu}{machine['processor']}, {threads} · torch {machine['torch']} · Python {machine['python']}"
+    computing = f"{_counted(machine['cores'], 'core')}, {_counted(machine['threads'], 'thread')}"
+    return f"{gpu}{machine['processor']}, {computing} · torch {machine['torch']} · Python {machine['python']}"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

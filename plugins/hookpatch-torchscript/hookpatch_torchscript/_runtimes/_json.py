@@ -8,26 +8,23 @@ from typing import Any, Final
 
 from hookpatch_torchscript._runtimes._job import WARM_UP, Difference
 from hookpatch_torchscript._runtimes._result import Comparison, Result
+from hookpatch_torchscript._runtimes._rounds import Plan
 
 VERSION: Final = 1
 
 
-def as_json(
-    factory: str, comparisons: Sequence[Comparison], notes: Sequence[str], seconds: float, repeat: int
-) -> dict[str, Any]:
+def as_json(plan: Plan, comparisons: Sequence[Comparison], notes: Sequence[str]) -> dict[str, Any]:
     """Return comparisons as JSON takes them.
 
     Args:
-        factory: what made the model.
-        comparisons: what was measured.
+        plan: what was to be measured.
+        comparisons: what was.
         notes: what was left out, and why.
-        seconds: how long each mode was measured at least, each round.
-        repeat: how many rounds there were.
     """
     return {
         "version": VERSION,
-        "factory": factory,
-        "method": {"seconds": seconds, "repeat": repeat, "warm_up": WARM_UP},
+        "factory": plan.factory,
+        "method": {"seconds": plan.seconds, "repeat": plan.repeat, "warm_up": WARM_UP},
         "notes": list(notes),
         "settings": [
             {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,8 @@ _EAGER: Final = "#afb8c1"
 _BAR: Final = "#54aeff"
 _BEST: Final = "#1a7f37"
 _ROW: Final = 0.3  # inches
+_ROOM: Final = 1.42  # of the longest bar: the figures stand behind it
+_LONGEST: Final = 68  # letters of a reason
 _WORDS: Final = {"failed": "failed", "differs": "wrong answer"}
 _STYLE: Final[Any] = {  # matplotlib's type of it lists the names of all its settings
     "font.size": 9.5,
@@ -97,8 +100,10 @@ def draw(path: Path, title: str, panels: Sequence[tuple[str, Comparison]]) -> No
 def _panel(axes: Axes, name: str, comparison: Comparison) -> None:
     slowest = max((one.median or 0.0 for one in comparison.results), default=0.0)
     longest = min(max(map(_high, comparison.results)), 1.3 * slowest) or 1.0  # a line may be cut
-    axes.set_xlim(0, longest * 1.42)  # room for the figures behind the longest bar
+    axes.set_xlim(0, longest * _ROOM)
     axes.set_ylim(len(comparison.results) - 0.4, -0.6)
+    if comparison.fastest is not None:
+        axes.text(longest * _ROOM, -0.75, "speed-up", va="bottom", ha="right", size=8, color=_QUIET)
     axes.set_title(name, loc="left", size=10, weight="bold", pad=4)
     axes.set_xticks([])
     axes.set_yticks(range(len(comparison.results)), [one.mode for one in comparison.results])
@@ -109,8 +114,7 @@ def _panel(axes: Axes, name: str, comparison: Comparison) -> None:
     for at, one in enumerate(comparison.results):
         if one.median is None:
             colour = _BAD if one.status == "differs" else _QUIET
-            said = f"{_WORDS[one.status]}: {one.problem}"
-            text = said if len(said) <= 62 else f"{said[:59].rstrip()} ..."
+            text = textwrap.shorten(f"{_WORDS[one.status]}: {one.problem}", _LONGEST, placeholder=" ...")
             axes.text(longest * 0.015, at, text, va="center", size=8, style="italic", color=colour)
         else:
             _bar(axes, at, one, comparison, longest)
@@ -122,20 +126,15 @@ def _bar(axes: Axes, at: int, one: Result, comparison: Comparison, longest: floa
     axes.barh(at, median, height=0.66, color=_BEST if best else _EAGER if one.mode == EAGER else _BAR, linewidth=0)
     if one.quartiles is not None:
         low, high = one.quartiles
-        axes.hlines(at, low, min(high, longest), color=_INK, linewidth=1.1)
-        for end in (low, *([high] if high <= longest else [])):
-            axes.vlines(end, at - 0.13, at + 0.13, color=_INK, linewidth=1.1)
-    x = min(_high(one), longest) + longest * 0.02
-    axes.text(x, at, figures.seconds(one.median), va="center", weight="bold" if best else "normal")
+        x, y = [low, low, low, min(high, longest)], [at - 0.13, at + 0.13, at, at]
+        if high <= longest:
+            x, y = [*x, high, high], [*y, at - 0.13, at + 0.13]
+        axes.plot(x, y, color=_INK, linewidth=1.1, clip_on=False)
+    end = min(_high(one), longest) + longest * 0.02
+    axes.text(end, at, figures.seconds(one.median), va="center", weight="bold" if best else "normal")
     if one.mode != EAGER:
-        axes.annotate(
-            figures.times(comparison.speed_up(one)),
-            (x, at),
-            xytext=(52, 0),
-            textcoords="offset points",
-            va="center",
-            color=_BEST if best else _QUIET,
-        )
+        ratio = figures.times(comparison.speed_up(one))
+        axes.text(longest * _ROOM, at, ratio, va="center", ha="right", color=_BEST if best else _QUIET)
 
 
 def _high(result: Result) -> float:

@@ -7,7 +7,11 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-_LONGEST: Final = 200
+_LONGEST: Final = 240
+_OF_ONNXRUNTIME: Final = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from \S+ failed:)?")
+_OF_TRACE: Final = re.compile(
+    r"^(?s:output .*) of traced region (cannot be understood by the tracer)"
+)  # prints tensors
 _OURS: Final = Path(__file__).parents[1]
 _OF_TORCH: Final = re.compile(
     r"[/\\](torch|onnxscript|onnxruntime|onnx|onnx_ir)[/\\]|^<|[/\\]lib[/\\]python[\d.]+[/\\](?!site)"
@@ -17,8 +21,8 @@ _OF_TORCH: Final = re.compile(
 def reason(error: BaseException) -> str:
     """Return the class of the error that began it, its first line, and the line of the model that it comes from."""
     first = _first(error)
-    lines = [line.strip() for line in str(first).splitlines()]
-    said = next((line for line in lines if len(line.strip("-=#*: ")) > 1), "")
+    lines = [line.strip() for line in _OF_TRACE.sub(r"an output \1", str(first)).splitlines()]
+    said = _OF_ONNXRUNTIME.sub("", next((line for line in lines if len(line.strip("-=#*: ")) > 1), ""))
     text = f"{type(first).__name__}: {said}" if said else type(first).__name__
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST - 4].rstrip()} ..."

@@ -18,6 +18,8 @@ _ROOMY: Final = 96  # columns that a table with the differences wants
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _NAME: Final = max(map(len, MODES))
 _COLOURS: Final = {"failed": "yellow", "differs": "bold red"}
+_NOISY: Final = 0.25  # of the median; torch.utils.benchmark calls an IQR so wide significant environmental influence
+_WHY_NOISY: Final = "one block alone, or an IQR above 25 %; let the machine be quiet, or give --seconds, --repeat more"
 _WORDS: Final = {"failed": "failed", "differs": "WRONG"}
 
 
@@ -27,13 +29,18 @@ def console() -> Console:
     return found if found.is_terminal else Console(highlight=False, width=_LOG_WIDTH)
 
 
-def shown(comparison: Comparison, width: int) -> Iterator[RenderableType]:
-    """Yield what is printed of a comparison.
+def show(comparison: Comparison, out: Console) -> None:
+    """Print a comparison; a log gets each line as one.
 
     Args:
         comparison: the modes of one setting.
-        width: how many columns there are.
+        out: see ``console``.
     """
+    for part in _parts(comparison, out.width, out.is_terminal):
+        out.print(part, soft_wrap=not out.is_terminal)
+
+
+def _parts(comparison: Comparison, width: int, wrapped: bool) -> Iterator[RenderableType]:
     yield Text(f"\n{comparison.setting}", style="bold")
     timed = [one for one in comparison.results if one.median is not None]
     if timed:
@@ -46,9 +53,15 @@ def shown(comparison: Comparison, width: int) -> Iterator[RenderableType]:
         yield Text()
     for one in rest:
         head = Text.assemble(one.mode.ljust(_NAME), "  ", (_WORDS[one.status], _COLOURS[one.status]), "  ")
-        grid = Table.grid()
-        grid.add_row(head, Text(one.problem or "", overflow="fold"))
-        yield grid
+        if wrapped:
+            grid = Table.grid()
+            grid.add_row(head, Text(one.problem or "", overflow="fold"))
+            yield grid
+        else:
+            yield head + Text(one.problem or "")
+    noisy = [one.mode for one in timed if one.quartiles is None or _range(one) > _NOISY * (one.median or 0.0)]
+    if noisy:
+        yield Text(f"\nuncertain  {', '.join(noisy)}: {_WHY_NOISY}", style="yellow")
 
 
 def _table(comparison: Comparison, timed: list[Result], roomy: bool) -> Table:
@@ -81,7 +94,7 @@ def _bars(comparison: Comparison, timed: list[Result], width: int) -> Iterator[R
     for one in timed:
         best = one is comparison.fastest
         median, high = ((value or 0.0) / longest * room for value in (one.median, _high(one)))
-        whole, part = divmod(round(median * 8), 8)
+        whole, part = divmod(max(round(median * 8), 1), 8)
         bar = "█" * whole + (_EIGHTHS[part] if part else "")
         line = "─" * max(min(round(high), room) - len(bar), 0)
         yield Text.assemble(
@@ -92,6 +105,10 @@ def _bars(comparison: Comparison, timed: list[Result], width: int) -> Iterator[R
             f" {figures.seconds(one.median)}",
             (f"  {figures.times(comparison.speed_up(one))}", "bold green" if best else "dim"),
         )
+
+
+def _range(result: Result) -> float:
+    return result.quartiles[1] - result.quartiles[0] if result.quartiles is not None else 0.0
 
 
 def _high(result: Result) -> float:

@@ -1,0 +1,386 @@
+"""`hookpatch runtimes`: each mode in a process of its own, compared with eager, measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import pytest
+import torch
+import transformers
+import typer
+from click.testing import Result as Done
+from hookpatch_torchscript._runtimes._command import runtimes_command
+from hookpatch_torchscript._runtimes._factory import FactoryError, build
+from hookpatch_torchscript._runtimes._job import MODES, Job, Refusal, Setting, Trial
+from hookpatch_torchscript._runtimes._measure import reply
+from hookpatch_torchscript._runtimes._memory import Watch
+from hookpatch_torchscript._runtimes._process import ended
+from hookpatch_torchscript._runtimes._reason import reason
+from hookpatch_torchscript._runtimes._without import without_packages, without_provider, without_torchscript
+from hookpatch_torchscript.errors import RuntimesError
+from hookpatch_torchscript.models import bert_base, gpt_neo_125m, resnet18
+from typer.testing import CliRunner
+
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*:torch.jit.TracerWarning"),
+]
+
+Write = Callable[[str, str], Path]
+
+NET = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Two(Net):
+    def forward(self, x, scale):
+        y = self.layers(x)
+        return {"logits": y * scale, "positive": y > 0}
+
+
+class Gate(Net):
+    def forward(self, x):
+        if torch.jit.is_tracing():
+            x = x + 1
+        return {"gated": self.layers(x)}
+
+
+class Noise(Net):
+    def forward(self, x):
+        return x + torch.rand(1)
+
+
+class Writes(Net):
+    def forward(self, x):
+        return self.layers(x.add_(1))
+
+
+class Crash(Net):
+    def forward(self, x):
+        if torch.jit.is_tracing():
+            import os, signal
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return self.layers(x)
+
+
+class Nothing(Net):
+    def forward(self, x):
+        return {"x": x, "rest": None}
+
+
+class Refuses(Net):
+    def forward(self, x):
+        if torch.compiler.is_compiling():
+            raise ValueError("not in a graph")
+        return self.layers(x)
+
+
+def two(batch):
+    print("loading weights")
+    return Two(), (torch.randn(batch, 8),), {"scale": torch.full((), 2.0)}
+
+
+def made(cls):
+    return lambda batch: (cls(), torch.randn(batch, 8))
+
+
+net, gate, noise, crash, nothing, refuses, writes = map(made, (Net, Gate, Noise, Crash, Nothing, Refuses, Writes))
+
+
+def example():
+    return Net(), torch.ones(1, 8)
+
+
+def alone(batch):
+    return Net()
+
+
+def fails(batch):
+    raise KeyError("weights")
+"""
+
+
+@pytest.fixture
+def nets(write_module: Write, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """nets.py in the current folder."""
+    monkeypatch.chdir(folder)
+    return write_module("nets", NET)
+
+
+def ran(*words: str) -> Done:
+    app = typer.Typer()
+    app.command()(runtimes_command)
+    return CliRunner().invoke(app, words)
+
+
+def refused(*words: str) -> str:
+    """The error that the command ends with."""
+    done = ran(*words)
+    assert isinstance(done.exception, RuntimesError), done.output
+    return str(done.exception)
+
+
+def tried(factory: str, mode: str, device: str = "cpu", dtype: str = "float32") -> Trial | Refusal:
+    """What becomes of a mode in this process, whose number of threads stays."""
+    threads = torch.get_num_threads()
+    try:
+        return reply(Job(f"nets:{factory}", mode, Setting(device, dtype, 2), 1, 0.001)).outcome
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_every_mode_is_measured_and_agrees(nets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All modes, by keyword too; as JSON and as a picture; what the factory prints is in neither."""
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes for one kernel
+    done = ran("nets.py:two", "--batch", "3", "--seconds", "0.02", "--threads", "1", "--json", "--plot", "two.svg")
+    assert (done.stderr, done.exit_code) == ("", 0), done.output
+    told = json.loads(done.stdout)
+    assert list(told) == ["version", "factory", "method", "notes", "settings"]
+    assert (told["version"], told["factory"], told["notes"]) == (1, "nets.py:two", [])
+    assert told["method"] == {"seconds": 0.02, "repeat": 1, "warm_up": 3}
+    (setting,) = told["settings"]
+    assert {name: setting[name] for name in ("device", "dtype", "batch")} == {
+        "device": "cpu",
+        "dtype": "float32",
+        "batch": 3,
+    }
+    assert (setting["machine"]["torch"], setting["machine"]["threads"]) == (torch.__version__, 1)
+    assert [one["mode"] for one in setting["results"]] == list(MODES)
+    eager = setting["results"][0]
+    for one in setting["results"]:
+        assert (one["status"], one["problem"]) == ("ok", None)
+        assert one["preparation"] > one["median"] > 0
+        assert one["samples_per_second"] == pytest.approx(3 / one["median"])
+        assert one["speed_up"] == pytest.approx(eager["median"] / one["median"])
+        assert one["blocks"] == 1 or one["quartiles"][0] <= one["median"] <= one["quartiles"][1]
+        assert one["memory"]["preparing"] >= 0
+        assert one["memory"]["running"] >= 0
+        assert one["difference"]["relative"] <= one["difference"]["tolerance"]
+        assert one["difference"]["output"] in ("logits", "positive")
+    picture = Path("two.svg").read_text()
+    assert all(f">{mode}<" in picture for mode in MODES)
+
+
+def test_what_fails_does_not_keep_the_others(nets: Path) -> None:
+    """A crash, an error, a device that is not there: a line each, and status 1."""
+    words = ["--modes", "trace,script", "--device", "cuda,cpu", "--seconds", "0.01", "--threads", "1"]
+    command = [sys.executable, "-m", "hookpatch", "runtimes", "nets:crash", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert (
+        done.stderr
+        == f"hookpatch: --device cuda: torch {torch.__version__} is built without CUDA; measured on cpu alone\n"
+    )
+    lines = done.stdout.splitlines()
+    assert lines[1] == "batch 1 · float32 · cpu"
+    assert [line.split()[0] for line in lines if line.startswith("eager")] == ["eager", "eager"]  # table and bars
+    assert "trace          failed  its process was ended by SIGSEGV" in lines
+    assert (
+        "script         failed  Crash.forward: there are no imports in functions in TorchScript (nets.py:41)" in lines
+    )
+
+
+def test_wrong_answer_has_no_figures(nets: Path) -> None:
+    """It is said what is how far from eager's; the time of a wrong answer is none."""
+    found = tried("gate", "trace")
+    assert isinstance(found, Trial)
+    assert found.difference is not None
+    far, of = found.difference.absolute, found.difference.relative
+    assert (found.status, found.times, found.preparation, found.running) == ("differs", (), None, None)
+    assert found.problem == (
+        f"gated is {far:.2g} from eager's, {of:.2g} of its greatest magnitude; 1e-04 is allowed for float32"
+    )
+
+
+def test_model_that_draws_random_numbers_is_named(nets: Path) -> None:
+    """With it nothing can be compared."""
+    found = tried("noise", "eager")
+    assert isinstance(found, Trial)
+    assert found.difference is not None
+    apart = f"output: {found.difference.absolute:.2g} apart"
+    assert found.problem == f"the model answers one input in two ways ({apart}); nothing can be compared with it"
+
+
+def test_model_that_writes_to_its_input_is_compared_on_fresh_ones(nets: Path) -> None:
+    """Each answer is that to the factory's inputs."""
+    found = tried("writes", "eager")
+    assert isinstance(found, Trial)
+    assert (found.status, found.problem) == ("ok", None)
+
+
+@pytest.mark.parametrize(
+    ("factory", "mode", "problem"),
+    [
+        (
+            "nothing",
+            "trace",
+            "RuntimeError: an output cannot be understood by the tracer, only outputs matching "
+            "dict[Union[str, Tensor], Union[Tensor, Tuple[Tensor, ...]]] can be a dictionary output of a "
+            "traced function",
+        ),
+        ("refuses", "export", "ValueError: not in a graph (nets.py:54)"),
+    ],
+)
+def test_reason_is_torch_s_own_in_a_line(nets: Path, factory: str, mode: str, problem: str) -> None:
+    """The error that began it, without what wraps it, and the model's line."""
+    found = tried(factory, mode)
+    assert isinstance(found, Trial)
+    assert (found.status, found.problem) == ("failed", problem)
+
+
+def test_reason_of_onnxruntime() -> None:
+    """Its own words, without its marks."""
+    with pytest.raises(Exception, match="INVALID_PROTOBUF") as caught:
+        onnxruntime.InferenceSession(b"no model")
+    assert reason(caught.value).startswith("InvalidProtobuf: Failed to load model because protobuf parsing failed")
+
+
+def test_half_is_measured_where_a_mode_has_it(nets: Path) -> None:
+    """Parameters and inputs are of the type that was asked for, and so is what is allowed."""
+    found = tried("net", "script", dtype="bfloat16")
+    assert isinstance(found, Trial)
+    assert found.difference is not None
+    assert (found.status, found.difference.tolerance) == ("ok", 5e-2)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
+def test_device_that_is_not_there_is_an_error_alone(nets: Path) -> None:
+    """There is nothing to go on with."""
+    assert refused("nets:net", "--device", "cuda", "--modes", "eager") == (
+        f"--device cuda: torch {torch.__version__} is built without CUDA; "
+        "run the same command on a machine that has it, or with --device cpu"
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("nets", "names no factory; write module:function or path/to/file.py:function"),
+        ("netz:net", "no module 'netz' can be imported from here; write module:function or path/to/file.py:function"),
+        ("netz.py:net", "there is no file netz.py; write module:function or path/to/file.py:function"),
+        ("nets:nets", "nets has no 'nets'; did you mean 'net'?"),
+        ("nets.py:zzz", "nets.py has no 'zzz'; write module:function or path/to/file.py:function"),
+        ("nets:NET", "nets has no 'NET'; write module:function or path/to/file.py:function"),
+        ("nets:Net", "is the class Net; name a function that takes a batch size and returns (model, inputs)"),
+        ("nets:example", "example() cannot be called with a batch size alone; write def example(batch)"),
+        ("nets:alone", "returned a Net; return (model, inputs) or (model, inputs, keywords)"),
+        ("nets:fails", "called with 2 it raised KeyError: 'weights' (nets.py:79); mend the function"),
+        (
+            "broken:net",
+            "cannot be imported: ZeroDivisionError: division by zero (broken.py:1); "
+            "mend it, so that python can import it",
+        ),
+        (
+            "needs:net",
+            "cannot be imported: ModuleNotFoundError: No module named 'no_such_module' (needs.py:1); "
+            "install what is missing",
+        ),
+    ],
+)
+def test_what_is_no_factory(nets: Path, write_module: Write, word: str, problem: str) -> None:
+    """Each is refused with what is wrong and what now."""
+    write_module("broken", "1 / 0")
+    write_module("needs", "import no_such_module")
+    with pytest.raises(FactoryError) as caught:
+        build(word, 2)
+    assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--modes", "traced"], "--modes: no mode 'traced'; did you mean 'trace'? "
+         "there are eager, trace, script, script+freeze, compile, export, onnxruntime"),
+        (["--modes", ","], "--modes: is empty; leave it out, or write words with commas: --modes A,B"),
+        (["--device", "tpu"], "--device: no device 'tpu'; did you mean 'cpu'? there are cpu, cuda"),
+        (["--dtype", "float23"], "--dtype: no type 'float23'; did you mean 'float32'? "
+         "there are float32, bfloat16, float16"),
+        (["--batch", "1,eight"], "--batch: 'eight' is no batch size; write whole numbers from 1, --batch 1,8"),
+        (["--batch", "0"], "--batch: '0' is no batch size; write whole numbers from 1, --batch 1,8"),
+        (["--plot", "a.jpg"], "--plot a.jpg: is no picture's name; end it with .svg or .png"),
+        (["--plot", "no/a.svg"], "--plot no/a.svg: there is no folder no; make it first"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_for(
+    words: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused before anything is built."""
+    monkeypatch.chdir(tmp_path)
+    assert refused("nowhere:net", *words) == problem
+
+
+def test_python_without_torchscript() -> None:
+    """From 3.14 on torch does not support it."""
+    assert without_torchscript((3, 13)) is None
+    assert without_torchscript((3, 14)) == "torch does not support torch.jit on Python 3.14"
+
+
+def test_what_onnxruntime_lacks() -> None:
+    """What is missing is named, with what to install."""
+    assert without_packages(("json", "torch")) is None
+    assert without_packages(("json", "no_such_onnx")) == (
+        "no_such_onnx is not installed: pip install 'hookpatch-torchscript[onnxruntime]'"
+    )
+    assert without_provider("CPUExecutionProvider", "1.31.1", ["CPUExecutionProvider"]) is None
+    assert without_provider("CUDAExecutionProvider", "1.31.1", ["CPUExecutionProvider"]) == (
+        "onnxruntime 1.31.1 did not take CUDAExecutionProvider, it has CPUExecutionProvider: install onnxruntime-gpu"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "last", "problem"),
+    [
+        (-11, "", "its process was ended by SIGSEGV"),
+        (-9, "loading", "its process was ended by SIGKILL: the memory may have run out"),
+        (1, "MemoryError", "its process ended with status 1: MemoryError"),
+        (0, "", "its process ended with status 0"),
+    ],
+)
+def test_how_a_process_ended(status: int, last: str, problem: str) -> None:
+    """A signal by its name."""
+    assert ended(status, last) == problem
+
+
+def test_peak_of_a_phase_is_its_own() -> None:
+    """What a phase took and gave back is its peak, and not the next one's."""
+    watch = Watch("cpu")
+    torch.ones(25_000_000)  # 100 MB, gone at once
+    first, second = watch.phase(), watch.phase()
+    assert first is not None
+    assert first > 90e6
+    assert second is not None
+    assert second < first - 50e6
+
+
+@pytest.mark.parametrize(
+    ("factory", "kind", "parameters"),
+    [
+        (bert_base, transformers.BertModel, 109_482_240),
+        (resnet18, torch.nn.Sequential, 11_689_512),
+        (gpt_neo_125m, transformers.GPTNeoForCausalLM, 125_198_592),
+    ],
+)
+def test_ready_factories_have_the_known_shapes(factory: Callable[[int], Any], kind: type, parameters: int) -> None:
+    """As many parameters as the published models, and inputs of the batch."""
+    with torch.device("meta"):
+        model, inputs, *keywords = factory(3)
+    assert isinstance(model, kind)
+    assert sum(one.numel() for one in model.parameters()) == parameters
+    assert {len(one) for one in (*inputs, *(keywords[0].values() if keywords else ()))} == {3}

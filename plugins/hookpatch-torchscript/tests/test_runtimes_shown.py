@@ -1,0 +1,197 @@
+"""What `hookpatch runtimes` makes of its measurements: figures, a table, a picture, an exit status."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hookpatch_torchscript._runtimes import _figures as figures
+from hookpatch_torchscript._runtimes._agreement import OtherAnswerError, difference, tensors
+from hookpatch_torchscript._runtimes._command import left_out, status_of
+from hookpatch_torchscript._runtimes._job import MODES, Difference, Setting, Trial
+from hookpatch_torchscript._runtimes._plot import draw
+from hookpatch_torchscript._runtimes._result import Comparison, Result
+from hookpatch_torchscript._runtimes._table import show
+from hookpatch_torchscript.errors import RuntimesError
+from rich.console import Console
+from transformers.modeling_outputs import BaseModelOutput
+
+pytestmark = pytest.mark.model
+
+MACHINE = {"processor": "EPYC", "cores": 2, "threads": 1, "torch": "2.13.0", "python": "3.11.7"}
+FAILED = Result(
+    "script", (Trial("failed", "attribute config of Net: torch compiles its class, and has no source of it at hand"),)
+)
+WRONG = Result("trace", (Trial("differs", "logits is 0.43 from eager's"),))
+
+
+def good(mode: str, *times: float, absolute: float = 0.0) -> Result:
+    apart = Difference("logits", absolute, absolute, 1e-4)
+    return Result(mode, (Trial("ok", None, 0.5, times, 12_000_000, 1_500_000_000, apart),))
+
+
+def compared(*results: Result) -> Comparison:
+    return Comparison(Setting("cpu", "float32", 8), results, MACHINE)
+
+
+ALL = compared(good("eager", 0.010, 0.0101, 0.0102), WRONG, FAILED, good("compile", 0.005, 0.009, absolute=2e-6))
+
+
+def test_rounds_are_pooled() -> None:
+    """Times of all rounds count alike; of preparations the median, of memory the most."""
+    one = Trial("ok", None, 1.0, (1.0, 2.0), 10, 5)
+    two = Trial("ok", None, 3.0, (3.0, 4.0, 5.0), 7, 6)
+    both = Result("trace", (one, two))
+    assert (both.median, both.quartiles, both.blocks) == (3.0, (2.0, 4.0), 5)
+    assert (both.preparation, both.preparing, both.running) == (2.0, 10, 6)
+    assert Result("trace", (Trial("ok", None, 1.0, (1.0,)),)).quartiles is None
+
+
+def test_mode_that_fails_in_a_later_round_has_no_figures() -> None:
+    """It is told in which."""
+    both = Result("trace", (Trial("ok", None, 1.0, (1.0, 2.0), 10, 5), Trial("failed", "out of memory")))
+    assert (both.status, both.problem) == ("failed", "in round 2: out of memory")
+    assert (both.median, both.preparation, both.preparing, both.running, both.blocks) == (None, None, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("results", "asked", "status"),
+    [
+        ([good("eager", 1.0)], True, 0),
+        ([good("eager", 1.0), FAILED], False, 0),
+        ([good("eager", 1.0), FAILED], True, 1),
+        ([good("eager", 1.0), WRONG], False, 1),
+        ([Result("eager", (Trial("failed", "no"),))], False, 1),
+    ],
+)
+def test_exit_status(results: list[Result], asked: bool, status: int) -> None:
+    """A wrong answer is always 1; a failure is if it was asked for, and eager's."""
+    assert status_of([compared(*results)], asked) == status
+
+
+def test_modes_that_a_python_does_not_have() -> None:
+    """One line for all of them, and none where none was wanted."""
+    assert left_out(MODES, (3, 13)) == []
+    assert left_out(["eager", "compile"], (3, 14)) == []
+    assert left_out(MODES, (3, 14)) == [
+        "trace, script, script+freeze left out: torch does not support torch.jit on Python 3.14"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("eager", "other", "found"),
+    [
+        (torch.ones(2), torch.tensor([1.0, 1.5]), ("output", 0.5, 0.5, 1e-4)),
+        ((torch.ones(2), torch.full((1,), 4.0)), [torch.ones(2), torch.full((1,), 6.0)], ("[1]", 2.0, 0.5, 1e-4)),
+        ({"a": torch.ones(1), "n": None}, (torch.ones(1),), ("a", 0.0, 0.0, 1e-4)),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), ("output", 1.0, 0.5, 0.0)),
+        (torch.ones(1).half(), torch.ones(1), ("output", 0.0, 0.0, 1e-2)),
+        (torch.tensor([torch.inf, torch.nan, 1]), torch.tensor([torch.inf, torch.nan, 1]), ("output", 0.0, 0.0, 1e-4)),
+        (torch.ones(2), torch.tensor([1.0, torch.nan]), ("output", torch.inf, torch.inf, 1e-4)),
+        (torch.zeros(2), torch.tensor([0.0, 1e-9]), ("output", pytest.approx(1e-9), torch.inf, 1e-4)),
+        (
+            BaseModelOutput(last_hidden_state=torch.ones(1), hidden_states=(torch.ones(1), torch.ones(1))),
+            [torch.ones(1), torch.ones(1), torch.zeros(1)],
+            ("hidden_states.[1]", 1.0, 1.0, 1e-4),
+        ),
+    ],
+)
+def test_where_two_answers_are_farthest(eager: Any, other: Any, found: tuple[str, float, float, float]) -> None:
+    """All tensors are compared, in order; relative to the greatest magnitude; whole numbers exactly."""
+    assert difference(tensors(eager), tensors(other)) == Difference(*found)
+
+
+@pytest.mark.parametrize(
+    ("eager", "other", "problem"),
+    [
+        (torch.ones(2), torch.ones(3), "output: eager's shape is [2], its shape is [3]"),
+        ((torch.ones(2), torch.ones(2)), torch.ones(2), "eager returns 2 tensors, it 1 tensor"),
+        (None, None, "eager returns no tensor: there is nothing to compare"),
+    ],
+)
+def test_answers_of_other_shapes(eager: Any, other: Any, problem: str) -> None:
+    """Nothing is broadcast."""
+    with pytest.raises(OtherAnswerError) as caught:
+        difference(tensors(eager), tensors(other))
+    assert str(caught.value) == problem
+
+
+def test_figures_have_three_digits() -> None:
+    """With the unit that fits."""
+    assert [figures.seconds(one) for one in (None, 1.423, 0.99951, 0.0123, 85.6e-6)] == [
+        *("-", "1.42 s", "1.00 s", "12.3 ms", "85.6 µs")
+    ]
+    assert [figures.size(one) for one in (None, 85_200_000, 1_210_000_000)] == ["-", "85 MB", "1.21 GB"]
+    assert [figures.times(one) for one in (None, 0.0032, 0.99, 1.0, 34.56, 183.2)] == [
+        *("-", "0.0032x", "0.99x", "1.00x", "34.6x", "183x")
+    ]
+
+
+def printed(width: int, terminal: bool) -> str:
+    out = io.StringIO()
+    show(ALL, Console(file=out, width=width, force_terminal=terminal, color_system=None, highlight=False))
+    return out.getvalue()
+
+
+def test_text_of_a_log() -> None:
+    """A table, bars with the quartile, what failed in a line each, and what is uncertain."""
+    assert [line.rstrip() for line in printed(120, False).splitlines()] == [
+        "",
+        "batch 8 · float32 · cpu",
+        "",
+        "                  latency           samples            peak memory            differs",
+        "mode     prepare   median      IQR      / s  speed-up      prepare       run       by",
+        "eager     500 ms  10.1 ms   100 µs      792     1.00x       +12 MB  +1.50 GB        0",
+        "compile   500 ms  7.00 ms  2.00 ms     1143     1.44x       +12 MB  +1.50 GB    2e-06",
+        "",
+        f"eager          {'█' * 60}▊ 10.1 ms  1.00x",
+        f"compile        {'█' * 42}▏{'─' * 5} 7.00 ms  1.44x",
+        "",
+        "trace          WRONG  logits is 0.43 from eager's",
+        "script         failed  attribute config of Net: torch compiles its class, and has no source of it at hand",
+        "",
+        "uncertain  compile: one block alone, or an IQR above 25 %; "
+        "let the machine be quiet, or give --seconds, --repeat more",
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_terminal_is_not_too_narrow(width: int) -> None:
+    """No line is longer, and nothing is cut."""
+    lines = printed(width, True).splitlines()
+    assert max(map(len, lines)) <= width
+    assert not any("…" in line for line in lines)
+
+
+def test_picture_has_all_modes(tmp_path: Path) -> None:
+    """Names, figures and what failed, as text; and as a PNG."""
+    draw(tmp_path / "a.svg", "net", [("batch 8", ALL)])
+    text = (tmp_path / "a.svg").read_text()
+    for word in ("eager", "trace", "script", "compile", "7.00 ms", "10.1 ms", "1.44x"):
+        assert f">{word}<" in text
+    assert ">wrong answer: logits is 0.43 from eager's<" in text
+    assert ">failed: attribute config of Net: torch compiles its class, and ...<" in text
+    assert "2 cores, 1 thread ·" in text
+    draw(tmp_path / "a.png", "net", [("batch 8", ALL)] * 3)
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_picture_that_cannot_be_written(tmp_path: Path) -> None:
+    """An error names the file."""
+    path = tmp_path / "a.svg"
+    path.mkdir()
+    with pytest.raises(RuntimesError) as caught:
+        draw(path, "net", [("batch 8", ALL)])
+    assert str(caught.value) == f"--plot {path}: cannot be written: Is a directory"
+
+
+def test_command_needs_no_torch() -> None:
+    """It measures in other processes; what it asks of torch is asked there."""
+    code = "import sys, hookpatch_torchscript._runtimes._command; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
