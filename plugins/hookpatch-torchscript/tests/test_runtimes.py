@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import onnx.parser
 import onnxruntime
 import pytest
 import torch
@@ -20,6 +21,7 @@ from hookpatch_torchscript._runtimes._factory import FactoryError, build
 from hookpatch_torchscript._runtimes._job import MODES, Job, Refusal, Setting, Trial
 from hookpatch_torchscript._runtimes._measure import reply
 from hookpatch_torchscript._runtimes._memory import Watch
+from hookpatch_torchscript._runtimes._onnxruntime import running
 from hookpatch_torchscript._runtimes._process import ended
 from hookpatch_torchscript._runtimes._reason import reason
 from hookpatch_torchscript._runtimes._without import without_packages, without_provider, without_torchscript
@@ -250,6 +252,18 @@ def test_reason_of_onnxruntime() -> None:
     with pytest.raises(Exception, match="INVALID_PROTOBUF") as caught:
         onnxruntime.InferenceSession(b"no model")
     assert reason(caught.value).startswith("InvalidProtobuf: Failed to load model because protobuf parsing failed")
+    assert reason(ValueError("\x1b[96mred\x1b[0m words")) == "ValueError: red words"
+
+
+def test_onnxruntime_makes_new_outputs() -> None:
+    """As torch does: an answer that somebody keeps is not written over, and what is measured is the same work."""
+    text = '<ir_version: 10, opset_import: ["": 20]> twice (float[2] x) => (float[2] y) { y = Add(x, x) }'
+    session = onnxruntime.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
+    call = running(session, [(session.get_inputs()[0], torch.tensor([1.0, 2.0]))], torch.device("cpu"))
+    (one,) = call()
+    (two,) = call()
+    assert one.tolist() == two.tolist() == [2.0, 4.0]
+    assert one.data_ptr() != two.data_ptr()
 
 
 def test_half_is_measured_where_a_mode_has_it(nets: Path) -> None:

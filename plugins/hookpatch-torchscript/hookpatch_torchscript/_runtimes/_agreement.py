@@ -24,7 +24,7 @@ def tensors(answer: Any) -> list[tuple[str, Tensor]]:
     What else is in an answer (None, numbers) is not compared: modes do not return it alike.
     """
     leaves, _ = pytree.tree_flatten_with_path(answer)
-    return [(_name(path), leaf.detach().cpu()) for path, leaf in leaves if isinstance(leaf, Tensor)]
+    return [(_name(path), leaf.detach().to("cpu", copy=True)) for path, leaf in leaves if isinstance(leaf, Tensor)]
 
 
 def difference(eager: list[tuple[str, Tensor]], other: list[tuple[str, Tensor]]) -> Difference:

@@ -37,7 +37,7 @@ def onnxruntime_call(built: Built) -> Callable[[], list[torch.Tensor]]:
     session = _session(built, provider)
     if lacking := without_provider(provider, onnxruntime.__version__, session.get_providers()):
         raise NotHereError(lacking)  # what it needs could not be loaded; ONNX Runtime goes on with the CPU
-    return _running(session, _given(session, built), device)
+    return running(session, _given(session, built), device)
 
 
 def _session(built: Built, provider: str) -> Any:
@@ -69,9 +69,16 @@ def _given(session: Any, built: Built) -> list[tuple[Any, torch.Tensor]]:
     return given
 
 
-def _running(
+def running(
     session: Any, given: list[tuple[Any, torch.Tensor]], device: torch.device
 ) -> Callable[[], list[torch.Tensor]]:
+    """Return what runs a session on these tensors, where they are.
+
+    Args:
+        session: an ``onnxruntime.InferenceSession``.
+        given: its inputs, each with its tensor.
+        device: where the inputs are and the outputs are to be.
+    """
     import onnx
 
     binding = session.io_binding()
@@ -79,10 +86,11 @@ def _running(
     for one, tensor in given:
         kind = onnx.TensorProto.DataType.Value(one.type[len("tensor(") : -1].upper())
         binding.bind_input(one.name, device.type, index, kind, list(tensor.shape), tensor.data_ptr())
-    for one in session.get_outputs():
-        binding.bind_output(one.name, device.type, index)
+    outputs = [one.name for one in session.get_outputs()]
 
     def call(_given: object = given) -> list[torch.Tensor]:  # the tensors live as long as what reads their memory
+        for name in outputs:
+            binding.bind_output(name, device.type, index)  # each time: else it writes over what it returned before
         session.run_with_iobinding(binding)
         return [torch.utils.dlpack.from_dlpack(value) for value in binding.get_outputs()]
 

@@ -9,6 +9,7 @@ from typing import Final
 
 _LONGEST: Final = 240
 _OF_ONNXRUNTIME: Final = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from \S+ failed:)?")
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 _OF_TRACE: Final = re.compile(
     r"^(?s:output .*) of traced region (cannot be understood by the tracer)"
 )  # prints tensors
@@ -21,7 +22,7 @@ _OF_TORCH: Final = re.compile(
 def reason(error: BaseException) -> str:
     """Return the class of the error that began it, its first line, and the line of the model that it comes from."""
     first = _first(error)
-    lines = [line.strip() for line in _OF_TRACE.sub(r"an output \1", str(first)).splitlines()]
+    lines = [line.strip() for line in _OF_TRACE.sub(r"an output \1", _COLOUR.sub("", str(first))).splitlines()]
     said = _OF_ONNXRUNTIME.sub("", next((line for line in lines if len(line.strip("-=#*: ")) > 1), ""))
     text = f"{type(first).__name__}: {said}" if said else type(first).__name__
     if len(text) > _LONGEST:
