@@ -8,12 +8,12 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, Final
 
+from hookpatch_probe.changes import words
 from rich.text import Text
 
 from hookpatch_export._probe import Explained, Failure, Probe
 from hookpatch_export._probe._assumed import Assumption
 from hookpatch_export._probe._captured import WORDS
-from hookpatch_export._probe._changes import words
 from hookpatch_export._probe._flow import Spot
 from hookpatch_export._probe._where import chain
 from hookpatch_export._words import near
@@ -55,7 +55,7 @@ def _lines(probe: Probe) -> Iterator[tuple[int, str, str]]:
 def sentence(explained: Explained) -> str:
     """Return a disagreement in a line: ``batch 1: eager 10.0, ONNX 6.0: model.py:42 `if x.shape[0] > 2```."""
     one = explained.disagreement
-    said = f"{words(one.changes)}: eager {one.eager}, {WORDS[one.mode]} {one.captured}"
+    said = f"{words(one.changes)}: eager {one.difference.eager}, {WORDS[one.mode]} {one.difference.other}"
     if explained.finding is not None:
         return f"{said}: {_at(Spot(explained.finding.file, explained.finding.line))}"
     if explained.spot is not None:
@@ -75,8 +75,8 @@ def probe_json(probe: Probe) -> dict[str, Any]:
             {
                 "mode": one.disagreement.mode,
                 "input": words(one.disagreement.changes),
-                "eager": one.disagreement.eager,
-                "captured": one.disagreement.captured,
+                "eager": one.disagreement.difference.eager,
+                "captured": one.disagreement.difference.other,
                 "finding": _json(Spot(one.finding.file, one.finding.line, one.finding.column)) if one.finding else None,
                 "parts_at": _json(one.spot),
                 "sentence": sentence(one),

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
+from hookpatch_probe.changes import Change, applied
+from hookpatch_probe.example import Example, Run
+from hookpatch_probe.search import Disagreement, Refusal, Search, is_random
 
 from hookpatch_export._finding import Finding
 from hookpatch_export._probe._assumed import Assumption, assumptions
 from hookpatch_export._probe._captured import Captured, captures, eager, quiet
-from hookpatch_export._probe._changes import Change, applied
-from hookpatch_export._probe._example import Example, Run
 from hookpatch_export._probe._flow import Spot, Step, finding_at, only_one, parting, passed, steps
-from hookpatch_export._probe._search import Disagreement, Refusal, Search, is_random
 from hookpatch_export._probe._symbolic import with_symbolic
 from hookpatch_export._probe._where import of_error
 from hookpatch_export.errors import ModelError
@@ -124,7 +124,8 @@ def probe(
         with torch.no_grad():
             captured = list(captures(model, example))
         runs = {one.mode: one.run for one in captured if one.run is not None}
-        search = Search(example, run, {} if random else runs, time.monotonic() + budget)
+        until = time.monotonic() + budget
+        search = Search(example, run, {} if random else runs, lambda _: time.monotonic() >= until)
         if not random:
             search.run()
         explained = _explained(search, run, findings, watched)

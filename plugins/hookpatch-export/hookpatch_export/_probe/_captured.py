@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import torch
+from hookpatch_probe.example import Example, Run, Tensors, flat
 
-from hookpatch_export._probe._example import Example, Run, Tensors, flat
 from hookpatch_export._probe._scripted import scripted
 
 _FATAL: Final = 4  # of onnxruntime's levels of severity
@@ -49,6 +49,7 @@ def fresh(model: torch.nn.Module) -> torch.nn.Module:
 def eager(model: torch.nn.Module, example: Example) -> Run:
     """Return what runs the model itself, each time as it was made."""
 
+    @torch.no_grad()
     def run(tensors: Tensors) -> list[torch.Tensor]:
         args, kwargs = example.arguments(tensors)
         return flat(fresh(model)(*args, **kwargs))
@@ -69,7 +70,7 @@ def _captured(mode: str, capture: Callable[[], tuple[Run, Any]]) -> Captured:
         run, program = capture()
     except Exception as error:  # whatever the exporter raises is what there is to tell
         return Captured(mode, None, error)
-    return Captured(mode, run, None, program)
+    return Captured(mode, torch.no_grad()(run), None, program)
 
 
 def _dynamic(

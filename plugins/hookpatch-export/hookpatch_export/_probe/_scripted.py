@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from hookpatch_export._probe._example import Example, Run, Tensors, flat
+from hookpatch_probe.example import Example, Run, Tensors, flat
 
 
 def scripted(model: torch.nn.Module, example: Example) -> Run:

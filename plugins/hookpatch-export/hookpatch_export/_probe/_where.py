@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import hookpatch_probe
 import torch
 
 from hookpatch_export._probe._flow import Spot
 
 _TORCH: Final = Path(torch.__file__).resolve().parent
-_OURS: Final = Path(__file__).resolve().parents[1]
+_OURS: Final = (Path(__file__).resolve().parents[1], Path(hookpatch_probe.__file__).resolve().parent)
 _STANDARD: Final = Path(sysconfig.get_path("stdlib")).resolve()
 _SITE: Final = Path(sysconfig.get_path("purelib")).resolve()
 _IN_MESSAGE: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -63,6 +64,6 @@ def _short(text: str, files: Iterable[Path]) -> Iterator[Spot]:
 
 def is_users(file: Path) -> bool:
     """Tell whether a file is none of torch's, of ours or of the standard library."""
-    if not file.is_file() or any(file.is_relative_to(folder) for folder in (_TORCH, _OURS)):
+    if not file.is_file() or any(file.is_relative_to(folder) for folder in (_TORCH, *_OURS)):
         return False
     return file.is_relative_to(_SITE) or not file.is_relative_to(_STANDARD)

@@ -8,10 +8,10 @@ from typing import Final, final
 
 import torch
 
-from hookpatch_export._probe._example import Example, Tensors
+from hookpatch_probe.example import Example, Tensors
+from hookpatch_probe.seed import seeded
 
 _LARGE: Final = 1_000_000  # elements; larger tensors are not made eight times as long
-_SEED: Final = 0
 
 
 @final
@@ -34,6 +34,8 @@ class Change:
 
 def sizes(example: Example) -> Iterator[tuple[int, list[Change]]]:
     """Yield for each axis, or axes that go together, its size in the example and the changes of it, simplest first."""
+    # Where an index is out of range, CUDA fails for good, and the program with it: no axis is made longer there.
+    may_grow = all(tensor.device.type == "cpu" for tensor in example.tensors)
     for axes in _axes(example):
         name = _axis_name(example, axes)
         at, axis = axes[0]
@@ -41,7 +43,7 @@ def sizes(example: Example) -> Iterator[tuple[int, list[Change]]]:
         news = [1, 2, old + 1, 2 * old]
         if max(tensor.numel() for tensor in example.tensors) * 8 <= _LARGE:
             news.append(8 * old)
-        yield old, [_resize(name, axes, new) for new in dict.fromkeys(news) if new != old]
+        yield old, [_resize(name, axes, new) for new in dict.fromkeys(news) if new < old or (may_grow and new > old)]
 
 
 def _axes(example: Example) -> list[tuple[tuple[int, int], ...]]:
@@ -107,8 +109,9 @@ def _values(tensor: torch.Tensor) -> Iterator[tuple[str, Callable[[torch.Tensor]
         yield f"all {high}", lambda one: torch.full_like(one, high)
         yield f"all {low}", lambda one: torch.full_like(one, low)
         yield "random in its range", lambda one: torch.randint_like(one, low, high + 1)
-        if not tensor.dim():
+        if not tensor.dim() and tensor.device.type == "cpu":
             yield "one more", lambda one: one + 1
+            yield "ten more", lambda one: one + 10
     if tensor.dim():
         yield "reversed", lambda one: one.flip([*range(one.dim())])
 
@@ -119,8 +122,7 @@ def _random(tensor: torch.Tensor) -> torch.Tensor:
 
 def applied(changes: Sequence[Change], tensors: Tensors) -> Tensors:
     """Return the tensors after changes, one after the other; what is random is the same each time."""
-    with torch.random.fork_rng(devices=()):
-        torch.manual_seed(_SEED)
+    with seeded():
         for change in changes:
             tensors = change.apply(tensors)
     return tensors

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TypeAlias, final
 
 import torch
 
-from hookpatch_export._probe._changes import Change, applied, sizes, values
-from hookpatch_export._probe._compare import difference
-from hookpatch_export._probe._example import Example, Run
+from hookpatch_probe.changes import Change, applied, sizes, values
+from hookpatch_probe.compare import Difference, Tolerance, difference
+from hookpatch_probe.example import Example, Run, Tensors
+from hookpatch_probe.seed import SEED, seeded
 
 Answer: TypeAlias = list[torch.Tensor]
 
@@ -25,14 +25,12 @@ class Disagreement:
     Attributes:
         mode: how the model was captured.
         changes: what makes the input of the example.
-        eager: what the model answers, in words.
-        captured: what was captured answers.
+        difference: where the answers differ.
     """
 
     mode: str
     changes: tuple[Change, ...]
-    eager: str
-    captured: str
+    difference: Difference
 
 
 @final
@@ -60,7 +58,8 @@ class Search:
         example: the example input.
         eager: what runs the model.
         runs: what runs each capture, by mode.
-        until: when to stop, by ``time.monotonic``.
+        spent: whether to stop; is told how many inputs were tried.
+        tolerance: how near is the same.
         tried: how many inputs the model has taken.
         refused: how many it has not.
         over: whether it was stopped before all was tried.
@@ -69,7 +68,8 @@ class Search:
     example: Example
     eager: Run
     runs: Mapping[str, Run]
-    until: float
+    spent: Callable[[int], bool]
+    tolerance: Tolerance = field(default_factory=Tolerance)
     disagreements: list[Disagreement] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     tried: int = 0
@@ -133,7 +133,7 @@ class Search:
                 change = middle
 
     def _is_over(self) -> bool:
-        self.over = time.monotonic() >= self.until
+        self.over = self.spent(self.tried + self.refused)
         return self.over
 
     def _try(self, changes: tuple[Change, ...], modes: set[str] | None = None) -> set[str] | None:
@@ -155,19 +155,18 @@ class Search:
                 self.refusals.append(Refusal(mode, changes, error))
                 odd.add(mode)
                 continue
-            if (words := difference(wanted, found)) is not None:
-                self.disagreements.append(Disagreement(mode, changes, *words))
+            if (where := difference(wanted, found, self.tolerance)) is not None:
+                self.disagreements.append(Disagreement(mode, changes, where))
                 odd.add(mode)
         return odd
 
 
-def _seeded(run: Run, tensors: tuple[torch.Tensor, ...], seed: int = 0) -> Answer:
-    with torch.random.fork_rng(devices=()), torch.no_grad():
-        torch.manual_seed(seed)
+def _seeded(run: Run, tensors: Tensors, seed: int = SEED) -> Answer:
+    with seeded(seed):
         return run(tensors)
 
 
 def is_random(eager: Run, example: Example) -> bool:
     """Tell whether the model answers the example twice in different ways."""
-    one, two = (_seeded(eager, example.tensors, seed) for seed in (0, 1))
+    one, two = (_seeded(eager, example.tensors, seed) for seed in (SEED, SEED + 1))
     return difference(one, two) is not None

@@ -14,20 +14,25 @@ Tensors: TypeAlias = tuple[torch.Tensor, ...]
 
 @final
 class Example:
-    """Arguments of a ``forward``. Lives as long as the probe.
+    """Arguments of a call. Lives as long as the probe.
 
     Attributes:
         tensors: the tensors in them, in order.
         names: the names of the tensors: ``x``, ``pair[0]``.
     """
 
-    def __init__(self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Take the arguments apart.
 
+        Args:
+            called: what takes them; of a module its ``forward`` tells their names.
+            args: the arguments.
+            kwargs: those by keyword.
+
         Raises:
-            TypeError: ``forward`` does not take them.
+            TypeError: it does not take them.
         """
-        self._signature: Final = inspect.signature(model.forward)
+        self._signature: Final = inspect.signature(called.forward if isinstance(called, torch.nn.Module) else called)
         parameters = [*self._signature.bind(*args, **kwargs).signature.parameters.values()]
         paths, self._spec = _pytree.tree_flatten_with_path((args, dict(kwargs)))
         self._leaves: Final = [leaf for _, leaf in paths]
@@ -39,7 +44,7 @@ class Example:
         """Return the arguments with copies of other tensors in the place of the example's."""
         leaves = list(self._leaves)
         for at, tensor in zip(self._at, tensors, strict=True):
-            leaves[at] = tensor.detach().clone()  # a model may write into what it is given
+            leaves[at] = _copy(tensor, like=leaves[at])
         args, kwargs = _pytree.tree_unflatten(leaves, self._spec)
         return args, kwargs
 
@@ -50,6 +55,11 @@ class Example:
             name: _pytree.tree_map(_axes, value)
             for name, value in self._signature.bind(*args, **kwargs).arguments.items()
         }
+
+
+def _copy(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return a copy, since a model may write into what it is given; with a gradient if the example's has one."""
+    return tensor.detach().clone().requires_grad_(like.requires_grad and tensor.is_floating_point())
 
 
 def _axes(leaf: Any) -> dict[int, Any] | None:

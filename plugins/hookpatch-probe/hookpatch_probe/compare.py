@@ -1,0 +1,95 @@
+"""Whether two answers agree, and where they differ most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import torch
+
+# Relative to the greatest magnitude of the answer: other orders of summation, other kernels.
+_NEAR: Final = {torch.float16: 2e-2, torch.bfloat16: 5e-2, torch.float64: 1e-6}
+_NEAR_FLOAT32: Final = 1e-3
+
+
+@final
+@dataclass(frozen=True)
+class Tolerance:
+    """How near is the same.
+
+    Attributes:
+        rtol: relative to each element; None for what is usual for the type.
+        atol: absolute; None for ``rtol`` times the greatest magnitude of the answer.
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Difference:
+    """Where two answers differ.
+
+    Attributes:
+        eager: what the one is there, in words.
+        other: what the other is.
+        output: which of the tensors of the answer, from 0.
+        at: the element, None if the shapes differ.
+        by: the greatest absolute difference, None likewise.
+        count: how many elements differ, and of how many; None likewise.
+    """
+
+    eager: str
+    other: str
+    output: int = 0
+    at: tuple[int, ...] | None = None
+    by: float | None = None
+    count: tuple[int, int] | None = None
+
+
+def difference(
+    eager: Sequence[torch.Tensor], other: Sequence[torch.Tensor], tolerance: Tolerance | None = None
+) -> Difference | None:
+    """Return the greatest difference in the first tensor that differs; None if two answers agree."""
+    if len(eager) != len(other):
+        return Difference(_many(len(eager)), _many(len(other)))
+    for at, (one, two) in enumerate(zip(eager, other, strict=True)):
+        if one.shape != two.shape and one.numel() + two.numel() > 2:  # a number may come as a tensor of one element
+            return Difference(f"shape {list(one.shape)}", f"shape {list(two.shape)}", at)
+        if (found := _values(one, two.reshape(one.shape), at, tolerance or Tolerance())) is not None:
+            return found
+    return None
+
+
+def _values(one: torch.Tensor, two: torch.Tensor, output: int, tolerance: Tolerance) -> Difference | None:
+    if one.is_complex() or two.is_complex():
+        one, two = (torch.view_as_real(side.to(torch.complex128)) for side in (one, two))
+    if one.numel() == 0:
+        return None
+    near = max(_NEAR.get(side.dtype, _NEAR_FLOAT32) if side.is_floating_point() else 0.0 for side in (one, two))
+    near = near if tolerance.rtol is None else tolerance.rtol
+    a, b = one.double(), two.double()
+    finite = a[a.isfinite()].abs()
+    scale = max(float(finite.max()), 1e-6) if finite.numel() else 1.0
+    same = torch.isclose(
+        a, b, rtol=near, atol=near * scale if tolerance.atol is None else tolerance.atol, equal_nan=True
+    )
+    if same.all():
+        return None
+    distance = (a - b).abs()
+    distance[same] = 0.0
+    most = int(distance.nan_to_num(nan=torch.inf, posinf=torch.inf).argmax())
+    at = tuple(int(index) for index in torch.unravel_index(torch.tensor(most), one.shape))
+    count = (int((~same).sum()), one.numel())
+    return Difference(_number(one[at]), _number(two[at]), output, at, float(distance[at]), count)
+
+
+def _many(tensors: int) -> str:
+    return f"{tensors} tensor{'s' * (tensors != 1)}"
+
+
+def _number(value: torch.Tensor) -> str:
+    number = value.item()
+    return str(float(f"{number:.5g}")) if isinstance(number, float) else str(number)
