@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from hookpatch_export._finding import MODES, Finding, Kind
 
 if TYPE_CHECKING:
+    from hookpatch_export._parting import parting
     from hookpatch_export._scan import scan
 
-__all__ = ["MODES", "Finding", "Kind", "scan"]
+__all__ = ["MODES", "Finding", "Kind", "parting", "scan"]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,4 +18,8 @@ def __getattr__(name: str) -> Any:
         from hookpatch_export._scan import scan
 
         return scan
+    if name == "parting":  # likewise
+        from hookpatch_export._parting import parting
+
+        return parting
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -87,6 +87,25 @@ class Search:
                 return
             self._try(pair, agreeing)
 
+    def smaller(self, mode: str, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+        """Return an input on which a capture disagrees with the model, or refuses it, made as small as it stays one.
+
+        Args:
+            mode: how the model was captured.
+            changes: what makes the input of the example.
+        """
+        for _, resizes in sizes(self.example):
+            for change in resizes:
+                there, then = (_elements(applied(one, self.example.tensors)) for one in (changes, (*changes, change)))
+                if then < there and mode in (self._try((*changes, change), {mode}) or ()):
+                    changes = (*changes, change)
+                    break
+        for change in changes:
+            rest = tuple(one for one in changes if one is not change)
+            if rest and mode in (self._try(rest, {mode}) or ()) and _smaller_or_same(rest, changes, self.example):
+                changes = rest
+        return changes
+
     def _singles(self) -> Iterator[list[Change]]:
         """Try changes by themselves; yield those that the model takes."""
         for old, changes in sizes(self.example):
@@ -159,6 +178,14 @@ class Search:
                 self.disagreements.append(Disagreement(mode, changes, where))
                 odd.add(mode)
         return odd
+
+
+def _smaller_or_same(one: Sequence[Change], other: Sequence[Change], example: Example) -> bool:
+    return _elements(applied(one, example.tensors)) <= _elements(applied(other, example.tensors))
+
+
+def _elements(tensors: Tensors) -> int:
+    return sum(tensor.numel() for tensor in tensors)
 
 
 def _seeded(run: Run, tensors: Tensors, seed: int = SEED) -> Answer:

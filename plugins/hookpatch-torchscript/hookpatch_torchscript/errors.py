@@ -1,10 +1,15 @@
-"""What can go wrong with an explanation or a comparison of modes. Scripting itself never fails for it."""
+"""What can go wrong with an explanation or a comparison of modes, for which nothing fails, and what is wrong with a trace."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from hookpatch.errors import HookpatchError, HookpatchWarning
+
+if TYPE_CHECKING:
+    from hookpatch_torchscript._record import Place
+    from hookpatch_torchscript._verdict import Verdict
 
 
 class NotWrittenWarning(HookpatchWarning):
@@ -23,6 +28,41 @@ class NotWrittenWarning(HookpatchWarning):
         super().__init__(
             f"plugin 'script_explain': nothing was written to {to}: {problem}; name another place with its option 'to'"
         )
+
+
+class TraceGuardError(HookpatchError):
+    """The plugin ``trace_guard`` was told to ``fail``, and a trace disagrees with what it was made from.
+
+    Attributes:
+        call: what was called.
+        place: the line that called it.
+        verdicts: what was found, one for each method that disagrees.
+    """
+
+    def __init__(self, call: str, place: Place, verdicts: Sequence[Verdict]) -> None:
+        self.call: Final = call
+        self.place: Final = place
+        self.verdicts: Final = tuple(verdicts)
+        said = "\n".join(str(one) for one in verdicts)
+        super().__init__(f"{call} at {place}: {said}\n  or leave out fail=true of plugin 'trace_guard'")
+
+
+class TraceGuardWarning(HookpatchWarning):
+    """A trace disagrees with what it was made from, or could not be compared with it. The program has the trace.
+
+    Remedy: what the message says behind ``instead``.
+
+    Attributes:
+        call: what was called.
+        place: the line that called it.
+        verdict: what was found.
+    """
+
+    def __init__(self, call: str, place: Place, verdict: Verdict) -> None:
+        self.call: Final = call
+        self.place: Final = place
+        self.verdict: Final = verdict
+        super().__init__(f"{call}: {verdict}")
 
 
 class RuntimesError(HookpatchError):

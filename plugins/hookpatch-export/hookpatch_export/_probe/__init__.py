@@ -16,7 +16,7 @@ from hookpatch_probe.search import Disagreement, Refusal, Search, is_random
 from hookpatch_export._finding import Finding
 from hookpatch_export._probe._assumed import Assumption, assumptions
 from hookpatch_export._probe._captured import Captured, captures, eager, quiet
-from hookpatch_export._probe._flow import Spot, Step, finding_at, only_one, parting, passed, steps
+from hookpatch_export._probe._flow import Spot, Step, explained, steps
 from hookpatch_export._probe._symbolic import with_symbolic
 from hookpatch_export._probe._where import of_error
 from hookpatch_export.errors import ModelError
@@ -174,8 +174,7 @@ def _explained(search: Search, run: Run, findings: Sequence[Finding], files: Ite
 
     found: dict[object, Explained] = {}
     for one in search.disagreements:
-        spot = parting(way(()), way(one.changes))
-        finding = finding_at(spot, findings) if spot is not None else only_one(passed(way(one.changes)), findings)
+        finding, spot = explained(way(()), way(one.changes), findings)
         key = (one.mode, (finding.file, finding.line, finding.column) if finding is not None else spot)
         found.setdefault(key, Explained(one, finding, spot))
     return list(found.values())

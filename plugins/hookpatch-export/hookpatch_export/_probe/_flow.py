@@ -67,6 +67,14 @@ def parting(one: Sequence[Step], two: Sequence[Step]) -> Spot | None:
     return _spot(one[at - 1])
 
 
+def explained(
+    one: Sequence[Step], two: Sequence[Step], findings: Sequence[Finding]
+) -> tuple[Finding | None, Spot | None]:
+    """Return the finding that explains why two runs answer differently, and where they part; None if not known."""
+    spot = parting(one, two)
+    return (finding_at(spot, findings) if spot is not None else only_one(passed(two), findings)), spot
+
+
 def passed(run: Iterable[Step]) -> set[tuple[Path, int]]:
     """Return the lines that a run came by."""
     return {(spot.file, spot.line) for spot in map(_spot, dict.fromkeys(run))}

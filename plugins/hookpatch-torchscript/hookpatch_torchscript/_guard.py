@@ -1,0 +1,237 @@
+"""A trace compared with what it was made from, on other inputs than its example."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, final
+
+import torch
+from hookpatch_probe.changes import Change, applied, words
+from hookpatch_probe.compare import Tolerance, difference
+from hookpatch_probe.example import Example, Run, Tensors, flat
+from hookpatch_probe.search import Disagreement as Found
+from hookpatch_probe.search import Refusal, Search, is_random
+from hookpatch_probe.seed import SEED, seeded
+
+from hookpatch_torchscript._baked import baked, nodes
+from hookpatch_torchscript._copied import Original, Traced
+from hookpatch_torchscript._lost import SCANNED, lost
+from hookpatch_torchscript._source import name_of, place_of
+from hookpatch_torchscript._verdict import Disagreement, Verdict
+
+PROBES: Final = 64
+_MODE: Final = "trace"
+_LOOKED_AT: Final = 6  # disagreements, for the lines that decided
+
+
+@final
+@dataclass(frozen=True)
+class Call:
+    """What was traced, with the input that it was traced with.
+
+    Attributes:
+        called: the module, function or bound method.
+        args: a copy of the example.
+        kwargs: its arguments by keyword, a copy too.
+    """
+
+    called: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    def example(self) -> Example:
+        """Take the arguments apart."""
+        return Example(self.called, self.args, self.kwargs)
+
+
+def guard(
+    traced: Any,
+    original: Callable[..., Any],
+    example_inputs: Any = (),
+    *,
+    example_kwarg_inputs: Mapping[str, Any] | None = None,
+    method: str = "forward",
+    probes: int = PROBES,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Verdict:
+    """Compare what torch.jit.trace returned with what it was made from, on inputs other than the example.
+
+    Both are run as copies, with one seed: parameters, buffers, modes and random numbers are afterwards what they were.
+
+    Args:
+        traced: a traced module or function, loaded from a file or not.
+        original: the module or function.
+        example_inputs: a tensor or a tuple, as for torch.jit.trace.
+        example_kwarg_inputs: arguments by keyword, as for torch.jit.trace.
+        method: of a module that torch.jit.trace_module made, the method.
+        probes: how many inputs may be tried; making one smaller that was found is not counted.
+        rtol: how near is the same, relative to each element; None for what is usual for the type.
+        atol: likewise absolute; None for ``rtol`` times the greatest magnitude of the answer.
+
+    Returns:
+        What was found; ``print`` shows it.
+    """
+    args = tuple(example_inputs) if isinstance(example_inputs, tuple | list) else (example_inputs,)
+    called = original if method == "forward" else getattr(original, method)
+    return compared(traced, Call(called, args, example_kwarg_inputs or {}), method, probes, Tolerance(rtol, atol))
+
+
+def compared(traced: Any, call: Call, method: str, probes: int, tolerance: Tolerance) -> Verdict:
+    """Return what was found; what cannot be compared is a verdict that says why, and no error."""
+    place = place_of(type(call.called) if isinstance(call.called, torch.nn.Module) else call.called)
+    name = type(call.called).__name__ if isinstance(call.called, torch.nn.Module) else name_of(call.called)
+    with _alone():
+        try:
+            search = _searched(traced, call, method, probes, tolerance)
+            told = [] if isinstance(search, str) else _told(search, call)
+        except Exception as error:  # whatever it is: the program is not to fail for it
+            return Verdict(name, place, unchecked=f"{type(error).__name__}: {_first(error)}", scanned=SCANNED)
+    if isinstance(search, str):
+        return Verdict(name, place, unchecked=search, scanned=SCANNED)
+    return Verdict(name, place, search.tried, search.refused, tuple(told), scanned=SCANNED)
+
+
+def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tolerance) -> Search | str:
+    """Return a search that has ended, or why there is nothing to compare."""
+    example = call.example()
+    if not example.tensors:
+        return "its example holds no tensor"
+    original, ours = Original(call.called), Traced(traced, method)
+
+    def eager(tensors: Tensors) -> list[torch.Tensor]:
+        args, kwargs = example.arguments(tensors)
+        return flat(original.fresh()(*args, **kwargs))
+
+    def recorded(tensors: Tensors) -> list[torch.Tensor]:
+        args, kwargs = example.arguments(tensors)
+        return [one.clone() for one in flat(ours(*args, **kwargs))]
+
+    if _differs(eager, eager, example.tensors, tolerance):
+        return "the original answers one input in two ways, with the same seed"
+    if is_random(eager, example) and _differs(eager, recorded, example.tensors, tolerance):
+        return "it draws random numbers, and the trace draws others with the same seed; trace it in eval mode"
+    search = Search(example, eager, {_MODE: recorded}, lambda tried: tried >= probes, tolerance)
+    search.run()
+    return search
+
+
+def _told(search: Search, call: Call) -> list[Disagreement]:
+    """Return the disagreements, of those that one line explains the smallest that was found."""
+    found: list[Found | Refusal] = [*search.disagreements, *search.refusals]
+    of_example = [one for one in found if not one.changes]
+    told: dict[object, Disagreement] = {}
+    for one in islice(sorted(of_example or found, key=lambda one: len(one.changes)), _LOOKED_AT):
+        if _differs(search.eager, search.eager, applied(one.changes, search.example.tensors), search.tolerance):
+            continue
+        key = _key(search, call, one.changes)
+        if key in told:
+            continue
+        smaller = search.smaller(_MODE, one.changes)
+        if _key(search, call, smaller) != key:
+            smaller = one.changes
+        told[key] = _disagreement(search, call, smaller)
+    return list(told.values())
+
+
+def _key(search: Search, call: Call, changes: Sequence[Change]) -> object:
+    """Return what tells one disagreement from another: the line that decided, or what was changed."""
+    if SCANNED:
+        found = _lost(search, call, changes)
+        return None if found is None else found.place
+    return tuple(change.size is None for change in changes[:1])
+
+
+def _lost(search: Search, call: Call, changes: Sequence[Change]) -> Any:
+    tensors = search.example.tensors
+    return lost(call.called, lambda: search.eager(tensors), lambda: search.eager(applied(changes, tensors)))
+
+
+def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Disagreement:
+    example, tensors = search.example, applied(changes, search.example.tensors)
+    args, kwargs = example.arguments(tensors)
+    known: dict[str, Any] = {
+        "words": words(changes),
+        "args": args,
+        "kwargs": kwargs,
+        "shapes": tuple(f"{name}: {_type(one)}" for name, one in zip(example.names, tensors, strict=True)),
+        "seed": SEED,
+        "lost": _lost(search, call, changes) if changes else None,
+        "baked": tuple(_baked(call, example, tensors)) if changes else (),
+    }
+    with seeded():
+        eager = search.eager(tensors)
+    try:
+        with seeded():
+            traced = search.runs[_MODE](tensors)
+    except Exception as error:
+        return Disagreement(**known, eager=f"shape {[list(one.shape) for one in eager]}", traced=_first(error))
+    where = difference(eager, traced, search.tolerance)
+    assert where is not None
+    return Disagreement(
+        **known,
+        eager=where.eager,
+        traced=where.other,
+        output=where.output,
+        at=where.at,
+        by=where.by,
+        count=where.count,
+    )
+
+
+def _baked(call: Call, example: Example, tensors: Tensors) -> list[Any]:
+    """Return the constants that are others with an input; of what cannot be traced with it, none."""
+    original = Original(call.called)
+    try:
+        with seeded():
+            one = nodes(original.fresh(), *example.arguments(example.tensors))
+        with seeded():
+            return baked(one, nodes(original.fresh(), *example.arguments(tensors)))
+    except Exception:  # the trace is refused, or torch has moved what is called
+        return []
+
+
+def _differs(one: Run, other: Run, tensors: Tensors, tolerance: Tolerance) -> bool:
+    with seeded():
+        first = one(tensors)
+    try:
+        with seeded():
+            return difference(first, other(tensors), tolerance) is not None
+    except Exception:
+        return True
+
+
+def _type(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def _first(error: Exception) -> str:
+    """Return a line of an error; TorchScript says it last."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1] if "TorchScript interpreter" in lines[0] else lines[0]
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Have the program's random numbers, gradient mode, output and warnings be as if nothing was run."""
+    gradient, disabled = torch.is_grad_enabled(), logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            seeded(),
+            torch.inference_mode(False),
+            torch.set_grad_enabled(gradient),
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
