@@ -32,11 +32,16 @@ class Change:
     resized: Callable[[int], Change] | None = None
 
 
-def sizes(example: Example) -> Iterator[tuple[int, list[Change]]]:
-    """Yield for each axis, or axes that go together, its size in the example and the changes of it, simplest first."""
+def sizes(example: Example, apart: bool = True) -> Iterator[tuple[int, list[Change]]]:
+    """Yield for each axis, or axes that go together, its size in the example and the changes of it, simplest first.
+
+    Args:
+        example: the example.
+        apart: whether axes of one size at one place in several tensors, such as the batch, are also changed apart.
+    """
     # Where an index is out of range, CUDA fails for good, and the program with it: no axis is made longer there.
     may_grow = all(tensor.device.type == "cpu" for tensor in example.tensors)
-    for axes in _axes(example):
+    for axes in _axes(example, apart):
         name = _axis_name(example, axes)
         at, axis = axes[0]
         old = example.tensors[at].shape[axis]
@@ -46,7 +51,7 @@ def sizes(example: Example) -> Iterator[tuple[int, list[Change]]]:
         yield old, [_resize(name, axes, new) for new in dict.fromkeys(news) if new < old or (may_grow and new > old)]
 
 
-def _axes(example: Example) -> list[tuple[tuple[int, int], ...]]:
+def _axes(example: Example, apart: bool) -> list[tuple[tuple[int, int], ...]]:
     """Return groups of axes, as (tensor, axis): of one size at one place, of one size, and each by itself."""
     every = [(at, axis) for at, one in enumerate(example.tensors) for axis, size in enumerate(one.shape) if size > 0]
     groups: dict[tuple[object, ...], list[tuple[int, int]]] = {}
@@ -56,7 +61,9 @@ def _axes(example: Example) -> list[tuple[tuple[int, int], ...]]:
         groups.setdefault(("one size", size), []).append((at, axis))
         groups.setdefault(("alone", at, axis), []).append((at, axis))
     order = sorted(groups, key=lambda key: ("one place", "one size", "alone").index(str(key[0])))
-    return [*dict.fromkeys(tuple(groups[key]) for key in order)]
+    found = dict.fromkeys(tuple(groups[key]) for key in order)
+    together = {axis for key, axes in groups.items() if key[0] == "one place" and len(axes) > 1 for axis in axes}
+    return [axes for axes in found if apart or len(axes) > 1 or axes[0] not in together]
 
 
 def _axis_name(example: Example, axes: Sequence[tuple[int, int]]) -> str:

@@ -60,6 +60,7 @@ class Search:
         runs: what runs each capture, by mode.
         spent: whether to stop; is told how many inputs were tried.
         tolerance: how near is the same.
+        apart: whether axes of one size at one place in several tensors are also changed apart.
         tried: how many inputs the model has taken.
         refused: how many it has not.
         over: whether it was stopped before all was tried.
@@ -70,6 +71,7 @@ class Search:
     runs: Mapping[str, Run]
     spent: Callable[[int], bool]
     tolerance: Tolerance = field(default_factory=Tolerance)
+    apart: bool = True
     disagreements: list[Disagreement] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     tried: int = 0
@@ -94,21 +96,42 @@ class Search:
             mode: how the model was captured.
             changes: what makes the input of the example.
         """
-        for _, resizes in sizes(self.example):
+        for _, resizes in sizes(self.example, self.apart):
             for change in resizes:
                 there, then = (_elements(applied(one, self.example.tensors)) for one in (changes, (*changes, change)))
-                if then < there and mode in (self._try((*changes, change), {mode}) or ()):
+                if then < there and self._is_odd((*changes, change), mode):
                     changes = (*changes, change)
                     break
+        for at in range(len(changes)):
+            changes = self._shorter(changes, at, mode)
+        return self._fewer(changes, mode)
+
+    def _shorter(self, changes: tuple[Change, ...], at: int, mode: str) -> tuple[Change, ...]:
+        """Return the least size for one of the changes that leaves the input one on which a capture is odd."""
+        resized, low, high = changes[at].resized, 1, changes[at].size or 0
+        while resized is not None and high - low > 1:
+            middle = (*changes[:at], resized((low + high) // 2), *changes[at + 1 :])
+            if self._is_odd(middle, mode):
+                changes, high = middle, (low + high) // 2
+            else:
+                low = (low + high) // 2
+        return changes
+
+    def _fewer(self, changes: tuple[Change, ...], mode: str) -> tuple[Change, ...]:
+        """Return the changes without those that are not needed, and make nothing smaller."""
         for change in changes:
             rest = tuple(one for one in changes if one is not change)
-            if rest and mode in (self._try(rest, {mode}) or ()) and _smaller_or_same(rest, changes, self.example):
-                changes = rest
+            if rest and self._is_odd(rest, mode):
+                then, there = (_elements(applied(one, self.example.tensors)) for one in (rest, changes))
+                changes = rest if then <= there else changes
         return changes
+
+    def _is_odd(self, changes: tuple[Change, ...], mode: str) -> bool:
+        return mode in (self._try(changes, {mode}) or ())
 
     def _singles(self) -> Iterator[list[Change]]:
         """Try changes by themselves; yield those that the model takes."""
-        for old, changes in sizes(self.example):
+        for old, changes in sizes(self.example, self.apart):
             yield self._sizes(old, changes)
         yield [change for change in values(self.example) if not self._is_over() and self._try((change,)) is not None]
 
@@ -178,10 +201,6 @@ class Search:
                 self.disagreements.append(Disagreement(mode, changes, where))
                 odd.add(mode)
         return odd
-
-
-def _smaller_or_same(one: Sequence[Change], other: Sequence[Change], example: Example) -> bool:
-    return _elements(applied(one, example.tensors)) <= _elements(applied(other, example.tensors))
 
 
 def _elements(tensors: Tensors) -> int:

@@ -49,7 +49,8 @@ def _same_way(one: list[Node], other: list[Node]) -> Iterator[tuple[Node, Node]]
 def _nodes(block: Any) -> Iterator[Node]:
     for node in block.nodes():
         constant = node.kind() == "prim::Constant" and node.hasAttribute("value")
-        yield node.kind(), node.sourceRange(), node.output().toIValue() if constant else None
+        lines = node.sourceRange().partition(__file__)[0]  # of the stack what is not ours
+        yield node.kind(), lines, node.output().toIValue() if constant else None
         for inner in node.blocks():
             yield from _nodes(inner)
 

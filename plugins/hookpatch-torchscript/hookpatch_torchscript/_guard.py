@@ -23,10 +23,13 @@ from hookpatch_torchscript._baked import baked, nodes
 from hookpatch_torchscript._copied import Original, Traced
 from hookpatch_torchscript._lost import SCANNED, lost
 from hookpatch_torchscript._source import name_of, place_of
-from hookpatch_torchscript._verdict import Disagreement, Verdict
+from hookpatch_torchscript._verdict import Baked, Disagreement, Lost, Verdict
 
 PROBES: Final = 64
 _MODE: Final = "trace"
+_KEPT: Final = (
+    "what it keeps from one call to the next (a counter, a cache) is a constant in the trace: keep it in a buffer"
+)
 _LOOKED_AT: Final = 6  # disagreements, for the lines that decided
 
 
@@ -90,12 +93,13 @@ def compared(traced: Any, call: Call, method: str, probes: int, tolerance: Toler
     with _alone():
         try:
             search = _searched(traced, call, method, probes, tolerance)
-            told = [] if isinstance(search, str) else _told(search, call)
+            if isinstance(search, str):
+                return Verdict(name, place, unchecked=search, scanned=SCANNED)
+            tried, refused = search.tried, search.refused
+            told = _told(search, call)
         except Exception as error:  # whatever it is: the program is not to fail for it
             return Verdict(name, place, unchecked=f"{type(error).__name__}: {_first(error)}", scanned=SCANNED)
-    if isinstance(search, str):
-        return Verdict(name, place, unchecked=search, scanned=SCANNED)
-    return Verdict(name, place, search.tried, search.refused, tuple(told), scanned=SCANNED)
+    return Verdict(name, place, tried, refused, tuple(told), scanned=SCANNED)
 
 
 def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tolerance) -> Search | str:
@@ -117,7 +121,7 @@ def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tole
         return "the original answers one input in two ways, with the same seed"
     if is_random(eager, example) and _differs(eager, recorded, example.tensors, tolerance):
         return "it draws random numbers, and the trace draws others with the same seed; trace it in eval mode"
-    search = Search(example, eager, {_MODE: recorded}, lambda tried: tried >= probes, tolerance)
+    search = Search(example, eager, {_MODE: recorded}, lambda tried: tried >= probes, tolerance, apart=False)
     search.run()
     return search
 
@@ -133,8 +137,8 @@ def _told(search: Search, call: Call) -> list[Disagreement]:
         key = _key(search, call, one.changes)
         if key in told:
             continue
-        smaller = search.smaller(_MODE, one.changes)
-        if _key(search, call, smaller) != key:
+        smaller = search.smaller(_MODE, one.changes) if one.changes else one.changes
+        if smaller != one.changes and _key(search, call, smaller) != key:
             smaller = one.changes
         told[key] = _disagreement(search, call, smaller)
     return list(told.values())
@@ -148,7 +152,9 @@ def _key(search: Search, call: Call, changes: Sequence[Change]) -> object:
     return tuple(change.size is None for change in changes[:1])
 
 
-def _lost(search: Search, call: Call, changes: Sequence[Change]) -> Any:
+def _lost(search: Search, call: Call, changes: Sequence[Change]) -> Lost | None:
+    if not changes:
+        return Lost(None, "", _KEPT)
     tensors = search.example.tensors
     return lost(call.called, lambda: search.eager(tensors), lambda: search.eager(applied(changes, tensors)))
 
@@ -162,8 +168,8 @@ def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Di
         "kwargs": kwargs,
         "shapes": tuple(f"{name}: {_type(one)}" for name, one in zip(example.names, tensors, strict=True)),
         "seed": SEED,
-        "lost": _lost(search, call, changes) if changes else None,
-        "baked": tuple(_baked(call, example, tensors)) if changes else (),
+        "lost": _lost(search, call, changes),
+        "baked": tuple(_baked(call, example, tensors)),
     }
     with seeded():
         eager = search.eager(tensors)
@@ -185,7 +191,7 @@ def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Di
     )
 
 
-def _baked(call: Call, example: Example, tensors: Tensors) -> list[Any]:
+def _baked(call: Call, example: Example, tensors: Tensors) -> list[Baked]:
     """Return the constants that are others with an input; of what cannot be traced with it, none."""
     original = Original(call.called)
     try:

@@ -33,12 +33,12 @@ class Lost:
     """The line on which a run with the other input goes another way, or the one that hangs on the input.
 
     Attributes:
-        place: the line.
+        place: the line; None if there is none, since the example itself is answered otherwise the next time.
         became: what tracing makes of it, empty if that is not known.
         instead: what to write instead, likewise.
     """
 
-    place: Place
+    place: Place | None
     became: str = ""
     instead: str = ""
 
@@ -123,11 +123,11 @@ class Verdict:
             _line("again", _again(one)),
             _line("answers", _answers(one)),
         ]
-        if one.lost is not None:
+        if one.lost is not None and one.lost.place is not None:
             lines.append(_line("line", f"{one.lost.place}: {one.lost.place.code}"))
             if one.lost.became:
                 lines.append(_line("trace", one.lost.became))
-        elif not self.scanned:
+        elif one.lost is None and not self.scanned:
             lines.append(_line("line", _ALONE))
         lines += [_line("baked", f"{each.place}: {each.value}, with this input {each.other}") for each in one.baked]
         said = one.lost.instead if one.lost is not None else ""
