@@ -13,7 +13,9 @@ from hookpatch_torchscript._record import Place
 from hookpatch_torchscript._source import line_at
 from hookpatch_torchscript._verdict import Baked
 
-Node: TypeAlias = tuple[str, str, Any]  # kind, lines, the value if it is a constant
+Node: TypeAlias = tuple[
+    str, str, Any
+]  # kind, of a constant with the first that takes it; lines; the value of a constant
 _TORCH: Final = str(Path(torch.__file__).parent)
 _LINE: Final = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): ", re.MULTILINE)
 _LONGEST: Final = 6  # elements of a tensor that are told
@@ -30,7 +32,7 @@ def baked(one: list[Node], other: list[Node]) -> list[Baked]:
     found: dict[tuple[object, ...], Baked] = {}
     for a, b in _same_way(one, other):
         place = _place(a[1])
-        if a[0] == "prim::Constant" and place is not None and not _equal(a[2], b[2]):
+        if a[0].startswith("prim::Constant") and place is not None and not _equal(a[2], b[2]):
             found.setdefault((place, _words(a[2])), Baked(place, _words(a[2]), _words(b[2])))
     return list(found.values())
 
@@ -50,7 +52,8 @@ def _nodes(block: Any) -> Iterator[Node]:
     for node in block.nodes():
         constant = node.kind() == "prim::Constant" and node.hasAttribute("value")
         lines = node.sourceRange().partition(__file__)[0]  # of the stack what is not ours
-        yield node.kind(), lines, node.output().toIValue() if constant else None
+        users = [use.user.kind() for use in node.output().uses()[:1]] if constant else []
+        yield " of ".join([node.kind(), *users]), lines, node.output().toIValue() if constant else None
         for inner in node.blocks():
             yield from _nodes(inner)
 
