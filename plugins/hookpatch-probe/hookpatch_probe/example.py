@@ -32,7 +32,7 @@ class Example:
         Raises:
             TypeError: it does not take them.
         """
-        self._signature: Final = inspect.signature(called.forward if isinstance(called, torch.nn.Module) else called)
+        self._signature: Final = _signature(called.forward if isinstance(called, torch.nn.Module) else called)
         parameters = [*self._signature.bind(*args, **kwargs).signature.parameters.values()]
         paths, self._spec = _pytree.tree_flatten_with_path((args, dict(kwargs)))
         self._leaves: Final = [leaf for _, leaf in paths]
@@ -55,6 +55,16 @@ class Example:
             name: _pytree.tree_map(_axes, value)
             for name, value in self._signature.bind(*args, **kwargs).arguments.items()
         }
+
+
+def _signature(called: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(called)
+    except ValueError:  # a function of C's
+
+        def unknown(*inputs: Any, **named: Any) -> None: ...
+
+        return inspect.signature(unknown)
 
 
 def _copy(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -89,7 +89,21 @@ def copied(thing: Any, memo: Memo) -> Any:
         return functools.partial(
             copied(thing.func, memo), *args, **{k: copied(v, memo) for k, v in thing.keywords.items()}
         )
-    return thing if isinstance(thing, ModuleType) else copy.deepcopy(thing, memo)
+    if isinstance(thing, torch.nn.Module):
+        for module in thing.modules():
+            memo.update({id(value): _held(value) for value in vars(module).values() if _has_no_copy(value)})
+    if isinstance(thing, ModuleType) or _has_no_copy(thing):
+        return _held(thing)
+    return copy.deepcopy(thing, memo)
+
+
+def _has_no_copy(value: object) -> bool:
+    """Tell whether ``copy.deepcopy`` refuses something: what is scripted, and what was computed with a gradient."""
+    return isinstance(value, torch.jit.ScriptFunction) or (isinstance(value, torch.Tensor) and not value.is_leaf)
+
+
+def _held(value: Any) -> Any:
+    return value.detach().clone().requires_grad_() if isinstance(value, torch.Tensor) else value
 
 
 def _function(function: FunctionType, memo: Memo) -> FunctionType:
@@ -124,12 +138,12 @@ def _loaded(traced: Any) -> Any:
     file = io.BytesIO()
     try:
         torch.jit.save(traced, file)
-    except RuntimeError:  # it calls back into Python
+        file.seek(0)
+        return _jit.load(file)
+    except RuntimeError:  # it calls back into Python, or a name in it is none that torch can read
         if isinstance(traced, torch.jit.ScriptModule):
             return copy.deepcopy(traced)
         return torch._C._create_function_from_graph("forward", traced.graph.copy())
-    file.seek(0)
-    return _jit.load(file)
 
 
 def _constants(block: Any) -> Iterator[torch.Tensor]:

@@ -120,11 +120,11 @@ def _is_tracing() -> bool:
 
 
 def _is_traced(traced: Any, calls: Mapping[str, Any]) -> bool:
-    """Tell whether something was traced: torch hands back what is scripted already, and all if its jit is off."""
+    """Tell whether something was traced: what is scripted stays what it is, and all if torch's jit is off."""
     import torch
 
     script = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
-    return isinstance(traced, script) and not any(traced is call.called for call in calls.values())
+    return isinstance(traced, script) and not any(isinstance(call.called, script) for call in calls.values())
 
 
 def _tell(name: str, verdicts: Sequence[Any], fail: bool) -> None:

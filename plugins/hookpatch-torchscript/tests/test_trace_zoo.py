@@ -180,7 +180,7 @@ class Writes(nn.Module):
 
 
 class Keeps(nn.Module):
-    """A table that grows when it has to."""
+    """A table of which a part is taken."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,6 +188,19 @@ class Keeps(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.table[: x.shape[1]]
+
+
+class Remembers(nn.Module):
+    """Keeps what it has computed with a gradient, which ``copy.deepcopy`` refuses to copy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.last: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.last = self.linear(x)
+        return self.last
 
 
 class Where(nn.Module):
@@ -222,6 +235,7 @@ TRUTHS: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...]]] = {
     "batch norm, eval": (lambda: nn.BatchNorm2d(3).eval(), (torch.rand(2, 3, 4, 4),)),
     "batch norm, training": (lambda: nn.BatchNorm2d(3), (torch.rand(2, 3, 4, 4),)),
     "writes": (Writes, (torch.ones(4, 3),)),
+    "remembers": (Remembers, (torch.ones(4, 3),)),
     "keeps": (Keeps, (torch.ones(4, 3),)),
     "where": (Where, (torch.randn(4, 3),)),
     "refuses": (Refuses, (torch.ones(2, 3),)),

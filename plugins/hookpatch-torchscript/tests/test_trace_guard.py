@@ -1,0 +1,317 @@
+"""trace_guard: what is told of a trace and where, what is tried, and that the program is as it was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hookpatch_torchscript import guard
+from hookpatch_torchscript.errors import TraceGuardError, TraceGuardWarning
+from torch import Tensor, nn
+from torch.jit import trace as early
+
+import hookpatch
+from hookpatch.errors import OptionsError
+
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*is deprecated:DeprecationWarning"),
+]
+
+NETS = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if x.shape[0] > 2:
+            return x + 1
+        return x * 2
+"""
+
+VENDOR = """
+import random, sys, warnings
+import numpy, torch
+from torch.jit import trace
+from nets import Net
+
+warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+torch.manual_seed(3), random.seed(1), numpy.random.seed(1)
+
+
+class Whole(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 3), torch.nn.Dropout(0.5))
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        print("called", x.shape[0], torch.is_grad_enabled(), self.training)
+        return self.layers(x)
+
+
+net = Net()
+traced = trace(net, torch.full((4, 3), 5.0))
+print(traced.graph, traced.code, traced(torch.ones(1, 3)))
+whole = Whole()
+x = torch.ones(4, 3)
+traced = trace(whole, x, check_trace=False)
+print(traced.inlined_graph, whole.calls, whole.training, x, *whole.state_dict().items())
+with torch.no_grad():
+    traced = trace(whole.eval(), torch.ones(4, 3))
+print(traced.inlined_graph, traced(torch.ones(2, 3)), torch.is_grad_enabled())
+print(torch.rand(3), random.random(), numpy.random.rand())
+"""
+
+
+@pytest.fixture(autouse=True)
+def _small() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def vendor(tmp_path: Path) -> Path:
+    (tmp_path / "nets.py").write_text(NETS)
+    (tmp_path / "vendor.py").write_text(VENDOR)
+    return tmp_path / "vendor.py"
+
+
+def run(script: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, str(script)]
+    return subprocess.run(program, capture_output=True, text=True, cwd=script.parent, env={**os.environ, **variables})
+
+
+def test_vendors_script_is_told_and_is_the_same(vendor: Path) -> None:
+    """Numbers, graphs, what is printed, parameters, buffers, modes, random numbers; and one warning that says all."""
+    variables = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    plain = run(vendor, **variables)
+    patched = run(vendor, **variables, HOOKPATCH_PLUGINS="trace_guard")
+
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert (patched.returncode, patched.stdout) == (0, plain.stdout)
+    nets = vendor.with_name("nets.py")
+    assert patched.stderr == (
+        f"{vendor}:25: TraceGuardWarning: torch.jit.trace: the trace of Net ({nets}:5) disagrees with it; 16 inputs "
+        f"tried, the smallest that shows it:\n"
+        f"  input    x: float32[1, 1]: batch 1, x.shape[1] = 1\n"
+        f"  again    torch.manual_seed(0); x = torch.tensor([[5.0]], dtype=torch.float32)\n"
+        f"  answers  eager 10.0, the trace 6.0 at [0, 0]\n"
+        f"  line     {nets}:7: if x.shape[0] > 2:\n"
+        f"  trace    frozen: the branch of the example's sizes is taken for all\n"
+        f"  instead  decide outside of the model, or export one model for each branch; torch.cond keeps both\n"
+        f"  traced = trace(net, torch.full((4, 3), 5.0))\n"
+    )
+
+
+def test_fail_ends_the_script_and_without_the_scan_too(vendor: Path) -> None:
+    """Nothing is traced; where hookpatch-export is not installed, it is said what it would tell."""
+    vendor.write_text("import sys; sys.modules['hookpatch_export'] = None\n" + vendor.read_text())
+    failed = run(
+        vendor,
+        OMP_NUM_THREADS="1",
+        HOOKPATCH_PLUGINS="trace_guard",
+        HOOKPATCH_OPTIONS='{"trace_guard": {"fail": true}}',
+    )
+
+    assert (failed.returncode, failed.stdout) == (1, "")
+    said = f"TraceGuardError: torch.jit.trace at {vendor}:26: the trace of Net ({vendor.with_name('nets.py')}:5) dis"
+    assert said in failed.stderr
+    assert failed.stderr.endswith(
+        "  answers  eager 10.0, the trace 6.0 at [0, 0]\n"
+        "  line     install hookpatch-export, and the line that decided is named\n"
+        "  instead  torch.jit.script keeps branches and loops; or trace one for each case, and choose outside of the "
+        "model\n"
+        "  or leave out fail=true of plugin 'trace_guard'\n"
+    )
+
+
+# --- what is compared
+
+
+def small(x: Tensor) -> Tensor:
+    return x + 1 if x.shape[0] > 2 else x * 2
+
+
+def told(trace: Callable[[], Any], **options: Any) -> list[TraceGuardWarning]:
+    """Return what the plugin warns of."""
+    given = {"trace_guard": options}
+    with hookpatch.active("trace_guard", options=given), warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", TraceGuardWarning)
+        trace()
+    return [one.message for one in seen if isinstance(one.message, TraceGuardWarning)]
+
+
+class Two(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+    def encode(self, x: Tensor, scale: Tensor) -> Tensor:
+        return self.linear(x) * (scale if scale > 0 else -scale)
+
+
+def test_each_method_of_trace_module_is_compared() -> None:
+    """By name; the one that is true is not told of."""
+    example = {"forward": torch.ones(4, 3), "encode": (torch.ones(4, 3), torch.tensor(2.0))}
+
+    (one,) = told(lambda: torch.jit.trace_module(Two(), example))
+
+    assert one.call == "torch.jit.trace_module"
+    assert one.verdict.name == "Two.encode"
+    (only,) = one.verdict.disagreements
+    assert only.words == "scale negated, batch 1, x.shape[1] = 1" or only.words.startswith("scale negated")
+    assert only.lost is not None
+    assert only.lost.place is not None
+    assert only.lost.place.code == "return self.linear(x) * (scale if scale > 0 else -scale)"
+    assert (one.place.file, "trace_module(Two(), example)" in one.place.code) == (__file__, True)
+
+
+def test_names_of_arguments_and_what_lies_in_them() -> None:
+    """Keywords, dicts and tuples; a name that was bound early; the bound forward of a module."""
+
+    def nested(pair: tuple[Tensor, dict[str, Tensor]], flag: Tensor) -> Tensor:
+        first, others = pair
+        return first + others["y"] if flag else first
+
+    pair = torch.ones(2, 3), {"y": torch.ones(2, 3)}
+    (one,) = told(lambda: early(nested, example_kwarg_inputs={"pair": pair, "flag": torch.tensor(True)}))
+    assert one.verdict.name == "nested"
+    assert one.verdict.disagreements[0].shapes == (
+        "pair[0]: float32[1, 1]",
+        "pair[1]['y']: float32[1, 1]",
+        "flag: bool[]",
+    )
+    assert told(lambda: early(Two().forward, torch.ones(2, 3))) == []
+    assert told(lambda: early(torch.relu, torch.ones(2, 3))) == []
+
+
+class HoldsScripted(nn.Module):
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.inner(x)
+        return y + 1
+
+
+def kept(x: Tensor) -> Tensor:
+    if x.size(0) > 2:
+        return x + 1
+    return x * 2
+
+
+def test_scripted_and_traced_in_each_other() -> None:
+    """What is scripted keeps its branches in a trace; what is traced has lost them, in a scripted module too."""
+    assert told(lambda: torch.jit.trace(HoldsScripted(torch.jit.script(Two())), torch.ones(4, 3))) == []
+    assert told(lambda: torch.jit.trace(HoldsScripted(torch.jit.script(kept)), torch.ones(4, 3))) == []
+
+    def scripted_with_a_trace() -> None:
+        model = torch.jit.script(HoldsScripted(torch.jit.trace(small, torch.full((4, 3), 5.0))))
+        assert model(torch.full((1, 3), 5.0)).tolist() == [[7.0] * 3]  # and not 11, by the other branch
+
+    (one,) = told(scripted_with_a_trace)
+    assert (one.verdict.name, one.verdict.disagreements[0].words) == ("small", "batch 1, x.shape[1] = 1")
+    inside = torch.jit.trace(small, torch.ones(4, 3))
+    assert told(lambda: torch.jit.trace(HoldsScripted(inside), torch.ones(4, 3))) == []  # true to what it was given
+    assert told(lambda: torch.jit.trace(inside, torch.ones(4, 3))) == []
+
+
+def test_two_lines_are_two_disagreements() -> None:
+    """Of those that one line decides the smallest; the others are not told."""
+
+    def both(x: Tensor) -> Tensor:
+        if x.shape[0] > 2:
+            x = x + 1
+        if x.min() < 0:
+            x = x * 2
+        return x
+
+    verdict = guard(torch.jit.trace(both, torch.ones(4, 3)), both, torch.ones(4, 3))
+    lines = [one.lost.place.code for one in verdict.disagreements if one.lost and one.lost.place]
+    assert lines == ["if x.shape[0] > 2:", "if x.min() < 0:"]
+
+
+def test_counter_is_told_as_what_it_is() -> None:
+    """The example itself is answered otherwise the next time: no line of it parts from another."""
+
+    class Counts(nn.Module):
+        calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return x * self.calls
+
+    model = Counts()
+    verdict = guard(torch.jit.trace(model, torch.ones(2), check_trace=False), model, torch.ones(2))
+    assert str(verdict).partition("\n")[2] == (
+        "  input    x: float32[2]: the example input\n"
+        "  again    torch.manual_seed(0); x = torch.tensor([1.0, 1.0], dtype=torch.float32)\n"
+        "  answers  eager 2.0, the trace 1.0 at [0]; 2 of 2 elements differ, by 1 at most\n"
+        "  instead  what it keeps from one call to the next (a counter, a cache) is a constant in the trace: keep it "
+        "in a buffer"
+    )
+    assert model.calls == 1
+
+
+def test_function_and_what_it_holds_are_as_before() -> None:
+    """A module in a closure, a list among the globals: the runs have copies."""
+    net, seen = nn.BatchNorm1d(3).requires_grad_(False), [0]
+
+    def held(x: Tensor) -> Tensor:
+        seen[0] += 1
+        y: Tensor = net(x)
+        return y
+
+    traced = torch.jit.trace(held, torch.rand(4, 3), check_trace=False)
+    before = net.running_mean.clone()
+    versions = [one._version for one in (*net.parameters(), *net.buffers())]
+    assert guard(traced, held, torch.rand(4, 3)).agrees
+    assert seen == [1]
+    assert torch.equal(net.running_mean, before)
+    assert [one._version for one in (*net.parameters(), *net.buffers())] == versions
+
+
+# --- options
+
+
+def test_options() -> None:
+    """How many inputs, how near, and whether it is an error."""
+    example = torch.ones(4, 3)
+    tenth = torch.jit.trace(lambda x: x * 1.1, example)
+    near: dict[str, float] = {"rtol": 0.2, "atol": 0.0}
+    assert guard(tenth, lambda x: x, example, probes=5).tried == 5
+    assert len(guard(tenth, lambda x: x, example).disagreements) == 1
+    assert guard(tenth, lambda x: x, example, **near).agrees
+    nearly = torch.jit.trace(lambda x: x * 1.0001, example)
+    assert guard(nearly, lambda x: x, example).agrees
+    assert not guard(nearly, lambda x: x, example, rtol=0.0, atol=0.0).agrees
+    assert told(lambda: torch.jit.trace(small, example), probes=1) == []  # the example alone
+    with pytest.raises(TraceGuardError) as caught:
+        told(lambda: torch.jit.trace(small, example), fail=True)
+    assert caught.value.verdicts[0].name == "small"
+    assert caught.value.place.file == __file__
+
+
+@pytest.mark.parametrize("options", [{"probes": "many"}, {"rtol": "near"}, {"seed": 1}])
+def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
+    """Before anything is patched."""
+    with pytest.raises(OptionsError, match="options of plugin 'trace_guard'"):
+        told(lambda: None, **options)
