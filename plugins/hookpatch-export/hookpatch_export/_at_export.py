@@ -140,4 +140,4 @@ def _warn(warning: ExportWarning, finding: Finding | None = None) -> None:
     warnings.warn_explicit(warning, None, frame.f_code.co_filename, frame.f_lineno)
 
 
-_OURS: Final = ("hookpatch", "hookpatch_export", "torch", "wrapt")
+_OURS: Final = ("hookpatch", "hookpatch_export", "hookpatch_torchscript", "torch", "wrapt")

@@ -19,7 +19,7 @@ Compare: TypeAlias = Callable[[Any, Any, str], Any]
 
 _running: Final[ContextVar[bool]] = ContextVar("hookpatch_torchscript_tracing", default=False)
 _WHY: Final = "torch compares a trace with the model on the example alone"
-_OURS: Final = ("hookpatch", "hookpatch_torchscript", "torch", "wrapt")
+_OURS: Final = ("hookpatch", "hookpatch_export", "hookpatch_torchscript", "torch", "wrapt")
 
 
 def compared_calls(probes: int, rtol: float | None, atol: float | None, fail: bool) -> Iterator[hookpatch.Patch]:
