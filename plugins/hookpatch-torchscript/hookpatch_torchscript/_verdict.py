@@ -115,12 +115,12 @@ class Verdict:
         if not self.disagreements:
             return f"the trace of {name} agrees with it on {inputs}"
         head = f"the trace of {name} disagrees with it; {inputs} tried, the smallest that shows it:"
-        return "\n".join([head, *("\n".join(self._lines(one)) for one in self.disagreements)])
+        return "\n".join([head, *("\n".join(self._lines(at, one)) for at, one in enumerate(self.disagreements))])
 
-    def _lines(self, one: Disagreement) -> list[str]:
+    def _lines(self, number: int, one: Disagreement) -> list[str]:
         lines = [
             _line("input", f"{', '.join(one.shapes)}: {one.words}"),
-            _line("again", _again(one)),
+            _line("again", _again(one, number)),
             _line("answers", _answers(one)),
         ]
         if one.lost is not None and one.lost.place is not None:
@@ -134,22 +134,25 @@ class Verdict:
         return [*lines, _line("instead", said or _INSTEAD)]
 
 
+_SHORT: Final = 12  # elements
 _INSTEAD: Final = (
     "torch.jit.script keeps branches and loops; or trace one for each case, and choose outside of the model"
 )
 
 
-def _again(one: Disagreement) -> str:
-    values = [] if one.args is None else [*one.args, *one.kwargs.values()]
-    names = [shape.partition(":")[0] for shape in one.shapes]
-    small = len(values) == len(names) and all(hasattr(value, "tolist") and value.numel() <= 12 for value in values)
-    if not small:
-        return f"torch.manual_seed({one.seed}); the input itself is in .disagreements[...].args and .kwargs"
-    said = [
-        f"{name} = torch.tensor({_rounded(value.tolist())}, dtype={value.dtype})"
-        for name, value in zip(names, values, strict=True)
-    ]
-    return "; ".join([f"torch.manual_seed({one.seed})", *said])
+def _again(one: Disagreement, number: int) -> str:
+    """Return code that makes the input, if it is short."""
+    from torch.utils import _pytree  # here by now, as is torch
+
+    leaves = [leaf for leaf in _pytree.tree_leaves((one.args, dict(one.kwargs))) if hasattr(leaf, "tolist")]
+    seed = f"torch.manual_seed({one.seed})"
+    if sum(leaf.numel() for leaf in leaves) > _SHORT:
+        return f"{seed}; the verdict has the input itself: .disagreements[{number}].args and .kwargs"
+    names = [shape.partition(": ")[0] for shape in one.shapes]
+    pairs = zip(names, leaves, strict=True)
+    return "; ".join(
+        [seed, *(f"{name} = torch.tensor({_rounded(leaf.tolist())}, dtype={leaf.dtype})" for name, leaf in pairs)]
+    )
 
 
 def _rounded(value: Any) -> Any:

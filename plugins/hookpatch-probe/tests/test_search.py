@@ -1,0 +1,110 @@
+"""The search: what is tried, what is found and how small, and that no random number is spent."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from hookpatch_probe.changes import applied, sizes, words
+from hookpatch_probe.compare import Difference, Tolerance, difference
+from hookpatch_probe.example import Example, Run, flat
+from hookpatch_probe.search import Search
+from hookpatch_probe.seed import seeded
+from torch import Tensor
+
+pytestmark = pytest.mark.model
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def searched(model: Callable[..., Tensor], frozen: Callable[..., Tensor], *args: Tensor) -> Search:
+    def run(called: Callable[..., Tensor]) -> Run:
+        return lambda tensors: flat(called(*tensors))
+
+    search = Search(Example(model, args, {}), run(model), {"frozen": run(frozen)}, lambda tried: tried >= 60)
+    search.run()
+    return search
+
+
+def smallest(search: Search) -> str:
+    return words(search.smaller("frozen", [*search.disagreements, *search.refusals][0].changes))
+
+
+def test_least_size_is_found() -> None:
+    """Above the example's and below it, of what answers otherwise and of what raises."""
+    example = torch.full((4, 6), 5.0)
+    above = searched(lambda x: x + (x.shape[1] > 13), lambda x: x, example)
+    assert smallest(above) == "x.shape[1] = 14, batch 1"
+    below = searched(lambda x: x + (x.shape[0] < 3), lambda x: x, example)
+    assert smallest(below) == "batch 1, x.shape[1] = 1"
+    raises = searched(lambda x: x + 1, lambda x: x + 1 + 0 * x.select(1, 5).sum(), example)
+    assert raises.disagreements == []
+    assert smallest(raises) == "x.shape[1] = 1, batch 1"
+
+
+def test_changes_that_are_not_needed_are_left_out() -> None:
+    """Of two changes that were found together one may do."""
+    search = searched(lambda x: x + (x.sum() < 0), lambda x: x, torch.ones(2, 2))
+    negated = next(one.changes for one in search.disagreements if words(one.changes) == "x negated")
+    (_, (batch, *_)) = next(sizes(search.example))
+    assert words(search.smaller("frozen", (batch, *negated))) == "batch 1, x negated, x.shape[1] = 1"
+
+
+def test_axes_that_go_together_may_be_kept_so() -> None:
+    """The batch of two tensors; an axis of one alone is changed in any case."""
+    example = Example(lambda x, y: x, (torch.ones(4, 3), torch.ones(4, 5)), {})
+    every = {words([change]).rpartition(" ")[0].rstrip(" =") for _, changes in sizes(example) for change in changes}
+    kept = {words([one]).rpartition(" ")[0].rstrip(" =") for _, changes in sizes(example, False) for one in changes}
+    assert every == {"batch", "x.shape[0]", "y.shape[0]", "x.shape[1]", "y.shape[1]"}
+    assert kept == {"batch", "x.shape[1]", "y.shape[1]"}
+
+
+def test_difference_is_the_greatest() -> None:
+    """With its element, and how many differ; a shape that differs has none."""
+    one, two = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 2.5], [3.0, 2.0]])
+    assert difference([one, one], [one, two]) == Difference("4.0", "2.0", 1, (1, 1), 2.0, (2, 4))
+    assert difference([one], [two], Tolerance(atol=3.0)) is None
+    assert difference([one], [two[:1]]) == Difference("shape [2, 2]", "shape [1, 2]")
+    assert difference([one], []) == Difference("1 tensor", "0 tensors")
+    assert difference([torch.tensor(torch.nan)], [torch.tensor(torch.nan)]) is None
+    found = difference([torch.tensor(1.0)], [torch.tensor(torch.nan)])
+    assert found is not None
+    assert (found.eager, found.other, found.at) == ("1.0", "nan", ())
+
+
+def test_random_numbers_are_the_same_and_none_is_spent() -> None:
+    """Those of torch, NumPy and Python, also when the run raises."""
+
+    def drawn() -> tuple[float, float, float]:
+        return torch.rand(()).item(), random.random(), numpy.random.rand()
+
+    states = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()
+    with seeded():
+        first = drawn()
+    with pytest.raises(ZeroDivisionError), seeded():
+        assert drawn() == first
+        raise ZeroDivisionError
+    assert torch.equal(states[0], torch.get_rng_state())
+    assert states[1:] == (random.getstate(), numpy.random.get_state()[1].tolist())
+
+
+def test_gradient_of_the_example_is_kept() -> None:
+    """A model may ask for it."""
+    example = Example(lambda x: x, (torch.ones(2, requires_grad=True),), {})
+    ((x,), _) = example.arguments(applied((), example.tensors))
+    assert (x.requires_grad, x.is_leaf, x is example.tensors[0]) == (True, True, False)
+
+
+def test_readme_runs() -> None:
+    """Its example prints what it says."""
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (printed,) = re.findall(r"^    (\[.*\])$", README, re.MULTILINE)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"{printed}\n", "")
