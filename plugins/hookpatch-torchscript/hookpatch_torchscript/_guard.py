@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import logging
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +12,7 @@ import torch
 from hookpatch_probe.changes import Change, applied, words
 from hookpatch_probe.compare import Tolerance, difference
 from hookpatch_probe.example import Example, Run, Tensors, flat
+from hookpatch_probe.quiet import quiet
 from hookpatch_probe.search import Disagreement as Found
 from hookpatch_probe.search import Refusal, Search, is_random
 from hookpatch_probe.seed import SEED, seeded
@@ -226,18 +224,6 @@ def _first(error: Exception) -> str:
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """Have the program's random numbers, gradient mode, output and warnings be as if nothing was run."""
-    gradient, disabled = torch.is_grad_enabled(), logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with (
-            seeded(),
-            torch.inference_mode(False),
-            torch.set_grad_enabled(gradient),
-            warnings.catch_warnings(),
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
+    gradient = torch.is_grad_enabled()
+    with quiet(), seeded(), torch.inference_mode(False), torch.set_grad_enabled(gradient):
+        yield

@@ -11,11 +11,12 @@ from typing import Any, final
 import torch
 from hookpatch_probe.changes import Change, applied
 from hookpatch_probe.example import Example, Run
+from hookpatch_probe.quiet import quiet
 from hookpatch_probe.search import Disagreement, Refusal, Search, is_random
 
 from hookpatch_export._finding import Finding
 from hookpatch_export._probe._assumed import Assumption, assumptions
-from hookpatch_export._probe._captured import Captured, captures, eager, quiet
+from hookpatch_export._probe._captured import Captured, captures, eager
 from hookpatch_export._probe._flow import Spot, Step, explained, steps
 from hookpatch_export._probe._symbolic import with_symbolic
 from hookpatch_export._probe._where import of_error

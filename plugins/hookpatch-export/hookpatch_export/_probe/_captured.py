@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import io
-import logging
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, final
@@ -164,20 +161,3 @@ def _buffers_kept(module: torch.nn.Module) -> Iterator[None]:
     finally:
         for buffer, before in saved:
             buffer.copy_(before)
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keep back what exporters print, log and warn of: what matters of it is told in our words."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with (
-            warnings.catch_warnings(),
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
