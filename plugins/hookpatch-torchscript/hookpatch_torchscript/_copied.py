@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import threading
 from collections.abc import Callable, Iterator
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, TypeAlias, final
@@ -13,6 +14,7 @@ import torch
 
 _jit: Final[Any] = torch.jit  # it gives no types
 Memo: TypeAlias = dict[int, Any]
+_SHARED: Final = (torch.jit.ScriptFunction, type(threading.Lock()), type(threading.RLock()))
 _PLAIN: Final = int | float | str | torch.Tensor | torch.nn.Module  # what a global list, dict or set may hold
 
 
@@ -98,8 +100,8 @@ def copied(thing: Any, memo: Memo) -> Any:
 
 
 def _has_no_copy(value: object) -> bool:
-    """Tell whether ``copy.deepcopy`` refuses something: what is scripted, and what was computed with a gradient."""
-    return isinstance(value, torch.jit.ScriptFunction) or (isinstance(value, torch.Tensor) and not value.is_leaf)
+    """Tell whether ``copy.deepcopy`` refuses something: what is scripted, locks, what was computed with a gradient."""
+    return isinstance(value, _SHARED) or (isinstance(value, torch.Tensor) and not value.is_leaf)
 
 
 def _held(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -191,15 +192,17 @@ class Keeps(nn.Module):
 
 
 class Remembers(nn.Module):
-    """Keeps what it has computed with a gradient, which ``copy.deepcopy`` refuses to copy."""
+    """Keeps what it has computed with a gradient, and a lock, which ``copy.deepcopy`` refuses to copy."""
 
     def __init__(self) -> None:
         super().__init__()
         self.linear = nn.Linear(3, 3)
         self.last: Tensor | None = None
+        self.lock = threading.Lock()
 
     def forward(self, x: Tensor) -> Tensor:
-        self.last = self.linear(x)
+        with self.lock:
+            self.last = self.linear(x)
         return self.last
 
 
