@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-
 from hookpatch_probe.example import Example, Run, Tensors, flat
 
 
