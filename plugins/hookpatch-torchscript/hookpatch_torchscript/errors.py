@@ -1,4 +1,4 @@
-"""What can go wrong with an explanation or a comparison of modes, for which nothing fails, and what is wrong with a trace."""
+"""What can go wrong with an explanation or a comparison of modes, and what is wrong with a trace."""
 
 from __future__ import annotations
 
