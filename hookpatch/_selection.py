@@ -97,12 +97,14 @@ def asked() -> bool:
 
 def asked_names() -> list[str]:
     """Return the names of the plugins that the environment asks for, sorted; none if they cannot be read."""
-    from hookpatch.errors import HookpatchError
-
     try:
         return sorted(_names()[0])
-    except HookpatchError:
-        return []
+    except Exception as error:
+        from hookpatch.errors import HookpatchError  # at interpreter start mostly not needed
+
+        if isinstance(error, HookpatchError):
+            return []
+        raise
 
 
 def disabled() -> bool:

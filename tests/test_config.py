@@ -346,7 +346,8 @@ def test_named_file_is_enough(home: Environment) -> None:
     """In the program and in those that it starts; -E ignores it; the kill switch wins; pip's builds do not see it."""
     path = str(home.folder / "project" / "pyproject.toml")
     assert said(home, "script.py", HOOKPATCH_CONFIG=path) == ("7 mph", "", 0)
-    again = "import subprocess, sys; subprocess.run([sys.executable, 'script.py'], cwd='..')"
+    again = "import subprocess, sys; sys.path[0] = '..'; import vendor; "
+    again += "subprocess.run([sys.executable, 'script.py'], cwd='..')"
     assert said(home, "-c", again, cwd="project", HOOKPATCH_CONFIG=path) == ("7 mph", "", 0)
     assert said(home, "-E", "script.py", HOOKPATCH_CONFIG=path) == ("1", "", 0)
     assert said(home, "script.py", HOOKPATCH_CONFIG=path, HOOKPATCH_DISABLE="1") == ("1", "", 0)

@@ -12,10 +12,10 @@ import venv
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from importlib.util import find_spec
-from typing import Any, Final, final
+from typing import Any, final
 
 from rich import box
 from rich.console import Console
@@ -131,19 +131,22 @@ def _checked(
         return Release(*release, worst["status"], tuple(worst["reasons"]), targets)
 
 
-_HAS_PIP: Final = find_spec("pip") is not None
+@cache
+def _has_pip() -> bool:
+    """Tell whether this environment has pip. Only when that is needed: setuptools takes who asks for pip itself."""
+    return find_spec("pip") is not None
 
 
 def _environment(folder: str) -> str:
     """Make a virtual environment; return its interpreter."""
-    venv.EnvBuilder(with_pip=not _HAS_PIP, symlinks=os.name != "nt").create(folder)
+    venv.EnvBuilder(with_pip=not _has_pip(), symlinks=os.name != "nt").create(folder)
     scripts = sysconfig.get_path("scripts", "venv", {"base": folder, "platbase": folder})
     return os.path.join(scripts, "python.exe" if os.name == "nt" else "python")
 
 
 def _install(python: str, release: tuple[str, str], pip_args: Sequence[str], no_deps: bool) -> str | None:
     """Install a release; return the last line of pip's error, None if there is none."""
-    pip = [sys.executable, "-m", "pip", "--python", python] if _HAS_PIP else [python, "-m", "pip"]
+    pip = [sys.executable, "-m", "pip", "--python", python] if _has_pip() else [python, "-m", "pip"]
     # Wheels alone: to build an old release may take an hour and a compiler. --pip-arg=--only-binary=:none: allows it.
     words = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--only-binary=:all:", *pip_args]
     words += ["--no-deps"] if no_deps else []
