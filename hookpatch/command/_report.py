@@ -1,4 +1,4 @@
-"""``hookpatch report``: what the processes of a run have left, in one table."""
+"""``hookpatch report``: what the processes of a run have left, process by process."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.padding import Padding
 from rich.text import Text
 
 from hookpatch._receipts import ProcessReport, receipts
@@ -46,15 +45,14 @@ def report(
         typer.echo(run.to_json())
     else:
         console = Console()
-        table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-        table.add_column("process", no_wrap=True)
-        table.add_column("runs", overflow="fold")
-        table.add_column("patches", overflow="fold")
-        for process in run:
-            table.add_row(_who(process), shlex.join(process.argv), _what(process))
         for said in run.warnings:
-            console.print(Text.assemble(("warning", "yellow"), f" {said}"), soft_wrap=True)
-        console.print(table)
+            _print(console, Text.assemble(("warning", "yellow"), f" {said}"), 0)
+        for process in run:
+            _print(console, Text.assemble((_who(process), "bold"), f"  {shlex.join(process.argv)}"), 0)
+            for problem in process.problems:
+                _print(console, Text(problem, style="red"), 2)
+            for patch in process.patches:
+                _print_patch(console, patch)
     if run.problems:
         raise typer.Exit(1)
 
@@ -67,22 +65,26 @@ def _write(path: Path, page: str) -> None:
 
 
 def _who(process: ProcessReport) -> str:
-    rank = "" if process.rank is None else f"\nrank {process.rank}"
-    return f"{process.pid}{rank}" + ("" if process.ended else "\nno end")
+    rank = "" if process.rank is None else f", rank {process.rank}"
+    return f"{process.pid}{rank}" + ("" if process.ended else ", no word of its end")
 
 
-def _what(process: ProcessReport) -> Text:
-    lines = [_line(patch) for patch in process.patches]
-    lines += [Text(problem, style="red") for problem in process.problems]
-    return Text("\n").join(lines or [Text("none")])
-
-
-def _line(patch: PatchReport) -> Text:
-    line = Text.assemble((f"{patch.state:<9}", _STYLES.get(patch.state, "")), f" {patch.target}")
+def _print_patch(console: Console, patch: PatchReport) -> None:
+    owner = patch.plugin or "active()"
+    line = Text.assemble((f"{patch.state:<9}", _STYLES.get(patch.state, "")), f" {patch.verb:<7} {patch.target}")
+    line.append(f"  ({owner})", style="bold")
     if patch.calls is not None:
-        line.append(f"  ({patch.calls_in_words})")
+        line.append(f"  {patch.calls_in_words}")
+    _print(console, line, 2)
     if patch.reason is not None and patch.state not in ("failed", "skipped"):  # these are problems, and told there
-        line.append(f"\n          {patch.reason}", style="dim")
+        _print(console, Text(patch.reason, style="dim"), 12)
     if patch.reasons:
-        line.append(f"\n          why {patch.reasons}", style="dim")
-    return line
+        _print(console, Text(f"why {patch.reasons}", style="dim"), 12)
+
+
+def _print(console: Console, text: Text, indent: int) -> None:
+    """Print it for a person folded within the terminal, for a log as one line."""
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, indent), expand=False))
+    else:
+        console.print(Text(" " * indent) + text, soft_wrap=True)
