@@ -188,8 +188,10 @@ TARGETS: Final = {
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("reach", ["slot", "everywhere"])
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(
+    ("name", "reach"),
+    [*((name, "slot") for name in TARGETS), *((name, "everywhere") for name in ("Norm", "Calling", "Chosen"))],
+)
 def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
     make_module: Callable[[str, str], ModuleType], name: str, reach: Any
 ) -> None:

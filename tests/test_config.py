@@ -21,6 +21,8 @@ from hookpatch._lock import Lock, Locked, write_lock
 from hookpatch._resolve import resolve
 from hookpatch.errors import DriftError, DriftWarning, NotAllowed, OptionsError, SettingError, UnknownPlugin
 
+pytestmark = pytest.mark.once
+
 MakeDistribution = Callable[..., Path]
 
 TUNED = """

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from environments import LOUD, Environment, furnished
 
+pytestmark = pytest.mark.once
+
 RECORDER = '''
     """Record what the vendor says."""
     from dataclasses import dataclass

@@ -20,6 +20,8 @@ import hookpatch
 from hookpatch._ledger import State
 from hookpatch.command._page import page_of
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[1]
 EVIL = '<script>alert(1)</script>"&'
 

@@ -437,7 +437,7 @@ def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule, libra
     owners = [m, m.Base, m.Child, m.child, spread, m.table, m.ordered, m.steps, unicodedata]
     before, code = [_held_by(owner) for owner in owners], (spread.__code__, spread.__kwdefaults__, spread.__defaults__)
     removed = {"plain", "own", "static"}  # attributes: they come back, but not to their places
-    seed, end = SEED, time.monotonic() + (SECONDS / 3 if library else SECONDS)
+    seed, end = SEED, time.monotonic() + (SECONDS / 6 if library else SECONDS)
     while time.monotonic() < end:
         with _round(seed):
             pool: list[Opened] = []
@@ -521,7 +521,7 @@ def test_imports_while_sessions_come_and_go(write_module: WriteModule, monkeypat
         write_module(name, BODY)
     spots = [Spot(f"{name}:run", STAYS, lambda: None) for name in HOOKED]
     finders = list(sys.meta_path)
-    seed, end = SEED, time.monotonic() + SECONDS / 3
+    seed, end = SEED, time.monotonic() + SECONDS / 6
     while time.monotonic() < end:
         with _round(seed):
             pool: list[Opened] = []
