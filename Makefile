@@ -16,14 +16,10 @@ EXAMPLE := docs/examples/prepare_model
 demo: $(INSTALLED)
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
-# Two processes at a time, as long as each other: this Python's tests and some of what is built on it; the other Pythons'
-# and the rest of the plugins'.
-HERE := docs/examples plugins/hookpatch-export plugins/hookpatch-probe plugins/hookpatch-torchscript
+# Two processes at a time: this Python's tests; the other Pythons', the plugins' and the examples'.
 test: check
-	@sh tests/meanwhile.sh $(VENV) "$(OTHERS)" $(filter-out $(HERE),$(PLUGINS)) & meanwhile=$$!; \
-	STRESS_SECONDS=60 $(BIN)/python -m pytest tests; here=$$?; \
-	$(BIN)/python -m pytest -p no:cacheprovider $(HERE) || here=$$?; \
-	wait $$meanwhile && exit $$here
+	@sh tests/meanwhile.sh $(VENV) $(OTHERS) & meanwhile=$$!; \
+	STRESS_SECONDS=60 $(BIN)/python -m pytest tests; here=$$?; wait $$meanwhile && exit $$here
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -1,15 +1,15 @@
 #!/bin/sh
-# What `make test` runs beside this Python's tests: the core's on other Pythons, then those of some plugins.
-# usage: sh tests/meanwhile.sh .venv "3.12 3.13" plugins/hookpatch-onnx ...
+# What `make test` runs while this Python runs the tests of tests/: the core's on other Pythons, then the plugins' and the examples'.
+# usage: sh tests/meanwhile.sh .venv 3.12 3.13
 set -u
-venv=$1 others=$2 failed=0
-shift 2
-sh tests/other_pythons.sh $others || failed=1
-if "$venv/bin/python" -m pytest -p no:cacheprovider "$@" >"$venv/plugins.log" 2>&1; then
+venv=$1 failed=0
+shift
+sh tests/other_pythons.sh "$@" || failed=1
+if "$venv/bin/python" -m pytest -p no:cacheprovider plugins docs/examples >"$venv/plugins.log" 2>&1; then
     tail=1
 else
     failed=1 tail=200
 fi
-echo "the tests of $*, $venv/plugins.log:"
+echo "the plugins' and the examples' tests, $venv/plugins.log:"
 tail -n $tail "$venv/plugins.log"
 exit $failed

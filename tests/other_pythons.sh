@@ -1,8 +1,9 @@
 #!/bin/sh
-# Run the core's tests on other Pythons, in environments of their own; say which are not on this machine.
+# Run the core's tests on other Pythons, the newest last, in environments of their own; say which are not on this machine.
 # usage: sh tests/other_pythons.sh 3.12 3.13
 set -eu
 failed=0
+for newest in "$@"; do :; done
 for version in "$@"; do
     python=
     for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python; do
@@ -24,7 +25,9 @@ for version in "$@"; do
             pytest hypothesis cloudpickle build hatchling editables --editable .
         touch "$installed"
     fi
-    if MACHINE_EXAMPLES=150 "$venv/bin/python" -m pytest -p no:cacheprovider -m "not model and not launcher and not once" tests >"$venv/pytest.log" 2>&1; then
+    left_out="model or launcher or once"
+    [ "$version" = "$newest" ] || left_out="$left_out or ends"
+    if MACHINE_EXAMPLES=150 "$venv/bin/python" -m pytest -p no:cacheprovider -m "not ($left_out)" tests >"$venv/pytest.log" 2>&1; then
         tail=1
     else
         failed=1 tail=200

@@ -425,6 +425,7 @@ def _nothing_open() -> Iterator[None]:
             session.close()
 
 
+@pytest.mark.ends
 @pytest.mark.parametrize(
     ("cell", "ending"),
     [pytest.param(cell, name, id=f"{cell}-{name}") for name in ENDINGS for cell in CELLS if _fits(cell, name)],
