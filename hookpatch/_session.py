@@ -143,7 +143,7 @@ class Session:
     def never_called(self) -> list[str]:
         """Return which required patches are applied and have received no call, in words; none if none are counted."""
         return [
-            f"{asked.patch.address} of {asked.owner}: applied, never called"
+            f"{asked.patch.address} of {asked.owner}: {too_few(calls, 0)}"
             for asked, calls in self._calls()
             if not calls and asked.patch.required and not asked.patch.required_calls
         ]

@@ -11,7 +11,7 @@ from rich.console import Console
 from hookpatch import _check
 from hookpatch._lock import NAME
 from hookpatch.command._against import against_releases, print_releases, releases_of
-from hookpatch.command._complete import Names, OptionWords
+from hookpatch.command._complete import AsJson, Names, OptionWords
 from hookpatch.command._option_words import words_of
 from hookpatch.command._targets import imports_aside, lock_of, named, print_targets
 
@@ -33,7 +33,7 @@ def check(
     no_deps: Annotated[
         bool, typer.Option("--no-deps", help="With --against: all but the release itself is taken from here.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Look whether the targets of plugins have changed, and still fit.
 

@@ -1,6 +1,6 @@
-"""Plugins' names and options as commands take them, and as a shell completes them.
+"""Words that several commands take: plugins' names and options, as a shell completes them, and --json.
 
-From what is written down of the installed plugins: none is loaded for it.
+Names are completed from what is written down of the installed plugins: none is loaded for it.
 """
 
 from __future__ import annotations
@@ -29,3 +29,13 @@ OptionWords: TypeAlias = Annotated[
         "-o", "--option", metavar="PLUGIN.NAME=VALUE", help="An option of a plugin; a comma list for a sequence."
     ),
 ]
+PluginWords: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        *("-p", "--plugin"),
+        metavar="NAME",
+        help="A plugin to switch on; may be given again.",
+        autocompletion=plugin_names,
+    ),
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]

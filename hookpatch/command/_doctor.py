@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as _json
 from collections.abc import Iterable
-from typing import Annotated
 
 import typer
 from rich import box
@@ -13,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from hookpatch._doctor import Finding, findings
+from hookpatch.command._complete import AsJson
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(json: AsJson = False) -> None:
     """Say whether hookpatch is on here, and what is wrong and its mend.
 
     And what each plugin would do, and where each setting comes from.

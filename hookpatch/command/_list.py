@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as _json
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import typer
 from rich import box
@@ -19,6 +19,7 @@ from hookpatch._ledger import Asked
 from hookpatch._patch import Patch
 from hookpatch._release import release_of
 from hookpatch._verdict import by_version
+from hookpatch.command._complete import AsJson
 from hookpatch.errors import HookpatchError, OptionsError
 
 
@@ -44,7 +45,7 @@ _STYLES: Final = {
 }
 
 
-def list_plugins(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def list_plugins(json: AsJson = False) -> None:
     """List the installed plugins, and whether they fit.
 
     What each does, where it comes from, what it patches.

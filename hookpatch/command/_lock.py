@@ -12,7 +12,7 @@ from rich.console import Console
 from hookpatch import _selection
 from hookpatch._check import lockable
 from hookpatch._lock import NAME, Lock, key_of, write_lock
-from hookpatch.command._complete import Names, OptionWords
+from hookpatch.command._complete import AsJson, Names, OptionWords
 from hookpatch.command._targets import imports_aside, lock_of, named, print_targets
 
 
@@ -20,7 +20,7 @@ def lock(
     names: Names = None,
     option: OptionWords = None,
     path: Annotated[str | None, typer.Option("--lock", metavar="FILE", help=f"The file; {NAME} if none.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Write down what the targets of plugins are like.
 

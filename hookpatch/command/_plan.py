@@ -15,7 +15,7 @@ from hookpatch._load import load
 from hookpatch._plan import BY_HAND, SEVERITY, WORDS, Plan, PlannedPatch, plan_of
 from hookpatch._relations import check
 from hookpatch._selection import Selection, normalise
-from hookpatch.command._complete import OptionWords, plugin_names
+from hookpatch.command._complete import AsJson, OptionWords, plugin_names
 from hookpatch.command._option_words import options_of_words
 from hookpatch.errors import SettingError
 
@@ -28,7 +28,7 @@ def plan(
         typer.Argument(metavar="[NAME]...", help="Plugins; else those on here.", autocompletion=plugin_names),
     ] = None,
     option: OptionWords = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Tell what would be patched, in which order, and whether it fits.
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from hookpatch._receipts import ProcessReport, receipts
 from hookpatch._report import PatchReport
+from hookpatch.command._complete import AsJson
 from hookpatch.command._page import page_of
 from hookpatch.errors import SettingError
 
@@ -25,7 +26,7 @@ _STYLES = {
 
 def report(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder of --report or HOOKPATCH_REPORT.")],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page that needs no network, too.")
     ] = None,

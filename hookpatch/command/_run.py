@@ -18,7 +18,7 @@ from hookpatch._host import Host
 from hookpatch._relations import Relations, check
 from hookpatch._selection import Selection
 from hookpatch._startup import begin
-from hookpatch.command._complete import OptionWords, plugin_names
+from hookpatch.command._complete import OptionWords, PluginWords
 from hookpatch.command._graph_diff import GRAPH_DIFF, recorder_for, run_twice
 from hookpatch.command._in_process import Program
 from hookpatch.command._option_words import options_of_words
@@ -50,16 +50,7 @@ class RunCommand(TyperCommand):
 
 def run(
     target: Annotated[list[str], typer.Argument(metavar="SCRIPT | -m MODULE | -c CODE [ARGUMENTS]")],
-    plugin: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-p",
-            "--plugin",
-            metavar="NAME",
-            help="A plugin to switch on; may be given again.",
-            autocompletion=plugin_names,
-        ),
-    ] = None,
+    plugin: PluginWords = None,
     option: OptionWords = None,
     report: Annotated[
         str | None, typer.Option("--report", metavar="FOLDER", help="Each process leaves a JSON report in this folder.")

@@ -14,14 +14,14 @@ import typer
 
 from hookpatch._discovery import find
 from hookpatch._selection import normalise
-from hookpatch.command._complete import plugin_names
+from hookpatch.command._complete import AsJson, plugin_names
 
 
 def verify(
     names: Annotated[
         list[str], typer.Argument(metavar="NAME", help="Plugins, or hookpatch itself.", autocompletion=plugin_names)
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Tell whether files of plugins were changed since installation.
 

@@ -16,7 +16,7 @@ from hookpatch._slot_report import LayerReport, SlotReport
 from hookpatch._target import Target
 from hookpatch._why import modules_of
 from hookpatch._why import why as look
-from hookpatch.command._complete import plugin_names
+from hookpatch.command._complete import AsJson, PluginWords
 from hookpatch.command._targets import imports_aside
 from hookpatch.errors import SettingError
 
@@ -25,16 +25,8 @@ _STYLES = {"hookpatch": "cyan", "somebody": "yellow", "module": "green"}
 
 def why(
     addresses: Annotated[list[str], typer.Argument(metavar="ADDRESS...", help="Such as onnxsim:simplify.")],
-    plugin: Annotated[
-        list[str] | None,
-        typer.Option(
-            *("-p", "--plugin"),
-            metavar="NAME",
-            help="A plugin to switch on; may be given again.",
-            autocompletion=plugin_names,
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plugin: PluginWords = None,
+    json: AsJson = False,
 ) -> None:
     """Tell who stands at an address, layer by layer.
 
