@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from weakref import ref
 
 from hookpatch import _changes, _everywhere, _guard, _imports, _task
+from hookpatch._beneath import own_beneath
 from hookpatch._counted import counted
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._layer import Gate, Layer
 from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import CALL_VERBS, Scope, Wrapper
@@ -22,7 +24,7 @@ from hookpatch._requirement import check_requirement, unneeded
 from hookpatch._resolve import resolve
 from hookpatch._selection import EXIT_STATUS
 from hookpatch._site import Ending, Site, site_at
-from hookpatch._slot import FunctionSlot, Slot, inner, own_beneath
+from hookpatch._slot import Slot, inner
 from hookpatch._tally import Tally
 from hookpatch.errors import (
     ApplyError,

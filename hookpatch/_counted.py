@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._layer import Layer
-from hookpatch._slot import FunctionSlot, Slot, inner
+from hookpatch._slot import Slot, inner
 from hookpatch._standing import Standing, binds
 from hookpatch._tally import Tally
 from hookpatch._target import a_kind

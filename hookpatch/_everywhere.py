@@ -7,13 +7,15 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from hookpatch import _imports
+from hookpatch._beneath import beneath, originals, own_beneath
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._holders import Holder, holders
 from hookpatch._layer import derived
 from hookpatch._leftover import is_recognisable
-from hookpatch._part import PartSlot
+from hookpatch._part_slot import PartSlot
 from hookpatch._patch import Patch
 from hookpatch._site import over
-from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath, inner, originals, own_beneath, put
+from hookpatch._slot import ABSENT, Slot, inner, put
 from hookpatch._standing import binds, is_ours
 from hookpatch._target import a_kind
 from hookpatch.errors import TargetRefused

@@ -16,8 +16,10 @@ from types import (
 )
 from typing import Any, Final, final
 
+from hookpatch._beneath import beneath
 from hookpatch._calls import as_text, takes
-from hookpatch._slot import ABSENT, ItemSlot, Slot, beneath, inner
+from hookpatch._item_slot import ItemSlot
+from hookpatch._slot import ABSENT, Slot, inner
 from hookpatch._source import source_of
 from hookpatch._target import a_kind, describe
 

@@ -8,8 +8,9 @@ from types import FunctionType, MethodType
 from typing import Any, Final, final
 
 from hookpatch import _imports
+from hookpatch._attribute_slot import AttributeSlot
 from hookpatch._location import described, in_words, location
-from hookpatch._slot import ABSENT, KEPT, AttributeSlot, Slot, along_mro, inner
+from hookpatch._slot import ABSENT, KEPT, Slot, along_mro, inner
 
 
 @final

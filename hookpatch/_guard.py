@@ -7,10 +7,13 @@ from inspect import Parameter, Signature
 from types import FunctionType
 from typing import Any
 
+from hookpatch._attribute_slot import AttributeSlot
+from hookpatch._beneath import originals
 from hookpatch._calls import PACKED, as_text, misfit, takes
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._patch import CALL_VERBS, Patch, Scope
 from hookpatch._resolve import missing
-from hookpatch._slot import ABSENT, KEPT, AttributeSlot, FunctionSlot, Slot, along_mro, inner, originals
+from hookpatch._slot import ABSENT, KEPT, Slot, along_mro, inner
 from hookpatch._target import a_kind, describe
 from hookpatch.errors import SignatureError, TargetRefused, _suggest
 

@@ -18,8 +18,12 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch import _imports
-from hookpatch._part import PartialSlot, PartSlot
-from hookpatch._slot import AttributeSlot, FunctionSlot, ItemSlot, Slot, along_mro, inner, originals
+from hookpatch._attribute_slot import AttributeSlot
+from hookpatch._beneath import originals
+from hookpatch._function_slot import FunctionSlot
+from hookpatch._item_slot import ItemSlot
+from hookpatch._part_slot import PartialSlot, PartSlot
+from hookpatch._slot import Slot, along_mro, inner
 from hookpatch._target import a_kind, describe
 from hookpatch._trampoline import Trampoline, is_trampoline
 

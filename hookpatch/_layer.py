@@ -9,10 +9,12 @@ from types import FunctionType
 from typing import Any, Final, TypeAlias, final
 from weakref import WeakValueDictionary
 
+from hookpatch._beneath import beneath
 from hookpatch._calls import takes
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._guard import check_call, check_value
 from hookpatch._patch import CALL_VERBS, Patch, Wrapper
-from hookpatch._slot import ABSENT, FunctionSlot, Slot, beneath, inner
+from hookpatch._slot import ABSENT, Slot, inner
 from hookpatch._trampoline import pass_through
 
 Count: TypeAlias = Callable[[Any, Slot, "Layer"], Any]  # what makes of a value one whose calls are counted

@@ -12,7 +12,9 @@ from types import ModuleType
 from typing import Any, Final, final
 from weakref import ref
 
-from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, inner, put, same
+from hookpatch._attribute_slot import AttributeSlot
+from hookpatch._item_slot import ItemSlot
+from hookpatch._slot import ABSENT, Slot, along_mro, inner, put, same
 
 # A value of these may be anybody's: that it stands there again says nothing.
 _PLAIN: Final = (str, bytes, int, float, complex, tuple, frozenset, type(None), type(ABSENT))

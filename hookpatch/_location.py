@@ -11,7 +11,8 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 
 from hookpatch import _imports
-from hookpatch._slot import KEPT, AttributeSlot, along_mro, inner
+from hookpatch._attribute_slot import AttributeSlot
+from hookpatch._slot import KEPT, along_mro, inner
 from hookpatch._target import describe
 
 Kind: TypeAlias = Literal["def", "class", "import", "assignment"]

@@ -6,8 +6,10 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from hookpatch import _imports
+from hookpatch._attribute_slot import AttributeSlot
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._location import Binding, bindings, file_of, location
-from hookpatch._slot import AttributeSlot, FunctionSlot, Slot, inner
+from hookpatch._slot import Slot, inner
 
 
 def origin(value: Any, slot: Slot) -> tuple[bool | None, str | None]:

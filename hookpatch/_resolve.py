@@ -8,7 +8,10 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 from hookpatch import _imports
-from hookpatch._slot import ABSENT, AttributeSlot, ItemSlot, Slot, along_mro, beneath, without_ours
+from hookpatch._attribute_slot import AttributeSlot
+from hookpatch._beneath import beneath, without_ours
+from hookpatch._item_slot import ItemSlot
+from hookpatch._slot import ABSENT, Slot, along_mro
 from hookpatch._target import Attribute, Item, Target, a_kind, describe
 from hookpatch.errors import TargetNotFound, TargetRefused
 

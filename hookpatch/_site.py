@@ -18,12 +18,15 @@ from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 from weakref import ReferenceType, WeakKeyDictionary, WeakValueDictionary, ref
 
+from hookpatch._beneath import began, beneath_proxies, originals
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._guard import check_callable
+from hookpatch._item_slot import ItemSlot
 from hookpatch._layer import Layer
 from hookpatch._leftover import Leftover, is_recognisable, weakly
 from hookpatch._order import Pile, place
 from hookpatch._resolve import missing
-from hookpatch._slot import ABSENT, FunctionSlot, ItemSlot, Slot, began, beneath_proxies, inner, originals, put, same
+from hookpatch._slot import ABSENT, Slot, inner, put, same
 from hookpatch._standing import Standing, bear, is_ours
 from hookpatch._target import a_kind
 from hookpatch._trampoline import can_stand_in

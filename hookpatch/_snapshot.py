@@ -16,8 +16,11 @@ from itertools import zip_longest
 from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType, NoneType
 from typing import Any, Final, final
 
+from hookpatch._attribute_slot import AttributeSlot
 from hookpatch._footprint import by, layers_at
-from hookpatch._slot import ABSENT, AttributeSlot, FunctionSlot, ItemSlot, along_mro, same
+from hookpatch._function_slot import FunctionSlot
+from hookpatch._item_slot import ItemSlot
+from hookpatch._slot import ABSENT, along_mro, same
 
 # What the interpreter keeps of an object outside its __dict__, and somebody may set.
 _OUTSIDE: Final[Mapping[type, tuple[str, ...]]] = {

@@ -11,8 +11,10 @@ from types import CellType, FunctionType, MethodDescriptorType, WrapperDescripto
 from typing import Any, Final, cast, final
 
 from hookpatch import _imports
+from hookpatch._attribute_slot import AttributeSlot
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._layer import Layer
-from hookpatch._slot import AttributeSlot, FunctionSlot, Slot, inner
+from hookpatch._slot import Slot, inner
 from hookpatch._trampoline import HOOK, Swap, Trampoline, is_trampoline, pass_through
 
 

@@ -16,9 +16,10 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from hookpatch import _imports
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._holders import classes, classes_of
 from hookpatch._site import Site
-from hookpatch._slot import FunctionSlot, inner
+from hookpatch._slot import inner
 from hookpatch._standing import is_proxy
 from hookpatch._torch_patches import carry, is_of_torch
 from hookpatch._trampoline import Swap

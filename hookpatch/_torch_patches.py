@@ -13,12 +13,14 @@ from collections.abc import Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
+from hookpatch._attribute_slot import AttributeSlot
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._holders import classes_of
 from hookpatch._ledger import Asked
 from hookpatch._patch import Patch, Wrapper, wrap
 from hookpatch._shared import Shared
 from hookpatch._site import Site, over
-from hookpatch._slot import AttributeSlot, FunctionSlot, Slot, inner
+from hookpatch._slot import Slot, inner
 from hookpatch._standing import is_proxy
 from hookpatch._torchscript import ELSEWHERE, SCRIPT
 from hookpatch.errors import BypassError

@@ -7,12 +7,13 @@ from types import ModuleType
 from typing import Any, Final, final
 
 from hookpatch import _everywhere, _guard
+from hookpatch._beneath import beneath, own_beneath
 from hookpatch._calls import takes
 from hookpatch._ledger import Asked
 from hookpatch._patch import CALL_VERBS
 from hookpatch._requirement import check_requirement, unneeded
 from hookpatch._resolve import missing, resolve
-from hookpatch._slot import ABSENT, Slot, beneath, inner, own_beneath
+from hookpatch._slot import ABSENT, Slot, inner
 from hookpatch._standing import binds
 from hookpatch.errors import ApplyError, TargetNotFound
 

@@ -8,13 +8,15 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch import _imports, _standing
+from hookpatch._attribute_slot import AttributeSlot
 from hookpatch._foreign import kept_in_closure, wrapping
+from hookpatch._function_slot import FunctionSlot
 from hookpatch._layer import Layer
 from hookpatch._location import bindings, described, in_words, location
 from hookpatch._origin import origin
 from hookpatch._resolve import MISSING, missing, resolve
 from hookpatch._site import Site, patched
-from hookpatch._slot import ABSENT, AttributeSlot, FunctionSlot, Slot, along_mro, inner, same
+from hookpatch._slot import ABSENT, Slot, along_mro, inner, same
 from hookpatch._slot_report import LayerReport, SlotReport
 from hookpatch._standing import is_ours, is_proxy
 from hookpatch._target import Item, Target

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "hookpatch"
 # From the ground up: a file imports only files that stand before it.
 FLOORS = (
     *("_imports", "errors", "_config", "_selection", "_target", "_patch", "_torchscript", "_signature", "_code"),
-    *("_trampoline", "_slot", "_part"),
+    *("_slot", "_attribute_slot", "_item_slot", "_trampoline", "_function_slot", "_part_slot", "_beneath"),
     *(
         "_holders",
         "_requirement",
@@ -136,9 +136,10 @@ def test_the_imports_are_seen() -> None:
         (r"\bos\.environ\b", {"_selection", "_startup"}),  # _startup: the text of the start-up line
         (r"\bsys\.meta_path\b", {"_imports", "testing"}),  # testing: names it in a message
         (r"\bsys\.modules\b", {"_imports", "_doctor"}),  # _doctor: looks into another process's
-        (r"\b(setattr|delattr)\(", {"_slot"}),
-        (r"\.__code__ = ", {"_slot", "_trampoline"}),  # _trampoline: of functions of ours
-        (r"\.__kwdefaults__ = ", {"_slot", "_trampoline"}),  # likewise
+        (r"\b(setattr|delattr)\(", {"_attribute_slot"}),
+        (r"__(set|del)item__'\)\(|\bdict\.(update|pop)\b", {"_item_slot"}),
+        (r"\.__code__ = ", {"_function_slot", "_trampoline"}),  # _trampoline: of functions of ours
+        (r"\.__kwdefaults__ = ", {"_function_slot", "_trampoline"}),  # likewise
         (r"^\s*(import|from) wrapt\b", {"_proxy"}),
         (r"^\s*(import|from) pluggy\b", {"_host", "hookspecs"}),
         (r"^\s*(import|from) packaging\b", {"_requirement"}),
