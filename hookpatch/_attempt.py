@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,9 +21,9 @@ from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import CALL_VERBS, Scope, Wrapper
 from hookpatch._requirement import check_requirement, unneeded
 from hookpatch._resolve import resolve
-from hookpatch._selection import EXIT_STATUS
 from hookpatch._site import Ending, Site, site_at
 from hookpatch._slot import Slot, inner
+from hookpatch._stderr import refusal
 from hookpatch._tally import Tally
 from hookpatch.errors import (
     ApplyError,
@@ -189,8 +188,7 @@ class Attempt:
         except HookpatchError as error:
             self._fresh_entry().become("failed", str(error))
             if self._asked.patch.required and self._policy == "exit":
-                sys.stderr.write(f"hookpatch: error: {error}\n")
-                raise SystemExit(EXIT_STATUS) from error
+                raise refusal(error) from error
             warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=2)
         finally:
             self._ledger.tell()

@@ -24,6 +24,7 @@ from hookpatch._patch import Wrapper, wrap
 from hookpatch._selection import Selection
 from hookpatch._session import Begin, Session
 from hookpatch._shared import Shared
+from hookpatch._stderr import of_this_process, refusal, say
 from hookpatch.errors import HookpatchError, NotCarriedError
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _open_or_exit(block: Mapping[str, Any]) -> None:
     try:
         _open_block(block)
     except HookpatchError as error:
-        raise _selection.refusal(error, f"hookpatch[{os.getpid()}]") from None
+        raise refusal(error, of_this_process()) from None
 
 
 def open_inherited() -> Callable[[], None] | None:
@@ -302,5 +303,4 @@ def _open_block(block: Mapping[str, Any]) -> None:
         session.close()
     if problems and block["require"]:
         raise NotCarriedError(problems)
-    for problem in problems:
-        sys.stderr.write(f"hookpatch[{os.getpid()}]: warning: this process runs without {problem}\n")
+    say(*(f"this process runs without {problem}" for problem in problems), kind="warning", who=of_this_process())

@@ -18,6 +18,7 @@ from hookpatch import _selection
 from hookpatch._ledger import Key
 from hookpatch._receipts import receipts
 from hookpatch._session import Session
+from hookpatch._stderr import CALLS_STATUS, of_this_process, say
 from hookpatch.errors import SettingError
 
 _OFF: Final = ("waiting", "unused", "skipped", "failed")
@@ -32,16 +33,13 @@ def tell_at_end(session: Session) -> None:
     ends = _selection.on_error() == "exit"
     if ends and session.has_failed:
         return  # that has ended the program, and was said
-    start = f"hookpatch[{os.getpid()}]"
     folder = _selection.report_folder()
     elsewhere = _elsewhere(folder) if folder is not None else {}
     missed = session.too_few_calls(elsewhere)
-    lines = [f"{start}: warning: {said}\n" for said in session.never_bound(elsewhere)]
-    lines += [f"{start}: {'error' if ends else 'warning'}: {said}\n" for said in missed]
-    if lines and sys.stderr is not None:
-        sys.stderr.write("".join(lines))
+    say(*session.never_bound(elsewhere), kind="warning", who=of_this_process())
+    say(*missed, kind="error" if ends else "warning", who=of_this_process())
     if ends and missed:
-        _end_with(_selection.CALLS_STATUS)
+        _end_with(CALLS_STATUS)
 
 
 def _elsewhere(folder: str) -> dict[Key, int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -26,6 +25,7 @@ from hookpatch._patch import wrap
 from hookpatch._receipts import receipts
 from hookpatch._report import PatchReport, report_of, this_process
 from hookpatch._session import Session, open_sessions, report
+from hookpatch._stderr import of_this_process, say
 from hookpatch.errors import SettingError
 
 _OURS: Final = "hookpatch"  # patches of this distribution are not what anybody asked for
@@ -38,11 +38,10 @@ def tell_calls_at_exit(session: Session) -> None:
 
 def _tell_calls(session: Session) -> None:
     """Write a line for each patch that was counted, and one for each that was required and never called."""
-    start = f"hookpatch[{os.getpid()}]"
     counted = [patch for patch in session.report() if patch.calls]
-    lines = [f"{start}: {patch.target} ({patch.plugin}): {patch.calls_in_words}" for patch in counted]
-    lines += [f"{start}: warning: {said}" for said in session.never_called()]
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    lines = (f"{patch.target} ({patch.plugin}): {patch.calls_in_words}" for patch in counted)
+    say(*lines, who=of_this_process())
+    say(*session.never_called(), kind="warning", who=of_this_process())
 
 
 def leave_in(folder: str) -> Receipt:
@@ -129,7 +128,7 @@ class Receipt:
                 if not self._has_failed:
                     self._has_failed = True
                     path = self._folder / f"hookpatch-{os.getpid()}.json"
-                    sys.stderr.write(f"hookpatch: warning: no report left at {path}: {error.strerror}\n")
+                    say(f"no report left at {path}: {error.strerror}", kind="warning")
 
     def _unused(self) -> Path:
         """Return a name that no other process has: of another machine, or of another run."""
@@ -166,8 +165,7 @@ class Receipt:
             self.write(ended=True)
         if self._is_first:
             with suppress(SettingError):  # it could not be written
-                for problem in receipts(self._folder, self._root).problems:
-                    sys.stderr.write(f"hookpatch[{os.getpid()}]: warning: {problem}\n")
+                say(*receipts(self._folder, self._root).problems, kind="warning", who=of_this_process())
 
     def _fork(self) -> None:
         self._lock.release()

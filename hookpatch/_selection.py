@@ -39,9 +39,6 @@ _found: Final[list[str]] = []  # the path of a file that nobody has named
 
 _before: Final[list[str | None]] = []  # what INHERIT was before we set it; empty while we have not
 
-EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: what was asked for cannot be had
-CALLS_STATUS: Final = 70  # EX_SOFTWARE: it was had, and not called as often as it has to be
-
 
 class Selection:
     """The plugin names and options a user asked for. Frozen by convention; one for each session.
@@ -435,17 +432,6 @@ def handing_on(text: str | None) -> dict[str, str]:
 def without_ours() -> dict[str, str]:
     """Return a copy of the environment that asks for nothing."""
     return {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
-
-
-def refusal(why: object, who: str = "hookpatch") -> SystemExit:
-    """Say on stderr why a program does not have what it is to have; return what ends it.
-
-    Args:
-        why: the error.
-        who: us; or us in one of several processes.
-    """
-    sys.stderr.write(f"{who}: error: {why}\n")
-    return SystemExit(EXIT_STATUS)
 
 
 def forget() -> None:

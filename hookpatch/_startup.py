@@ -131,9 +131,9 @@ def _end(process: int) -> None:
     if os.getpid() != process or hasattr(sys, "last_value"):
         return  # a forked child; or it ended with an error, and did not get so far
     if _waiting:
-        lines = [f"hookpatch[{process}]: warning: {said} not imported\n" for said in _put_off_now]
-        if sys.stderr is not None:
-            sys.stderr.write("".join(lines))
+        from hookpatch._stderr import of_this_process, say  # here and below: most starts have nothing to say
+
+        say(*(f"{said} not imported" for said in _put_off_now), kind="warning", who=of_this_process())
     elif _session is not None:
         from hookpatch import _imports
 
@@ -198,7 +198,9 @@ def _open() -> None:
             receipt.say(str(error))
         if _selection.on_error() == "exit":
             raise
-        sys.stderr.write(f"hookpatch: warning: nothing is patched: {error}\n")
+        from hookpatch._stderr import say
+
+        say(f"nothing is patched: {error}", kind="warning")
         return
     if _selection.counts():
         from hookpatch._receipt import tell_calls_at_exit
@@ -212,7 +214,9 @@ def _or_exit(open_it: Callable[[], None]) -> None:
     try:
         open_it()
     except HookpatchError as error:
-        raise _selection.refusal(error) from None
+        from hookpatch._stderr import refusal
+
+        raise refusal(error) from None
 
 
 def _after_site(then: Callable[[], None]) -> None:
@@ -251,7 +255,9 @@ def _refuse(message: str) -> None:
     """
 
     def refuse() -> None:
-        raise _selection.refusal(message)
+        from hookpatch._stderr import refusal
+
+        raise refusal(message)
 
     _when_run(refuse)
 

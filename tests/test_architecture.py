@@ -14,7 +14,18 @@ PACKAGE = Path(__file__).parents[1] / "hookpatch"
 
 # From the ground up: a file imports only files that stand before it.
 FLOORS = (
-    *("_imports", "errors", "_config", "_selection", "_target", "_patch", "_torchscript", "_signature", "_code"),
+    *(
+        "_stderr",
+        "_imports",
+        "errors",
+        "_config",
+        "_selection",
+        "_target",
+        "_patch",
+        "_torchscript",
+        "_signature",
+        "_code",
+    ),
     *("_slot", "_attribute_slot", "_item_slot", "_trampoline", "_function_slot", "_part_slot", "_beneath"),
     *(
         "_holders",
@@ -156,6 +167,7 @@ def test_the_imports_are_seen() -> None:
                 )
             },
         ),
+        (r"\bstderr\.write\(", {"_stderr", "command._error", "command._in_process"}),  # help; python's own words
         (r"\bsite\.exec\w+ = ", {"_startup"}),
         (r"\bos\.exec", {"command._run"}),
         (r"\bos\._exit\(|\.fork\(", {"_exit"}),

@@ -17,7 +17,7 @@ from environments import ROOT, Environment
 from test_startup import LOUD, SCRIPT, VENDOR
 
 from hookpatch import __version__
-from hookpatch._selection import EXIT_STATUS
+from hookpatch._stderr import EXIT_STATUS
 from hookpatch.command import app
 from hookpatch.command._error import UNFORESEEN
 

@@ -65,6 +65,16 @@ def test_nothing_asked_for_is_nothing_imported(home: Environment, plugins: str) 
     assert home.run("script.py", HOOKPATCH_PLUGINS=plugins).stdout == "vendor __main__\n"
 
 
+@pytest.mark.parametrize(("policy", "out", "status"), [("exit", "", 78), ("warn", "vendor __main__\n", 0)])
+def test_refusal_without_a_stderr(home: Environment, policy: str, out: str, status: int) -> None:
+    """A service that has closed its stderr is refused, or goes on, as any other program: only nothing is said."""
+    closed = "import os, sys; os.close(2); os.environ['HOOKPATCH_PLUGINS'] = 'nope'"
+    done = home.run(
+        *("-c", f"{closed}; os.execv(sys.executable, [sys.executable, 'script.py'])"), HOOKPATCH_ON_ERROR=policy
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (out, "", status)
+
+
 @pytest.mark.parametrize("flag", ["-I", "-E"])
 def test_isolated_interpreter_is_not_patched(home: Environment, flag: str) -> None:
     """-I and -E ignore the environment, and so ours."""

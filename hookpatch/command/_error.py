@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import typer
 
-from hookpatch._selection import EXIT_STATUS
+from hookpatch._stderr import EXIT_STATUS, say
 from hookpatch.errors import HookpatchError
 
 USAGE: Final = 2
@@ -30,7 +30,7 @@ def tell(error: Exception, with_traceback: bool) -> int:
     if with_traceback:
         traceback.print_exception(error)
     said, status = _line(error)
-    sys.stderr.write(f"hookpatch: error: {said}\n")
+    say(said, kind="error")
     return status
 
 

@@ -13,7 +13,8 @@ from typing import Final
 
 from hookpatch import _selection
 from hookpatch._discovery import Installed, find
-from hookpatch._selection import EXIT_STATUS, Selection
+from hookpatch._selection import Selection
+from hookpatch._stderr import EXIT_STATUS, say
 from hookpatch.command._of_plugin import commands_of
 from hookpatch.errors import HookpatchError, SettingError, UnknownPlugin
 
@@ -86,12 +87,11 @@ def run_twice(
     try:
         commands_of(plugin, GRAPH_DIFF).main(["diff", plain, patched, "-o", folder], standalone_mode=False)
     except HookpatchError as error:
-        sys.stderr.write(f"hookpatch: error: {error}\n")
+        say(error, kind="error")
         return status or EXIT_STATUS
     return status if status >= 0 else 128 - status
 
 
 def _say(what: str) -> None:
     sys.stdout.flush()
-    sys.stderr.write(f"hookpatch: --graph-diff: {what}\n")
-    sys.stderr.flush()
+    say(f"{GRAPH_DIFF}: {what}")
