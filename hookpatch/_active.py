@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hookpatch import _selection
+from hookpatch import _environment, _selection, _variables
 from hookpatch._children import carry
 from hookpatch._ledger import Asked
 from hookpatch._load import load, load_drift, switch_on
@@ -77,7 +77,7 @@ def active(
         left = luggage.left.get(at)
         why = "children='local'" if children == "local" else (left.why if left else None)
         asked += ones if why is None else [replace(one, stays=why) for one in ones]
-    if (folder := _selection.report_folder()) is not None:
+    if (folder := _environment.report_folder()) is not None:
         from hookpatch._receipt import leave_in  # few ask for reports
 
         leave_in(folder)
@@ -115,7 +115,7 @@ def environment(
     host, _ = load(selection)
     if host is not None:
         check(host.relations, selection.asked_by)
-    return _selection.variables(selection, report, count)
+    return _variables.variables(selection, report, count)
 
 
 def _lock(path: Any, on_drift: object) -> tuple[str, OnDrift] | None:

@@ -14,7 +14,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from hookpatch import _imports, _selection
+from hookpatch import _environment, _imports
 from hookpatch._attempt import Policy
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked
@@ -71,7 +71,7 @@ def _nothing() -> None:
 def _hand_on() -> None:
     handed: list[Luggage] | None = None
     while handed != (now := list(_open.values())):  # once more if a finalizer has ended a block meanwhile
-        _selection.hand_on(_for_programs([luggage for luggage in now if luggage.is_in_environment]))
+        _environment.hand_on(_for_programs([luggage for luggage in now if luggage.is_in_environment]))
         handed = now
 
 
@@ -132,7 +132,7 @@ def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any
     here = _here()
     given = kwargs.get("env", args[_ENV] if len(args) > _ENV else None)
     if given is None and any(not luggage.is_in_environment for luggage in here):
-        kwargs = {**kwargs, "env": _selection.handing_on(_for_programs(here))}
+        kwargs = {**kwargs, "env": _environment.handing_on(_for_programs(here))}
         args = args[:_ENV]
     if is_python(*args[:1], **kwargs):
         for luggage in here:
@@ -215,7 +215,7 @@ def open_inherited() -> Callable[[], None] | None:
     Raises:
         HookpatchError: something of it cannot be had, and is required.
     """
-    text = _selection.take_inherited()  # it is handed on from here by the blocks themselves
+    text = _environment.take_inherited()  # it is handed on from here by the blocks themselves
     rest: list[Mapping[str, Any]] = []
     for block in _blocks(text):
         modules = {item.get("module") for item in block["what"]}
@@ -267,7 +267,7 @@ def _blocks(text: str) -> list[dict[str, Any]]:
         blocks = json.loads(text)
         return [block for block in blocks if block["id"] and block["what"]]
     except (ValueError, TypeError, KeyError) as error:
-        raise NotCarriedError([f"what {_selection.INHERIT} holds: it cannot be read ({error}); unset it"]) from None
+        raise NotCarriedError([f"what {_environment.INHERIT} holds: it cannot be read ({error}); unset it"]) from None
 
 
 def _open_block(block: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hookpatch import _selection
+from hookpatch import _environment, _selection
 from hookpatch._config import TABLE, Config
 from hookpatch._discovery import Installed, check_allowed, check_config, find, installed
 from hookpatch._host import Host
@@ -63,7 +63,7 @@ print(json.dumps({"folders": folders, "active": module and module.__file__}))
 
 
 def _startup_files() -> Iterator[Finding]:
-    environment = {**_selection.without_ours(), _selection.PLUGINS: ","}
+    environment = {**_environment.without_ours(), _environment.PLUGINS: ","}
     command = [sys.executable, "-c", _LOOK]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode or not done.stdout:
@@ -105,17 +105,17 @@ def _variables() -> Iterator[Finding]:
     except HookpatchError as error:
         yield Finding("variables", str(error), "correct that, or unset the variable")
         return
-    if _selection.disabled():
+    if _environment.disabled():
         yield Finding(
-            _selection.DISABLE, "set: no patch is applied, whoever asks for it", f"unset {_selection.DISABLE}"
+            _environment.DISABLE, "set: no patch is applied, whoever asks for it", f"unset {_environment.DISABLE}"
         )
     config = _selection.config()
     if config is not None:
         found = "found from the current folder; 'hookpatch run' hands it on, python by itself does not look for it"
-        how = found if _selection.config_was_found() else f"named by {_selection.CONFIG}"
+        how = found if _selection.config_was_found() else f"named by {_environment.CONFIG}"
         yield Finding("configuration", f"{config.path}, {how}")
     by_config = config is not None and selection.asked_by == config.where("plugins")
-    about, asked_by = (f"{TABLE}.plugins", selection.asked_by) if by_config else (_selection.PLUGINS,) * 2
+    about, asked_by = (f"{TABLE}.plugins", selection.asked_by) if by_config else (_environment.PLUGINS,) * 2
     for name in selection.names:
         try:
             plugin = find(name, asked_by)
@@ -129,8 +129,8 @@ def _variables() -> Iterator[Finding]:
         try:
             host.load(selection)
         except HookpatchError as error:
-            options = f"{TABLE}.options" if selection.options_by and not _selection.read(_selection.OPTIONS) else ""
-            yield Finding(options or _selection.OPTIONS, str(error), "correct the options")
+            options = f"{TABLE}.options" if selection.options_by and not _environment.read(_environment.OPTIONS) else ""
+            yield Finding(options or _environment.OPTIONS, str(error), "correct the options")
     for name in selection.names:
         with suppress(HookpatchError):  # it is found again below, and told of
             host.plugin(find(name, asked_by))
@@ -139,19 +139,19 @@ def _variables() -> Iterator[Finding]:
     except HookpatchError as error:
         yield Finding(about, str(error), "correct the list")
     yield from _settings(config, by_config)
-    folder = _selection.report_folder()
+    folder = _environment.report_folder()
     if folder is not None:
         parent = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())
         is_well = parent.is_dir() and os.access(parent, os.W_OK)
         yield Finding(
-            _selection.REPORT, folder, None if is_well else f"{parent} cannot be written: name another folder"
+            _environment.REPORT, folder, None if is_well else f"{parent} cannot be written: name another folder"
         )
 
 
 def _settings(config: Config | None, has_plugins: bool) -> Iterator[Finding]:
     """Tell where each setting comes from: a variable, or a key of the configuration."""
     for key, variable in _SETTINGS.items():
-        if key != "plugins" and (text := _selection.read(variable)):
+        if key != "plugins" and (text := _environment.read(variable)):
             yield Finding(variable, text)
     if config is None:
         return
@@ -159,7 +159,9 @@ def _settings(config: Config | None, has_plugins: bool) -> Iterator[Finding]:
         value = getattr(config, key)
         if value and not (key == "plugins" and has_plugins):
             words = value if isinstance(value, str) else ", ".join(value)
-            yield Finding(f"{TABLE}.{key}", words + (f"; {variable} comes first" if _selection.read(variable) else ""))
+            yield Finding(
+                f"{TABLE}.{key}", f"{words}; {variable} comes first" if _environment.read(variable) else words
+            )
     for name, given in config.options.items():
         yield Finding(f"{TABLE}.options.{name}", ", ".join(given))
     if config.allow is not None:
@@ -167,10 +169,10 @@ def _settings(config: Config | None, has_plugins: bool) -> Iterator[Finding]:
 
 
 _SETTINGS: Final = {
-    "plugins": _selection.PLUGINS,
-    "on_error": _selection.ON_ERROR,
-    "on_drift": _selection.ON_DRIFT,
-    "lock": _selection.LOCK,
+    "plugins": _environment.PLUGINS,
+    "on_error": _environment.ON_ERROR,
+    "on_drift": _environment.ON_DRIFT,
+    "lock": _environment.LOCK,
 }
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any, Final
 
-from hookpatch import _selection
+from hookpatch import _environment, _selection
 from hookpatch._ledger import Key
 from hookpatch._receipts import receipts
 from hookpatch._session import Session
@@ -33,7 +33,7 @@ def tell_at_end(session: Session) -> None:
     ends = _selection.on_error() == "exit"
     if ends and session.has_failed:
         return  # that has ended the program, and was said
-    folder = _selection.report_folder()
+    folder = _environment.report_folder()
     elsewhere = _elsewhere(folder) if folder is not None else {}
     missed = session.too_few_calls(elsewhere)
     say(*session.never_bound(elsewhere), kind="warning", who=of_this_process())
@@ -46,8 +46,8 @@ def _elsewhere(folder: str) -> dict[Key, int]:
     """Return which patches were applied in other processes of the run, and how many calls they received there."""
     calls: Counter[Key] = Counter()
     with suppress(SettingError):  # nothing could be written
-        for process in receipts(folder, _selection.report_root()[1]):
-            is_me = (process.host, process.pid) == (_selection.host(), os.getpid())
+        for process in receipts(folder, _environment.report_root()[1]):
+            is_me = (process.host, process.pid) == (_environment.host(), os.getpid())
             for patch in process.patches if not is_me else ():
                 if patch.state not in _OFF:
                     calls[patch.plugin, patch.distribution, patch.verb, patch.target] += sum(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hookpatch import _changes, _imports, _selection
+from hookpatch import _changes, _environment, _imports, _selection
 from hookpatch._discovery import check_config
 from hookpatch._ledger import Asked
 from hookpatch._relations import check
@@ -94,5 +94,5 @@ def session_of_environment() -> Session:
     asked = [one for of_plugin in by_name.values() for one in of_plugin]
     also = [] if host is None else [partial(switch_on, host=host, asked_by=selection.asked_by)]
     return Session(
-        asked, _selection.on_error(), count=_selection.counts(), also=also, drift=load_drift(_selection.lock())
+        asked, _selection.on_error(), count=_environment.counts(), also=also, drift=load_drift(_selection.lock())
     )

@@ -18,7 +18,7 @@ from threading import RLock
 from types import ModuleType
 from typing import Any, Final, final
 
-from hookpatch import _imports, _ledger, _selection, _tally
+from hookpatch import _environment, _imports, _ledger, _selection, _tally
 from hookpatch._children import is_python
 from hookpatch._ledger import Asked, Entry
 from hookpatch._patch import wrap
@@ -59,7 +59,7 @@ class Receipt:
 
     def __init__(self, folder: str) -> None:
         self._folder: Final = Path(folder).absolute()
-        self._is_first, self._root = _selection.report_root()
+        self._is_first, self._root = _environment.report_root()
         self._problems: Final[list[str]] = []
         self._lock: Final = RLock()
         self._patches: Final[dict[tuple[Any, ...], PatchReport]] = {}

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, final
 
 from hookpatch._discovery import Installed, installed
+from hookpatch._environment import PLUGINS
 from hookpatch._patch import plugin_names
-from hookpatch._selection import PLUGINS
 from hookpatch.errors import ConflictingPlugins, MissingPlugin
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
-from hookpatch import _selection
+from hookpatch import _environment
 from hookpatch._holders import holders
 from hookpatch._ledger import Entry, State
 from hookpatch._leftover import is_recognisable
@@ -129,8 +129,8 @@ def this_process() -> dict[str, Any]:
     return {
         "pid": os.getpid(),
         "ppid": os.getppid(),
-        "host": _selection.host(),
-        "rank": _selection.rank(),
+        "host": _environment.host(),
+        "rank": _environment.rank(),
         "argv": list(getattr(sys, "argv", sys.orig_argv)),
     }
 

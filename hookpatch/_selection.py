@@ -1,4 +1,4 @@
-"""Which plugins and options were asked for, in words; the only file that reads the environment.
+"""What was asked for, in words: plugins, options and policies, by arguments, the environment or the configuration.
 
 It runs at interpreter start, so it imports nothing that is not there already.
 """
@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+
+from hookpatch import _environment
+from hookpatch._environment import CONFIG, LOCK, ON_DRIFT, ON_ERROR, OPTIONS, PLUGINS, disabled, read, split_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,27 +20,8 @@ if TYPE_CHECKING:
 
     OnDrift: TypeAlias = Literal["warn", "skip", "error"]
 
-PLUGINS: Final = "HOOKPATCH_PLUGINS"
-OPTIONS: Final = "HOOKPATCH_OPTIONS"
-CONFIG: Final = "HOOKPATCH_CONFIG"
-DISABLE: Final = "HOOKPATCH_DISABLE"
-ON_ERROR: Final = "HOOKPATCH_ON_ERROR"
-REPORT: Final = "HOOKPATCH_REPORT"
-COUNT: Final = "HOOKPATCH_COUNT"
-LOCK: Final = "HOOKPATCH_LOCK"
-ON_DRIFT: Final = "HOOKPATCH_ON_DRIFT"
-INHERIT: Final = "HOOKPATCH_INHERIT"  # what a block hands on to the programs that it starts; not for people
-
-FIRST: Final = "HOOKPATCH_FIRST"  # the process that was asked for plugins, and whose children are; not for people
-ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the run of which reports are; not for people
-
-# Of torchrun and Lightning, Open MPI, MPICH and Intel MPI, SLURM.
-_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
-
 _configs: Final[dict[str, Config]] = {}  # by path: a process keeps what it has read
 _found: Final[list[str]] = []  # the path of a file that nobody has named
-
-_before: Final[list[str | None]] = []  # what INHERIT was before we set it; empty while we have not
 
 
 class Selection:
@@ -77,36 +61,16 @@ def normalise(name: str) -> str:
     return "-".join(part for part in dashed.split("-") if part)
 
 
-def read(variable: str) -> str:
-    """Return a variable of ours, empty when unset or when the interpreter ignores the environment (-E, -I)."""
-    return "" if sys.flags.ignore_environment else os.environ.get(variable, "").strip()
-
-
-def split_names(text: str) -> list[str]:
-    """Return the names in a comma list, stripped, empty ones dropped."""
-    return [name for part in text.split(",") if (name := part.strip())]
-
-
-def asked() -> bool:
-    """Tell whether the environment asks for anything, or a block that started this process hands something on."""
-    return bool(split_names(read(PLUGINS)) or read(INHERIT) or read(CONFIG)) and not disabled()
-
-
 def asked_names() -> list[str]:
     """Return the names of the plugins that the environment asks for, sorted; none if they cannot be read."""
     try:
-        return sorted(_names()[0])
+        return sorted(plugins_asked()[0])
     except Exception as error:
         from hookpatch.errors import HookpatchError  # at interpreter start mostly not needed
 
         if isinstance(error, HookpatchError):
             return []
         raise
-
-
-def disabled() -> bool:
-    """Tell whether the kill switch is set: no patch is applied, whoever asks for it."""
-    return read(DISABLE) not in ("", "0")
 
 
 def config() -> Config | None:
@@ -142,7 +106,7 @@ def look_for_config() -> None:
         return  # the current folder has been deleted
     if path is not None:
         _found.append(path)
-        os.environ[CONFIG] = path
+        _environment.take({CONFIG: path})
 
 
 def config_was_found() -> bool:
@@ -150,7 +114,7 @@ def config_was_found() -> bool:
     return read(CONFIG) in _found
 
 
-def _names() -> tuple[list[str], str]:
+def plugins_asked() -> tuple[list[str], str]:
     """Return the names of the plugins that are asked for, and where: by the variable, else by the configuration."""
     text = read(PLUGINS)
     names = split_names(text)
@@ -165,8 +129,8 @@ def from_environment() -> Selection:
     Raises:
         SettingError: HOOKPATCH_OPTIONS is not a JSON object of objects, or the configuration cannot be used.
     """
-    names, asked_by = _names()
-    return Selection(names, merged(names, _of_config(names), _options()), asked_by, _keys_of_config(names))
+    names, asked_by = plugins_asked()
+    return Selection(names, merged(names, _of_config(names), options_asked()), asked_by, _keys_of_config(names))
 
 
 def selection_of(names: Iterable[str], options: Mapping[str, Mapping[str, Any]], asked_by: str) -> Selection:
@@ -180,7 +144,7 @@ def selection_of(names: Iterable[str], options: Mapping[str, Mapping[str, Any]],
     names = list(names)
     if not names:
         return Selection((), options, asked_by)
-    of_environment = {name: given for name, given in _options().items() if is_any_of(name, names)}
+    of_environment = {name: given for name, given in options_asked().items() if is_any_of(name, names)}
     given = merged(names, _of_config(names), of_environment, options)
     return Selection(names, given, asked_by, _keys_of_config(names))
 
@@ -227,7 +191,7 @@ def _keys_of_config(names: Iterable[str]) -> dict[str, str]:
     return {meant: key for name, key in found.items() for meant in _meant(name, names)}
 
 
-def _options() -> dict[str, dict[str, Any]]:
+def options_asked() -> dict[str, dict[str, Any]]:
     text = read(OPTIONS)
     if not text:
         return {}
@@ -279,7 +243,7 @@ def lock() -> tuple[str, OnDrift] | None:
         raise SettingError(asked_by, f"there is no file {path}; 'hookpatch lock NAME...' writes one")
     path = os.path.abspath(path)
     if asked_by == LOCK:
-        os.environ[LOCK] = path
+        _environment.take({LOCK: path})
     return path, on_drift()
 
 
@@ -312,129 +276,3 @@ def drift_policy(word: object, asked_by: str) -> OnDrift:
     from hookpatch.errors import SettingError
 
     raise SettingError(asked_by, f"{word!r} is not a policy; it takes warn, skip or error")
-
-
-def report_folder() -> str | None:
-    """Return the folder in which each process leaves its report, or None when none was asked for."""
-    return read(REPORT) or None
-
-
-def report_root() -> tuple[bool, str]:
-    """Return whether this is the first process of a run, and the run's name, which that one gives to all.
-
-    The folder of the reports is the same for all, too, whatever their current folders.
-    """
-    import time
-
-    os.environ[REPORT] = os.path.abspath(os.environ[REPORT])
-    own = f"{host()}-{os.getpid()}-{time.time_ns()}"
-    return own == os.environ.setdefault(ROOT, own), os.environ[ROOT]
-
-
-def is_first() -> bool:
-    """Tell whether the plugins were asked for here, and not inherited from a process that was patched itself."""
-    return bool(asked_names()) and os.environ.setdefault(FIRST, str(os.getpid())) == str(os.getpid())
-
-
-def host() -> str:
-    """Return this machine's name in its network."""
-    return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
-
-
-def rank() -> int | None:
-    """Return this process's number among those that a launcher has started together, None if there is none."""
-    found = (os.environ.get(variable, "") for variable in _RANKS)
-    return next((int(text) for text in found if text.isdecimal()), None)
-
-
-def counts() -> bool:
-    """Tell whether calls are to be counted."""
-    return read(COUNT) not in ("", "0")
-
-
-def variables(selection: Selection, report: str | None = None, count: bool = False) -> dict[str, str]:
-    """Return the variables that ask for a selection.
-
-    Raises:
-        SettingError: an option is none that JSON can hold.
-    """
-    import json
-
-    found = {PLUGINS: ",".join(selection.names)}
-    if selection.options:
-        try:
-            found[OPTIONS] = json.dumps(selection.options)
-        except (TypeError, ValueError) as error:
-            from hookpatch.errors import SettingError
-
-            raise SettingError("options", f"an environment variable takes what JSON can hold: {error}") from None
-    if report is not None:
-        found[REPORT] = os.path.abspath(report)
-    if count:
-        found[COUNT] = "1"
-    return found
-
-
-def environment_with(
-    names: Iterable[str],
-    options: Mapping[str, Mapping[str, Any]],
-    report: str | None = None,
-    count: bool = False,
-    first: Iterable[str] = (),
-) -> dict[str, str]:
-    """Return a copy of the environment that asks for these plugins too: ``first``, what it asks for, ``names``."""
-    asked = _names()[0]
-    wanted = [*first, *asked, *names]
-    found = variables(Selection(wanted, merged(wanted, _options(), options), ""), report, count)
-    if len(wanted) == len(asked) and not split_names(read(PLUGINS)):
-        del found[PLUGINS]  # they are those of the configuration, which messages are to name
-    inherited = {name: value for name, value in os.environ.items() if name != FIRST}  # it begins a tree of its own
-    return {**inherited, **found}
-
-
-def take(environment: Mapping[str, str]) -> None:
-    """Set what an environment has, for this process and those that it starts."""
-    os.environ.update(environment)
-
-
-def inherited() -> str:
-    """Return what a block that started this process hands on to it, empty if nothing."""
-    return read(INHERIT)
-
-
-def take_inherited() -> str:
-    """Return it, and have the programs that this process starts inherit nothing of it."""
-    text = inherited()
-    os.environ.pop(INHERIT, None)
-    return text
-
-
-def hand_on(text: str | None) -> None:
-    """Have the programs that this process starts from now on inherit something; None: what they did before."""
-    if text is not None:
-        if not _before:
-            _before.append(os.environ.get(INHERIT))
-        os.environ[INHERIT] = text
-    elif _before:
-        (before,) = _before
-        _before.clear()
-        if before is None:
-            os.environ.pop(INHERIT, None)
-        else:
-            os.environ[INHERIT] = before
-
-
-def handing_on(text: str | None) -> dict[str, str]:
-    """Return a copy of the environment in which something is handed on."""
-    return {**os.environ, INHERIT: text or ""}
-
-
-def without_ours() -> dict[str, str]:
-    """Return a copy of the environment that asks for nothing."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
-
-
-def forget() -> None:
-    """Take our variables out of this process's environment, so that nothing it starts is patched either."""
-    for variable in (PLUGINS, OPTIONS, CONFIG, INHERIT):
-        os.environ.pop(variable, None)

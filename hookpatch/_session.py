@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast, final
 from weakref import ReferenceType, ref
 
-from hookpatch import _changes, _selection, _task
+from hookpatch import _changes, _environment, _task
 from hookpatch._attempt import Attempt, Policy
 from hookpatch._ledger import Asked, Key, Ledger
 from hookpatch._patch import Scope
@@ -82,9 +82,9 @@ class Session:
             Attempt(asked, (number, -place), self._ledger, self._policy, self._scope, self._count, self._drift)
             for place, asked in enumerate(self._asked)
         ]
-        if _selection.disabled():
+        if _environment.disabled():
             for attempt in attempts:
-                attempt.skip(f"{_selection.DISABLE} is set")
+                attempt.skip(f"{_environment.DISABLE} is set")
             return self
         if self._scope == "task":
             attempts += [Attempt(asked, (number,), self._ledger, self._policy) for asked in _task.CARRIERS]

@@ -10,7 +10,7 @@ import _thread
 import os
 import sys
 
-from hookpatch import _selection
+from hookpatch import _environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,16 +44,16 @@ def main(site_is_done: bool = False) -> None:
         site_is_done: True when they have been.
     """
     global _begun
-    if _begun or not _selection.asked():
+    if _begun or not _environment.asked():
         return
     _begun = True
     program = _program(sys.orig_argv)
     if program in ("pip", "ensurepip"):
-        _selection.forget()  # an installer must run unpatched, and so must the builds it starts
+        _environment.forget()  # an installer must run unpatched, and so must the builds it starts
         return
     if program in ("multiprocessing.spawn", "multiprocessing.forkserver"):
         # What blocks hand on comes with each process; a fork server outlives the block in which it was started.
-        _selection.take_inherited()
+        _environment.take_inherited()
     if program not in ("hookpatch", "multiprocessing.resource_tracker"):
         if site_is_done:
             _apply()
@@ -70,7 +70,7 @@ def _apply() -> None:
         said = str(error)
         if not isinstance(error, HookpatchError):
             what = f"{type(error).__name__}: {error}"
-            said = f"start-up failed: {what}; set {_selection.DISABLE}=1 to run without patches"
+            said = f"start-up failed: {what}; set {_environment.DISABLE}=1 to run without patches"
         _refuse(said)
 
 
@@ -82,9 +82,9 @@ def begin() -> None:
     """
     import atexit
 
-    from hookpatch import _imports  # here and below: an empty wish costs no import
+    from hookpatch import _imports, _selection  # here and below: an empty wish costs no import
 
-    if _selection.is_first():
+    if _selection.asked_names() and _environment.is_first():
         atexit.register(_end, os.getpid())  # before the program's own: what is registered first is called last
     _imports.trust()
     try:
@@ -101,9 +101,9 @@ def _put_off() -> bool:
     So a process that imports none of them imports nothing of ours but this. What can be wrong with a name is found
     now; options, reports and what blocks hand on need the plugins at once.
     """
-    if _selection.report_folder() or _selection.counts() or _selection.inherited():
+    if _environment.report_folder() or _environment.counts() or _environment.inherited():
         return False
-    from hookpatch import _imports
+    from hookpatch import _imports, _selection
     from hookpatch._discovery import check_allowed, check_config, find
 
     selection = _selection.from_environment()
@@ -173,9 +173,9 @@ def _open() -> None:
         HookpatchError: as ``begin``.
     """
     global _session
-    from hookpatch import _imports
+    from hookpatch import _imports, _selection
 
-    folder = _selection.report_folder()
+    folder = _environment.report_folder()
     with _imports.for_ourselves():
         from hookpatch._load import session_of_environment
         from hookpatch.errors import HookpatchError
@@ -188,7 +188,7 @@ def _open() -> None:
         with _imports.for_ourselves():
             session = session_of_environment()
         _session = session.open()
-        if _selection.inherited():
+        if _environment.inherited():
             from hookpatch._children import open_inherited
 
             if (open_rest := open_inherited()) is not None:
@@ -202,7 +202,7 @@ def _open() -> None:
 
         say(f"nothing is patched: {error}", kind="warning")
         return
-    if _selection.counts():
+    if _environment.counts():
         from hookpatch._receipt import tell_calls_at_exit
 
         tell_calls_at_exit(_session)

@@ -14,7 +14,7 @@ import pytest
 from environments import ROOT, Environment, furnished
 
 import hookpatch
-from hookpatch import _config, _selection
+from hookpatch import _config, _environment, _selection
 from hookpatch._config import Config, nearest_config, read_config
 from hookpatch._fingerprint import of_slot
 from hookpatch._lock import Lock, Locked, write_lock
@@ -182,7 +182,7 @@ def test_settings_are_documented(tmp_path: Path) -> None:
     for key in _config._KEYS:
         assert re.search(rf"`{key} = |\[tool\.hookpatch\.{key}\.", text), key
     for name in ("PLUGINS", "OPTIONS", "CONFIG", "DISABLE", "ON_ERROR", "LOCK", "ON_DRIFT"):
-        assert f"`{getattr(_selection, name)}" in text
+        assert f"`{getattr(_environment, name)}" in text
 
 
 # --- arguments, environment, configuration
@@ -308,7 +308,7 @@ def test_kill_switch_wins_over_a_file(configured: Callable[[str], Path], monkeyp
     """It is not even read."""
     configured("broken = [")
     monkeypatch.setenv("HOOKPATCH_DISABLE", "1")
-    assert not _selection.asked()
+    assert not _environment.asked()
     assert _selection.from_environment().names == ()
     assert (_selection.on_error(), _selection.lock(), _selection.asked_names()) == ("exit", None, [])
 

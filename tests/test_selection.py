@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hookpatch import _selection
-from hookpatch._selection import Selection, normalise, split_names
+from hookpatch import _environment, _selection, _variables
+from hookpatch._environment import split_names
+from hookpatch._selection import Selection, normalise
 from hookpatch.errors import HookpatchError, SettingError
 
 MakeDistribution = Callable[..., Path]
@@ -122,12 +123,12 @@ def test_comma_list_is_split_into_names(text: str, names: list[str]) -> None:
 
 def test_nothing_is_asked_for_by_an_empty_environment() -> None:
     """Unset variables ask for nothing and have their defaults."""
-    assert not _selection.asked()
-    assert not _selection.disabled()
+    assert not _environment.asked()
+    assert not _environment.disabled()
     selection = _selection.from_environment()
     assert (selection.names, selection.options) == ((), {})
     assert _selection.on_error() == "exit"
-    assert _selection.report_folder() is None
+    assert _environment.report_folder() is None
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", " , "])
@@ -135,9 +136,9 @@ def test_empty_variable_asks_for_nothing(monkeypatch: pytest.MonkeyPatch, text: 
     """Empty means the same as unset, for each variable."""
     for variable in ("PLUGINS", "OPTIONS", "DISABLE", "ON_ERROR", "REPORT"):
         monkeypatch.setenv(f"HOOKPATCH_{variable}", text if variable == "PLUGINS" else text.replace(",", ""))
-    assert not _selection.asked()
+    assert not _environment.asked()
     assert _selection.from_environment().names == ()
-    assert (_selection.on_error(), _selection.report_folder(), _selection.disabled()) == ("exit", None, False)
+    assert (_selection.on_error(), _environment.report_folder(), _environment.disabled()) == ("exit", None, False)
 
 
 def test_variables_say_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,10 +148,10 @@ def test_variables_say_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HOOKPATCH_ON_ERROR", "warn")
     monkeypatch.setenv("HOOKPATCH_REPORT", "reports")
     selection = _selection.from_environment()
-    assert _selection.asked()
+    assert _environment.asked()
     assert (selection.names, selection.options) == (("trim", "fuse@kit"), {"trim": {"times": 3}})
     assert selection.asked_by == "HOOKPATCH_PLUGINS=trim, fuse@kit"
-    assert (_selection.on_error(), _selection.report_folder()) == ("warn", "reports")
+    assert (_selection.on_error(), _environment.report_folder()) == ("warn", "reports")
 
 
 @pytest.mark.parametrize(("text", "disabled"), [("1", True), ("yes", True), ("0", False), ("", False), (" 1 ", True)])
@@ -158,8 +159,8 @@ def test_kill_switch_is_set_by_anything_but_zero(monkeypatch: pytest.MonkeyPatch
     """With the kill switch set nothing is asked for, whatever is named."""
     monkeypatch.setenv("HOOKPATCH_PLUGINS", "trim")
     monkeypatch.setenv("HOOKPATCH_DISABLE", text)
-    assert _selection.disabled() is disabled
-    assert _selection.asked() is not disabled
+    assert _environment.disabled() is disabled
+    assert _environment.asked() is not disabled
 
 
 def refused(call: Callable[[], object], setting: str) -> str:
@@ -203,7 +204,7 @@ def test_unknown_policy_is_refused(monkeypatch: pytest.MonkeyPatch, word: str) -
 
 def test_environment_for_a_program_asks_for_the_plugins() -> None:
     """The copy has what is asked for; without options and report it has no variable for them."""
-    environment = _selection.environment_with(["trim", "fuse"], {})
+    environment = _variables.environment_with(["trim", "fuse"], {})
     assert environment["HOOKPATCH_PLUGINS"] == "trim,fuse"
     assert not {"HOOKPATCH_OPTIONS", "HOOKPATCH_REPORT"} & environment.keys()
     assert {name: text for name, text in environment.items() if not name.startswith("HOOKPATCH_")} == dict(os.environ)
@@ -214,7 +215,7 @@ def test_environment_for_a_program_adds_to_what_is_asked_for(monkeypatch: pytest
     """Plugins come behind those there are, each once; options are merged by name, the new ones win."""
     monkeypatch.setenv("HOOKPATCH_PLUGINS", "first")
     monkeypatch.setenv("HOOKPATCH_OPTIONS", '{"first": {"a": 1, "b": 1}, "other": {}}')
-    environment = _selection.environment_with(["First", "second"], {"first": {"b": 2}, "second": {"c": 3}}, "/reports")
+    environment = _variables.environment_with(["First", "second"], {"first": {"b": 2}, "second": {"c": 3}}, "/reports")
     assert environment["HOOKPATCH_PLUGINS"] == "first,second"
     assert json.loads(environment["HOOKPATCH_OPTIONS"]) == {"first": {"a": 1, "b": 2}, "other": {}, "second": {"c": 3}}
     assert environment["HOOKPATCH_REPORT"] == "/reports"
@@ -224,8 +225,8 @@ def test_forgetting_takes_our_requests_out_of_the_environment(monkeypatch: pytes
     """What an installer starts is not patched either."""
     monkeypatch.setenv("HOOKPATCH_PLUGINS", "trim")
     monkeypatch.setenv("HOOKPATCH_OPTIONS", "{}")
-    _selection.forget()
-    _selection.forget()
+    _environment.forget()
+    _environment.forget()
     assert not {"HOOKPATCH_PLUGINS", "HOOKPATCH_OPTIONS"} & os.environ.keys()
 
 
@@ -254,7 +255,10 @@ def test_kill_switch_holds_for_blocks_too(python: Python) -> None:
 @pytest.mark.parametrize("flag", ["-E", "-I"])
 def test_interpreter_that_ignores_the_environment_is_not_patched(python: Python, flag: str) -> None:
     """-E and -I are for our variables as for Python's own; wrong ones are not even refused."""
-    code = "from hookpatch import _selection as s; print(s.asked(), s.disabled(), s.on_error(), s.report_folder())"
+    code = (
+        "from hookpatch import _environment as e, _selection as s\n"
+        "print(e.asked(), e.disabled(), s.on_error(), e.report_folder())"
+    )
     done = python(
         flag,
         code=code,

@@ -60,7 +60,7 @@ def test_nothing_asked_for_is_nothing_imported(home: Environment, plugins: str) 
     unset = home.run("-c", program)
     empty = home.run("-c", program, HOOKPATCH_PLUGINS=plugins)
     assert unset.stdout == "[]\n"
-    ours = [] if plugins == "" else ["hookpatch", "hookpatch._selection", "hookpatch._startup"]
+    ours = [] if plugins == "" else ["hookpatch", "hookpatch._environment", "hookpatch._startup"]
     assert empty.stdout == f"{ours}\n"
     assert home.run("script.py", HOOKPATCH_PLUGINS=plugins).stdout == "vendor __main__\n"
 
@@ -288,7 +288,9 @@ def waiting(environment: Environment, tmp_path: Path) -> Environment:
 def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Environment) -> None:
     """A process that imports none of it has the start-up files alone; with the import the patch is there."""
     done = waiting.run("-c", f"{OURS}; {SCRIPT}; print('loud_dist_loud' in sys.modules)", HOOKPATCH_PLUGINS="loud")
-    ours = [f"hookpatch{file}" for file in ("", "._discovery", "._imports", "._selection", "._startup")]
+    ours = [
+        f"hookpatch{file}" for file in ("", "._discovery", "._environment", "._imports", "._selection", "._startup")
+    ]
     assert (done.stdout, done.stderr) == (f"{ours}\nVENDOR! __main__\nTrue\n", "")
 
 

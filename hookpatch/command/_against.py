@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hookpatch import _selection
+from hookpatch import _environment
 from hookpatch._check import SEVERITY
 from hookpatch._lock import Lock
 from hookpatch._take_over import take_over
@@ -108,7 +108,7 @@ def _checked(
     release: tuple[str, str], given: Named, words: Sequence[str], pip_args: Sequence[str], no_deps: bool
 ) -> Release:
     with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
-        python = _environment(folder)
+        python = _new_environment(folder)
         problem = _install(python, release, pip_args, no_deps)
         if problem is not None:
             return Release(*release, "uninstallable", (problem,))
@@ -137,7 +137,7 @@ def _has_pip() -> bool:
     return find_spec("pip") is not None
 
 
-def _environment(folder: str) -> str:
+def _new_environment(folder: str) -> str:
     """Make a virtual environment; return its interpreter."""
     venv.EnvBuilder(with_pip=not _has_pip(), symlinks=os.name != "nt").create(folder)
     scripts = sysconfig.get_path("scripts", "venv", {"base": folder, "platbase": folder})
@@ -155,7 +155,7 @@ def _install(python: str, release: tuple[str, str], pip_args: Sequence[str], no_
 
 
 def _run(command: Sequence[str], folder: str | None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, env=_selection.without_ours(), cwd=folder, capture_output=True, text=True)
+    return subprocess.run(command, env=_environment.without_ours(), cwd=folder, capture_output=True, text=True)
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hookpatch import _selection
+from hookpatch import _environment, _variables
 from hookpatch._discovery import Installed, find
 from hookpatch._selection import Selection
 from hookpatch._stderr import EXIT_STATUS, say
@@ -37,8 +37,8 @@ def recorder_for(folder: str, program: Sequence[str]) -> Installed:
         ) from None
     if program[0] == "-":
         raise SettingError(GRAPH_DIFF, "runs the program twice, and stdin can be read once; put it into a file")
-    if _selection.disabled():
-        raise SettingError(GRAPH_DIFF, f"{_selection.DISABLE} is set, so nothing would be patched; unset it")
+    if _environment.disabled():
+        raise SettingError(GRAPH_DIFF, f"{_environment.DISABLE} is set, so nothing would be patched; unset it")
     for name in ("plain", "patched"):
         if os.path.exists(os.path.join(folder, name)):
             raise SettingError(GRAPH_DIFF, f"{os.path.join(folder, name)} is of an earlier run; name another folder")
@@ -75,13 +75,13 @@ def run_twice(
             os.makedirs(one)
     except OSError as error:
         raise SettingError(GRAPH_DIFF, f"{folder} cannot be written: {error.strerror}") from None
-    only = _selection.variables(Selection([_PLUGIN], {_PLUGIN: {"folder": plain}}, GRAPH_DIFF))
+    only = _variables.variables(Selection([_PLUGIN], {_PLUGIN: {"folder": plain}}, GRAPH_DIFF))
     _say("the program is run twice; now plain")
-    status = subprocess.call(command, env=ready({**_selection.without_ours(), **only}))
+    status = subprocess.call(command, env=ready({**_environment.without_ours(), **only}))
     if status:
         _say(f"the plain run ended with status {status}; what it made until then is compared")
     options = {**asked.options, _PLUGIN: {"folder": patched}}
-    both = _selection.environment_with(asked.names, options, report, count=True, first=[_PLUGIN])
+    both = _variables.environment_with(asked.names, options, report, count=True, first=[_PLUGIN])
     _say("now patched")
     status = subprocess.call(command, env=ready(both))
     try:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from hookpatch import _selection
+from hookpatch import _environment, _selection
 from hookpatch._host import Host
 from hookpatch._load import load
 from hookpatch._plan import BY_HAND, SEVERITY, WORDS, Plan, PlannedPatch, plan_of
@@ -41,8 +41,8 @@ def plan(
     Example: hookpatch plan fuse_qkv_off linear_kept
     """
     planned = _planned(names or (), option or ())
-    if _selection.disabled():
-        typer.echo(f"hookpatch: warning: {_selection.DISABLE} is set: nothing of this would be applied", err=True)
+    if _environment.disabled():
+        typer.echo(f"hookpatch: warning: {_environment.DISABLE} is set: nothing of this would be applied", err=True)
     if json:
         typer.echo(planned.to_json())
     elif (console := Console()).is_terminal:
@@ -55,7 +55,7 @@ def plan(
 def _planned(names: list[str] | tuple[str, ...], words: list[str] | tuple[str, ...]) -> Plan:
     selection, host = Selection(names, {}, "hookpatch plan") if names else _selection.from_environment(), Host()
     if not selection.names:
-        problem = f"no plugin is named, and neither {_selection.PLUGINS} nor a configuration names one"
+        problem = f"no plugin is named, and neither {_environment.PLUGINS} nor a configuration names one"
         raise SettingError("hookpatch plan", f"{problem}; write it like 'hookpatch plan fuse_qkv_off'")
     given = options_of_words(words, selection, host, "name it, too: {name}")
     _, by_name = load(_selection.selection_of(selection.names, given, selection.asked_by), host)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from hookpatch import _selection
+from hookpatch import _environment, _selection, _variables
 from hookpatch._discovery import Installed, check_allowed, find
 from hookpatch._host import Host
 from hookpatch._relations import Relations, check
@@ -95,9 +95,9 @@ def run(
         recorder = recorder_for(graph_diff, target)
         asked = Selection(selection.names, given, "-p")
         raise typer.Exit(run_twice(graph_diff, recorder, command, asked, report, _ready))
-    environment = _ready(_selection.environment_with(selection.names, given, report, count))
+    environment = _ready(_variables.environment_with(selection.names, given, report, count))
     if in_process:
-        _selection.take(environment)
+        _environment.take(environment)
         begin()
         raise Program(target)
     sys.stdout.flush()
@@ -112,7 +112,7 @@ def _of_environment() -> dict[Installed, Relations]:
     found: dict[Installed, Relations] = {}
     for name in _selection.asked_names():
         with suppress(HookpatchError):
-            found[find(name, _selection.PLUGINS)] = Relations()
+            found[find(name, _environment.PLUGINS)] = Relations()
     return found
 
 
