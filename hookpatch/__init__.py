@@ -86,18 +86,20 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> object:
-    """Fetch a public name from the file that defines it (PEP 562)."""
-    if name not in __all__:
-        raise AttributeError(f"module 'hookpatch' has no attribute '{name}'")
-    from importlib import import_module  # not at the top: start-up cost
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of ours
 
-    _open_now()
-    if name not in _HOME:
-        return import_module(f"hookpatch.{name}")
-    value = getattr(import_module(f"hookpatch.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        """Fetch a public name from the file that defines it (PEP 562)."""
+        if name not in __all__:
+            raise AttributeError(f"module 'hookpatch' has no attribute '{name}'")
+        from importlib import import_module  # not at the top: start-up cost
+
+        _open_now()
+        if name not in _HOME:
+            return import_module(f"hookpatch.{name}")
+        value = getattr(import_module(f"hookpatch.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def _open_now() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -21,7 +21,7 @@ from hookpatch.command._run import RunCommand, run
 from hookpatch.command._verify import verify
 from hookpatch.command._why import why
 
-app = typer.Typer(
+app: Final = typer.Typer(
     name="hookpatch",
     help="Patches for code you cannot edit: named, installable, reversible.",
     epilog="\b\nA plugin's own commands are under its name: hookpatch onnx diff.\n"

@@ -69,3 +69,6 @@ def use() -> None:
     except errors.RestoreError as error:
         failures: tuple[Exception | ExceptionGroup[Exception], ...] = error.exceptions
         print(text, states, failures, hookpatch.report().to_json())
+
+    # A name that is none is noticed, though the face fetches its names when they are first used.
+    print(hookpatch.unpatch)  # type: ignore[attr-defined]  # the test itself

@@ -14,13 +14,25 @@ import hookpatch
 
 pytestmark = pytest.mark.model
 
-EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "prepare_model"
+VENDOR = """
+from torch import nn
+
+class LinearPrinter:
+    def __init__(self, name, module):
+        self.name, self.module = name, module
+
+class Conv2dPrinter(LinearPrinter):
+    pass
+
+PRINT_BY_MODULE_TYPE = {nn.Linear: LinearPrinter, nn.Conv2d: Conv2dPrinter}
+"""
 
 
 @pytest.fixture
-def vendor(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The vendor's module, imported anew."""
-    monkeypatch.syspath_prepend(str(EXAMPLE))
+def vendor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A module with a registry like the vendor's, imported anew."""
+    (tmp_path / "third_party_api.py").write_text(VENDOR)
+    monkeypatch.syspath_prepend(str(tmp_path))
     import third_party_api
 
     yield third_party_api
@@ -54,12 +66,13 @@ def test_lines_tell_the_shapes(vendor: ModuleType, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "Linear a: weight [5, 3], bias [5]\nLinear b: weight [5, 3], no bias\n"
 
 
-def test_plugin_imports_neither_torch_nor_the_vendor() -> None:
+def test_plugin_imports_neither_torch_nor_the_vendor(tmp_path: Path) -> None:
     """The target's key is an address: torch is not imported for it before its time."""
+    (tmp_path / "third_party_api.py").write_text(VENDOR)
     program = (
-        f"import sys; sys.path.insert(0, {str(EXAMPLE)!r}); import hookpatch\n"
+        "import hookpatch, sys\n"
         "with hookpatch.active('linear_printer'):\n"
         "    print([m for m in ('torch', 'third_party_api') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hookpatch_export._finding import MODES, Finding, Kind
 
@@ -13,13 +13,15 @@ if TYPE_CHECKING:
 __all__ = ["MODES", "Finding", "Kind", "parting", "scan"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "scan":  # it needs torch, and the plugin export_scan is loaded while torch is being imported
-        from hookpatch_export._scan import scan
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of ours
 
-        return scan
-    if name == "parting":  # likewise
-        from hookpatch_export._parting import parting
+    def __getattr__(name: str) -> object:
+        if name == "scan":  # it needs torch, and the plugin export_scan is loaded while torch is being imported
+            from hookpatch_export._scan import scan
 
-        return parting
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return scan
+        if name == "parting":  # likewise
+            from hookpatch_export._parting import parting
+
+            return parting
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -203,9 +203,12 @@ class Layer(torch.nn.Module):
 """
 
 
-def test_call_of_another_distribution_is_said(make_distribution: Callable[..., Path], make_module: Make) -> None:
+def test_call_of_another_distribution_is_said(folder: Path, make_module: Make) -> None:
     """By the model's own code alone, and what is found in it, too; a library that the model is of is its own code."""
-    make_distribution("tiles", modules={"tiles": TILES})
+    (folder / "tiles.py").write_text(TILES)
+    info = folder / "tiles-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tiles\nVersion: 1.0\n")
     net = make_module(
         "net",
         """

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # for truth and zoo
-
 import zoo
 from hookpatch_export import scan
 from truth.frames import Place

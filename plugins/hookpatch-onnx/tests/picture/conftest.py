@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 
 import onnx
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # for picture_models
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,126 @@
+"""`make test-dist`: each distribution, installed from files alone into an empty environment, passes its sdist's tests.
+
+usage: python tests/from_files.py dist [NAME...]
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
+# What needs torch, Ray and the like of the core's tests needs more than the core: `make test` runs that.
+LEFT_OUT = {"hookpatch": "not model and not launcher"}
+
+
+class Distribution(NamedTuple):
+    """A wheel and the sdist that it was built from."""
+
+    name: str
+    wheel: Path
+    sdist: Path
+    requires: tuple[Requirement, ...]
+
+
+def distributions(folder: Path) -> dict[str, Distribution]:
+    """Return what lies in a folder, by name."""
+    found = {}
+    for wheel in sorted(folder.glob("*.whl")):
+        (sdist,) = folder.glob("-".join(wheel.name.split("-")[:2]) + ".tar.gz")
+        with zipfile.ZipFile(wheel) as archive:
+            (path,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+            metadata = HeaderParser().parsestr(archive.read(path).decode())
+        name = canonicalize_name(metadata["Name"])
+        requires = (Requirement(line) for line in metadata.get_all("Requires-Dist", []))
+        needed = tuple(one for one in requires if one.marker is None or one.marker.evaluate({"extra": ""}))
+        found[name] = Distribution(name, wheel, sdist, needed)
+    return found
+
+
+def closure(name: str, ours: dict[str, Distribution]) -> tuple[list[Distribution], list[str]]:
+    """Return which of our distributions one needs, itself first, and what those need of others."""
+    names, others = [name], []
+    for one in names:  # grows
+        for requirement in ours[one].requires:
+            needed = canonicalize_name(requirement.name)
+            if needed not in ours:
+                others.append(str(requirement))
+            elif needed not in names:
+                names.append(needed)
+    return [ours[one] for one in names], others
+
+
+def tests_need(source: Path, ours: dict[str, Distribution]) -> tuple[list[str], list[str]]:
+    """Return what the tests of an unpacked sdist need besides, ours and others."""
+    words = tomllib.loads((source / "pyproject.toml").read_text())["dependency-groups"]["test"]
+    return [word for word in words if word in ours], [word for word in words if word not in ours]
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Run a command in a folder, without our variables; its output, or the end of this program with it."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HOOKPATCH_", "PYTHON"))}
+    done = subprocess.run(
+        [*map(str, command)], cwd=cwd, env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode:
+        raise SystemExit(f"{done.stdout}\n{' '.join(map(str, command))} ended with {done.returncode}")
+    return done.stdout
+
+
+def tried(one: Distribution, ours: dict[str, Distribution], folder: Path) -> Iterator[str]:
+    """Install a distribution into an empty environment and run its tests there; say of each step how long it took."""
+    began = time.monotonic()
+    with tarfile.open(one.sdist) as archive:
+        archive.extractall(folder, filter="data")
+    source = folder / one.sdist.name.removesuffix(".tar.gz")
+    elsewhere = folder / "elsewhere"  # the current folder of the tests: no source lies in it
+    elsewhere.mkdir()
+    run(sys.executable, "-m", "venv", folder / "venv", cwd=elsewhere)
+    python = folder / "venv" / "bin" / "python"
+    pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    needed, others = closure(one.name, ours)
+    also, tools = tests_need(source, ours)
+    for name in also:
+        more, rest = closure(name, ours)
+        needed += [each for each in more if each not in needed]
+        others += rest
+    # Ours by themselves, from the folder alone: an index may have something else of that name.
+    run(*pip, "--no-index", "--no-deps", *(each.wheel for each in needed), cwd=elsewhere)
+    run(*pip, "--constraint", CONSTRAINTS, *others, *tools, cwd=elsewhere)
+    run(python, "-m", "pip", "--disable-pip-version-check", "check", cwd=elsewhere)
+    company = " ".join(each.name for each in needed[1:])
+    yield f"installed in {time.monotonic() - began:.0f} s, with {company or 'none of ours'}"
+    package = one.name.replace("-", "_")
+    where = run(python, "-c", f"import {package}; print({package}.__file__)", cwd=elsewhere).strip()
+    if not Path(where).is_relative_to(folder / "venv"):
+        raise SystemExit(f"{package} is imported from {where}, not from the environment")
+    pytest = folder / "venv" / "bin" / "pytest"
+    chosen = ("-m", LEFT_OUT[one.name]) if one.name in LEFT_OUT else ()
+    command = (pytest, "-q", "-p", "no:cacheprovider", "--show-capture=no", "--tb=short", *chosen, source / "tests")
+    yield run(*command, cwd=elsewhere).splitlines()[-1].strip("= ")
+
+
+def main(folder: Path, *names: str) -> None:
+    """Try each distribution of a folder, or those that are named."""
+    ours = distributions(folder.resolve())
+    for name in names or ours:
+        with tempfile.TemporaryDirectory() as away:
+            for line in tried(ours[name], ours, Path(away)):
+                print(f"{name}: {line}", flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
