@@ -1,4 +1,4 @@
-# Two commands, nothing before them: `make demo` (SMALL=1 takes seconds) and `make test`.
+# Two commands, nothing before them: `make demo` (SMALL=1 takes seconds) and `make test`; `make` lists all.
 # Each makes .venv when it is missing or older than the files that say what goes into it.
 
 PYTHON ?= python3
@@ -11,59 +11,77 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: demo test check test-pythons bench bench-startup bench-torch bench-picture bench-scan bench-runtimes against effect soak clean
+.PHONY: help demo test check test-pythons dist test-dist bench bench-startup bench-torch bench-picture bench-scan \
+	bench-runtimes against effect soak clean
 
-demo: $(INSTALLED)
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(INSTALLED) ## the main job on a real model; SMALL=1 takes seconds
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
 # Two processes at a time: this Python's tests; the other Pythons', the plugins' and the examples'.
-test: check
+test: check ## all that has to hold: check, then every test; a quarter of an hour on two cores
 	@sh tests/meanwhile.sh $(VENV) $(OTHERS) & meanwhile=$$!; \
 	STRESS_SECONDS=60 $(BIN)/python -m pytest tests; here=$$?; wait $$meanwhile && exit $$here
 
-check: $(INSTALLED)
+# mypy reads all code, pyright the public API as its users write it, and whether all of that is typed.
+check: $(INSTALLED) ## ruff, mypy and pyright
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/basedpyright
+	@$(BIN)/basedpyright --verifytypes hookpatch --ignoreexternal >$(VENV)/types.log || { cat $(VENV)/types.log; exit 1; }
 
 # The core's tests on the other Pythons of this machine; a Python that is not there is said to be missing.
-test-pythons: $(INSTALLED)
+test-pythons: $(INSTALLED) ## the core's tests on the other Pythons
 	@sh tests/other_pythons.sh $(OTHERS)
 
+# A distribution is what is built from its sdist: so that has all that is needed. An old one would be tried along.
+dist: $(INSTALLED) ## sdist and wheel of hookpatch and each plugin, into dist/
+	@rm -rf dist
+	@for project in . $(PLUGINS); do $(BIN)/python -m build --no-isolation --outdir dist $$project >$(VENV)/dist.log || { cat $(VENV)/dist.log; exit 1; }; done
+	@$(BIN)/twine check --strict dist/*
+
+# Into an empty environment each, from the files alone; DIST=hookpatch-probe for one. What it needs of others comes from an index.
+DIST ?=
+test-dist: dist ## each of dist/ in an empty environment, with the tests of its sdist; half an hour
+	@$(BIN)/python tests/from_files.py dist $(DIST)
+
 # Figures, not tests: what is measured, the ratio to the others, the goal. (imports_at_once.py, five minutes, by itself.)
-bench: $(INSTALLED) bench-startup
+bench: $(INSTALLED) bench-startup ## what patches cost beside wrapt, mock, monkeypatch, wrapture: ratios and goals
 	@for benchmark in calls sessions scale memory holders; do $(BIN)/python tests/benchmarks/$$benchmark.py || exit 1; done
 
 # What a patch costs a model's step, eager and compiled.
-bench-torch: $(INSTALLED)
+bench-torch: $(INSTALLED) ## what a patch costs a model's step
 	@$(BIN)/python tests/benchmarks/step_cost.py
 
 # Targets by torch's capture modes, hookpatch beside other tools; half an hour. ONLY="--tools hookpatch --modes eager"
-effect: $(INSTALLED)
+effect: $(INSTALLED) ## whether patches hold in what torch captures, beside other tools; half an hour
 	@$(BIN)/python tests/benchmarks/effect_matrix.py $(ONLY)
 
 # What a comparison of ONNX graphs finds, and how long it takes, beside onnxsim's.
-bench-picture: $(INSTALLED)
+bench-picture: $(INSTALLED) ## the comparison of ONNX graphs beside onnxsim's
 	@$(BIN)/python plugins/hookpatch-onnx/tests/picture/beside.py
 
 # Do the plugins of hookpatch-onnxsim fit these releases? Installs each anew: some minutes, and a package index.
 AGAINST := onnxsim==0.4.36,0.6.5,0.7.3,0.8.1
-against: $(INSTALLED)
+against: $(INSTALLED) ## whether hookpatch-onnxsim fits other releases of onnxsim
 	@$(BIN)/hookpatch check fuse_qkv_off linear_kept onnxsim_skip -o onnxsim_skip.passes=fuse_qkv --against $(AGAINST)
 
 # What captures did with the models of the list, an hour or two the first time, and what the scan says of them, seconds.
 SCAN := plugins/hookpatch-export/tests
 MODELS ?= $(SCAN)/bench/models.txt
 TRUTH ?= build/scan-truth
-bench-scan: $(INSTALLED)
+bench-scan: $(INSTALLED) ## the scan against the truth on a list of models; an hour or two the first time
 	@$(BIN)/python $(SCAN)/bench_scan.py $(MODELS) --cache $(TRUTH)
 
 # BERT base, ResNet-18 and GPT-Neo 125M in each way to run them: the tables and the picture of docs/runtimes.md; an hour.
 RUNTIMES ?=
-bench-runtimes: $(INSTALLED)
+bench-runtimes: $(INSTALLED) ## three models in each way to run them; an hour
 	@$(BIN)/python plugins/hookpatch-torchscript/tests/bench_runtimes.py docs/runtimes.md $(RUNTIMES)
 
-bench-startup: $(INSTALLED)
+bench-startup: $(INSTALLED) ## what hookpatch costs the interpreter's start
 	@$(BIN)/python tests/benchmarks/startup.py
 
 $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard startup/*) $(PLUGINS:%=%/pyproject.toml) $(RELEASES)
@@ -79,8 +97,8 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 
 # The state machine of tests/test_machine.py from new seeds, for as long as one likes: make soak MINUTES=10
 MINUTES ?= 10
-soak: $(INSTALLED)
+soak: $(INSTALLED) ## the tests' state machine from new seeds; MINUTES=10
 	@$(BIN)/python tests/soak.py $(MINUTES)
 
-clean:
+clean: ## remove what all of this has made
 	rm -rf $(VENV) .venv-* build dist .pytest_cache .mypy_cache .ruff_cache

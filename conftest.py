@@ -84,10 +84,10 @@ def make_distribution(folder: Path, write_module: Callable[[str, str], Path]) ->
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheels of hookpatch and its plugins, built once."""
+    """A folder with the sdists of hookpatch and its plugins, and the wheels that are built from those; built once."""
     out = tmp_path_factory.mktemp("wheels")
     for project in PROJECTS:
-        build(project, out, "--wheel")
+        build(project, out)
     return out
 
 
