@@ -13,14 +13,29 @@ from typing import Any, TypeVar
 import pytest
 
 import hookpatch
+from hookpatch import _fixtures
 
 R = TypeVar("R")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Have an option for machines that cannot install."""
+    parser.getgroup("hookpatch").addoption(
+        "--hookpatch-releases",
+        metavar="FOLDER",
+        help="where the releases of targets lie that tests run on, a folder each, and where missing ones are installed",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin to look; what the environment asks for is no test's doing, and is opened before."""
     hookpatch._open_now()
     config.addinivalue_line("markers", "hookpatch_leaves: the test may leave patches behind")
+    config.addinivalue_line(
+        "markers",
+        "hookpatch_releases(*releases, file=None): run fresh_process on each of these releases of the target",
+    )
+    config.pluginmanager.register(_fixtures, "hookpatch-fixtures")
     config.pluginmanager.register(Watchman(), "hookpatch-watchman")
 
 

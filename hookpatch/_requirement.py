@@ -48,6 +48,27 @@ def needs_of(distribution: str) -> list[str]:
     return [one.name for one in found if one.marker is None or one.marker.evaluate({"extra": ""})]
 
 
+def one_release(text: str) -> tuple[str, str, str | None]:
+    """Return the distribution and the version that a release such as ``onnxsim==0.7.3`` names.
+
+    Third comes the condition behind its ``;`` if that does not hold here, None if it does or there is none.
+
+    Raises:
+        ValueError: it names no single release.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+    versions = [one.version for one in requirement.specifier if one.operator == "==" and "*" not in one.version]
+    if requirement.extras or requirement.url or len(versions) != 1 or len(requirement.specifier) != 1:
+        raise ValueError("it is not one version of one distribution")
+    holds = requirement.marker is None or requirement.marker.evaluate()
+    return requirement.name, versions[0], None if holds else str(requirement.marker)
+
+
 def _compare(patch: Patch, owner: object, fact: str, text: str) -> tuple[bool, str | None]:
     """Return whether the installed version meets a requirement, and that version with its name; None if there is none.
 

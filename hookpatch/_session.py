@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial, wraps
+from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast, final
 from weakref import ReferenceType, ref
@@ -216,7 +216,6 @@ class Session:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function in whose calls the patches hold."""
-        anew = partial(Session, self._asked, self._policy, self._scope, self._count, self._also, drift=self._drift)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
@@ -226,21 +225,29 @@ class Session:
 
             @wraps(function)
             async def patched_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
-                with anew():
+                with self.anew():
                     return await function(*args, **kwargs)
 
             return cast(Callable[P, R], patched_coroutine)
 
         @wraps(function)
         def patched(*args: P.args, **kwargs: P.kwargs) -> R:
-            with anew():
+            with self.anew():
                 return function(*args, **kwargs)
 
         return patched
 
+    def anew(self) -> Session:
+        """Return another session of the same, which has not been opened."""
+        return Session(self._asked, self._policy, self._scope, self._count, self._also, drift=self._drift)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The plugins, and the addresses of the patches that are of none, in the order asked for."""
+        return tuple(dict.fromkeys(asked.plugin or asked.patch.address for asked in self._asked))
+
     def __repr__(self) -> str:
-        what = dict.fromkeys(asked.plugin or asked.patch.address for asked in self._asked)
-        return f"<Session of {', '.join(what) or 'nothing'}, {self._state}>"
+        return f"<Session of {', '.join(self.names) or 'nothing'}, {self._state}>"
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # At the interpreter's end nothing is taken back: modules are being emptied, this one too (hence the default).

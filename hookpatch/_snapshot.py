@@ -72,16 +72,19 @@ class Snapshot:
                 inside[id(cell)] = Snapshot(cell, f"{self._name}.__closure__[{at}]", within=False)
         self._inside: Final = tuple(inside.values())
 
-    def differences(self, order: bool = False) -> Iterator[str]:
+    def differences(self, order: bool = False, submodules: bool = True) -> Iterator[str]:
         """Compare with what the owner holds now: yield a line for each difference.
 
         Args:
             order: True to compare the order of attributes, too; that of a mapping's keys always is.
+            submodules: False to leave out submodules that were imported since, which an import puts into a package.
         """
         now = Snapshot(self._owner, self._name, within=False)
         if now._kind is not self._kind:
             yield f"{self._name} was {in_words(self._kind)}'s, is {in_words(now._kind)}'s"
         for name, was, value in _changed(self._attributes, now._attributes):
+            if not submodules and was is ABSENT and self._is_submodule(name, value):
+                continue
             yield self._line(self._at(name), was, value, AttributeSlot(self._owner, name).key)
         if order:
             yield from _moved(f"the names of {self._name}", self._attributes, now._attributes)
@@ -90,6 +93,12 @@ class Snapshot:
         yield from _moved(f"the keys of {self._name}", self._items, now._items)
         for inside in self._inside:
             yield from inside.differences()
+
+    def _is_submodule(self, name: str, value: Any) -> bool:
+        if not issubclass(self._kind, ModuleType) or not issubclass(type(value), ModuleType):
+            return False
+        own: Any = self._attributes.get("__name__")
+        return bool(_attributes(value).get("__name__") == f"{own}.{name}")
 
     def _at(self, name: str) -> str:
         is_module = issubclass(self._kind, ModuleType)

@@ -1,86 +1,61 @@
-"""For tests of patches: that a block leaves no trace."""
+"""For tests of patches and plugins: that a patch leaves no trace, holds in unmodified programs and in captured code.
+
+pytest has ``patched``, ``fresh_process`` and ``effect`` as fixtures wherever hookpatch is installed; what they give is
+here, for annotations and for other runners.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from types import NoneType
-from typing import Final, final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from hookpatch import _imports
-from hookpatch._footprint import footprint, lines_beyond
-from hookpatch._snapshot import Snapshot, changed_entries, in_words
-from hookpatch._target import a_kind
-from hookpatch.errors import SettingError
+from hookpatch._effect import Effect, EffectCell, EffectFailed, EffectOf
+from hookpatch._fresh_process import Finished, FreshProcess, ProgramFailed
+from hookpatch._patched import NotApplied, Patched
+from hookpatch._pristine import NotPristine, pristine
 
-_UNCHANGING: Final = (NoneType, bool, int, float, str, bytes, tuple, frozenset)
+if TYPE_CHECKING:
+    from hookpatch._patch import Patch
+    from hookpatch._session import Session
+
+__all__ = [
+    "Effect",
+    "EffectCell",
+    "EffectFailed",
+    "EffectOf",
+    "Finished",
+    "FreshProcess",
+    "NotApplied",
+    "NotPristine",
+    "Patched",
+    "ProgramFailed",
+    "effect",
+    "pristine",
+]
 
 
-class NotPristine(AssertionError):
-    """A block left a trace.
+def effect(
+    model: Any, /, *inputs: Any, what: str | Patch | Session | Iterable[str | Patch], modes: Iterable[str] | None = None
+) -> Effect:
+    """Return what a patch does under each of torch's ways to capture code, compared with what it does in eager mode.
 
-    Attributes:
-        differences: a line for each.
-    """
-
-    def __init__(self, *differences: str) -> None:
-        super().__init__(*differences)
-        self.differences = differences
-
-    def __str__(self) -> str:
-        return "\n  ".join([f"{len(self.differences)} not as before:", *self.differences])
-
-
-def pristine(*owners: object, order: bool = False) -> AbstractContextManager[None]:
-    """Return a context manager that compares, after its block, with what was there before.
-
-    Compared are of each owner its type, its attributes (those in ``__dict__``, those in slots, of a class also its
-    bases), its items and their order, each by identity; of the Python functions among them the code, the defaults
-    and the attributes, of a function that is an owner its closure, too. Of the process: ``sys.meta_path``; and
-    hookpatch has no session open, no slot patched, no module waited for and nothing left beneath somebody else's
-    value that it had not before. Nothing is woken: no property runs, no lazy module is loaded.
+    In each mode the model is captured before the patch, inside and after it, and called inside and after; see
+    ``EffectCell.state`` for what can come of it. ``effect(...).check()`` fails a test.
 
     Args:
-        *owners: modules, classes, functions, mappings, lists and other objects.
-        order: True to compare the order of attributes, too. An attribute that a patch removed comes back as the last.
+        model: a module, or a function of tensors; it gives the same numbers at each call, and the patch changes them.
+        *inputs: what it is called with.
+        what: the plugin or patch, or several that are on together; or a session that ``active`` returned and that is
+            not open, which may have options and a scope.
+        modes: some of ``eager``, ``compile``, ``compile fullgraph``, ``inductor``, ``export``, ``export strict``,
+            ``jit.trace``, ``jit.script``, ``onnx`` and ``onnx torchscript``. The default is all but ``inductor``; those
+            that cannot be tried are left out, and the table says why.
 
     Raises:
-        NotPristine: something is not as it was. If the block raises itself, its error goes on with that as a note.
-        SettingError: an owner is one in which nothing can be set, such as a text.
+        SettingError: the patch changes nothing in eager mode; the model gives other numbers at each call; a mode that
+            was named is none, or cannot be tried.
+        ImportError: torch is not installed.
     """
-    for owner in owners:
-        if type(owner) in _UNCHANGING:
-            raise SettingError("pristine()", f"takes modules, classes, mappings and objects, not {a_kind(owner)}")
-    return _Block(owners, order)
+    from hookpatch._judge import effect_of  # it imports torch
 
-
-@final
-class _Block:
-    """What was there when a block began. Lives as long as the block."""
-
-    __slots__ = ("_before", "_finders", "_order", "_owners", "_snapshots")
-
-    def __init__(self, owners: Sequence[object], order: bool) -> None:
-        self._owners: Final = owners
-        self._order: Final = order
-
-    def __enter__(self) -> None:
-        self._before = footprint()
-        self._finders = _imports.finders(ours=False)
-        self._snapshots = [Snapshot(owner) for owner in self._owners]
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        __tracebackhide__ = True  # a failing test shows its own lines, not these
-        found = tuple(self._differences())
-        if found and error is None:
-            raise NotPristine(*found)
-        if found and error is not None:
-            error.add_note(str(NotPristine(*found)))
-
-    def _differences(self) -> Iterator[str]:
-        ours = list(lines_beyond(self._before))  # first: it gives back what can be by now
-        for snapshot in self._snapshots:
-            yield from snapshot.differences(self._order)
-        for place, was, now in changed_entries(self._finders, _imports.finders(ours=False)):
-            yield f"sys.meta_path[{place}] was {in_words(was)}, is {in_words(now)}"
-        yield from ours
+    return effect_of(model, inputs, what, modes)

@@ -30,7 +30,8 @@ FLOORS: Final = {
         "_verdict _release _check _location _origin _foreign _slot_report _why _presence _plan _doctor "
         "_footprint _snapshot"
     ),
-    "faces": "testing notebook __init__ _pytest",
+    "for tests": "_pristine _patched _pip _releases _fresh_process _effect _capture _judge",
+    "faces": "testing notebook __init__ _fixtures _pytest",
     "the command": (
         "command._complete command._error command._list command._of_plugin command._graph_diff command._page "
         "command._report command._in_process command._verify command._option_words _take_over command._targets "
@@ -87,7 +88,7 @@ def test_the_imports_are_seen() -> None:
     ("act", "addresses"),
     [
         (r"\bos\.environ\b", {"_environment", "_startup"}),  # _startup: the text of the start-up line
-        (r"\bsys\.meta_path\b", {"_imports", "testing"}),  # testing: names it in a message
+        (r"\bsys\.meta_path\b", {"_imports", "_pristine"}),  # _pristine: names it in a message
         (r"\bsys\.modules\b", {"_imports", "_doctor"}),  # _doctor: looks into another process's
         (r"\b(setattr|delattr)\(", {"_attribute_slot"}),
         (r"__(set|del)item__'\)\(|\bdict\.(update|pop)\b", {"_item_slot"}),
@@ -97,7 +98,7 @@ def test_the_imports_are_seen() -> None:
         (r"^\s*(import|from) pluggy\b", {"_host", "hookspecs"}),
         (r"^\s*(import|from) packaging\b", {"_requirement"}),
         (r"^\s*(import|from) msgspec\b", {"_options"}),
-        (r"^\s*(import|from) pytest\b", {"_pytest"}),
+        (r"^\s*(import|from) pytest\b", {"_fixtures", "_pytest"}),
         (r"^\s*(import|from) IPython\b", {"notebook"}),
         (
             r"^\s*(import|from) (typer|rich)\b",
@@ -157,7 +158,9 @@ def test_a_patch_on_a_function_needs_neither_wrapt_nor_pluggy() -> None:
 def test_the_pytest_plugin_needs_nothing_but_the_face() -> None:
     """It is loaded by every pytest run, patched or not."""
     loaded = modules_after("import pytest, hookpatch._pytest")
-    assert {name for name in loaded if name.startswith("hookpatch")} == {"hookpatch", "hookpatch._pytest"}
+    assert {name for name in loaded if name.startswith("hookpatch")} == {
+        *("hookpatch", "hookpatch._fixtures", "hookpatch._pytest")
+    }
 
 
 def test_the_start_up_file_needs_nothing_that_is_not_there() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -12,9 +11,8 @@ import venv
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib import metadata
-from importlib.util import find_spec
 from typing import Any, final
 
 from rich import box
@@ -22,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hookpatch import _environment
 from hookpatch._check import SEVERITY
 from hookpatch._lock import Lock
+from hookpatch._pip import has_pip, install, last_line, run
 from hookpatch._take_over import take_over
 from hookpatch.command._targets import WORDS, Named
 from hookpatch.errors import SettingError
@@ -109,7 +107,8 @@ def _checked(
 ) -> Release:
     with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
         python = _new_environment(folder)
-        problem = _install(python, release, pip_args, no_deps)
+        pip = [sys.executable, "-m", "pip", "--python", python] if has_pip() else [python, "-m", "pip"]
+        problem = install("==".join(release), *pip_args, *(["--no-deps"] if no_deps else []), pip=pip)
         if problem is not None:
             return Release(*release, "uninstallable", (problem,))
         site = sysconfig.get_path("purelib", "venv", {"base": folder, "platbase": folder})
@@ -119,49 +118,23 @@ def _checked(
             rest = sorted({str(one.locate_file("")) for one in metadata.distributions()})
             with open(os.path.join(site, "zz_of_this_environment.pth"), "w", encoding="utf-8") as file:
                 file.write("\n".join(rest))
-        done = _run([python, "-I", "-m", "hookpatch", "check", *words], folder)
+        done = run([python, "-I", "-m", "hookpatch", "check", *words], folder)
         try:
             content = json.loads(done.stdout)
             targets = tuple(content["targets"])
         except (ValueError, KeyError):
-            return Release(*release, "failed", (_last_line(done),))
+            return Release(*release, "failed", (last_line(done),))
         if not targets:
             return Release(*release, "fits")
         worst = max(targets, key=lambda one: SEVERITY[one["status"]])
         return Release(*release, worst["status"], tuple(worst["reasons"]), targets)
 
 
-@cache
-def _has_pip() -> bool:
-    """Tell whether this environment has pip. Only when that is needed: setuptools takes who asks for pip itself."""
-    return find_spec("pip") is not None
-
-
 def _new_environment(folder: str) -> str:
     """Make a virtual environment; return its interpreter."""
-    venv.EnvBuilder(with_pip=not _has_pip(), symlinks=os.name != "nt").create(folder)
+    venv.EnvBuilder(with_pip=not has_pip(), symlinks=os.name != "nt").create(folder)
     scripts = sysconfig.get_path("scripts", "venv", {"base": folder, "platbase": folder})
     return os.path.join(scripts, "python.exe" if os.name == "nt" else "python")
-
-
-def _install(python: str, release: tuple[str, str], pip_args: Sequence[str], no_deps: bool) -> str | None:
-    """Install a release; return the last line of pip's error, None if there is none."""
-    pip = [sys.executable, "-m", "pip", "--python", python] if _has_pip() else [python, "-m", "pip"]
-    # Wheels alone: to build an old release may take an hour and a compiler. --pip-arg=--only-binary=:none: allows it.
-    words = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--only-binary=:all:", *pip_args]
-    words += ["--no-deps"] if no_deps else []
-    done = _run([*pip, *words, "==".join(release)], None)
-    return None if done.returncode == 0 else _last_line(done)
-
-
-def _run(command: Sequence[str], folder: str | None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, env=_environment.without_ours(), cwd=folder, capture_output=True, text=True)
-
-
-def _last_line(done: subprocess.CompletedProcess[str]) -> str:
-    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or [f"it ended with status {done.returncode}"])[-1].removeprefix("ERROR:").strip()
 
 
 def print_releases(console: Console, rows: Sequence[Release]) -> None:
