@@ -2,18 +2,15 @@
 
 A cell is *right* (the effect inside, none outside), *loud* (an error or a warning of the tool's), *product* (an
 artifact keeps what it captured: an exported program, a traced or scripted module, an .onnx), *broken* (an error that
-does not name the tool) or *silent*: a wrong number without a word.
+does not name the tool) or *silent*: a wrong number without a word. It is judged as ``hookpatch.testing.effect`` does.
 """
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import functools
 import importlib
-import io
 import itertools
-import logging
 import sys
 import textwrap
 import warnings
@@ -29,13 +26,13 @@ import torch
 import wrapt
 
 import hookpatch
+from hookpatch._capture import CAPTURES, Capture, Run
+from hookpatch._judge import judged, quiet
 
 try:
     import wrapture
 except ImportError:  # it wants Python 3.12
     wrapture = None
-
-Run: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 # --- what is patched
 
@@ -480,29 +477,6 @@ TOOLS: Final[dict[str, Tool]] = {
 X: Final = torch.tensor([1.0, 2.0, 3.0])
 
 
-def _compile(model: Any, **options: Any) -> Run:
-    return torch.compile(model, **options)
-
-
-def _export(model: Any, strict: bool) -> Run:
-    return torch.export.export(model, (X,), strict=strict).module()
-
-
-def _onnx(model: Any, dynamo: bool) -> Run:
-    from onnx.reference import ReferenceEvaluator
-
-    file = io.BytesIO()
-    if dynamo:
-        torch.onnx.export(model, (X,), dynamo=True, verbose=False).save(file)
-    else:
-        torch.onnx.export(model, (X,), file, dynamo=False)
-    import onnx
-
-    session = ReferenceEvaluator(onnx.load_from_string(file.getvalue()))
-    name = session.input_names[0]
-    return lambda x: torch.from_numpy(session.run(None, {name: x.numpy()})[0])
-
-
 class _Data(torch.utils.data.Dataset[torch.Tensor]):
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -524,26 +498,12 @@ def _gradient(model: Any) -> Run:
     return lambda x: torch.func.grad(lambda y: model(y).sum())(x) * x
 
 
-MODES: Final[dict[str, Callable[[Any], Run]]] = {
-    "eager": lambda model: model,
-    "compile": lambda model: _compile(model, backend="eager"),
-    "compile fullgraph": lambda model: _compile(model, backend="eager", fullgraph=True),
-    "inductor": lambda model: _compile(model, fullgraph=True),
-    "export": lambda model: _export(model, strict=False),
-    "export strict": lambda model: _export(model, strict=True),
-    "jit.trace": lambda model: torch.jit.trace(model, X, check_trace=False),
-    "jit.script": torch.jit.script,
-    "onnx": lambda model: _onnx(model, dynamo=True),
-    "onnx torchscript": lambda model: _onnx(model, dynamo=False),
-    "vmap": lambda model: lambda x: torch.func.vmap(model)(x[None])[0],
-    "grad": _gradient,
-    "worker": _in_worker,
+MODES: Final[dict[str, Capture]] = {
+    **CAPTURES,
+    "vmap": Capture(lambda model, inputs: lambda x: torch.func.vmap(model)(x[None])[0]),
+    "grad": Capture(lambda model, inputs: _gradient(model)),
+    "worker": Capture(lambda model, inputs: _in_worker(model), is_slow=True),
 }
-PRODUCTS: Final = ("export", "export strict", "jit.trace", "jit.script", "onnx", "onnx torchscript")
-SLOW: Final = ("inductor", "onnx", "worker")
-
-# When it is captured, and when it is called; a neighbour is another task at the same time.
-TIMES: Final = ("before, inside", "inside, inside", "inside, neighbour", "inside, after", "after, after")
 
 # --- a cell
 
@@ -564,7 +524,7 @@ class Cell:
 
 @dataclass
 class Outcome:
-    """What came of a cell at each time, with what was said."""
+    """What came of a cell at each time, such as ``"before, inside"``, with what was said."""
 
     states: dict[str, str] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
@@ -580,88 +540,31 @@ def cells() -> Iterator[Cell]:
 
 def run(cell: Cell, tool: str, folder: Path) -> Outcome | None:
     """Run a cell with a tool; None when there is none: the mode fails unpatched, or the tool has no such way."""
-    row, outcome = cell.row, Outcome()
-    here, plain = vendor(row, folder), functools.partial(_matches, factor=factors(row, cell.verb)[0])
-    there = functools.partial(_matches, factor=factors(row, cell.verb)[1])
-    capture = MODES[cell.mode]
-    is_product = cell.mode in PRODUCTS
-    with _quiet():
+    here, mode = vendor(cell.row, folder), MODES[cell.mode]
+    plain, patched = (functools.partial(_matches, factor=factor) for factor in factors(cell.row, cell.verb))
+
+    def capture() -> Callable[[], Any]:
+        return functools.partial(mode.make(here.net(), (X,)), X)
+
+    with quiet():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                before = capture(here.net())
-                if not plain(before(X)):
+                before = capture()
+                if not plain(before()):
                     return None
             except Exception:
                 return None
             patch = TOOLS[tool](here, cell.verb, cell.reach, cell.scope)
         if patch is None:
             return None
-        inside: list[Run] = []
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            try:
-                patch.__enter__()
-            except Exception as error:
-                return Outcome(dict.fromkeys(TIMES, "loud"), dict.fromkeys(TIMES, f"{type(error).__name__}: {error}"))
-            try:
-                _judge(outcome, tool, TIMES[0], heard, lambda: before(X), there, plain if is_product else None)
-                _judge(outcome, tool, TIMES[1], heard, lambda: _both(capture(here.net()), inside), there, None)
-                if inside and cell.scope == "task":
-                    neighbour = functools.partial(contextvars.Context().run, inside[0], X)
-                    _judge(outcome, tool, TIMES[2], heard, neighbour, plain, there if is_product else None)
-            finally:
-                patch.__exit__(None, None, None)
-            if inside:
-                _judge(outcome, tool, TIMES[3], heard, lambda: inside[0](X), plain, there if is_product else None)
-            _judge(outcome, tool, TIMES[4], heard, lambda: capture(here.net())(X), plain, None)
-    return outcome
+        neighbour = (lambda call: contextvars.Context().run(call)) if cell.scope == "task" else None
+        found = judged(cell.mode, before, capture, patch, plain, patched, mode.keeps, tool, neighbour)
+    times = {f"{one.captured}, {one.called}": one for one in found}
+    said = {time: one.said for time, one in times.items() if one.said is not None}
+    return Outcome({time: one.state for time, one in times.items()}, said)
 
 
-def _both(captured: Run, kept: list[Run]) -> torch.Tensor:
-    kept.append(captured)
-    return captured(X)
-
-
-def _matches(result: torch.Tensor, factor: float) -> bool:
-    return torch.allclose(result.detach(), X * factor, rtol=1e-4)
-
-
-def _judge(
-    outcome: Outcome,
-    tool: str,
-    time: str,
-    heard: list[warnings.WarningMessage],
-    result: Callable[[], torch.Tensor],
-    right: Callable[[torch.Tensor], bool],
-    product: Callable[[torch.Tensor], bool] | None,
-) -> None:
-    heard.clear()
-    try:
-        found = result()
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        outcome.states[time], outcome.said[time] = ("loud" if f"by {tool}" in text else "broken"), text
-        return
-    said = [str(one.message) for one in heard if tool in f"{one.category.__module__} {one.message}"]
-    if right(found):
-        outcome.states[time] = "right"
-    elif said:
-        outcome.states[time], outcome.said[time] = "loud", said[0]
-    elif product is not None and product(found):
-        outcome.states[time] = "product"
-    else:
-        outcome.states[time], outcome.said[time] = "silent", f"{found}"
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what torch says of its own accord off the terminal."""
-    level = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logging.disable(level)
-        torch.compiler.reset()
+def _matches(result: Any, factor: float) -> bool:
+    (found,) = torch.utils._pytree.tree_leaves(result)
+    return torch.allclose(found.detach(), X * factor, rtol=1e-4)

@@ -65,7 +65,7 @@ def test_all_targets_are_there() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_patch_is_right_whenever_code_was_captured(target: str, kind: tuple[str, str, str], folder: Path) -> None:
     """Captured before and called inside; inside and called inside, by a neighbour and after; after."""
-    from effect import PRODUCTS, ROWS, Cell, run
+    from effect import MODES, ROWS, Cell, run
 
     row = ROWS[TARGETS.index(target)]
     (loud,) = (rows for verbs, rows in LOUD.items() if kind[0] in verbs)
@@ -77,7 +77,7 @@ def test_patch_is_right_whenever_code_was_captured(target: str, kind: tuple[str,
         if outcome is None:  # torch cannot capture it so, patched or not
             continue
         seen.update(outcome.states.values())
-        allowed = {"right", *(["product"] if mode in PRODUCTS else []), *(["loud"] if mode == "jit.script" else [])}
+        allowed = {"right", *(["product"] if MODES[mode].keeps else []), *(["loud"] if mode == "jit.script" else [])}
         assert set(outcome.states.values()) <= allowed, (str(cell), outcome)
         if mode == "jit.script":
             assert ("loud" in outcome.states.values()) <= (target in loud), (str(cell), outcome)
