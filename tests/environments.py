@@ -46,6 +46,18 @@ class Environment:
         script.write_text((other.python.parent / "hookpatch").read_text().replace(str(other.python), str(self.python)))
         script.chmod(0o755)
 
+    def add_scripts(self) -> None:
+        """Have the commands of the environment the tests run in, such as pip and pytest, run this one's python."""
+        for script in Path(sys.executable).parent.iterdir():
+            there = self.python.parent / script.name
+            if (
+                script.is_file()
+                and not there.exists()
+                and script.read_bytes().startswith(f"#!{sys.executable}".encode())
+            ):
+                there.write_text(script.read_text().replace(sys.executable, str(self.python), 1))
+                there.chmod(0o755)
+
     def install(self, *what: str | Path) -> None:
         """Install with pip, as a user does, without dependencies."""
         self._pip("install", "--no-deps", "--no-index", "--no-build-isolation", *map(str, what))
@@ -109,3 +121,7 @@ def furnished(folder: Path, wheels: Path, plugins: Mapping[str, str], files: Map
         environment.add_plugin(name, source)
     environment.work_in(folder / "work", files)
     return environment
+
+
+if __name__ == "__main__":  # what the documentation's tests run for `python -m venv FOLDER`
+    Environment(Path(sys.argv[1]).absolute()).add_scripts()

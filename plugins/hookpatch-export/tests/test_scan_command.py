@@ -308,12 +308,3 @@ def test_as_a_command_of_its_own(net: Path) -> None:
     assert run("net.py:Nets") == ("", "hookpatch: error: net.py:Nets: net has no 'Nets'; did you mean 'Net'?\n", 78)
     out, error, status = run("net:net", "--json", "--fail-on", "shape")
     assert (len(json.loads(out)["findings"]), error, status) == (7, "", 1)
-
-
-def test_readme_shows_what_is_printed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its model, its command, its text."""
-    monkeypatch.chdir(folder)
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    code, printed = (readme.partition(f"```{language}\n")[2].partition("```")[0] for language in ("python", "text"))
-    Path("net.py").write_text(code)
-    assert scanned("net.py:Net").stdout == printed

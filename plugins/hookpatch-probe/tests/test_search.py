@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import random
-import re
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy
 import pytest
@@ -20,8 +16,6 @@ from hookpatch_probe.seed import seeded
 from torch import Tensor
 
 pytestmark = pytest.mark.model
-
-README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def searched(model: Callable[..., Tensor], frozen: Callable[..., Tensor], *args: Tensor) -> Search:
@@ -100,11 +94,3 @@ def test_gradient_of_the_example_is_kept() -> None:
     example = Example(lambda x: x, (torch.ones(2, requires_grad=True),), {})
     ((x,), _) = example.arguments(applied((), example.tensors))
     assert (x.requires_grad, x.is_leaf, x is example.tensors[0]) == (True, True, False)
-
-
-def test_readme_runs() -> None:
-    """Its example prints what it says."""
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (printed,) = re.findall(r"^    (\[.*\])$", README, re.MULTILINE)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == (f"{printed}\n", "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import warnings
@@ -288,16 +287,6 @@ def test_function_and_what_it_holds_are_as_before() -> None:
     assert seen == [1]
     assert torch.equal(net.running_mean, before)
     assert [one._version for one in (*net.parameters(), *net.buffers())] == versions
-
-
-def test_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its example of guard prints what it says."""
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    (code,) = [one for one in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "import guard" in one]
-    exec(code, {"__name__": "__main__"})
-    said = capsys.readouterr().out
-    assert said.count("\n") == 2
-    assert "".join(f"    {line}\n" for line in said.splitlines()) in readme
 
 
 # --- options
