@@ -12,6 +12,23 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 
+def releases_like(distribution: str, version: str) -> str:
+    """Return a requirement for a release and those after it that break nothing, as versions are mostly given.
+
+    Args:
+        distribution: its name.
+        version: the release; one without a version of PEP 440 gives the name alone.
+    """
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        release = Version(version)
+    except InvalidVersion:
+        return distribution
+    next_break = f"0.{release.minor + 1}" if release.major == 0 else str(release.major + 1)
+    return f"{distribution}>={release.public},<{next_break}"
+
+
 def check_requirement(patch: Patch, owner: object) -> None:
     """Refuse a patch whose ``requires`` the installed versions do not meet.
 

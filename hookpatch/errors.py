@@ -184,6 +184,20 @@ class SettingError(SelectionError):
         super().__init__(f"{setting}: {problem}")
 
 
+class NewPluginError(HookpatchError):
+    """``hookpatch new`` cannot write what it was asked for, and has written nothing.
+
+    Attributes:
+        name: the name that the plugin was to have.
+        problem: what is wrong.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name: Final = name
+        self.problem: Final = problem
+        super().__init__(f"new plugin '{name}': {problem}")
+
+
 # --- what plugins and patches declare
 
 

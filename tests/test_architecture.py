@@ -27,7 +27,7 @@ FLOORS: Final = {
     "torch": "_shared _dynamo _torch_patches _torch",
     "processes": "_load _luggage _children _receipts _receipt _active _exit _startup",
     "questions": (
-        "_verdict _release _check _location _origin _foreign _slot_report _why _presence _plan _doctor "
+        "_verdict _release _check _location _origin _foreign _slot_report _why _presence _plan _new _doctor "
         "_footprint _snapshot"
     ),
     "for tests": "_pristine _patched _pip _releases _fresh_process _effect _capture _judge",
@@ -35,8 +35,8 @@ FLOORS: Final = {
     "the command": (
         "command._complete command._error command._list command._of_plugin command._graph_diff command._page "
         "command._report command._in_process command._verify command._option_words _take_over command._targets "
-        "command._lock command._against command._check command._plan command._why command._doctor command._run "
-        "command.__init__ __main__"
+        "command._lock command._against command._check command._plan command._why command._doctor command._new "
+        "command._run command.__init__ __main__"
     ),
 }
 HOUSE: Final = [name for floor in FLOORS.values() for name in floor.split()]
@@ -106,7 +106,7 @@ def test_the_imports_are_seen() -> None:
                 f"command.{name}"
                 for name in (
                     *("__init__", "_against", "_check", "_complete", "_doctor", "_error", "_list", "_lock"),
-                    *("_of_plugin", "_plan", "_report", "_run", "_targets", "_verify", "_why"),
+                    *("_new", "_of_plugin", "_plan", "_report", "_run", "_targets", "_verify", "_why"),
                 )
             },
         ),

@@ -32,6 +32,7 @@ from hookpatch.errors import (
     HookpatchWarning,
     MissingPlugin,
     NeverCalledWarning,
+    NewPluginError,
     NotAllowed,
     NotCarriedError,
     NotCarriedWarning,
@@ -95,6 +96,11 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         "no option 'pases'; did you mean 'passes'? it takes passes: list[str]",
     ),
     SettingError: SettingError("HOOKPATCH_ON_ERROR", "'ignore' is not a policy; it takes exit or warn"),
+    NewPluginError: NewPluginError(
+        "keep-linear",
+        "that cannot be a plugin's name; did you mean 'keep_linear'? it takes a letter, then letters, digits and "
+        "single '_', no word of Python's own, since it names a module, too",
+    ),
     PluginError: PluginError(
         "linear_printer",
         "hookpatch-example-printer 0.1.0",

@@ -14,6 +14,7 @@ from hookpatch.command._error import tell
 from hookpatch.command._in_process import Program, run_program
 from hookpatch.command._list import list_plugins
 from hookpatch.command._lock import lock
+from hookpatch.command._new import new
 from hookpatch.command._of_plugin import WithPlugins
 from hookpatch.command._plan import plan
 from hookpatch.command._report import report
@@ -24,8 +25,7 @@ from hookpatch.command._why import why
 app: Final = typer.Typer(
     name="hookpatch",
     help="Patches for code you cannot edit: named, installable, reversible.",
-    epilog="\b\nA plugin's own commands are under its name: hookpatch onnx diff.\n"
-    "Status: 0 well, 1 found something, 2 worse or misspelt, 78 cannot be had.",
+    epilog="A plugin's own commands are under its name: hookpatch onnx diff.",
     cls=WithPlugins,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -65,6 +65,7 @@ app.command("report")(report)
 app.command("verify")(verify)
 app.command("why")(why)
 app.command("run", cls=RunCommand)(run)
+app.command("new")(new)
 
 
 def main() -> None:
