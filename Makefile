@@ -95,6 +95,11 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 	done
 	@touch $(INSTALLED)
 
+# plugins/README.md, from what the plugins declare; a test tells when it is not up to date.
+.PHONY: plugins-table
+plugins-table: $(INSTALLED)
+	@PYTHONPATH=tests $(BIN)/python tests/plugins_table.py
+
 # The state machine of tests/test_machine.py from new seeds, for as long as one likes: make soak MINUTES=10
 MINUTES ?= 10
 soak: $(INSTALLED) ## the tests' state machine from new seeds; MINUTES=10

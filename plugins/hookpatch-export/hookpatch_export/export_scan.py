@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import hookpatch
 
 WHY: Final = "torch is silent about branches on a shape and about unrolled loops, and freezes them"
+UPSTREAM: Final = "https://github.com/pytorch/pytorch/pull/10841"  # which names the ways in which a trace lies
 CALLS: Final = {
     "torch.onnx:export": "model",
     "torch.export:export": "mod",
@@ -38,7 +39,7 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Scan the model at each call of torch.onnx.export, torch.export.export, torch.jit.trace and torch.jit.script."""
     for address, parameter in CALLS.items():
         wrapper = _scan_first(address.replace(":", "."), parameter, options)
-        yield hookpatch.wrap(address, wrapper, reach="everywhere", requires="torch>=2.13", why=WHY)
+        yield hookpatch.wrap(address, wrapper, reach="everywhere", requires="torch>=2.13", why=WHY, upstream=UPSTREAM)
 
 
 def _scan_first(call: str, parameter: str, options: Options) -> Callable[..., Any]:

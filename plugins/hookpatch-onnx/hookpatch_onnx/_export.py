@@ -73,7 +73,7 @@ class Export:
         return self.refusal
 
 
-def during_export(marking: Marking, why: str) -> hookpatch.Patch:
+def during_export(marking: Marking, why: str, upstream: str) -> hookpatch.Patch:
     """Return the patch that applies the patches of ``marking(export)`` while ``torch.onnx.export`` runs.
 
     They hold for the thread that called it alone.
@@ -81,6 +81,7 @@ def during_export(marking: Marking, why: str) -> hookpatch.Patch:
     Args:
         marking: takes the ``Export``, returns the patches that it needs.
         why: what is wrong without it, in a line.
+        upstream: the issue or change of torch that it is about, or why there is none.
     """
 
     def export(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -93,7 +94,9 @@ def during_export(marking: Marking, why: str) -> hookpatch.Patch:
         with _begun(arguments) as running, _patched([*exporter_patches(running), *marking(running)]):
             return wrapped(*args, **kwargs)
 
-    return hookpatch.wrap("torch.onnx:export", export, reach="everywhere", requires="torch>=2.13", why=why)
+    return hookpatch.wrap(
+        "torch.onnx:export", export, reach="everywhere", requires="torch>=2.13", why=why, upstream=upstream
+    )
 
 
 def loaded(name: str) -> Any:

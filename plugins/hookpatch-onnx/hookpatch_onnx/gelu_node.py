@@ -72,4 +72,5 @@ def _forward(export: Export, name: str) -> Callable[..., Any]:
 @hookpatch.hookimpl
 def hookpatch_patches() -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
-    yield during_export(mark_gelus, "a GELU that transformers writes out is exported as the eight nodes of its formula")
+    why = "a GELU that transformers writes out is exported as the eight nodes of its formula"
+    yield during_export(mark_gelus, why, "https://github.com/pytorch/pytorch/issues/105299")

@@ -103,4 +103,5 @@ def _forward(export: Export, part: str, domain: str, name: str) -> Callable[...,
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
     why = "what a class computes is scattered over the graph, and no tool can tell it from the rest"
-    yield during_export(partial(mark_modules, options=options), why)
+    upstream = "https://github.com/pytorch/pytorch/issues/154319"
+    yield during_export(partial(mark_modules, options=options), why, upstream)

@@ -10,11 +10,12 @@ from hookpatch import Patch, wrap
 
 SIMPLIFIER: Final = "onnxsim.onnx_simplifier"
 RELEASES: Final = "onnxsim>=0.4.36"
+FUSED: Final = "https://github.com/onnxsim/onnxsim/issues/356"  # how the projections can be kept from being one MatMul
 
 _SKIPPED: Final = "skipped_optimizers"
 
 
-def skip_passes(passes: Iterable[str], why: str, requires: str = RELEASES) -> Patch:
+def skip_passes(passes: Iterable[str], why: str, requires: str = RELEASES, upstream: str = FUSED) -> Patch:
     """Return the patch that has every call of ``simplify`` skip these passes, besides those the caller skips.
 
     The callee gets a new list each time: onnxsim appends to it. With ``perform_optimization=False`` onnxsim runs no
@@ -24,6 +25,7 @@ def skip_passes(passes: Iterable[str], why: str, requires: str = RELEASES) -> Pa
         passes: names of optimizer passes, such as ``"fuse_qkv"``; read at each call. onnxsim ignores those it has not.
         why: what is wrong without it, in a line.
         requires: the releases of onnxsim it is made for.
+        upstream: the issue of onnxsim that it is about.
     """
 
     def simplify(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -36,4 +38,12 @@ def skip_passes(passes: Iterable[str], why: str, requires: str = RELEASES) -> Pa
             return wrapped(*args[:at], merged, *args[at + 1 :], **kwargs)
         return wrapped(*args, **{**kwargs, _SKIPPED: merged})
 
-    return wrap(f"{SIMPLIFIER}:simplify", simplify, expects=_SKIPPED, reach="everywhere", requires=requires, why=why)
+    return wrap(
+        f"{SIMPLIFIER}:simplify",
+        simplify,
+        expects=_SKIPPED,
+        reach="everywhere",
+        requires=requires,
+        why=why,
+        upstream=upstream,
+    )

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from types import ModuleType
+from typing import Final
 
 import hookpatch
 from hookpatch.errors import OptionsError
 from hookpatch_onnxsim._passes import RELEASES, SIMPLIFIER, skip_passes
 from hookpatch_onnxsim._release import passes_of
+
+IGNORED: Final = "https://github.com/onnxsim/onnxsim/issues/278"  # a name that is not known is ignored in silence
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,8 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
         skipped.clear()
 
     why = "onnxsim ignores the name of a pass that it does not have"
-    yield hookpatch.enter(SIMPLIFIER, checked, requires=RELEASES, why=why)
-    yield skip_passes(skipped, why="these passes are not wanted")
+    yield hookpatch.enter(SIMPLIFIER, checked, requires=RELEASES, why=why, upstream=IGNORED)
+    yield skip_passes(skipped, why="these passes are not wanted", upstream=IGNORED)
 
 
 def _check(passes: Sequence[str], known: frozenset[str]) -> None:

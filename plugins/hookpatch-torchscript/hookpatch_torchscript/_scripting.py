@@ -53,7 +53,8 @@ def recording(tell: Told, reach: Literal["slot", "everywhere"] = "everywhere") -
         return explanation.scripted
 
     why = "torch says that scripting failed, and seldom what to do"
-    return hookpatch.wrap("torch.jit:script", script, reach=reach, why=why)
+    upstream = "https://github.com/pytorch/pytorch/issues/49614"
+    return hookpatch.wrap("torch.jit:script", script, reach=reach, requires="torch>=2.13", why=why, upstream=upstream)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ Compare: TypeAlias = Callable[[Any, Any, str], Any]
 
 _running: Final[ContextVar[bool]] = ContextVar("hookpatch_torchscript_tracing", default=False)
 _WHY: Final = "torch compares a trace with the model on the example alone"
+_UPSTREAM: Final = "https://github.com/pytorch/pytorch/pull/10841"  # check_inputs=, which the user has to think of
 _OURS: Final = ("hookpatch", "hookpatch_export", "hookpatch_torchscript", "torch", "wrapt")
 
 
@@ -41,7 +42,14 @@ def compared_calls(probes: int, rtol: float | None, atol: float | None, fail: bo
 
     for name, calls in (("trace", _of_trace), ("trace_module", _of_trace_module)):
         wrapper = _wrapper(f"torch.jit.{name}", calls, compare, fail)
-        yield hookpatch.wrap(f"torch.jit:{name}", wrapper, reach="everywhere", requires="torch>=2.13", why=_WHY)
+        yield hookpatch.wrap(
+            f"torch.jit:{name}",
+            wrapper,
+            reach="everywhere",
+            requires="torch>=2.13",
+            why=_WHY,
+            upstream=_UPSTREAM,
+        )
 
 
 def _wrapper(name: str, calls: Callable[..., dict[str, Any]], compare: Compare, fail: bool) -> Callable[..., Any]:

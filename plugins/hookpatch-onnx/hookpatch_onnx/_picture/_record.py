@@ -46,8 +46,25 @@ def recorder(folder: str) -> Iterator[hookpatch.Patch]:
         _keep(folder, SIMPLIFIED, found[0] if isinstance(found, tuple) else found)
         return found
 
-    yield hookpatch.wrap("torch.onnx:export", export, reach="everywhere", required=False)
-    yield hookpatch.wrap("onnxsim.onnx_simplifier:simplify", simplify, reach="everywhere", required=False)
+    why, upstream = "the models are to be looked at", "none: nothing is wrong there, and nothing is changed"
+    yield hookpatch.wrap(
+        "torch.onnx:export",
+        export,
+        reach="everywhere",
+        required=False,
+        requires="torch>=2.13",
+        why=why,
+        upstream=upstream,
+    )
+    yield hookpatch.wrap(
+        "onnxsim.onnx_simplifier:simplify",
+        simplify,
+        reach="everywhere",
+        required=False,
+        requires="onnxsim>=0.4.36",
+        why=why,
+        upstream=upstream,
+    )
 
 
 def _keep(folder: str, kind: str, made: Any) -> None:
