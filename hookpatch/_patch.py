@@ -32,7 +32,7 @@ class Facts(TypedDict, total=False):
         before: names of plugins whose patches on the same site lie inside this one.
         after: names of plugins whose patches on the same site lie outside this one.
         why: what is wrong at the target, in a line.
-        upstream: a link to the issue or change in the target's own project.
+        upstream: a link to the issue or change in the target's own project, or why there is none.
         until: versions from which on the patch is not needed, such as ``"onnxsim>=1.0"``.
         required_calls: how many calls it has to receive until it ends, if it was applied; they are counted then. For
             ``wrap`` and ``inject``, and for what ``replace`` and ``derive`` put there to be called.

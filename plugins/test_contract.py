@@ -71,7 +71,7 @@ def problems_of_plugin(plugin: Mapping[str, Any], is_always_given_options: bool)
 
 def is_link_or_reason(upstream: str | None) -> bool:
     return bool(
-        upstream and (re.fullmatch(r"https://\S+", upstream) or re.match(r"(none|no issue is known): \w+ ", upstream))
+        upstream and (re.fullmatch(r"https://\S+", upstream) or re.match(r"no issue( is known)?: \w+ ", upstream))
     )
 
 

@@ -29,5 +29,5 @@ def hookpatch_patches() -> Iterator[hookpatch.Patch]:
         "third_party_api:PRINT_BY_MODULE_TYPE[torch.nn:Linear]",
         with_shapes,
         why="the vendor's line says neither whether there is a bias nor how the weight lies",
-        upstream="none: this vendor is an example",
+        upstream="no issue: this vendor is an example",
     )

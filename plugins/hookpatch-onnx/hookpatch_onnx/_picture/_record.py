@@ -46,7 +46,7 @@ def recorder(folder: str) -> Iterator[hookpatch.Patch]:
         _keep(folder, SIMPLIFIED, found[0] if isinstance(found, tuple) else found)
         return found
 
-    why, upstream = "the models are to be looked at", "none: nothing is wrong there, and nothing is changed"
+    why, upstream = "the models are to be looked at", "no issue: nothing is wrong there, and nothing is changed"
     yield hookpatch.wrap(
         "torch.onnx:export",
         export,
