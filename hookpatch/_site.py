@@ -10,7 +10,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
 from time import monotonic
@@ -20,22 +19,18 @@ from weakref import ReferenceType, WeakKeyDictionary, WeakValueDictionary, ref
 
 from hookpatch._beneath import began, beneath_proxies, originals
 from hookpatch._function_slot import FunctionSlot
-from hookpatch._guard import check_callable
 from hookpatch._item_slot import ItemSlot
 from hookpatch._layer import Layer
 from hookpatch._leftover import Leftover, is_recognisable, weakly
-from hookpatch._order import Pile, place
-from hookpatch._resolve import missing
-from hookpatch._slot import ABSENT, Slot, inner, put, same
+from hookpatch._order import Pile
+from hookpatch._outcome import Ground, Outcome
+from hookpatch._slot import ABSENT, Slot, put, same
 from hookpatch._standing import Standing, bear, is_ours
-from hookpatch._target import a_kind
-from hookpatch._trampoline import can_stand_in
 from hookpatch._turn import Turn
 from hookpatch.errors import TargetRefused
 
 Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
 _Edit: TypeAlias = Callable[[Pile], Pile]
-_Run: TypeAlias = tuple[Standing, list[Layer]]  # call layers that lie together, and what stands for them
 
 _lock: Final = RLock()  # of the three below, held for a look-up at most
 _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()
@@ -43,23 +38,6 @@ _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary(
 _blocked: Final[set[Site]] = set()
 _leftovers: Final[WeakKeyDictionary[Leftover, None]] = WeakKeyDictionary()
 _unborne: Final[set[Leftover]] = set()  # those that what we had put there cannot bear
-
-
-@dataclass(slots=True)
-class _Plan:
-    """What is to become of a slot.
-
-    Attributes:
-        value: what belongs into it.
-        runs: what each run of call layers is to do.
-        left_out: which layers cannot lie there, and why.
-        one: the layer that comes or goes when no other but those of its run is touched.
-    """
-
-    value: Any = ABSENT
-    runs: list[_Run] = field(default_factory=list)
-    left_out: dict[Layer, Exception] = field(default_factory=dict)
-    one: Layer | None = None
 
 
 @final
@@ -82,6 +60,7 @@ class Site:
         # What _ground finds; other threads may look before that.
         self.original: Any = ABSENT
         self._base: Any = ABSENT
+        self._wanted: Any = ABSENT
         self._held: Any = ABSENT
         self._puts: deque[Callable[[], object]] = deque()
 
@@ -226,12 +205,13 @@ class Site:
                     if _leftovers:
                         self._settle(leftovers())
                     self._ground()
-                before, known = self._pile, self._known
+                before = self._pile
+                ground = Ground(self.slot, self.original, self._base, before, self._wanted, self._of, self._known)
             finally:
                 turn.end()
             try:
                 after = edit(before)
-                plan = self._at_a_glance(before, after, one) or self._compute(after.layers, adding, known)
+                outcome = self._outcome(ground, after, one, adding)
             except Exception:
                 if self._pile is before:
                     raise
@@ -240,9 +220,9 @@ class Site:
             turn.take()
             try:
                 if self._pile is before and not self._was_set():
-                    self._commit(after, plan)
+                    self._commit(after, outcome)
                     note()
-                    says = self._leave_out(after.layers, plan.left_out)
+                    says = self._leave_out(after.layers, outcome.left_out)
                     break
             finally:
                 turn.end()
@@ -251,6 +231,19 @@ class Site:
                 for say in says:
                     saying.callback(say)
         return None
+
+    def _outcome(self, ground: Ground, after: Pile, layer: Layer | None, adding: bool) -> Outcome:
+        """Return what is to become of the slot when one layer comes or goes, or all are laid anew."""
+        if not after.layers:
+            return Outcome(self.original)
+        if layer is not None and not (self._retired or self._has_left_out):
+            outcome = ground.beside(after, layer)
+            if outcome is not None:
+                return outcome
+        is_of_module = isinstance(self.slot.owner, ModuleType)
+        if is_of_module and ground.base is ABSENT and after.layers[-1].patch.verb != "replace":
+            ground.base = self._base = self.slot.inherited()  # only for what lies over it: a lazy name may wake
+        return ground.under(after.layers, adding)
 
     def _leave_out(self, layers: Sequence[Layer], left_out: Mapping[Layer, Exception]) -> list[Callable[[], None]]:
         """Note which layers cannot lie here; return what is to be said of it when nothing of ours is locked."""
@@ -266,118 +259,6 @@ class Site:
         now = self.slot.read()
         return not same(now, self._held) and same(now, self.slot.read())
 
-    def _at_a_glance(self, before: Pile, after: Pile, layer: Layer | None) -> _Plan | None:
-        """Return what is to become of it when one layer comes or goes and only its neighbours need be looked at.
-
-        So the thousandth takes as long as the first. None: more may change than that.
-        """
-        if not after.layers:
-            return _Plan(self.original)
-        if layer is None or self._retired or self._has_left_out or (layer.wraps and not before.layers):
-            return None
-        less = len(before.layers) > len(after.layers)
-        at = (before if less else after).place(layer)
-        if at is None:
-            return None
-        outside, inside = after.layers[max(at - 1, 0) : at], after.layers[at + (not less) :][:1]
-        if layer.wraps:
-            return self._in_its_run(layer, [layer] if less else [*outside, *inside], less)
-        if layer.patch.verb != "replace" or isinstance(self.slot, FunctionSlot):
-            return None
-        if outside:  # beneath another value nothing shows
-            return _Plan(self._wanted, one=layer) if outside[0].patch.verb == "replace" else None
-        if not less:
-            return _Plan(layer.value(ABSENT, self.slot), one=layer)
-        if not inside:
-            return _Plan(self.original, one=layer)
-        if inside[0] in self._of:
-            return _Plan(self._of[inside[0]].value, one=layer)
-        return _Plan(inside[0].value(ABSENT, self.slot), one=layer) if inside[0].patch.verb == "replace" else None
-
-    def _in_its_run(self, layer: Layer, others: Sequence[Layer], less: bool) -> _Plan | None:
-        """Return what is to become of it when a call layer comes or goes beside others around the same thing."""
-        standing = next(filter(None, map(self._of.get, others)), None)
-        if standing is None or (less and len(standing.layers) == 1):
-            return None
-        at = place(standing.layers, layer)
-        if less:
-            run = [*standing.layers[:at], *standing.layers[at + 1 :]]
-        else:
-            layer.fit(standing.callee, standing.binds)
-            run = [*standing.layers[:at], layer, *standing.layers[at:]]
-        return _Plan(self._wanted, [(standing, run)], one=layer)
-
-    def _compute(self, layers: Sequence[Layer], adding: bool, known: Sequence[Standing]) -> _Plan:
-        """Return what is to become of the slot and of all layers.
-
-        Raises:
-            Exception: what keeps a layer from lying there, when one is being added: it must not put another one out.
-        """
-        if (
-            self._base is ABSENT
-            and isinstance(self.slot.owner, ModuleType)
-            and layers
-            and layers[-1].patch.verb != "replace"
-        ):
-            self._base = self.slot.inherited()  # of a module, and only for what lies over it: a lazy name may wake
-        value, own = (self._base if layers else self.original), self.original is not ABSENT
-        runs: list[_Run] = []
-        left_out: dict[Layer, Exception] = {}
-        run: list[Layer] = []
-        standing: Standing | None = None
-        for layer in reversed(layers):
-            try:
-                if layer.wraps:
-                    standing = standing or self._standing(value, own, layer, known)
-                    layer.fit(standing.callee, standing.binds)
-                    run.insert(0, layer)
-                    continue
-                if standing is not None and run:
-                    standing = self._settled(standing, run, layers, own, known)
-                    runs.append((standing, run))
-                    value, run = standing.seen, []
-                standing = None
-                over = layer.value(value if value is not ABSENT else self._nothing(layer), self.slot)
-                value, own = self._callable(over, layer) if isinstance(self.slot, FunctionSlot) else over, True
-            except Exception as error:
-                if adding and not layer.is_left_out:
-                    raise
-                left_out[layer] = error
-        calls = isinstance(self.slot, FunctionSlot) and layers and value is not self._base
-        if calls and not run:
-            # A value cannot stand in a function: it is called there.
-            standing = self._standing(value, own, layers[0], known)
-        if standing is not None and (run or calls):
-            standing = self._settled(standing, run, layers, own, known)
-            runs.append((standing, run))
-            value = standing.value
-        return _Plan(self.original if value is self._base else value, runs, left_out)
-
-    def _callable(self, value: Any, layer: Layer) -> Any:
-        """Return what a value puts into a function: what is called instead of it."""
-        called = inner(value)
-        if callable(called) and can_stand_in(self._base, called):
-            return called
-        what = "something of another kind (async, generator)" if callable(called) else a_kind(value)
-        problem = f"reach='everywhere' changes the function inside: it is to call something else, not {what}"
-        raise TargetRefused(layer.patch.address, layer.owner, f"{problem}; take reach='slot'")
-
-    def _nothing(self, layer: Layer) -> Any:
-        """Return ABSENT to a layer that can lie over nothing; refuse the others."""
-        if layer.patch.verb == "derive":
-            assert layer.patch.target is not None  # only enter has none
-            raise missing(self.slot, layer.patch.target, layer.owner)
-        return ABSENT
-
-    def _standing(self, base: Any, own: bool, layer: Layer, known: Sequence[Standing]) -> Standing:
-        """Return what stands over a base: the one that stands there already, if there is one."""
-        for standing in known:
-            if standing.base is base:
-                return standing
-        if not isinstance(self.slot, FunctionSlot):
-            check_callable(layer.patch, self.slot, base, layer.owner)
-        return Standing(base, self.slot, own)
-
     @property
     def _known(self) -> list[Standing]:
         """What stands in the slot, or did and may be held by somebody."""
@@ -385,23 +266,9 @@ class Site:
             return self._standings
         return [*self._standings, *(one for one in (weak() for weak in self._retired) if one is not None)]
 
-    def _settled(
-        self, standing: Standing, run: list[Layer], layers: Sequence[Layer], own: bool, known: Sequence[Standing]
-    ) -> Standing:
-        """Return what stands for a run: one that stood for it before, if it did for no other layer that is still there.
-
-        No layer moves from one to another: a call on its way through both would run it twice, or not at all.
-        """
-        there, came_before = set(layers), set(run).intersection(self._pile.layers)
-        for one in known:
-            if one.base is standing.base and there.intersection(one.layers) == came_before:
-                return one
-        is_new = all(one is not standing for one in known)
-        return standing if is_new else Standing(standing.base, self.slot, own)
-
-    def _commit(self, pile: Pile, plan: _Plan) -> None:
+    def _commit(self, pile: Pile, outcome: Outcome) -> None:
         layers, adding = pile.layers, len(pile.layers) > len(self._pile.layers)
-        runs = plan.runs
+        runs = outcome.runs
         if adding:
             known = self._known
             for standing, run in runs:
@@ -411,23 +278,23 @@ class Site:
             if not self._pile.layers:
                 began(self.slot, self.original)
             try:
-                self._put(plan.value, layers)  # first: if the owner refuses it, nothing has changed
+                self._put(outcome.value, layers)  # first: if the owner refuses it, nothing has changed
             except BaseException:
                 if not self._pile.layers:
                     originals.pop(self.slot.key, None)
                 raise
         for standing, run in runs:
             standing.point(run)
-        if plan.one is None:
-            self._replace([standing for standing, _ in plan.runs])
-        elif plan.runs and adding:
-            self._of[plan.one] = plan.runs[0][0]
-        elif plan.runs:
-            del self._of[plan.one]
-        self._pile, self._wanted = pile, plan.value
+        if outcome.one is None:
+            self._replace([standing for standing, _ in outcome.runs])
+        elif outcome.runs and adding:
+            self._of[outcome.one] = outcome.runs[0][0]
+        elif outcome.runs:
+            del self._of[outcome.one]
+        self._pile, self._wanted = pile, outcome.value
         try:
             if not adding:
-                self._put(plan.value, layers)
+                self._put(outcome.value, layers)
         except BaseException:
             if layers:
                 _blocked.add(self)  # the next look tries again

@@ -20,7 +20,7 @@ FLOORS: Final = {
     "what stands in a slot": "_torchscript _signature _code _trampoline",
     "places": "_slot _attribute_slot _item_slot _function_slot _part_slot _beneath _resolve _holders",
     "guards": "_requirement _calls _guard",
-    "sites and layers": "_layer _proxy _standing _order _leftover _turn _site _tally _counted _everywhere",
+    "sites and layers": "_layer _proxy _standing _order _leftover _turn _outcome _site _tally _counted _everywhere",
     "what was locked": "_source _fingerprint _difference _lock _drift",
     "plugins": "_discovery _relations _options hookspecs _host",
     "sessions": "_ledger _task _changes _attempt _report _session",

@@ -718,7 +718,8 @@ def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped
     """
     m = make_module("dropped_upon", BODY)
     spot = Spot("dropped_upon:run", STAYS, lambda: m.run())
-    files, settings = ("_site.py", "_shared.py", "_children.py"), dict(os.environ)
+    files = ("_site.py", "_outcome.py", "_hold.py", "_leftover.py", "_turn.py", "_shared.py", "_children.py")
+    settings = dict(os.environ)
     for number in itertools.count(1, 7):
         first, second = (Put(spot, verb, 0, Span(None, None)) for verb in (dropped, kept))
         held = [hookpatch.active(spot.patch(first)).open()]
