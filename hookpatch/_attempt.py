@@ -16,12 +16,14 @@ from hookpatch import _changes, _everywhere, _guard, _imports, _task
 from hookpatch._beneath import own_beneath
 from hookpatch._counted import counted
 from hookpatch._function_slot import FunctionSlot
+from hookpatch._hold import Ending
 from hookpatch._layer import Gate, Layer
 from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import CALL_VERBS, Scope, Wrapper
 from hookpatch._requirement import check_requirement, unneeded
 from hookpatch._resolve import resolve
-from hookpatch._site import Ending, Site, site_at
+from hookpatch._site import Site
+from hookpatch._sites import site_at
 from hookpatch._slot import Slot, inner
 from hookpatch._stderr import refusal
 from hookpatch._tally import Tally

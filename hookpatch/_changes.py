@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from hookpatch import _imports
-from hookpatch._site import Site, patched
+from hookpatch._site import Site
+from hookpatch._sites import patched
 from hookpatch._standing import is_proxy
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hookpatch._layer import derived
 from hookpatch._leftover import is_recognisable
 from hookpatch._part_slot import PartSlot
 from hookpatch._patch import Patch
-from hookpatch._site import over
+from hookpatch._sites import over
 from hookpatch._slot import ABSENT, Slot, inner, put
 from hookpatch._standing import binds, is_ours
 from hookpatch._target import a_kind

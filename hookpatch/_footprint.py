@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Iterator
 
-from hookpatch import _children, _imports, _site
+from hookpatch import _children, _imports
 from hookpatch._imports import Watch
 from hookpatch._layer import Layer
-from hookpatch._leftover import Leftover
+from hookpatch._leftover import Leftover, leftovers
 from hookpatch._session import Session, open_sessions
-from hookpatch._site import Site, settle
+from hookpatch._site import Site
+from hookpatch._sites import known, settle
 
 
 def footprint() -> set[object]:
@@ -23,7 +24,7 @@ def footprint() -> set[object]:
 
 def lines_beyond(before: Collection[object]) -> Iterator[str]:
     """Yield a line for each thing of ours that is there and is not among these keys."""
-    if any(leftover not in before for leftover in _site.leftovers() if leftover.is_covered):
+    if any(leftover not in before for leftover in leftovers() if leftover.is_covered):
         gc.collect()  # beneath what nobody holds any more there is no trace
     for key, thing in _things():
         if key in before:
@@ -49,7 +50,7 @@ def held_by_sessions() -> set[object]:
 
 def layers_at(key: tuple[object, ...]) -> list[Layer]:
     """Return the layers over the slot of that key, and over parts of what it holds; the outermost of each first."""
-    return [layer for site in _sites() if site.slot.key[-len(key) :] == key for layer in site.layers]
+    return [layer for site in known() if site.slot.key[-len(key) :] == key for layer in site.layers]
 
 
 def by(layer: Layer) -> str:
@@ -60,13 +61,8 @@ def by(layer: Layer) -> str:
 def _things() -> Iterator[tuple[object, object]]:
     settle()  # what can be given back by now is no trace
     yield from open_sessions().items()
-    yield from ((layer, site) for site in _sites() for layer in site.layers if not _children.is_for_blocks(layer))
-    yield from ((leftover, leftover) for leftover in _site.leftovers() if leftover.is_covered)
+    yield from ((layer, site) for site in known() for layer in site.layers if not _children.is_for_blocks(layer))
+    yield from ((leftover, leftover) for leftover in leftovers() if leftover.is_covered)
     waiting = _imports.pending()
     yield from ((watch, watch) for watch in waiting if not _children.is_for_blocks(watch))  # those are told themselves
     yield from ((finder, finder) for finder in _imports.finders(ours=True) if not waiting)
-
-
-def _sites() -> list[Site]:
-    with _site._lock:
-        return list(_site._sites.values())

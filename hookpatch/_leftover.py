@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, Final, final
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from hookpatch._attribute_slot import AttributeSlot
 from hookpatch._item_slot import ItemSlot
 from hookpatch._slot import ABSENT, Slot, along_mro, inner, put, same
+from hookpatch._standing import bear
 
 # A value of these may be anybody's: that it stands there again says nothing.
 _PLAIN: Final = (str, bytes, int, float, complex, tuple, frozenset, type(None), type(ABSENT))
@@ -42,7 +43,6 @@ class Leftover:
         ours: Sequence[Callable[[], object]],
         original: object,
         given_back: Callable[[], None],
-        stir: Callable[[Leftover], None],
     ) -> None:
         """Take note.
 
@@ -51,12 +51,10 @@ class Leftover:
             ours: what we had put there at one time or another, each ``weakly``.
             original: what is to stand there, or ABSENT.
             given_back: told when it stands there again.
-            stir: called with this leftover when a look may be worth it; from anywhere, in any thread.
         """
         self._slot: Callable[[], Slot | None] = lambda: slot
         self._original: Final = original
         self._given_back: Final = given_back
-        self._stir: Final = stir
         self._ours: Final = tuple(ours)
         self._theirs: Callable[[], object] | None = None
 
@@ -102,7 +100,33 @@ class Leftover:
 
     def stir(self) -> None:
         """Have somebody look: theirs has gone."""
-        self._stir(self)
+        for look_again in on_stir:
+            look_again(self)
+
+    def wait(self) -> None:
+        """Be borne by ours from now on, and be found by ``leftovers``."""
+        _waiting[self] = None
+        ours = [value for value in (weak() for weak in self._ours) if value is not None]
+        borne = [bear(value, self) for value in ours]
+        if not all(borne):
+            self.hold_owner_weakly()
+            _unborne.add(self)
+
+    def forget(self) -> None:
+        """Wait no longer."""
+        _waiting.pop(self, None)
+        _unborne.discard(self)
+
+
+# Who looks when a look may be worth it: told from anywhere, in any thread.
+on_stir: Final[list[Callable[[Leftover], None]]] = []
+_waiting: Final[WeakKeyDictionary[Leftover, None]] = WeakKeyDictionary()
+_unborne: Final[set[Leftover]] = set()  # those that what we had put there cannot bear
+
+
+def leftovers() -> list[Leftover]:
+    """Return what waits for somebody else's value to go."""
+    return [one for one in (weak() for weak in _waiting.keyrefs()) if one is not None] if _waiting else []
 
 
 def _stir(leftover: Callable[[], Leftover | None]) -> None:

@@ -11,10 +11,11 @@ from typing import Any, TypeAlias, final
 
 from hookpatch._function_slot import FunctionSlot
 from hookpatch._guard import check_callable
+from hookpatch._hold import Hold
 from hookpatch._layer import Layer
 from hookpatch._order import Pile, place
 from hookpatch._resolve import missing
-from hookpatch._slot import ABSENT, Slot, inner
+from hookpatch._slot import ABSENT, inner
 from hookpatch._standing import Standing
 from hookpatch._target import a_kind
 from hookpatch._trampoline import can_stand_in
@@ -47,18 +48,14 @@ class Ground:
     """A slot as a change finds it: what is computed of it is computed from this. Lives as long as the change.
 
     Attributes:
-        slot: the place.
-        original: the owner's own value before any layer, or ABSENT.
-        base: the original, or what the owner has from elsewhere: what the innermost layer lies over.
+        hold: the slot, with its original and what the innermost layer lies over.
         pile: the layers that lie there.
         wanted: what belongs into the slot because of them.
         of: what stands there for each of the call layers.
         known: what stands in the slot for call layers, or did and may be held by somebody.
     """
 
-    slot: Slot
-    original: Any
-    base: Any
+    hold: Hold
     pile: Pile
     wanted: Any
     of: Mapping[Layer, Standing]
@@ -79,17 +76,18 @@ class Ground:
         outside, inside = after.layers[max(at - 1, 0) : at], after.layers[at + (not less) :][:1]
         if layer.wraps:
             return self._in_its_run(layer, [layer] if less else [*outside, *inside], less)
-        if layer.patch.verb != "replace" or isinstance(self.slot, FunctionSlot):
+        if layer.patch.verb != "replace" or isinstance(self.hold.slot, FunctionSlot):
             return None
         if outside:  # beneath another value nothing shows
             return Outcome(self.wanted, one=layer) if outside[0].patch.verb == "replace" else None
         if not less:
-            return Outcome(layer.value(ABSENT, self.slot), one=layer)
+            return Outcome(layer.value(ABSENT, self.hold.slot), one=layer)
         if not inside:
-            return Outcome(self.original, one=layer)
+            return Outcome(self.hold.original, one=layer)
         if inside[0] in self.of:
             return Outcome(self.of[inside[0]].value, one=layer)
-        return Outcome(inside[0].value(ABSENT, self.slot), one=layer) if inside[0].patch.verb == "replace" else None
+        is_value = inside[0].patch.verb == "replace"
+        return Outcome(inside[0].value(ABSENT, self.hold.slot), one=layer) if is_value else None
 
     def _in_its_run(self, layer: Layer, others: Sequence[Layer], less: bool) -> Outcome | None:
         """Return what is to become of it when a call layer comes or goes beside others around the same thing."""
@@ -114,7 +112,7 @@ class Ground:
         Raises:
             Exception: what keeps a layer from lying there, when one is being added.
         """
-        value, own = self.base, self.original is not ABSENT
+        value, own = self.hold.base, self.hold.original is not ABSENT
         runs: list[Run] = []
         left_out: dict[Layer, Exception] = {}
         run: list[Layer] = []
@@ -131,13 +129,13 @@ class Ground:
                     runs.append((standing, run))
                     value, run = standing.seen, []
                 standing = None
-                over = layer.value(value if value is not ABSENT else self._nothing(layer), self.slot)
-                value, own = self._callable(over, layer) if isinstance(self.slot, FunctionSlot) else over, True
+                over = layer.value(value if value is not ABSENT else self._nothing(layer), self.hold.slot)
+                value, own = self._callable(over, layer) if isinstance(self.hold.slot, FunctionSlot) else over, True
             except Exception as error:
                 if adding and not layer.is_left_out:
                     raise
                 left_out[layer] = error
-        calls = isinstance(self.slot, FunctionSlot) and value is not self.base
+        calls = isinstance(self.hold.slot, FunctionSlot) and value is not self.hold.base
         if calls and not run:
             # A value cannot stand in a function: it is called there.
             standing = self._standing(value, own, layers[0])
@@ -145,12 +143,12 @@ class Ground:
             standing = self._settled(standing, run, layers, own)
             runs.append((standing, run))
             value = standing.value
-        return Outcome(self.original if value is self.base else value, runs, left_out)
+        return Outcome(self.hold.original if value is self.hold.base else value, runs, left_out)
 
     def _callable(self, value: Any, layer: Layer) -> Any:
         """Return what a value puts into a function: what is called instead of it."""
         called = inner(value)
-        if callable(called) and can_stand_in(self.base, called):
+        if callable(called) and can_stand_in(self.hold.base, called):
             return called
         what = "something of another kind (async, generator)" if callable(called) else a_kind(value)
         problem = f"reach='everywhere' changes the function inside: it is to call something else, not {what}"
@@ -160,7 +158,7 @@ class Ground:
         """Return ABSENT to a layer that can lie over nothing; refuse the others."""
         if layer.patch.verb == "derive":
             assert layer.patch.target is not None  # only enter has none
-            raise missing(self.slot, layer.patch.target, layer.owner)
+            raise missing(self.hold.slot, layer.patch.target, layer.owner)
         return ABSENT
 
     def _standing(self, base: Any, own: bool, layer: Layer) -> Standing:
@@ -168,9 +166,9 @@ class Ground:
         for standing in self.known:
             if standing.base is base:
                 return standing
-        if not isinstance(self.slot, FunctionSlot):
-            check_callable(layer.patch, self.slot, base, layer.owner)
-        return Standing(base, self.slot, own)
+        if not isinstance(self.hold.slot, FunctionSlot):
+            check_callable(layer.patch, self.hold.slot, base, layer.owner)
+        return Standing(base, self.hold.slot, own)
 
     def _settled(self, standing: Standing, run: list[Layer], layers: Sequence[Layer], own: bool) -> Standing:
         """Return what stands for a run: one that stood for it before, if it did for no other layer that is still there.
@@ -182,4 +180,4 @@ class Ground:
             if one.base is standing.base and there.intersection(one.layers) == came_before:
                 return one
         is_new = all(one is not standing for one in self.known)
-        return standing if is_new else Standing(standing.base, self.slot, own)
+        return standing if is_new else Standing(standing.base, self.hold.slot, own)

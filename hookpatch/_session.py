@@ -18,7 +18,7 @@ from hookpatch._attempt import Attempt, Policy
 from hookpatch._ledger import Asked, Key, Ledger
 from hookpatch._patch import Scope
 from hookpatch._report import Report, report_of
-from hookpatch._site import settle
+from hookpatch._sites import settle
 from hookpatch._tally import too_few
 from hookpatch.errors import CallsError, NeverCalledWarning, RestoreError, SessionError
 

@@ -19,7 +19,8 @@ from hookpatch._holders import classes_of
 from hookpatch._ledger import Asked
 from hookpatch._patch import Patch, Wrapper, wrap
 from hookpatch._shared import Shared
-from hookpatch._site import Site, over
+from hookpatch._site import Site
+from hookpatch._sites import over
 from hookpatch._slot import Slot, inner
 from hookpatch._standing import is_proxy
 from hookpatch._torchscript import ELSEWHERE, SCRIPT

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Final, final
 
+lock: Final = RLock()  # held to look a turn or a site up, and while a child is forked, which waits for all turns
+
 
 @final
 class Turn:

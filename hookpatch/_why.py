@@ -15,7 +15,8 @@ from hookpatch._layer import Layer
 from hookpatch._location import bindings, described, in_words, location
 from hookpatch._origin import origin
 from hookpatch._resolve import MISSING, missing, resolve
-from hookpatch._site import Site, patched
+from hookpatch._site import Site
+from hookpatch._sites import patched
 from hookpatch._slot import ABSENT, Slot, along_mro, inner, same
 from hookpatch._slot_report import LayerReport, SlotReport
 from hookpatch._standing import is_ours, is_proxy

@@ -41,7 +41,7 @@ from snapshot import ABSENT, Snapshot
 
 import hookpatch
 from hookpatch import Target, _imports, errors
-from hookpatch._site import patched_slots
+from hookpatch._sites import patched_slots
 
 # An ending returns the places that hold something else at its end, and what; none if all is as before.
 Left = dict[str, Any] | None

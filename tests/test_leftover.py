@@ -12,7 +12,7 @@ import pytest
 import wrapt
 
 import hookpatch
-from hookpatch import Target, _site
+from hookpatch import Target, _leftover
 from hookpatch.errors import DisplacedWarning, PatchFailedWarning, RestoreError
 
 
@@ -187,14 +187,14 @@ def test_owner_is_not_kept_alive() -> None:
     owner.x = lambda ours=owner.x: ours()
     with pytest.warns(DisplacedWarning):
         session.close()
-    assert [leftover.slot is not None for leftover in _site.leftovers()] == [True]
+    assert [leftover.slot is not None for leftover in _leftover.leftovers()] == [True]
     weak = weakref.ref(owner)
     del owner, session
     gc.collect()
     assert weak() is None
     hookpatch.report()
-    assert _site.leftovers() == []
-    assert _site._unborne == set()
+    assert _leftover.leftovers() == []
+    assert _leftover._unborne == set()
 
 
 def test_each_of_many_is_given_back() -> None:
@@ -205,9 +205,9 @@ def test_each_of_many_is_given_back() -> None:
         with hookpatch.active(hookpatch.wrap(Target.attribute(owner, "x"), _around)):
             saved.append(owner.x)
             owner.x = lambda: "theirs"
-    assert len(_site.leftovers()) == 100
+    assert len(_leftover.leftovers()) == 100
     for owner, ours in zip(owners, saved, strict=True):
         owner.x = ours
     hookpatch.report()
     assert all(owner.x is _original for owner in owners)
-    assert _site.leftovers() == []
+    assert _leftover.leftovers() == []

@@ -32,7 +32,7 @@ from hypothesis.stateful import (
 from model import NOTHING, Attempt, Entry, Foreign, Given, Layer, Locked, Origin, Ours, Place, Refused, Thing
 
 import hookpatch
-from hookpatch import Target, _imports, _site, errors
+from hookpatch import Target, _imports, _leftover, _site, _sites, errors
 
 VENDOR: Final = '''
 from collections import OrderedDict
@@ -800,9 +800,9 @@ class Machine(RuleBasedStateMachine):
                 gc.collect()
                 assert list(hookpatch.report()) == []
                 gc.collect()
-            assert [*_site.leftovers(), *_site._unborne, *_site._blocked] == []
+            assert [*_leftover.leftovers(), *_leftover._unborne, *_site.covered] == []
         finally:
-            for left in (_site._leftovers, _site._unborne, _site._blocked):
+            for left in (_leftover._waiting, _leftover._unborne, _site.covered):
                 left.clear()  # a failure is this example's alone
 
     def _teardown(self) -> None:
@@ -822,7 +822,7 @@ class Machine(RuleBasedStateMachine):
                 assert all(vars(owner)[key] is value for key, (value,) in before.items() if key not in ours)
             assert sys.meta_path == self.meta_path
             assert _imports.watched() == []
-            assert _site.patched_slots() == []
+            assert _sites.patched_slots() == []
         finally:
             self.is_exit_armed = False
             for spot in self.spots:

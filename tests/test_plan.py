@@ -343,14 +343,14 @@ def test_what_cannot_be_selected_cannot_be_planned(install: Install, vendor: Pat
 LOOK = """
     import json, sys
     import hookpatch
-    from hookpatch import _imports, _plan, _host, _release, _site
+    from hookpatch import _imports, _plan, _host, _release, _sites
     before = set(sys.modules)
     plan = hookpatch.plan(*{names}, options={options})
     new = sorted(set(sys.modules) - before)
     finders = [type(finder).__name__ for finder in sys.meta_path]
     print(json.dumps({{"new": new, "status": plan.status, "targets": [one.target for one in plan], "chain":
         [[patch.plugin for patch in one.patches] for one in plan], "versions": [one.version for one in plan],
-        "patched": _site.patched_slots(), "watched": _imports.watched()}}))
+        "patched": _sites.patched_slots(), "watched": _imports.watched()}}))
     """
 
 

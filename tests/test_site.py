@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import hookpatch
 from hookpatch import Target, _slot, errors
 from hookpatch._resolve import resolve
-from hookpatch._site import patched_slots, site_at
+from hookpatch._sites import patched_slots, site_at
 from hookpatch._turn import Turn
 
 MakeModule = Callable[[str, str], ModuleType]

@@ -31,7 +31,7 @@ import pytest
 
 import hookpatch
 from hookpatch import Target, _imports, errors
-from hookpatch._site import patched_slots
+from hookpatch._sites import patched_slots
 
 MakeModule: TypeAlias = Callable[[str, str], ModuleType]
 WriteModule: TypeAlias = Callable[[str, str], Path]
@@ -686,6 +686,10 @@ def test_session_collected_in_the_midst_of_a_change(name: str) -> None:
     assert dict(vars(Owner)) == before
 
 
+# The files that a change of a slot, and of what blocks hand on, runs through.
+OF_A_CHANGE: Final = ("_site", "_sites", "_outcome", "_hold", "_leftover", "_turn", "_shared", "_children")
+
+
 def _at_instruction(number: int, files: tuple[str, ...], body: Callable[[], object], act: Callable[[], None]) -> None:
     """Call ``body``, and ``act`` in its midst: before an instruction or line, by its number, of code in some files."""
     count = itertools.count(1)
@@ -718,8 +722,7 @@ def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped
     """
     m = make_module("dropped_upon", BODY)
     spot = Spot("dropped_upon:run", STAYS, lambda: m.run())
-    files = ("_site.py", "_outcome.py", "_hold.py", "_leftover.py", "_turn.py", "_shared.py", "_children.py")
-    settings = dict(os.environ)
+    files, settings = tuple(f"{name}.py" for name in OF_A_CHANGE), dict(os.environ)
     for number in itertools.count(1, 7):
         first, second = (Put(spot, verb, 0, Span(None, None)) for verb in (dropped, kept))
         held = [hookpatch.active(spot.patch(first)).open()]
