@@ -5,31 +5,27 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
-from weakref import ref
 
 from hookpatch import _changes, _everywhere, _guard, _imports, _task
 from hookpatch._beneath import own_beneath
-from hookpatch._counted import counted
+from hookpatch._counted import counters
 from hookpatch._function_slot import FunctionSlot
-from hookpatch._hold import Ending
 from hookpatch._layer import Gate, Layer
 from hookpatch._ledger import Asked, Entry, Ledger
-from hookpatch._patch import CALL_VERBS, Scope, Wrapper
+from hookpatch._patch import Scope
+from hookpatch._place import Place
 from hookpatch._requirement import check_requirement, unneeded
 from hookpatch._resolve import resolve
 from hookpatch._site import Site
 from hookpatch._sites import site_at
 from hookpatch._slot import Slot, inner
 from hookpatch._stderr import refusal
-from hookpatch._tally import Tally
 from hookpatch.errors import (
     ApplyError,
-    DisplacedWarning,
     DriftWarning,
     HookpatchError,
     HookpatchWarning,
@@ -41,26 +37,7 @@ if TYPE_CHECKING:
     from hookpatch._drift import Drift  # it needs tomllib and more, and most sessions have no lock file
 
 Policy: TypeAlias = Literal["exit", "warn"]
-
-
-@final
-@dataclass(slots=True, eq=False)
-class _Place:
-    """One layer of a patch, and its entry as soon as it lies there."""
-
-    site: Site
-    layer: Layer
-    entry: Entry | None = None
-
-    def left_out(self, error: Exception | None) -> Callable[[], None] | None:
-        """Note that a patch that was applied has no effect, since another one beneath it has ended, or has it again."""
-        assert self.entry is not None  # it lies there
-        if error is None:
-            self.entry.become("applied")
-            return None
-        self.entry.become("failed", f"no longer applied: {error}")
-        said = f"{self.layer.patch.address} of {self.layer.owner}: {self.entry.reason}"
-        return partial(warnings.warn, said, PatchFailedWarning, stacklevel=2)
+_Undo: TypeAlias = tuple[Entry | None, Callable[[], None]]
 
 
 @final
@@ -89,7 +66,7 @@ class Attempt:
         # A session may be closed while another thread imports a module of it, and applies a patch there.
         self._turn: Final = RLock()
         self._ended = False
-        self._placed: dict[Site, _Place] = {}
+        self._placed: dict[Site, Place] = {}
         self._touched: set[Site] = set()
         self._entered: list[tuple[Entry, ExitStack]] = []
         self._watch: _imports.Watch | None = None
@@ -162,7 +139,7 @@ class Attempt:
         if self._entry.state == "waiting":
             self._entry.become("unused", f"{self._asked.patch.module} was never imported")
         stood = [(one, one.entry.held, one.site.stands) for one in placed if one.entry and one.entry.held is not None]
-        undos: list[tuple[Entry | None, Callable[[], None]]] = [(one.entry, partial(self._drop, one)) for one in placed]
+        undos: list[_Undo] = [(one.entry, partial(one.drop, self._asked)) for one in placed]
         undos += [(entry, partial(self._leave, entry, stack)) for entry, stack in entered]
         for entry, undo in reversed(undos):
             try:
@@ -260,18 +237,15 @@ class Attempt:
     def _lay(self, slot: Slot, words: str | None, held: object) -> None:
         """Put a layer on a slot, and note it."""
         site = site_at(slot)
-        gate = partial(_task.only_inside, self._rank[0]) if self._scope == "task" else None
+        gate: Gate | None = partial(_task.only_inside, self._rank[0]) if self._scope == "task" else None
         asked, patch = self._asked, self._asked.patch
-        tally = Tally() if (self._count and patch.verb in CALL_VERBS) or patch.required_calls else None
-        if tally is not None and patch.verb in CALL_VERBS:
-            gate = partial(_counted, tally, gate)
-        count = partial(counted, tally) if tally is not None and patch.verb not in CALL_VERBS else None
+        tally, gate, count = counters(patch, self._count, gate)
         layer = Layer(
             *(patch, asked.plugin, asked.owner, self._rank, gate, self._derived),
             distribution=asked.distribution,
             count=count,
         )
-        one = _Place(site, layer)
+        one = Place(site, layer)
         with self._turn:
             if self._ended:
                 return
@@ -282,10 +256,7 @@ class Attempt:
             return
 
         def note() -> None:
-            one.entry = entry = self._fresh_entry()
-            entry.become("applied")
-            entry.place, entry.held, entry.put, entry.tally = words, held, layer.put, tally
-            entry.warnings = () if words else tuple(self._warnings)
+            one.note(self._fresh_entry(), words, held, tally, self._warnings)
 
         layer.tell = one.left_out
         try:
@@ -326,43 +297,3 @@ class Attempt:
     def _leave(self, entry: Entry, stack: ExitStack) -> None:
         stack.close()
         entry.become("restored")
-
-    def _drop(self, one: _Place) -> None:
-        entry = one.entry or Entry(self._asked)  # none if another thread is about to lay it: it will not
-        left_out = one.layer.is_left_out
-
-        def note(ending: Ending) -> None:
-            nonlocal entry
-            entry = one.entry or entry
-            if left_out:
-                entry.become("failed", "was not applied when it ended: what it lay over had gone before")
-            elif ending == "restored":
-                entry.become("restored")
-            else:
-                entry.become(ending, _REASONS[ending].format(slot=one.site.slot))
-
-        ending = one.site.drop(one.layer, note, partial(_given_back, ref(entry)))
-        if ending == "displaced" and not left_out:
-            said = f"{self._asked.patch.address} of {self._asked.owner}: {entry.reason}"
-            warnings.warn(said, DisplacedWarning, stacklevel=2)
-
-
-def _counted(tally: Tally, gate: Gate | None, wrapper: Wrapper) -> Wrapper:
-    """Return a wrapper that counts its calls, where a gate lets them through."""
-    counting = tally.around(wrapper)
-    gated = counting if gate is None else gate(counting)
-    vars(gated)["tally"] = tally  # for what captures it without a call
-    return gated
-
-
-def _given_back(entry: Callable[[], Entry | None]) -> None:
-    """Note that a slot holds its original after all: weakly, for the entry knows the patch, which has what was put."""
-    if (still_there := entry()) is not None and still_there.state in _REASONS:
-        still_there.become("restored", "once what somebody else had put there was gone")
-
-
-_REASONS: Final = {
-    "unlinked": "somebody else's wrapper stands at {slot}; ours was taken out from beneath it",
-    "dormant": "what somebody else put at {slot} lies over ours, which passes through from now on",
-    "displaced": "somebody else changed {slot} meanwhile; it was left alone",
-}

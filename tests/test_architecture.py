@@ -25,7 +25,7 @@ FLOORS: Final = {
     ),
     "what was locked": "_source _fingerprint _difference _lock _drift",
     "plugins": "_discovery _relations _options hookspecs _host",
-    "sessions": "_ledger _task _changes _attempt _report _session",
+    "sessions": "_ledger _place _task _changes _attempt _report _session",
     "torch": "_shared _dynamo _torch_patches _torch",
     "processes": "_load _luggage _children _receipts _receipt _active _exit _startup",
     "questions": (
