@@ -21,7 +21,7 @@ demo: $(INSTALLED) ## the main job on a real model; SMALL=1 takes seconds
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
 # Two processes at a time: this Python's tests; the other Pythons', the plugins' and the examples'.
-test: check ## all that has to hold: check, then every test; a quarter of an hour on two cores
+test: check ## check, then every test; a quarter of an hour on two cores
 	@sh tests/meanwhile.sh $(VENV) $(OTHERS) & meanwhile=$$!; \
 	STRESS_SECONDS=60 $(BIN)/python -m pytest tests; here=$$?; wait $$meanwhile && exit $$here
 
@@ -38,18 +38,18 @@ test-pythons: $(INSTALLED) ## the core's tests on the other Pythons
 	@sh tests/other_pythons.sh $(OTHERS)
 
 # A distribution is what is built from its sdist: so that has all that is needed. An old one would be tried along.
-dist: $(INSTALLED) ## sdist and wheel of hookpatch and each plugin, into dist/
+dist: $(INSTALLED) ## sdist and wheel of hookpatch and each plugin
 	@rm -rf dist
 	@for project in . $(PLUGINS); do $(BIN)/python -m build --no-isolation --outdir dist $$project >$(VENV)/dist.log || { cat $(VENV)/dist.log; exit 1; }; done
 	@$(BIN)/twine check --strict dist/*
 
 # Into an empty environment each, from the files alone; DIST=hookpatch-probe for one. What it needs of others comes from an index.
 DIST ?=
-test-dist: dist ## each of dist/ in an empty environment, with the tests of its sdist; half an hour
+test-dist: dist ## each of dist/ tried in an empty environment; half an hour
 	@$(BIN)/python tests/from_files.py dist $(DIST)
 
 # Figures, not tests: what is measured, the ratio to the others, the goal. (imports_at_once.py, five minutes, by itself.)
-bench: $(INSTALLED) bench-startup ## what patches cost beside wrapt, mock, monkeypatch, wrapture: ratios and goals
+bench: $(INSTALLED) bench-startup ## what patches cost, beside what other tools cost
 	@for benchmark in calls sessions scale memory holders; do $(BIN)/python tests/benchmarks/$$benchmark.py || exit 1; done
 
 # What a patch costs a model's step, eager and compiled.
@@ -57,7 +57,7 @@ bench-torch: $(INSTALLED) ## what a patch costs a model's step
 	@$(BIN)/python tests/benchmarks/step_cost.py
 
 # Targets by torch's capture modes, hookpatch beside other tools; half an hour. ONLY="--tools hookpatch --modes eager"
-effect: $(INSTALLED) ## whether patches hold in what torch captures, beside other tools; half an hour
+effect: $(INSTALLED) ## what holds in torch's captures, beside other tools
 	@$(BIN)/python tests/benchmarks/effect_matrix.py $(ONLY)
 
 # What a comparison of ONNX graphs finds, and how long it takes, beside onnxsim's.
@@ -73,7 +73,7 @@ against: $(INSTALLED) ## whether hookpatch-onnxsim fits other releases of onnxsi
 SCAN := plugins/hookpatch-export/tests
 MODELS ?= $(SCAN)/bench/models.txt
 TRUTH ?= build/scan-truth
-bench-scan: $(INSTALLED) ## the scan against the truth on a list of models; an hour or two the first time
+bench-scan: $(INSTALLED) ## the scan against the truth on many models; hours
 	@$(BIN)/python $(SCAN)/bench_scan.py $(MODELS) --cache $(TRUTH)
 
 # BERT base, ResNet-18 and GPT-Neo 125M in each way to run them: the tables and the picture of docs/runtimes.md; an hour.
