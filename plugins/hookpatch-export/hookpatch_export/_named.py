@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, final
+from typing import Any, Final, final
 
-from hookpatch_export._imported import HOW, by_file, by_name, said
+import hookpatch_probe.named
+from hookpatch_probe.named import NotNamed, kinds
+from hookpatch_probe.named import named as named_by
+
 from hookpatch_export.errors import ModelError
+
+HOW: Final = "write package.module:Model or path/to/file.py:Model"
+_OURS: Final = {Path(__file__), Path(hookpatch_probe.named.__file__)}
 
 
 @final
@@ -44,12 +50,34 @@ def named(word: str, root: Path | None) -> Named:
     Raises:
         ModelError: there is no such thing, its import or the function fails, or it is no module.
     """
-    where, colon, path = word.rpartition(":")
-    if not colon or not where or not path:
-        raise ModelError(word, f"names no model; {_meant(word)}")
     with contextlib.redirect_stdout(sys.stderr):
-        module = by_file(word, Path(where), root) if where.endswith(".py") else by_name(word, where, root)
-        return _made(word, _attribute(word, module, path))
+        try:
+            found = named_by(word, root)
+        except NotNamed as lack:
+            raise ModelError(word, _said_of(word, root, lack)) from lack.error
+        return _made(word, found)
+
+
+def _said_of(word: str, root: Path | None, lack: NotNamed) -> str:
+    """Say why a word names no model, and what now."""
+    match lack.lack:
+        case "word":
+            return f"names no model; {_meant(word)}"
+        case "outside":
+            return f"{word.rpartition(':')[0]} is not under --root {root}; name a folder that it is in"
+        case "folder":
+            return f"{lack.problem}; name one with --root"
+        case "module":
+            return f"{lack.problem}; name a file, or the folder it is in with --root"
+        case "name":
+            assert lack.module is not None
+            hint = f"did you mean '{lack.near}'?" if lack.near else _offer(lack.module)
+            return f"{lack.problem}; {hint}"
+        case "import":
+            assert lack.error is not None
+            return _failed(lack.error)
+        case _:
+            return f"{lack.problem}; {HOW}"
 
 
 def _meant(word: str) -> str:
@@ -58,17 +86,6 @@ def _meant(word: str) -> str:
         return f"write {word}:Model, with the name of what is in it"
     module, dot, name = word.rpartition(".")
     return f"write {module}:{name}" if dot and "/" not in word and ":" not in word else HOW
-
-
-def _attribute(word: str, module: ModuleType, path: str) -> Any:
-    found: Any = module
-    for name in path.split("."):
-        if not hasattr(found, name):
-            near = difflib.get_close_matches(name, [other for other in vars(found) if not other.startswith("_")], 1)
-            hint = f"did you mean '{near[0]}'?" if near else _offer(module)
-            raise ModelError(word, f"{module.__name__.removeprefix('_scanned_')} has no '{path}'; {hint}")
-        found = getattr(found, name)
-    return found
 
 
 def _offer(module: ModuleType) -> str:
@@ -93,23 +110,36 @@ def _made(word: str, found: Any) -> Named:
     try:
         made = found()
     except (Exception, SystemExit) as error:
-        raise ModelError(word, f"raised {said(error)}; mend the function, it is called without arguments") from error
+        raise ModelError(word, f"raised {_said(error)}; mend the function, it is called without arguments") from error
     model, *more = made if isinstance(made, tuple) and made else (made,)
     if not isinstance(model, torch.nn.Module) or len(more) > 2:
         raise ModelError(
-            word, f"returned {_kinds(made)}; return a module, (module, inputs) or (module, inputs, keywords)"
+            word, f"returned {kinds(made)}; return a module, (module, inputs) or (module, inputs, keywords)"
         )
     inputs, keywords = more[0] if more else None, more[1] if len(more) == 2 else {}
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)  # as torch.onnx.export takes it
     if not isinstance(inputs, tuple | None) or not isinstance(keywords, Mapping):
         raise ModelError(
-            word, f"returned {_kinds(made)}; the inputs are a tensor or a tuple, the keywords a dict of them by name"
+            word, f"returned {kinds(made)}; the inputs are a tensor or a tuple, the keywords a dict of them by name"
         )
     return Named(word, model, inputs, keywords)
 
 
-def _kinds(made: Any) -> str:
-    if isinstance(made, tuple):
-        return f"({', '.join(type(one).__name__ for one in made)})"
-    return f"a {type(made).__name__}" if made is not None else "None"
+def _failed(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"cannot be imported: {error.msg} ({error.filename}:{error.lineno}); mend that line"
+    now = "install what is missing, or name the folder it is in with --root" if isinstance(error, ImportError) else ""
+    return f"cannot be imported: {_said(error)}; {now or 'mend it, so that python can import it'}"
+
+
+def _said(error: BaseException) -> str:
+    """Return an error's class, its first line, and the line of the user's code that it comes from."""
+    first = str(error).strip().partition("\n")[0]
+    text = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not _is_ours(one.filename)]
+    return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith("<frozen") or Path(file) in _OURS or "importlib" in Path(file).parts

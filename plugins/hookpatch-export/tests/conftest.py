@@ -25,11 +25,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def write_module(folder: Path) -> Callable[[str, str], Path]:
-    """Write a module's source into the folder; ``a.b`` lies in a folder ``a``."""
+    """Write a module's source into the folder; ``a.b`` makes package ``a``."""
 
     def write(name: str, source: str) -> Path:
         path = folder.joinpath(*name.split(".")).with_suffix(".py")
         path.parent.mkdir(exist_ok=True)
+        if path.parent != folder:
+            (path.parent / "__init__.py").touch()
         path.write_text(textwrap.dedent(source))
         importlib.invalidate_caches()
         return path

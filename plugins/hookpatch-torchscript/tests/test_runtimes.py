@@ -287,10 +287,10 @@ def test_device_that_is_not_there_is_an_error_alone(nets: Path) -> None:
     ("word", "problem"),
     [
         ("nets", "names no factory; write module:function or path/to/file.py:function"),
-        ("netz:net", "no module 'netz' can be imported from here; write module:function or path/to/file.py:function"),
+        ("netz:net", "no module 'netz' can be imported; write module:function or path/to/file.py:function"),
         ("netz.py:net", "there is no file netz.py; write module:function or path/to/file.py:function"),
         ("nets:nets", "nets has no 'nets'; did you mean 'net'?"),
-        ("nets.py:zzz", "nets.py has no 'zzz'; write module:function or path/to/file.py:function"),
+        ("nets.py:zzz", "nets has no 'zzz'; write module:function or path/to/file.py:function"),
         ("nets:NET", "nets has no 'NET'; write module:function or path/to/file.py:function"),
         ("nets:Net", "is the class Net; name a function that takes a batch size and returns (model, inputs)"),
         ("nets:example", "example() cannot be called with a batch size alone; write def example(batch)"),

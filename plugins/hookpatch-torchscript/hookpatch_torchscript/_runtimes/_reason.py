@@ -7,13 +7,15 @@ import traceback
 from pathlib import Path
 from typing import Final
 
+import hookpatch_probe
+
 _LONGEST: Final = 240
 _OF_ONNXRUNTIME: Final = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from \S+ failed:)?")
 _COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 _OF_TRACE: Final = re.compile(
     r"^(?s:output .*) of traced region (cannot be understood by the tracer)"
 )  # prints tensors
-_OURS: Final = Path(__file__).parents[1]
+_OURS: Final = (Path(__file__).parents[1], Path(hookpatch_probe.__file__).parent)
 _OF_TORCH: Final = re.compile(
     r"[/\\](torch|onnxscript|onnxruntime|onnx|onnx_ir)[/\\]|^<|[/\\]lib[/\\]python[\d.]+[/\\](?!site)"
 )
@@ -44,5 +46,6 @@ def _first(error: BaseException) -> BaseException:
 
 def _place(error: BaseException) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if not _OF_TORCH.search(one.filename) and not Path(one.filename).is_relative_to(_OURS)]
+    ours = [one for one in frames if any(Path(one.filename).is_relative_to(folder) for folder in _OURS)]
+    own = [one for one in frames if one not in ours and not _OF_TORCH.search(one.filename)]
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else None
