@@ -91,7 +91,7 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 	@$(PIP) install -qq --constraint constraints.txt --requirement requirements-dev.txt
 	@$(PIP) install -qq --constraint constraints.txt --editable . $(PLUGINS:%=--editable %)
 	@grep -v '^#' $(RELEASES) | while read -r release; do \
-		$(PIP) install -qq --no-deps --only-binary :all: --upgrade --target "$(VENV)/releases/$${release%%;*}" "$$release" || exit 1; \
+		$(PIP) install -qq --no-deps --only-binary :all: --upgrade --target "$(VENV)/hookpatch-releases/$${release%%;*}" "$$release" || exit 1; \
 	done
 	@touch $(INSTALLED)
 

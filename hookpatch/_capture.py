@@ -62,7 +62,7 @@ def _exported(model: Any, inputs: tuple[Any, ...], strict: bool) -> Run:
 
 
 def _traced(model: Any, inputs: tuple[Any, ...]) -> Run:
-    traced: Run = torch.jit.trace(model, inputs, check_trace=False)  # type: ignore[no-untyped-call]  # torch's
+    traced: Run = torch.jit.trace(model, inputs, check_trace=False, strict=False)  # type: ignore[no-untyped-call]  # torch's
     return traced
 
 

@@ -23,8 +23,8 @@ def patched() -> Iterator[Patched]:
     from hookpatch.testing import Patched
 
     patches = Patched()
+    __tracebackhide__ = True  # a failing test shows its own lines, not these
     yield patches
-    __tracebackhide__ = True
     patches.end()
 
 

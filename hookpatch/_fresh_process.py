@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from hookpatch import _environment
-from hookpatch._receipts import RunReport, receipts
+from hookpatch._receipts import RunReport, problem_of, receipts
 from hookpatch._releases import folder_of, read_release
 from hookpatch._selection import Selection
 from hookpatch._variables import variables
@@ -65,13 +65,19 @@ class Finished:
     def check(self) -> Finished:
         """Return it if it ended with status 0 and its report has nothing to say against it.
 
+        That a patch with ``required=False`` was skipped is nothing against it.
+
         Raises:
-            ProgramFailed: it ended with another status; a patch failed; one was never bound, or never called; a process
-                is not patched as the first is.
+            ProgramFailed: it ended with another status; a patch failed; one was never bound, or never called; one was
+                applied with a warning; a process is not patched as the first is.
         """
         __tracebackhide__ = True  # a failing test shows its own lines, not these
         problems = [f"it ended with status {self.status}"] if self.status else []
-        problems += [*self.report.problems, *self.report.warnings]
+        for process in self.report:
+            optional = [patch for patch in process.patches if patch.state == "skipped" and not patch.required]
+            allowed = set(map(problem_of, optional))
+            problems += [f"process {process.pid}: {said}" for said in process.problems if said not in allowed]
+        problems += self.report.warnings
         if problems:
             raise ProgramFailed(problems, self.output, self.errors)
         return self

@@ -49,6 +49,7 @@ class Watchman:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Generator[None, R, R]:
         """Note what is there before the test."""
+        __tracebackhide__ = True  # an error of somebody's fixture is not ours
         self._allowed = _footprint()
         self._makers = {thing: maker for thing, maker in self._makers.items() if thing in self._allowed}
         return (yield)
@@ -56,6 +57,7 @@ class Watchman:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, R, R]:
         """Note what a fixture makes: it may stay until the fixture ends. One that fails has nothing that may stay."""
+        __tracebackhide__ = True
         before = _footprint()
         result = yield
         made = _footprint() - before - self._makers.keys()  # less what fixtures that this one asked for have made
@@ -70,6 +72,7 @@ class Watchman:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, R, R]:
         """Fail the test if it left patches behind, now that its fixtures have ended."""
+        __tracebackhide__ = True
         try:
             result = yield
         except BaseException as error:

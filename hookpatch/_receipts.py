@@ -151,9 +151,7 @@ def _process(left: dict[str, Any], problems: Iterable[str]) -> ProcessReport:
 def _problems(one: dict[str, Any], first: dict[str, Any]) -> Iterator[str]:
     """Yield what is wrong with a process: by itself, or in comparison with the first one of the run."""
     yield from one["problems"]
-    for patch in one["patches"]:
-        if patch.state not in _WELL:
-            yield f"{patch.target} of {_owner(patch)} is {patch.state}: {patch.reason}"
+    yield from filter(None, map(problem_of, one["patches"]))
     if one["asked"] != first["asked"]:
         asked, others = (", ".join(left["asked"]) or "nothing" for left in (one, first))
         yield f"its environment asks for {asked}; that of process {first['pid']} asks for {others}"
@@ -162,6 +160,11 @@ def _problems(one: dict[str, Any], first: dict[str, Any]) -> Iterator[str]:
         mine = next(patch.distribution for patch in one["patches"] if patch.plugin == plugin)
         if versions.get(plugin, mine) != mine:
             yield f"plugin '{plugin}' is of {mine}; in process {first['pid']} it is of {versions[plugin]}"
+
+
+def problem_of(patch: PatchReport) -> str | None:
+    """Return what is wrong with one patch in one process, None if nothing is."""
+    return None if patch.state in _WELL else f"{patch.target} of {_owner(patch)} is {patch.state}: {patch.reason}"
 
 
 def _warnings(patches: Sequence[PatchReport]) -> Iterator[str]:

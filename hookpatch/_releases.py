@@ -92,7 +92,7 @@ def folder_of(release: Release, within: Path) -> Path | None:
         unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=within))
     except OSError as error:
         raise SettingError(
-            asked_by, f"nothing can be kept in {within}: {error.strerror}; name a folder with {OPTION}=FOLDER"
+            asked_by, f"nothing can be kept in {within}: {error.strerror}; name another folder with {OPTION}=FOLDER"
         ) from None
     try:
         problem = install(str(release), "--no-deps", "--target", os.fspath(unfinished))
@@ -120,4 +120,5 @@ def _has(folder: Path | None, release: Release) -> bool:
 
 
 def _by_hand(release: Release, folder: Path) -> str:
-    return f"or put it there: pip install --no-deps --target {folder} {release}; {OPTION}=FOLDER names another place"
+    by_hand = f"pip install --no-deps --target {folder} {release}"
+    return f"put it there by '{by_hand}', or name a folder that has it with {OPTION}=FOLDER"

@@ -36,6 +36,9 @@ class Environment:
                 (rest / entry.name).symlink_to(entry)
         # A path line, after hookpatch.pth in the alphabet: it has not been read yet when ours is.
         (self.site_packages / "zz_rest.pth").write_text(f"{rest}\n")
+        releases = Path(sys.prefix, "hookpatch-releases")  # what the fixture fresh_process has installed, or `make`
+        if releases.is_dir():
+            (folder / releases.name).symlink_to(releases)
 
     def take_over(self, other: Environment) -> None:
         """Have hookpatch as another environment has it: what pip put there, in a tenth of pip's time."""

@@ -1,8 +1,7 @@
-"""linear_printer in the vendor's registry."""
+"""linear_printer in the vendor's registry: the three tests that every plugin has, and what is its own."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-import hookpatch
+from hookpatch.testing import EffectOf, FreshProcess, Patched
 
 pytestmark = pytest.mark.model
 
@@ -20,6 +19,9 @@ from torch import nn
 class LinearPrinter:
     def __init__(self, name, module):
         self.name, self.module = name, module
+
+    def print_module_info(self):
+        print(f"Linear {self.name}: {self.module.in_features} -> {self.module.out_features}")
 
 class Conv2dPrinter(LinearPrinter):
     pass
@@ -39,40 +41,62 @@ def vendor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTy
     del sys.modules["third_party_api"]
 
 
-def test_registry_holds_a_subclass_inside_and_the_vendors_class_again_afterwards(vendor: ModuleType) -> None:
+def test_lines_tell_the_shapes(vendor: ModuleType, patched: Patched, capsys: pytest.CaptureFixture[str]) -> None:
+    """With and without a bias; the fixture sees to it that the registry is afterwards as it was before."""
+    import torch
+
+    patched("linear_printer")
+    printer = vendor.PRINT_BY_MODULE_TYPE[torch.nn.Linear]
+    printer("a", torch.nn.Linear(3, 5)).print_module_info()
+    printer("b", torch.nn.Linear(3, 5, bias=False)).print_module_info()
+    assert capsys.readouterr().out == "Linear a: weight [5, 3], bias [5]\nLinear b: weight [5, 3], no bias\n"
+
+
+PROGRAM = """
+    import third_party_api
+    from torch import nn
+
+    for name, module in nn.Sequential(nn.Linear(3, 5)).named_children():
+        third_party_api.PRINT_BY_MODULE_TYPE[type(module)](name, module).print_module_info()
+"""
+
+
+def test_unmodified_program_is_patched_from_outside(tmp_path: Path, fresh_process: FreshProcess) -> None:
+    """It prints what the plugin prints, and without the plugin what the vendor prints."""
+    (tmp_path / "third_party_api.py").write_text(VENDOR)
+    where = {"PYTHONPATH": str(tmp_path)}
+    assert fresh_process(PROGRAM, env=where).check().output == "Linear 0: 3 -> 5\n"
+    assert fresh_process(PROGRAM, "linear_printer", env=where).check().output == "Linear 0: weight [5, 3], bias [5]\n"
+
+
+def test_captured_code_sees_the_entry(vendor: ModuleType, effect: EffectOf) -> None:
+    """What asks the registry in code that torch captures gets the subclass inside, and the vendor's class outside."""
+    import torch
+
+    registry, vendors = vendor.PRINT_BY_MODULE_TYPE, vendor.LinearPrinter
+
+    def asks(x: torch.Tensor) -> torch.Tensor:
+        return x if registry[torch.nn.Linear] is vendors else -x
+
+    effect(asks, torch.ones(3), what="linear_printer").check()
+
+
+def test_registry_holds_a_subclass_in_the_place_of_the_vendors_class(vendor: ModuleType, patched: Patched) -> None:
     """The key keeps its place, the other entry is not touched."""
     import torch
 
     registry = vendor.PRINT_BY_MODULE_TYPE
-    before = list(registry.items())
-    with hookpatch.active("linear_printer") as session:
-        printer = registry[torch.nn.Linear]
-        assert issubclass(printer, vendor.LinearPrinter)
-        assert printer is not vendor.LinearPrinter
-        assert list(registry) == [key for key, _ in before]
-        assert registry[torch.nn.Conv2d] is vendor.Conv2dPrinter
-    assert all(a[0] is b[0] and a[1] is b[1] for a, b in zip(registry.items(), before, strict=True))
-    assert [patch.state for patch in session.report()] == ["restored"]
+    keys = list(registry)
+    patched("linear_printer")
+    printer = registry[torch.nn.Linear]
+    assert issubclass(printer, vendor.LinearPrinter)
+    assert printer is not vendor.LinearPrinter
+    assert list(registry) == keys
+    assert registry[torch.nn.Conv2d] is vendor.Conv2dPrinter
 
 
-def test_lines_tell_the_shapes(vendor: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    """With and without a bias."""
-    import torch
-
-    with hookpatch.active("linear_printer"):
-        printer = vendor.PRINT_BY_MODULE_TYPE[torch.nn.Linear]
-        printer("a", torch.nn.Linear(3, 5)).print_module_info()
-        printer("b", torch.nn.Linear(3, 5, bias=False)).print_module_info()
-    assert capsys.readouterr().out == "Linear a: weight [5, 3], bias [5]\nLinear b: weight [5, 3], no bias\n"
-
-
-def test_plugin_imports_neither_torch_nor_the_vendor(tmp_path: Path) -> None:
+def test_plugin_imports_neither_torch_nor_the_vendor(fresh_process: FreshProcess) -> None:
     """The target's key is an address: torch is not imported for it before its time."""
-    (tmp_path / "third_party_api.py").write_text(VENDOR)
-    program = (
-        "import hookpatch, sys\n"
-        "with hookpatch.active('linear_printer'):\n"
-        "    print([m for m in ('torch', 'third_party_api') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    program = "import sys; print([m for m in ('torch', 'third_party_api') if m in sys.modules])"
+    done = fresh_process(program, "linear_printer")
+    assert (done.status, done.output) == (0, "[]\n")

@@ -16,11 +16,11 @@ from packaging.version import Version
 
 
 @pytest.fixture(autouse=True, scope="session")
-def release() -> Version:
+def installed() -> Version:
     """The release of onnxsim; the one that test_releases.py means, where that runs us."""
-    installed = metadata.version("onnxsim")
-    assert installed == os.environ.get("ONNXSIM_RELEASE", installed)
-    return Version(installed)
+    version = metadata.version("onnxsim")
+    assert version == os.environ.get("ONNXSIM_RELEASE", version)
+    return Version(version)
 
 
 @pytest.fixture(scope="session")

@@ -117,12 +117,12 @@ def test_wrong_call_gets_the_error_of_onnxsim_itself(simplified: Simplified, wro
 
 
 def test_projections_of_a_graph_input(
-    graph: Callable[..., onnx.ModelProto], ops: Callable[[onnx.ModelProto], Counter[str]], release: Version
+    graph: Callable[..., onnx.ModelProto], ops: Callable[[onnx.ModelProto], Counter[str]], installed: Version
 ) -> None:
     """Up to 0.7.3 onnxsim's fuse_qkv fails on them, in 0.8.1 it leaves them; with the plugin all simplify them."""
     weights = {f"w{name}": numpy.eye(4, dtype=numpy.float32) * n for n, name in enumerate("qkv", 1)}
     model = graph([*(("MatMul", f"x w{name}", name) for name in "qkv"), ("Sum", "q k v", "y")], weights, [2, 4], [2, 4])
-    if release < Version("0.8"):
+    if installed < Version("0.8"):
         with pytest.raises(RuntimeError, match=r"insertAfter: Assertion `!inGraphList\(\) && n->inGraphList\(\)`"):
             onnxsim.simplify(model)
     else:

@@ -126,20 +126,20 @@ def test_gemm_is_kept(graph: Graph, ops: Callable[[onnx.ModelProto], Counter[str
 
 
 def test_projections_of_an_attention_are_kept(
-    graph: Graph, ops: Callable[[onnx.ModelProto], Counter[str]], release: Version
+    graph: Graph, ops: Callable[[onnx.ModelProto], Counter[str]], installed: Version
 ) -> None:
     """From 0.8.1 on, where fuse_qkv is skipped, fuse_attention takes the three into one node of com.microsoft's."""
     nodes = [("Relu", "x", "h"), *ATTENTION]
     model = graph(nodes, constants(nodes), [1, 4, SIZE], [1, 4, SIZE])
     check_kept(model, ops)
     without = ops(onnxsim.simplify(model, skipped_optimizers=["fuse_qkv"])[0])
-    assert without["Attention"] == (1 if release >= Version("0.8") else 0)
+    assert without["Attention"] == (1 if installed >= Version("0.8") else 0)
     with hookpatch.active("fuse_qkv_off"):
         assert linears(onnxsim.simplify(model)[0]).total() == 4
 
 
 def test_without_the_plugin_linears_are_not_kept(
-    graph: Graph, ops: Callable[[onnx.ModelProto], Counter[str]], release: Version
+    graph: Graph, ops: Callable[[onnx.ModelProto], Counter[str]], installed: Version
 ) -> None:
     """What the tests above would see: each release's own way with three Linears and with one."""
 
@@ -152,4 +152,4 @@ def test_without_the_plugin_linears_are_not_kept(
     assert plain("and a residual", "2-D") == {"Relu": 1, "Gemm": 1, "Tanh": 1}
     batched = {"Relu": 1, "Reshape": 2, "Gemm": 1, "Tanh": 1}
     kept = {"Relu": 1, "MatMul": 1, "Add": 1, "Tanh": 1}
-    assert plain("with bias", "3-D") == (batched if release >= Version("0.7.1") else kept)
+    assert plain("with bias", "3-D") == (batched if installed >= Version("0.7.1") else kept)
