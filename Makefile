@@ -11,8 +11,8 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: help demo test check test-pythons dist test-dist bench bench-startup bench-torch bench-picture bench-scan \
-	bench-runtimes against effect soak clean
+.PHONY: help demo test check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
+	bench-scan bench-runtimes against effect soak clean bench-restore
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +59,10 @@ bench-torch: $(INSTALLED) ## what a patch costs a model's step
 # Targets by torch's capture modes, hookpatch beside other tools; half an hour. ONLY="--tools hookpatch --modes eager"
 effect: $(INSTALLED) ## what holds in torch's captures, beside other tools
 	@$(BIN)/python tests/benchmarks/effect_matrix.py $(ONLY)
+
+# What hookpatch and nine other ways to patch leave behind: the table of docs/why.md. Some minutes, and a package index.
+bench-restore: $(INSTALLED)
+	@$(BIN)/python tests/benchmarks/restore.py docs/why.md
 
 # What a comparison of ONNX graphs finds, and how long it takes, beside onnxsim's.
 bench-picture: $(INSTALLED) ## the comparison of ONNX graphs beside onnxsim's

@@ -1,0 +1,138 @@
+"""What hookpatch and nine other ways to patch leave behind: the table of docs/why.md, all from one run.
+
+    python tests/benchmarks/restore.py docs/why.md [--python PYTHON]
+
+installs each tool into an environment of its own, of one Python (3.12 where it is, which wrapture needs), runs the
+probes of restore_probes.py in it, and writes what stands between the marks of the page anew. Some minutes, and a
+package index; a tool that cannot be installed has no column, and is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from environments import ROOT, build
+from restore_probes import COSTS, NO_WAY, PROBES, YES
+from restore_tools import TOOLS
+
+BEGIN, END = "<!-- figures: make bench-restore -->\n", "<!-- end of figures -->\n"
+COUNT: Final = """
+from importlib.metadata import distributions, version
+names = {{one.name for one in distributions()}}
+print(len(names), version({name!r}))
+"""
+
+Found = dict[str, str]  # what a tool came to, by question
+
+
+class Column(NamedTuple):
+    """What was found of one tool."""
+
+    tool: str
+    version: str  # "" of what comes with Python
+    found: Found
+
+
+def column(tool: str, python: str, folder: Path, wheels: Path) -> Column | None:
+    """Install a tool and run its probes; None where it cannot be had."""
+    distribution = TOOLS[tool].distribution
+    environment = folder / tool.replace(" ", "-")
+    subprocess.run([python, "-m", "venv", "--without-pip", str(environment)], check=True)
+    its = str(environment / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", its, "--disable-pip-version-check", "install", "-qq"]
+    brings, release = "0", ""
+    if distribution is not None:
+        what = str(next(wheels.glob("hookpatch-*.whl"))) if distribution == "hookpatch" else distribution
+        if subprocess.run([*pip, what], capture_output=True).returncode:
+            return None
+        said = subprocess.run([its, "-c", COUNT.format(name=distribution)], check=True, capture_output=True, text=True)
+        brings, release = said.stdout.split()
+    subprocess.run([*pip, "wrapt"], check=True, capture_output=True)  # for the probe that lays its wrapper over theirs
+    command = [its, str(Path(__file__).with_name("restore_probes.py")), tool, "--costs"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    return Column(tool, release, {**json.loads(done.stdout), "distributions that it installs": brings})
+
+
+def page(columns: list[Column], missing: list[str], python: str) -> str:
+    """Return the table, and what each *no* in it is."""
+    release = subprocess.run([python, "-V"], check=True, capture_output=True, text=True).stdout.strip()
+    versions = ", ".join(named(one) for one in columns if one.version)
+    lines = [f"{release}; {versions}."]
+    if missing:
+        lines[0] += f" Could not be installed: {', '.join(missing)}."
+    lines += ["", f"| | {' | '.join(one.tool for one in columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for question in PROBES:
+        lines.append(f"| {question} | {' | '.join(short(one.found[question]) for one in columns)} |")
+    for question in [*COSTS, "distributions that it installs"]:
+        lines.append(f"| {question} | {' | '.join(one.found[question] for one in columns)} |")
+    lines += ["", "What each **no** is:", ""]
+    for question in PROBES:
+        whose: dict[str, list[str]] = {}
+        for one in columns:
+            if short(answer := one.found[question]) == "**no**":
+                whose.setdefault(answer, []).append(one.tool)
+        if whose:
+            told = "; ".join(f"*{answer}* ({', '.join(tools)})" for answer, tools in whose.items() if answer != "no")
+            if told:
+                lines.append(f"- {question}: {told}")
+    return "\n".join(lines) + "\n"
+
+
+def named(column: Column) -> str:
+    """Return a tool's release, as its distribution is called."""
+    release = f"{TOOLS[column.tool].distribution} {column.version}"
+    return release if release.startswith(column.tool) else f"{column.tool}: {release}"
+
+
+def short(answer: str) -> str:
+    """Return what stands in a cell."""
+    return answer if answer in (YES, NO_WAY) else "**no**"
+
+
+def usable() -> str:
+    """Return a Python 3.12 of this machine, else this Python."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for candidate in ["python3.12", *versions.glob("3.12.*/bin/python")]:
+        try:  # run, not only looked up: pyenv has a shim for every version, in use or not
+            subprocess.run([candidate, "-c", "import venv"], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return str(candidate)
+    return sys.executable
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--python", default=usable())
+    asked = parser.parse_args()
+    head, begin, rest = asked.page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{asked.page} has no lines {BEGIN.strip()} and {END.strip()}")
+    columns, missing = [], []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        build(ROOT, folder / "dist", "--wheel")
+        for tool in TOOLS:
+            sys.stderr.write(f"{tool}\n")
+            found = column(tool, asked.python, folder, folder / "dist")
+            if found is None:
+                missing.append(tool)
+            else:
+                columns.append(found)
+    written = page(columns, missing, asked.python)
+    asked.page.write_text(f"{head}{BEGIN}{written}{END}{tail}", encoding="utf-8")
+    print(written)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,398 @@
+"""What a tool leaves behind: one probe a question, each on a module of its own, that answers in a word or two.
+
+    python tests/benchmarks/restore_probes.py TOOL
+
+prints a JSON object: what each probe found, "yes" where it is as one would wish, "-" where the tool has no way to do
+it; with --costs also what the tool costs. It is one file because it runs where nothing but the tool is installed.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+import json
+import pickle
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import process_time
+from types import FunctionType, ModuleType
+from typing import Final
+
+from restore_tools import TOOLS, Tool, Undo
+
+SOURCE: Final = """
+def f():
+    return "f"
+
+class Base:
+    def m(self):
+        return "m"
+
+    @classmethod
+    def c(cls):
+        return cls.__name__
+
+    @staticmethod
+    def s():
+        return "s"
+
+class Sub(Base):
+    pass
+
+registry = {"a": 1, "b": 2, "c": 3}
+"""
+YES: Final = "yes"
+NO_WAY: Final = "-"
+
+_numbers: Final = itertools.count()
+
+
+def vendor() -> ModuleType:
+    """Return a new module of the source above."""
+    name = f"vendor{next(_numbers)}"
+    Path(sys.path[0], f"{name}.py").write_text(SOURCE)
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
+
+
+def raised(undo: Undo) -> str:
+    """Undo; return the name of the error that this raised, or nothing."""
+    try:
+        undo()
+    except Exception as error:
+        return type(error).__name__
+    return ""
+
+
+# --- the object
+
+
+def ends_in_order(tool: Tool) -> str:
+    """One on, one off: the identical object, which does what it did."""
+    module = vendor()
+    before, code, names = module.f, module.f.__code__, set(vars(module))
+    undo = tool.wrap(module, "f", "p")
+    if module.f() != "p(f)":
+        return f"on: {module.f()}"
+    undo()
+    if module.f is not before:
+        return "another object"
+    left = sorted(set(vars(module)) - names)
+    return f"leaves {left[0]}" if left else YES if module.f() == "f" and module.f.__code__ is code else module.f()
+
+
+def ends_out_of_order(tool: Tool) -> str:
+    """a on, b on, a off: b is left; b off: nothing is left."""
+    module = vendor()
+    before = module.f
+    first, second = tool.wrap(module, "f", "a"), tool.wrap(module, "f", "b")
+    errors = raised(first)
+    between = module.f()
+    errors = errors or raised(second)
+    if module.f() != "f":
+        return f"left for good: {module.f()}"
+    if between != "b(f)":
+        return f"a off: {between}, not b(f)"
+    return errors or (YES if module.f is before else "another object")
+
+
+def closure_on_top(tool: Tool) -> str:
+    """Somebody puts a functools.wraps closure over it and keeps it: theirs stays, ours goes."""
+    module = vendor()
+    undo = tool.wrap(module, "f", "p")
+    theirs = module.f
+
+    @functools.wraps(theirs)
+    def over() -> str:
+        return f"theirs({theirs()})"
+
+    module.f = over  # type: ignore[attr-defined]
+    return _after_theirs(module, raised(undo))
+
+
+def wrapt_on_top(tool: Tool) -> str:
+    """The same with a wrapt wrapper."""
+    try:
+        import wrapt
+    except ImportError:
+        return NO_WAY
+    module = vendor()
+    undo = tool.wrap(module, "f", "p")
+    wrapt.wrap_function_wrapper(module, "f", lambda wrapped, instance, args, kwargs: f"theirs({wrapped()})")
+    return _after_theirs(module, raised(undo))
+
+
+def _after_theirs(module: ModuleType, error: str) -> str:
+    now = module.f()
+    if now == "theirs(f)":
+        return error or YES
+    what = {"f": "theirs is gone", "theirs(p(f))": "patch stays on", "p(f)": "theirs is gone, patch stays on"}.get(
+        now, now
+    )
+    return f"{error}, {what}" if error else what
+
+
+def subclass_residue(tool: Tool) -> str:
+    """An inherited method, patched on the subclass: the subclass has nothing of its own afterwards."""
+    module = vendor()
+    undo = tool.wrap(module.Sub, "m", "p")
+    on, base = module.Sub().m(), module.Base().m()
+    undo()
+    if "m" in vars(module.Sub):
+        return "left on the subclass"
+    if on != "p(m)":
+        return "not in effect"
+    return "base is patched, too" if base != "m" else YES
+
+
+def kinds(tool: Tool) -> str:
+    """A class and a static method: the identical descriptor again, which binds as it did."""
+    module = vendor()
+    before = vars(module.Base)["c"], vars(module.Base)["s"]
+    try:
+        undos = [tool.wrap(module.Base, name, "p") for name in ("c", "s")]
+        on = module.Sub.c(), module.Base().s()
+    except Exception as error:
+        return f"on: {type(error).__name__}"
+    for undo in undos:
+        undo()
+    try:
+        off = module.Sub.c(), module.Base().s()
+    except TypeError:
+        return "TypeError for good"
+    if off != ("Sub", "s"):
+        return f"Sub.c() gives {off[0]} for good"
+    if on != ("p(Sub)", "p(s)"):
+        return f"on: {on[0]}, {on[1]}"
+    return YES if (vars(module.Base)["c"], vars(module.Base)["s"]) == before else "another object"
+
+
+# --- who has it
+
+
+def early_alias(tool: Tool) -> str:
+    """``from vendor import f`` before the patch: the alias sees it."""
+    module = vendor()
+    alias = module.f
+    undo = tool.everywhere(module, "f", "p")
+    on = alias()
+    undo()
+    return YES if (on, alias()) == ("p(f)", "f") else "no"
+
+
+def pickles(tool: Tool) -> str:
+    """The patched function goes to a pool's worker by its name."""
+    module = vendor()
+    undo = tool.wrap(module, "f", "p")
+    try:
+        return YES if pickle.loads(pickle.dumps(module.f)) is module.f else "another object"
+    except Exception as error:
+        return type(error).__name__
+    finally:
+        undo()
+
+
+def one_thread(tool: Tool) -> str:
+    """On in this thread, off in its neighbour."""
+    module = vendor()
+    undo = tool.for_task(module, "f", "p")
+    if undo is None:
+        return NO_WAY
+    undo()
+    said: list[str] = []
+    is_on = threading.Event()
+
+    def ask() -> None:
+        is_on.wait()
+        said.append(module.f())
+
+    neighbour = threading.Thread(target=ask)
+    neighbour.start()  # before the patch: what is started inside has it
+    undo = tool.for_task(module, "f", "p")
+    is_on.set()
+    neighbour.join()
+    here = module.f()
+    if undo is not None:
+        undo()
+    return YES if (here, said) == ("p(f)", ["f"]) else "no"
+
+
+# --- mappings
+
+
+def entries_out_of_order(tool: Tool) -> str:
+    """A registry's entry, two patches, ended out of order."""
+    registry = {"a": 1, "b": 2, "c": 3}
+    first = tool.entry(registry, "b", 10)
+    if first is None:
+        return NO_WAY
+    second = tool.entry(registry, "b", 20)
+    assert second is not None
+    first()
+    between = registry["b"]
+    second()
+    if registry["b"] != 2:
+        return f"left for good: {registry['b']}"
+    return YES if between == 20 else f"a off: {between}, not 20"
+
+
+def position_of_a_key(tool: Tool) -> str:
+    """A key taken away comes back in its place."""
+    registry = {"a": 1, "b": 2, "c": 3}
+    undo = tool.absent(registry, "b")
+    if undo is None:
+        return NO_WAY
+    undo()
+    return YES if list(registry.items()) == [("a", 1), ("b", 2), ("c", 3)] else f"comes back as {', '.join(registry)}"
+
+
+def key_of_others(tool: Tool) -> str:
+    """A key that somebody adds meanwhile is there afterwards."""
+    registry = {"a": 1}
+    undo = tool.entry(registry, "a", 10)
+    if undo is None:
+        return NO_WAY
+    registry["theirs"] = 3
+    undo()
+    return YES if registry == {"a": 1, "theirs": 3} else "dropped"
+
+
+# --- imports, and errors
+
+
+def reloaded(tool: Tool) -> str:
+    """importlib.reload while it is on: patched again, and the reloaded original afterwards."""
+    module = vendor()
+    undo = tool.wrap(module, "f", "p")
+    importlib.reload(module)
+    on = module.f()
+    error = raised(undo)
+    if on != "p(f)":
+        return "patch is lost"
+    return error or (YES if module.f() == "f" and type(module.f) is FunctionType else f"left: {module.f()}")
+
+
+def imported_after_the_end(tool: Tool) -> str:
+    """Asked for before the module is imported, ended, imported then: not patched."""
+    name = f"vendor{next(_numbers)}"
+    Path(sys.path[0], f"{name}.py").write_text(SOURCE)
+    importlib.invalidate_caches()
+    undo = tool.later(name, "f", "p")
+    if undo is None:
+        return NO_WAY
+    raised(undo)
+    module = importlib.import_module(name)
+    return YES if type(module.f) is FunctionType and module.f() == "f" else "patched then"
+
+
+class _Refuses(type):
+    """A class that lets ``second`` be set once, and not back."""
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        if name == "second" and "sealed" in vars(cls):
+            raise AttributeError("sealed")
+        super().__setattr__(name, value)
+
+
+def undo_that_raises(tool: Tool) -> str:
+    """Three patches as one; the owner refuses to take one back: the other two are restored."""
+
+    class Owner(metaclass=_Refuses):
+        def first(self) -> str:
+            return "f"
+
+        def second(self) -> str:
+            return "f"
+
+        def third(self) -> str:
+            return "f"
+
+    undo = tool.several(Owner, ["first", "second", "third"])
+    if undo is None:
+        return NO_WAY
+    Owner.sealed = True
+    error = raised(undo)
+    left = [name for name in ("first", "third") if getattr(Owner(), name)() != "f"]
+    return f"{' and '.join(left)} left patched" if left else YES if error else "says nothing"
+
+
+PROBES: Final[dict[str, Callable[[Tool], str]]] = {
+    "on and off: the identical object": ends_in_order,
+    "two that overlap, ended out of order": ends_out_of_order,
+    "somebody's `functools.wraps` on top stays": closure_on_top,
+    "somebody's wrapt wrapper on top stays": wrapt_on_top,
+    "nothing stays on a subclass": subclass_residue,
+    "class and static methods stay such": kinds,
+    "an alias bound early sees it": early_alias,
+    "the patched function pickles": pickles,
+    "for one thread or task alone": one_thread,
+    "an entry, two patches out of order": entries_out_of_order,
+    "a removed key comes back in its place": position_of_a_key,
+    "a key that others add stays": key_of_others,
+    "a reload keeps it": reloaded,
+    "a module imported after the end is plain": imported_after_the_end,
+    "one undo raises: the others are done": undo_that_raises,
+}
+
+
+# --- what it costs
+
+
+def turn(tool: Tool) -> str:
+    """Put a patch on a function on and take it off, in µs."""
+    module = vendor()
+
+    def taken(number: int = 50) -> float:
+        start = process_time()
+        for _ in range(number):
+            tool.wrap(module, "f", "p")()
+        return (process_time() - start) / number
+
+    return f"{median(taken() for _ in range(25)) * 1e6:.0f} µs"
+
+
+def call(tool: Tool) -> str:
+    """Call the patched function, in ns more than the bare one."""
+    module = vendor()
+
+    def taken(number: int = 20_000) -> float:
+        function = module.f
+        start = process_time()
+        for _ in range(number):
+            function()
+        return (process_time() - start) / number
+
+    bare = median(taken() for _ in range(25))
+    undo = tool.wrap(module, "f", "p")
+    patched = median(taken() for _ in range(25))
+    undo()
+    return f"{(patched - bare) * 1e9:.0f} ns"
+
+
+COSTS: Final[dict[str, Callable[[Tool], str]]] = {"put on and taken off": turn, "a call, more than bare": call}
+
+
+def main(name: str, costs: bool) -> dict[str, str]:
+    tool = TOOLS[name]()
+    tool.wrap(vendor(), "f", "p")()  # what its import does to modules is not what a patch does
+    found = {}
+    for question, probe in {**PROBES, **(COSTS if costs else {})}.items():
+        try:
+            found[question] = probe(tool)
+        except Exception as error:  # a tool that cannot do it says so in its own way
+            found[question] = type(error).__name__
+    return found
+
+
+if __name__ == "__main__":
+    import warnings
+
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        sys.path.insert(0, folder)
+        print(json.dumps(main(sys.argv[1], costs="--costs" in sys.argv)))
