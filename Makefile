@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	bench-scan bench-runtimes against effect soak clean bench-restore
+	bench-scan bench-runtimes against effect soak clean bench-restore pictures
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,10 @@ effect: $(INSTALLED) ## what holds in torch's captures, beside other tools
 # What hookpatch and nine other ways to patch leave behind: the table of docs/why.md. Some minutes, and a package index.
 bench-restore: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/restore.py docs/why.md
+
+# The pictures of the README, from a real run: two minutes, and Chromium.
+pictures: $(INSTALLED)
+	@$(BIN)/python docs/images/pictures.py
 
 # What a comparison of ONNX graphs finds, and how long it takes, beside onnxsim's.
 bench-picture: $(INSTALLED) ## the comparison of ONNX graphs beside onnxsim's
