@@ -25,7 +25,7 @@ def of_page(tool: str) -> dict[str, str]:
     return {row[0]: row[heads.index(tool)] for row in rest}
 
 
-@pytest.mark.parametrize("tool", ["hookpatch", "by hand", "mock.patch", "monkeypatch", "wrapt"])
+@pytest.mark.parametrize("tool", ["hookpatch", "by hand", "mock", "pytest", "wrapt"])
 def test_table_says_what_the_probes_find(tool: str) -> None:
     """Each in a process of its own; what is not installed here `make bench-restore` looks at."""
     command = [sys.executable, str(BENCHMARKS / "restore_probes.py"), tool]

@@ -323,13 +323,13 @@ def undo_that_raises(tool: Tool) -> str:
 
 PROBES: Final[dict[str, Callable[[Tool], str]]] = {
     "on and off: the identical object": ends_in_order,
-    "two that overlap, ended out of order": ends_out_of_order,
-    "somebody's `functools.wraps` on top stays": closure_on_top,
-    "somebody's wrapt wrapper on top stays": wrapt_on_top,
+    "two overlap, and end out of order": ends_out_of_order,
+    "a closure of others on top stays": closure_on_top,
+    "a wrapt proxy of others on top stays": wrapt_on_top,
     "nothing stays on a subclass": subclass_residue,
     "class and static methods stay such": kinds,
     "an alias bound early sees it": early_alias,
-    "the patched function pickles": pickles,
+    "what is patched pickles": pickles,
     "for one thread or task alone": one_thread,
     "an entry, two patches out of order": entries_out_of_order,
     "a removed key comes back in its place": position_of_a_key,
