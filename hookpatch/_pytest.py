@@ -72,10 +72,10 @@ class Watchman:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, R, R]:
         """Fail the test if it left patches behind, now that its fixtures have ended."""
-        __tracebackhide__ = True
         try:
             result = yield
         except BaseException as error:
+            __tracebackhide__ = True  # likewise
             for line in self._left_by(item):
                 error.add_note(line)
             raise

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import hookpatch
-from hookpatch import errors
+from hookpatch import errors, testing
 
 
 def louder(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -72,3 +73,26 @@ def use() -> None:
 
     # A name that is none is noticed, though the face fetches its names when they are first used.
     print(hookpatch.unpatch)  # type: ignore[attr-defined]  # the test itself
+
+
+def test_plugin(
+    patched: testing.Patched, fresh_process: testing.FreshProcess, effect: testing.EffectOf, release: str | None
+) -> None:
+    session: hookpatch.Session = patched("plugin", *patches, options={"plugin": {"passes": ["a"]}}, pristine=[dict])
+    done: testing.Finished = fresh_process(
+        "import m", "plugin", options={"plugin": {"passes": ["a"]}}, args=["--small"], env={"A": "b"}, release=release
+    ).check()
+    status: int = fresh_process(Path("program.py"), timeout=10).status
+    states = [patch.state for process in done.report for patch in process.patches]
+    print(session.report(), done.output, done.errors, status, states)
+    found: testing.Effect = effect(abs, 1, what="plugin", modes=["eager"]).check()
+    silent = [cell.mode for cell in found.cells if cell.state == "silent"]
+    print(found, silent, dict(found.left_out), testing.effect(abs, what=hookpatch.active("plugin")))
+    with testing.pristine(dict, order=True):
+        pass
+    try:
+        done.check()
+    except testing.ProgramFailed as error:
+        print(error.problems, error.output)
+    except (testing.NotApplied, testing.NotPristine, testing.EffectFailed):
+        raise
