@@ -4,28 +4,65 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from hookpatch.testing import EffectOf, FreshProcess, Patched
 
+R = TypeVar("R")
+
 MARK = "hookpatch_releases"
 _RELEASE = "_hookpatch_release"
+_PATCHES = pytest.StashKey["Patched"]()
 
 
 @pytest.fixture
-def patched() -> Iterator[Patched]:
+def patched(request: pytest.FixtureRequest) -> Iterator[Patched]:
     """``patched("fuse_qkv_off")`` opens patches that end with the test, which fails if they leave a trace."""
+    from hookpatch._patched import raise_all
     from hookpatch.testing import Patched
 
     patches = Patched()
     __tracebackhide__ = True  # a failing test shows its own lines, not these
     yield patches
-    patches.end()
+    request.node.stash[_PATCHES] = patches
+    raise_all(patches.close())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, R, R]:
+    """Fail a test whose patches have left a trace: what is there when ``patched`` ends, and when all fixtures have.
+
+    monkeypatch takes its own back before or after that, as the test has asked for them; and what a wider fixture takes
+    back now was there before the patches.
+    """
+    __tracebackhide__ = True
+    try:
+        result = yield
+    except BaseException as error:
+        if still := _still_left(item):
+            error.add_note(str(still))
+        raise
+    if still := _still_left(item):
+        raise still
+    return result
+
+
+def _still_left(item: pytest.Item) -> AssertionError | None:
+    patches = item.stash.get(_PATCHES, None)
+    if patches is None:
+        return None
+    del item.stash[_PATCHES]  # pytest keeps its items to the end of the run, and this knows the modules of others
+    traces = patches.traces()
+    if not traces:
+        return None
+    from hookpatch.testing import NotPristine
+
+    return NotPristine(*traces)
 
 
 @pytest.fixture

@@ -129,6 +129,7 @@ class FreshProcess:
             SettingError: what is given cannot be used, or the release cannot be had.
             ProgramFailed: it did not end in time.
         """
+        __tracebackhide__ = True  # a failing test shows its own lines, not these
         folder = self._new_folder()
         path = _file_of(program, folder)
         release = release or self._release
@@ -172,6 +173,7 @@ def _file_of(program: object, folder: Path) -> Path:
 def _run(
     command: Sequence[str], variables: Mapping[str, str], folder: Path, timeout: float
 ) -> subprocess.CompletedProcess[str]:
+    __tracebackhide__ = True
     with subprocess.Popen(
         command,
         cwd=folder,

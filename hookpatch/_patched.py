@@ -44,7 +44,8 @@ class Patched:
     """What the fixture ``patched`` gives: opens patches that end with the test. Lives as long as the test."""
 
     def __init__(self) -> None:
-        self._spans: Final[list[_Span]] = []
+        self._open: Final[list[_Span]] = []
+        self._ended: Final[list[_Span]] = []
 
     def __call__(
         self,
@@ -80,11 +81,11 @@ class Patched:
             refuse_unchanging(owner, "patched(pristine=)")
         span = _Span(active(*what, options=options, scope=scope, children=children, count=count), further)
         span.begin()
-        self._spans.append(span)
+        self._open.append(span)
         return span.session
 
     def end(self) -> None:
-        """Close what is open, the last opened first, all of it whatever comes in between.
+        """Close what is open, the last opened first, all of it whatever comes in between; then compare.
 
         Raises:
             NotApplied: a required patch was not applied.
@@ -93,13 +94,32 @@ class Patched:
             ExceptionGroup: several of these.
         """
         __tracebackhide__ = True  # a failing test shows its own lines, not these
+        errors = self.close()
+        if found := self.traces():
+            errors.append(NotPristine(*found))
+        raise_all(errors)
+
+    def close(self) -> list[Exception]:
+        """Close what is open, the last opened first, and compare; return what was wrong beside differences."""
         errors: list[Exception] = []
-        while self._spans:
-            self._spans.pop().end(errors)
-        if len(errors) == 1:
-            raise errors[0]
-        if errors:
-            raise ExceptionGroup("patched()", errors)
+        while self._open:
+            span = self._open.pop()
+            span.close(errors)
+            self._ended.append(span)
+        return errors
+
+    def traces(self) -> tuple[str, ...]:
+        """Return a line for each thing that was not as before when its session had been closed, and still is not."""
+        return tuple(dict.fromkeys(line for span in self._ended for line in span.traces()))
+
+
+def raise_all(errors: list[Exception]) -> None:
+    """Raise an error, or several in one."""
+    __tracebackhide__ = True
+    if len(errors) == 1:
+        raise errors[0].with_traceback(None)  # it says where; the way through these files does not
+    if errors:
+        raise ExceptionGroup("patched()", errors)
 
 
 @final
@@ -111,6 +131,7 @@ class _Span:
         self._further: Final = [Snapshot(owner) for owner in further]
         self._of_targets: Final[dict[int, list[Snapshot]]] = {}  # by the place among what was asked for
         self._watches: Final[list[_imports.Watch]] = []
+        self._found: Final[list[str]] = []
 
     def begin(self) -> None:
         """Look at what is to be patched, and open the session."""
@@ -122,8 +143,8 @@ class _Span:
             self._look_no_more()
             raise
 
-    def end(self, errors: list[Exception]) -> None:
-        """Close the session and compare; add what is wrong to ``errors``."""
+    def close(self, errors: list[Exception]) -> None:
+        """Close the session and compare; add what is wrong beside differences to ``errors``."""
         failed = [str(patch) for patch in self.session.report() if patch.required and patch.state == "failed"]
         if failed:
             errors.append(NotApplied(*failed))
@@ -132,8 +153,13 @@ class _Span:
             self.session.close()
         except Exception as error:
             errors.append(error)
-        if found := tuple(dict.fromkeys(self._differences())):
-            errors.append(NotPristine(*found))
+        self._found.extend(self._differences())
+
+    def traces(self) -> list[str]:
+        """Return those of the differences at the session's end that are there still."""
+        # No others: what was open beneath this session has been closed since.
+        now = set(self._differences())
+        return [line for line in self._found if line in now]
 
     def _look_at(self, place: int, asked: Asked) -> None:
         """Note what a patch's owner holds: now if it is there, and whenever its module has been executed."""

@@ -78,6 +78,7 @@ def folder_of(release: Release, within: Path) -> Path | None:
     Raises:
         SettingError: it cannot be had.
     """
+    __tracebackhide__ = True  # a failing test shows its own lines, not these
     if _has(None, release):
         return None
     folder, asked_by = within / f"{normalise(release.distribution)}=={release.version}", f"release {release}"

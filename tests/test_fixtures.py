@@ -12,7 +12,7 @@ pytestmark = pytest.mark.once
 pytest_plugins = ["pytester"]
 
 PATCHED = """
-    import hookpatch, vendor
+    import hookpatch, pytest, vendor
 
     def test_leaves_a_trace(patched):
         patched(hookpatch.replace("vendor:speak", None))
@@ -24,6 +24,23 @@ PATCHED = """
         assert [patch.state for patch in session.report()] == ["applied"]
 
     def test_last(): assert vendor.speak() == "vendor"
+
+    def test_what_monkeypatch_takes_back_afterwards_is_no_trace(monkeypatch, patched):
+        patched(hookpatch.wrap("vendor:speak", print))
+        monkeypatch.setattr(vendor, "speak", None)
+
+    def test_what_monkeypatch_took_back_before_is_none_either(patched, monkeypatch):
+        patched(hookpatch.wrap("vendor:speak", print))
+        monkeypatch.setattr(vendor, "speak", None)
+
+    @pytest.fixture(scope="module")
+    def wide():
+        vendor.wide = 1
+        yield
+        del vendor.wide
+
+    def test_what_a_wider_fixture_takes_back_is_none(wide, patched):
+        patched(hookpatch.wrap("vendor:speak", print))
 """
 
 EFFECT = """
@@ -86,7 +103,7 @@ def test_fixtures_in_a_run(pytester: pytest.Pytester, monkeypatch: pytest.Monkey
     done = pytester.runpytest_subprocess(
         "-p", "hookpatch._pytest", "-W", "error", "--strict-markers", "-rs", "-v", folder
     )
-    done.assert_outcomes(passed=9, errors=1, skipped=3)
+    done.assert_outcomes(passed=12, errors=1, skipped=3)
     assert "Watchman" not in done.stdout.str()  # a traceback is of the test's own lines
     done.stdout.fnmatch_lines(
         [
