@@ -20,7 +20,7 @@ from hookpatch._capture import CAPTURES, Capture
 from hookpatch._effect import TIMES, CellState, Effect, EffectCell
 from hookpatch._patch import Patch
 from hookpatch._session import Session
-from hookpatch.errors import SettingError
+from hookpatch.errors import HookpatchError, SettingError
 
 Call: TypeAlias = Callable[[], Any]  # one call of something captured, with the inputs
 Test: TypeAlias = Callable[[Any], bool]  # whether a result is the one that is expected
@@ -184,12 +184,15 @@ def judged(
 
         def judge(captured: str, called: str, result: Call, right: Test, kept: Test | None) -> None:
             state, said = _judge(result, right, kept if keeps else None, heard, tool)
+            if state == "silent" and opening and "inside" in (captured, called):
+                state, said = "loud", opening[0]  # it was said when the patch was applied
             cells.append(EffectCell(mode, captured, called, state, said))
 
         try:
             patch.__enter__()
         except Exception as error:
             return [EffectCell(mode, *time, "loud", _line(error)) for time in TIMES]
+        opening = _said(heard, tool)
         try:
             judge("before", "inside", before, patched, plain)
             judge("inside", "inside", captured_inside, patched, None)
@@ -210,8 +213,9 @@ def _judge(
     try:
         found = result()
     except Exception as error:
-        return "loud" if f"by {tool}" in f"{error}" else "broken", _line(error)
-    said = [str(one.message) for one in heard if tool in f"{one.category.__module__} {one.message}"]
+        is_loud = isinstance(error, HookpatchError) or f"by {tool}" in f"{error}"
+        return "loud" if is_loud else "broken", _line(error)
+    said = _said(heard, tool)
     if right(found):
         return "right", None
     if said:
@@ -219,6 +223,10 @@ def _judge(
     if kept is not None and kept(found):
         return "product", None
     return "silent", f"it gives {_pytree.tree_map(_shown, found)}"
+
+
+def _said(heard: list[warnings.WarningMessage], tool: str) -> list[str]:
+    return [str(one.message) for one in heard if tool in f"{one.category.__module__} {one.message}"]
 
 
 def _shown(one: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hookpatch
-from hookpatch.errors import SettingError, TargetNotFound
+from hookpatch.errors import BypassWarning, SettingError, TargetNotFound
 from hookpatch.testing import EffectFailed, EffectOf
 
 pytestmark = pytest.mark.model
@@ -112,6 +112,16 @@ def test_patch_that_torchscript_cannot_take_up_is_loud(vendor: ModuleType, effec
     loud = [cell for cell in found.cells if cell.state == "loud"]
     assert [(cell.captured, cell.called) for cell in loud] == [("inside", "inside")]
     assert "by hookpatch" in str(loud[0].said)
+
+
+def test_patch_that_warned_when_it_was_applied_is_loud(effect: EffectOf) -> None:
+    """Whatever captures code takes methods of Tensor for operators, and hookpatch says so at once."""
+    patch = hookpatch.wrap("torch:Tensor.relu", lambda wrapped, x, args, kwargs: wrapped(*args, **kwargs) + 1)
+    with pytest.warns(BypassWarning):
+        found = effect(lambda x: x.relu(), ones(), what=patch, modes=["compile", "export strict"]).check()
+    states = {(cell.captured, cell.called): cell.state for cell in found.cells}
+    assert states["inside", "inside"] == "loud"
+    assert states["after", "after"] == "right"
 
 
 def test_modes_that_torch_cannot_do_unpatched_are_left_out_with_the_reason(
