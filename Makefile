@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	bench-scan bench-runtimes against effect soak clean bench-restore pictures
+	bench-scan bench-runtimes against effect soak clean bench-restore pictures docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -83,6 +83,11 @@ MODELS ?= $(SCAN)/bench/models.txt
 TRUTH ?= build/scan-truth
 bench-scan: $(INSTALLED) ## the scan against the truth on many models; hours
 	@$(BIN)/python $(SCAN)/bench_scan.py $(MODELS) --cache $(TRUTH)
+
+# The documentation as a site, build/docs/index.html; a warning is an error.
+docs: $(INSTALLED)
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto --conf-dir docs . build/docs
+	@echo "build/docs/index.html"
 
 # BERT base, ResNet-18 and GPT-Neo 125M in each way to run them: the tables and the picture of docs/runtimes.md; an hour.
 RUNTIMES ?=
