@@ -86,7 +86,7 @@ bench-scan: $(INSTALLED) ## the scan against the truth on many models; hours
 
 # The documentation as a site, build/docs/index.html; a warning is an error.
 docs: $(INSTALLED)
-	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto --conf-dir docs . build/docs
+	@$(BIN)/python -m sphinx --quiet --write-all --fail-on-warning --keep-going --jobs auto --conf-dir docs . build/docs
 	@echo "build/docs/index.html"
 
 # BERT base, ResNet-18 and GPT-Neo 125M in each way to run them: the tables and the picture of docs/runtimes.md; an hour.

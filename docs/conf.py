@@ -23,8 +23,10 @@ version = release = hookpatch.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**.md", "plugins/*/README.md"]
-exclude_patterns = ["**/.*", "build", "dist", "hookpatch", "tests", "docs/examples", "plugins/*/*/**"]  # not gone into
+include_patterns = ["*.md", "docs/**.md", "plugins/*/README.md", "plugins/*/*/messages.md"]
+exclude_patterns = [  # not gone into
+    *("**/.*", "build", "dist", "hookpatch", "tests", "docs/examples", "plugins/*/tests", "plugins/*/*/*/**"),
+]
 
 myst_heading_anchors = 4  # as GitHub makes them
 myst_links_external_new_tab = False
@@ -47,6 +49,7 @@ html_title = "hookpatch"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_extra_path = ["_root"]  # the site's root leads to docs/index.html
+html_domain_indices = False  # the index has all that a list of our few modules would
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}

@@ -31,6 +31,7 @@ from hookpatch.errors import (
     HookpatchWarning,
     PatchFailedWarning,
     PatchUnneededWarning,
+    for_stderr,
 )
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class Attempt:
         except HookpatchError as error:
             self._fresh_entry().become("failed", str(error))
             if self._asked.patch.required and self._policy == "exit":
-                raise refusal(error) from error
+                raise refusal(for_stderr(error)) from error
             warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=2)
         finally:
             self._ledger.tell()

@@ -25,7 +25,7 @@ from hookpatch._selection import Selection
 from hookpatch._session import Begin, Session
 from hookpatch._shared import Shared
 from hookpatch._stderr import of_this_process, refusal, say
-from hookpatch.errors import HookpatchError, NotCarriedError
+from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning, for_stderr
 
 if TYPE_CHECKING:
     from hookpatch._host import Host  # as in _load.py
@@ -199,7 +199,7 @@ def _open_or_exit(block: Mapping[str, Any]) -> None:
     try:
         _open_block(block)
     except HookpatchError as error:
-        raise refusal(error, of_this_process()) from None
+        raise refusal(for_stderr(error), of_this_process()) from None
 
 
 def open_inherited() -> Callable[[], None] | None:
@@ -303,4 +303,5 @@ def _open_block(block: Mapping[str, Any]) -> None:
         session.close()
     if problems and block["require"]:
         raise NotCarriedError(problems)
-    say(*(f"this process runs without {problem}" for problem in problems), kind="warning", who=of_this_process())
+    said = (NotCarriedWarning(f"this process runs without {problem}") for problem in problems)
+    say(*map(for_stderr, said), kind="warning", who=of_this_process())

@@ -19,7 +19,7 @@ from hookpatch._ledger import Key
 from hookpatch._receipts import receipts
 from hookpatch._session import Session
 from hookpatch._stderr import CALLS_STATUS, of_this_process, say
-from hookpatch.errors import SettingError
+from hookpatch.errors import CallsError, SettingError, for_stderr
 
 _OFF: Final = ("waiting", "unused", "skipped", "failed")
 _PATIENCE: Final = 10.0  # seconds
@@ -37,7 +37,9 @@ def tell_at_end(session: Session) -> None:
     elsewhere = _elsewhere(folder) if folder is not None else {}
     missed = session.too_few_calls(elsewhere)
     say(*session.never_bound(elsewhere), kind="warning", who=of_this_process())
-    say(*missed, kind="error" if ends else "warning", who=of_this_process())
+    say(
+        *(for_stderr(CallsError([said])) for said in missed), kind="error" if ends else "warning", who=of_this_process()
+    )
     if ends and missed:
         _end_with(CALLS_STATUS)
 

@@ -26,7 +26,7 @@ from hookpatch._receipts import receipts
 from hookpatch._report import PatchReport, report_of, this_process
 from hookpatch._session import Session, open_sessions, report
 from hookpatch._stderr import of_this_process, say
-from hookpatch.errors import SettingError
+from hookpatch.errors import NeverCalledWarning, SettingError, for_stderr
 
 _OURS: Final = "hookpatch"  # patches of this distribution are not what anybody asked for
 
@@ -41,7 +41,8 @@ def _tell_calls(session: Session) -> None:
     counted = [patch for patch in session.report() if patch.calls]
     lines = (f"{patch.target} ({patch.plugin}): {patch.calls_in_words}" for patch in counted)
     say(*lines, who=of_this_process())
-    say(*session.never_called(), kind="warning", who=of_this_process())
+    never_called = map(NeverCalledWarning, session.never_called())
+    say(*map(for_stderr, never_called), kind="warning", who=of_this_process())
 
 
 def leave_in(folder: str) -> Receipt:

@@ -65,10 +65,11 @@ def _apply() -> None:
     try:
         begin()
     except Exception as error:  # raised here it would be a fatal error of the interpreter, without a hint at us
-        from hookpatch.errors import HookpatchError
+        from hookpatch.errors import HookpatchError, for_stderr
 
-        said = str(error)
-        if not isinstance(error, HookpatchError):
+        if isinstance(error, HookpatchError):
+            said = for_stderr(error)
+        else:
             what = f"{type(error).__name__}: {error}"
             said = f"start-up failed: {what}; set {_environment.DISABLE}=1 to run without patches"
         _refuse(said)
@@ -178,7 +179,7 @@ def _open() -> None:
     folder = _environment.report_folder()
     with _imports.for_ourselves():
         from hookpatch._load import session_of_environment
-        from hookpatch.errors import HookpatchError
+        from hookpatch.errors import HookpatchError, for_stderr
 
         if folder is not None:
             from hookpatch._receipt import leave_in
@@ -200,7 +201,7 @@ def _open() -> None:
             raise
         from hookpatch._stderr import say
 
-        say(f"nothing is patched: {error}", kind="warning")
+        say(f"nothing is patched: {for_stderr(error)}", kind="warning")
         return
     if _environment.counts():
         from hookpatch._receipt import tell_calls_at_exit
@@ -209,14 +210,14 @@ def _open() -> None:
 
 
 def _or_exit(open_it: Callable[[], None]) -> None:
-    from hookpatch.errors import HookpatchError
+    from hookpatch.errors import HookpatchError, for_stderr
 
     try:
         open_it()
     except HookpatchError as error:
         from hookpatch._stderr import refusal
 
-        raise refusal(error) from None
+        raise refusal(for_stderr(error)) from None
 
 
 def _after_site(then: Callable[[], None]) -> None:

@@ -17,11 +17,28 @@ def _suggest(word: str, known: Iterable[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
+def for_stderr(error: Exception) -> str:
+    """Return the text of an error or warning for stderr: its first line ends with what to type to read more of it."""
+    first, *rest = str(error).split("\n")
+    return "\n".join([f"{first} [hookpatch explain {type(error).__name__}]", *rest])
+
+
 class HookpatchError(Exception):
-    """The root of all errors of hookpatch. They keep class, text and attributes when they cross processes."""
+    """The root of all errors of hookpatch. They keep class, text and attributes when they cross processes.
+
+    A traceback ends with a note that says what to type to read more.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        _note_page(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (type(self), self.args), self.__dict__
+
+
+def _note_page(error: HookpatchError) -> None:
+    error.add_note(f"'hookpatch explain {type(error).__name__}' tells what it means, and what to do")
 
 
 def _unpickled(kind: type[HookpatchError], args: tuple[Any, ...]) -> HookpatchError:
@@ -73,6 +90,21 @@ class UnknownCommand(SelectionError):
             f"no command and no plugin '{word}'{hint} commands: {', '.join(commands)}; "
             f"a plugin's own commands are under its name, installed: {', '.join(installed) or 'none'}"
         )
+
+
+class UnknownMessage(SelectionError):
+    """``hookpatch explain`` was asked for a message that nobody has written.
+
+    Attributes:
+        name: the name asked for.
+        known: the names of the errors and warnings there are.
+    """
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name: Final = name
+        self.known: Final = tuple(known)
+        hint = _suggest(name, known) or ";"
+        super().__init__(f"no error or warning '{name}' is explained here{hint} 'hookpatch explain' lists all")
 
 
 class AmbiguousPlugin(SelectionError):
@@ -369,6 +401,7 @@ class RestoreError(ExceptionGroup[Exception], HookpatchError):
 
     def __init__(self, errors: Sequence[Exception]) -> None:
         super().__init__(self.message, errors)
+        _note_page(self)  # the group's own __init__ asks no other
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RestoreError, (list(self.exceptions),)

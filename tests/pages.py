@@ -23,7 +23,10 @@ FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
 HEADING = re.compile(r"^#+ ", re.MULTILINE)
 HEAVY = re.compile(r"^\s*(?:import|from) (?:torch|transformers|onnx\w*)\b", re.MULTILINE)
 PAGES = sorted(
-    [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")],
+    (
+        *(ROOT / "README.md", *ROOT.glob("docs/**/*.md")),
+        *(*ROOT.glob("plugins/*/README.md"), *ROOT.glob("plugins/*/*/messages.md")),
+    ),
     key=lambda path: path.relative_to(ROOT).as_posix(),
 )
 

@@ -29,16 +29,16 @@ FLOORS: Final = {
     "torch": "_shared _dynamo _torch_patches _torch",
     "processes": "_load _luggage _children _receipts _receipt _active _exit _startup",
     "questions": (
-        "_verdict _release _check _location _origin _foreign _slot_report _why _presence _plan _new _doctor "
+        "_verdict _release _check _location _origin _foreign _slot_report _why _presence _plan _new _doctor _messages "
         "_footprint _snapshot"
     ),
     "for tests": "_pristine _patched _pip _releases _fresh_process _effect _capture _judge",
     "faces": "testing notebook __init__ _fixtures _pytest",
     "the command": (
-        "command._complete command._error command._list command._of_plugin command._graph_diff command._page "
-        "command._report command._in_process command._verify command._option_words _take_over command._targets "
-        "command._lock command._against command._check command._plan command._why command._doctor command._new "
-        "command._run command.__init__ __main__"
+        "command._complete command._error command._explain command._list command._of_plugin command._graph_diff "
+        "command._page command._report command._in_process command._verify command._option_words _take_over "
+        "command._targets command._lock command._against command._check command._plan command._why command._doctor "
+        "command._new command._run command.__init__ __main__"
     ),
 }
 HOUSE: Final = [name for floor in FLOORS.values() for name in floor.split()]
@@ -107,7 +107,7 @@ def test_the_imports_are_seen() -> None:
             {
                 f"command.{name}"
                 for name in (
-                    *("__init__", "_against", "_check", "_complete", "_doctor", "_error", "_list", "_lock"),
+                    *("__init__", "_against", "_check", "_complete", "_doctor", "_error", "_explain", "_list", "_lock"),
                     *("_new", "_of_plugin", "_plan", "_report", "_run", "_targets", "_verify", "_why"),
                 )
             },

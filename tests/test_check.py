@@ -173,7 +173,7 @@ def test_guards_alone_are_looked_at_without_a_lock_file(home: Environment, insta
     nothing = home.run(home.python.parent / "hookpatch", "check", cwd=tmp_path)
     assert (nothing.stderr, nothing.returncode) == (
         "hookpatch: error: hookpatch check: no plugin is named, and there is no hookpatch.lock here that names some; "
-        "write it like 'hookpatch check fuse_qkv_off'\n",
+        "write it like 'hookpatch check fuse_qkv_off' [hookpatch explain SettingError]\n",
         78,
     )
 
@@ -249,7 +249,8 @@ def test_releases_that_cannot_be_read_are_refused(home: Environment, words: str)
     """Before anything is installed."""
     done = hookpatch(home, "check", "--against", words)
     assert (done.stderr, done.returncode) == (
-        f"hookpatch: error: --against: '{words}' cannot be read; write it like onnxsim==0.4.36,0.8.1\n",
+        f"hookpatch: error: --against: '{words}' cannot be read; write it like onnxsim==0.4.36,0.8.1 "
+        "[hookpatch explain SettingError]\n",
         78,
     )
 
@@ -261,7 +262,8 @@ def test_plugin_without_a_record_of_its_files_is_not_taken_along(home: Environme
         home, "check", "bare", "--against", "vendor-kit==1.1", "--no-deps", f"--pip-arg=--find-links={index}"
     )
     assert (done.stderr, done.returncode) == (
-        "hookpatch: error: --against: bare-dist has no RECORD of its files; install it with pip to take it along\n",
+        "hookpatch: error: --against: bare-dist has no RECORD of its files; install it with pip to take it along "
+        "[hookpatch explain SettingError]\n",
         78,
     )
 

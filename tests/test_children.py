@@ -133,7 +133,7 @@ def test_function_of_main_holds_in_processes_of_multiprocessing(home: Environmen
     assert noted == [["mine", "mine", "vendor"]]
     assert re.fullmatch(
         r"hookpatch\[\d+\]: warning: this process runs without the patch of vendor:speak: it is defined in __main__ of "
-        r"the program that started this one; define it in a module\n",
+        r"the program that started this one; define it in a module \[hookpatch explain NotCarriedWarning\]\n",
         stderr,
     )
 
@@ -415,10 +415,11 @@ def test_process_that_cannot_have_it_says_so(home: Environment, tmp_path: Path, 
     why = "the patch of vendor:speak: ModuleNotFoundError: No module named 'gone'"
     if children == "inherit":
         assert noted == [["VENDOR!", "VENDOR!"], 0]
-        assert stderr.count(f"warning: this process runs without {why}\n") == 3
+        assert stderr.count(f"warning: this process runs without {why} [hookpatch explain NotCarriedWarning]\n") == 3
     else:
         assert noted == [["", ""], 78]
-        assert stderr.count(f"error: cannot be carried to another process: {why}\n") == 3
+        told = f"error: cannot be carried to another process: {why} [hookpatch explain NotCarriedError]\n"
+        assert stderr.count(told) == 3
 
 
 def test_calls_are_counted_there_too(home: Environment, tmp_path: Path) -> None:

@@ -126,25 +126,33 @@ def test_options_are_read_as_the_plugin_declares_them(home: Environment) -> None
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["-p", "luod"], "no plugin 'luod' (asked for by -p); did you mean 'loud'? installed: loud, mine"),
+        (
+            ["-p", "luod"],
+            "no plugin 'luod' (asked for by -p); did you mean 'loud'? installed: loud, mine "
+            "[hookpatch explain UnknownPlugin]",
+        ),
         (
             ["-p", "mine", "-o", "mine.times=two"],
             "options of plugin 'mine' (mine-dist 1.0): times=two: Expected 'int', got 'str'; "
-            "it takes word: str, times: int, marks: list[str]",
+            "it takes word: str, times: int, marks: list[str] [hookpatch explain OptionsError]",
         ),
         (
             ["-p", "mine", "-o", "mine.wrod=two"],
             "options of plugin 'mine' (mine-dist 1.0): no option 'wrod'; did you mean 'word'? "
-            "it takes word: str, times: int, marks: list[str]",
+            "it takes word: str, times: int, marks: list[str] [hookpatch explain OptionsError]",
         ),
-        (["-p", "loud", "-o", "loud.x=1"], "options of plugin 'loud' (loud-dist 1.0): it has none, but 'x' was given"),
+        (
+            ["-p", "loud", "-o", "loud.x=1"],
+            "options of plugin 'loud' (loud-dist 1.0): it has none, but 'x' was given [hookpatch explain OptionsError]",
+        ),
         (
             ["-p", "mine", "-o", "times"],
-            "-o: 'times' cannot be read; write it like onnxsim_skip.passes=fuse_qkv,fuse_bn_into_conv",
+            "-o: 'times' cannot be read; write it like onnxsim_skip.passes=fuse_qkv,fuse_bn_into_conv "
+            "[hookpatch explain SettingError]",
         ),
         (
             ["-p", "loud", "-o", "mine.times=2"],
-            "-o: 'mine.times=2' is for a plugin that is not switched on; add -p mine",
+            "-o: 'mine.times=2' is for a plugin that is not switched on; add -p mine [hookpatch explain SettingError]",
         ),
     ],
 )
@@ -218,18 +226,19 @@ def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> N
         (
             "lits",
             "no command and no plugin 'lits'; did you mean 'list'? commands: list, plan, lock, check, doctor, report, "
-            "verify, why, run; "
-            "a plugin's own commands are under its name, installed: loud, rule",
+            "verify, why, explain, run; "
+            "a plugin's own commands are under its name, installed: loud, rule [hookpatch explain UnknownCommand]",
         ),
         (
             "ruler",
             "no command and no plugin 'ruler'; did you mean 'rule'? commands: list, plan, lock, check, doctor, report, "
-            "verify, why, run; "
-            "a plugin's own commands are under its name, installed: loud, rule",
+            "verify, why, explain, run; "
+            "a plugin's own commands are under its name, installed: loud, rule [hookpatch explain UnknownCommand]",
         ),
         (
             "loud",
-            "plugin 'loud' (loud-dist 1.0) has no commands of its own; hookpatch run -p loud SCRIPT switches it on",
+            "plugin 'loud' (loud-dist 1.0) has no commands of its own; hookpatch run -p loud SCRIPT switches it on "
+            "[hookpatch explain PluginError]",
         ),
     ],
 )
@@ -248,7 +257,8 @@ def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environme
     assert "imported" not in hookpatch(home, "--help").stdout
     done = hookpatch(home, "noisy", "measure")
     assert done.stderr == (
-        "hookpatch: error: plugin 'noisy' (noisy-dist 1.0) raised OSError when asked for its commands: no\n"
+        "hookpatch: error: plugin 'noisy' (noisy-dist 1.0) raised OSError when asked for its commands: no "
+        "[hookpatch explain PluginError]\n"
     )
     allow = home.python.parents[1] / "hookpatch.allow"
     allow.write_text("rule\n")
@@ -256,7 +266,7 @@ def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environme
     assert (done.stdout, done.stderr) == (
         "",
         "hookpatch: error: plugin 'noisy' of noisy-dist 1.0 (asked for by hookpatch noisy) is not allowed here: "
-        f"{allow} does not name it\n",
+        f"{allow} does not name it [hookpatch explain NotAllowed]\n",
     )
 
 
@@ -490,5 +500,5 @@ def test_python_that_ignores_the_environment_is_refused(home: Environment, flag:
     assert (done.stdout, done.returncode) == ("", 78)
     assert done.stderr == (
         "hookpatch: error: hookpatch run: this python ignores the environment (-I or -E), so the program would run "
-        "unpatched; leave the flag out\n"
+        "unpatched; leave the flag out [hookpatch explain SettingError]\n"
     )

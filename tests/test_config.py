@@ -370,20 +370,25 @@ def test_file_that_nobody_names_is_nothing_to_python(home: Environment) -> None:
             "unknown.toml",
             78,
             "error: no plugin 'tunde' (asked for by {}: tool.hookpatch.plugins); did you mean 'tuned'? installed: "
-            "light, tuned",
+            "light, tuned [hookpatch explain UnknownPlugin]",
         ),
         (
             "options.toml",
             78,
             "error: no plugin 'tunde' (asked for by {}: tool.hookpatch.options.tunde); did you mean 'tuned'? "
-            "installed: light, tuned",
+            "installed: light, tuned [hookpatch explain UnknownPlugin]",
         ),
-        ("policy.toml", 78, "error: {}: tool.hookpatch.on_error: 'stop' is not a policy; it takes exit or warn"),
+        (
+            "policy.toml",
+            78,
+            "error: {}: tool.hookpatch.on_error: 'stop' is not a policy; it takes exit or warn "
+            "[hookpatch explain SettingError]",
+        ),
         (
             "lenient.toml",
             0,
             "warning: nothing is patched: no plugin 'tunde' (asked for by {}: tool.hookpatch.plugins); did you mean "
-            "'tuned'? installed: light, tuned",
+            "'tuned'? installed: light, tuned [hookpatch explain UnknownPlugin]",
         ),
         ("nothing.toml", 0, ""),
     ],
@@ -408,7 +413,7 @@ def test_command_takes_the_project_it_is_in(home: Environment) -> None:
     wrong = said(home, *run, "-o", "tuned.speed=fast", "script.py", cwd=deep)
     assert wrong[1:] == (
         "hookpatch: error: options of plugin 'tuned' (tuned-dist 1.0): speed=fast: Expected 'int', got 'str'; "
-        "it takes speed: int, unit: str",
+        "it takes speed: int, unit: str [hookpatch explain OptionsError]",
         78,
     )
     named = str(home.folder / "nothing.toml")

@@ -185,3 +185,18 @@ def anchors(page: Path) -> set[str]:
     """Return the anchors that GitHub makes of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_each_noun_of_the_design_is_in_the_glossary() -> None:
+    """Each step on the way of a value, and each class that the design speaks of; with more to say than its name."""
+    design, glossary = ((ROOT / "docs" / name).read_text() for name in ("design.md", "glossary.md"))
+    steps = re.findall(r"-> ([A-Z][a-z]+)", design)
+    assert len(steps) > 12
+    sources = (path.read_text() for path in ROOT.glob("hookpatch/_*.py"))
+    classes = {name for source in sources for name in re.findall(r"^class ([A-Z]\w+)", source, re.MULTILINE)}
+    spoken_of = classes & set(re.findall(r"(?<![`.\w])[A-Z][a-z]+\b", design))
+    entries = dict(re.findall(r"^### (.+)\n\n((?:.+\n)+)", glossary, re.MULTILINE))
+    alike = {"Holders": "Holder", "Entry": "Entry point", "Asked": "Selection"}  # "Asked for, ..."
+    missing = {alike.get(noun, noun) for noun in {*steps, *spoken_of}} - set(entries)
+    assert not missing
+    assert all(len(text.split()) > 10 for text in entries.values())

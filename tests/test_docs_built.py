@@ -24,6 +24,7 @@ SOURCES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *ROOT.glob("docs/**/*.md"),
     *ROOT.glob("plugins/*/README.md"),
+    *ROOT.glob("plugins/*/*/messages.md"),
 ]
 
 

@@ -52,6 +52,7 @@ from hookpatch.errors import (
     TargetRefused,
     TargetSyntaxError,
     UnknownCommand,
+    UnknownMessage,
     UnknownPlugin,
 )
 
@@ -78,6 +79,7 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     UnknownCommand: UnknownCommand(
         "lits", ["list", "lock", "check", "doctor", "report", "verify", "run"], ["fuse_qkv_off"]
     ),
+    UnknownMessage: UnknownMessage("UnknwonPlugin", ["UnknownPlugin"]),
     AmbiguousPlugin: AmbiguousPlugin("trim", "active()", ["kit-a", "kit-b"]),
     NotAllowed: NotAllowed("loud", "loud-kit 1.0", "active()", "/opt/env/hookpatch.allow does not name it"),
     MissingPlugin: MissingPlugin(

@@ -96,7 +96,8 @@ def test_folder_of_an_earlier_run_is_refused(home: Environment, tmp_path: Path) 
     done = run(home, "--graph-diff", tmp_path, "-p", "loud", "script.py")
     assert (done.stdout, done.stderr, done.returncode) == (
         "",
-        f"hookpatch: error: --graph-diff: {tmp_path / 'plain'} is of an earlier run; name another folder\n",
+        f"hookpatch: error: --graph-diff: {tmp_path / 'plain'} is of an earlier run; name another folder "
+        "[hookpatch explain SettingError]\n",
         78,
     )
 
@@ -118,7 +119,8 @@ def test_what_cannot_be_run_twice_is_refused(
 ) -> None:
     """Before anything is run or made."""
     done = run(home, "--graph-diff", tmp_path / "out", "-p", "loud", *words, **variables)
-    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: --graph-diff: {problem}\n", 78)
+    said = f"hookpatch: error: --graph-diff: {problem} [hookpatch explain SettingError]\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
     assert not (tmp_path / "out").exists()
 
 
@@ -127,7 +129,8 @@ def test_folder_that_cannot_be_made_is_refused(home: Environment, tmp_path: Path
     (tmp_path / "out").write_text("")
     done = run(home, "--graph-diff", tmp_path / "out", "-p", "loud", "script.py")
     assert (done.stdout, done.returncode) == ("", 78)
-    assert done.stderr == (f"hookpatch: error: --graph-diff: {tmp_path / 'out'} cannot be written: Not a directory\n")
+    said = f"--graph-diff: {tmp_path / 'out'} cannot be written: Not a directory [hookpatch explain SettingError]"
+    assert done.stderr == f"hookpatch: error: {said}\n"
 
 
 def test_plugin_that_is_not_installed_is_named(environment: Environment, tmp_path: Path) -> None:
@@ -138,6 +141,6 @@ def test_plugin_that_is_not_installed_is_named(environment: Environment, tmp_pat
     assert (done.stdout, done.stderr, done.returncode) == (
         "",
         "hookpatch: error: --graph-diff: the plugin 'onnx' does it, which is not installed; "
-        "pip install hookpatch-onnx\n",
+        "pip install hookpatch-onnx [hookpatch explain SettingError]\n",
         78,
     )

@@ -127,7 +127,10 @@ def test_command_writes_it(run: hookpatch.RunReport, tmp_path: Path) -> None:
         done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=60)
         assert done.returncode == status, done.stderr
     assert (tmp_path / "run.html").read_text() == page_of(hookpatch.receipts(folder))
-    assert done.stderr == f"hookpatch: error: --html: {path} cannot be written: No such file or directory\n"
+    assert (
+        done.stderr == f"hookpatch: error: --html: {path} cannot be written: No such file or directory "
+        "[hookpatch explain SettingError]\n"
+    )
 
 
 # --- the schema

@@ -461,7 +461,7 @@ def test_command_prints_the_plan(home: Environment) -> None:
     done = home.run(script, "plan")
     assert done.stderr == (
         "hookpatch: error: hookpatch plan: no plugin is named, and neither HOOKPATCH_PLUGINS nor a configuration "
-        "names one; write it like 'hookpatch plan fuse_qkv_off'\n"
+        "names one; write it like 'hookpatch plan fuse_qkv_off' [hookpatch explain SettingError]\n"
     )
     assert done.returncode == 78
     assert not [*home.site_packages.glob("*.imported")]

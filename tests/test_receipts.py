@@ -235,7 +235,7 @@ def test_command_prints_what_they_left(home: Environment, reports: Path) -> None
     missing = home.run(*command)
     assert (missing.returncode, missing.stderr) == (
         78,
-        f"hookpatch: error: receipts(): no process has left a report in {reports}\n",
+        f"hookpatch: error: receipts(): no process has left a report in {reports} [hookpatch explain SettingError]\n",
     )
     run(home, reports, "speak()", HOOKPATCH_COUNT="1")
     (one,) = hookpatch.receipts(reports)

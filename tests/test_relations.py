@@ -335,8 +335,10 @@ def test_program_is_refused_for_what_it_lacks(home: Environment) -> None:
     """Before its first line; where the plugins wait for the vendor's module, just before that is executed."""
     script = home.python.parent / "hookpatch"
     missing = "of {0}-dist 1.0 (asked for by {1}) needs plugin 'b', which was not asked for; {2}"
-    early = missing.format("a", "HOOKPATCH_PLUGINS=a", "write HOOKPATCH_PLUGINS=a,b")
-    late = missing.format("late", "HOOKPATCH_PLUGINS=late", "write HOOKPATCH_PLUGINS=late,b")
+    early = missing.format("a", "HOOKPATCH_PLUGINS=a", "write HOOKPATCH_PLUGINS=a,b [hookpatch explain MissingPlugin]")
+    late = missing.format(
+        "late", "HOOKPATCH_PLUGINS=late", "write HOOKPATCH_PLUGINS=late,b [hookpatch explain MissingPlugin]"
+    )
     done = home.run("-c", CALL, HOOKPATCH_PLUGINS="a")
     assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: plugin 'a' {early}\n", 78)
     done = home.run("-c", CALL, HOOKPATCH_PLUGINS="late")
@@ -344,7 +346,7 @@ def test_program_is_refused_for_what_it_lacks(home: Environment) -> None:
     for names in ("late,b", "b,a"):
         assert home.run("-c", CALL, HOOKPATCH_PLUGINS=names).stdout == f"begun\n{names.replace(',', ' ')}\n"
     run = home.run(script, "run", "-p", "a", "-c", CALL)
-    said = missing.format("a", "-p", "add -p b")
+    said = missing.format("a", "-p", "add -p b [hookpatch explain MissingPlugin]")
     assert (run.stdout, run.stderr, run.returncode) == ("", f"hookpatch: error: plugin 'a' {said}\n", 78)
     assert home.run(script, "run", "-p", "a", "-c", CALL, HOOKPATCH_PLUGINS="b").stdout == "begun\nb a\n"
     run = home.run(script, "run", "-p", "alone", "-c", CALL, HOOKPATCH_PLUGINS="b")

@@ -183,7 +183,7 @@ def ended(home: Environment, code: str, **variables: str) -> tuple[int, str, lis
 
 
 OF = "vendor:speak of plugin 'heard' from heard-dist 1.0"
-SAID = f"hookpatch: error: {OF}: applied, never called (required_calls=1)"
+SAID = f"hookpatch: error: {OF}: applied, never called (required_calls=1) [hookpatch explain CallsError]"
 UNBOUND = f"hookpatch: warning: {OF}: never bound: vendor not imported"
 
 

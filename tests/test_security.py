@@ -86,7 +86,8 @@ def test_name_of_two_distributions_is_refused(home: Environment) -> None:
     assert (done.stdout, done.returncode) == ("", 78)
     assert done.stderr == (
         "hookpatch: error: plugin 'loud' (asked for by HOOKPATCH_PLUGINS=loud) is offered by 2 distributions: "
-        "evil-dist, loud-dist; ask for 'loud@evil-dist' or 'loud@loud-dist', or uninstall one\n"
+        "evil-dist, loud-dist; ask for 'loud@evil-dist' or 'loud@loud-dist', or uninstall one "
+        "[hookpatch explain AmbiguousPlugin]\n"
     )
     assert home.run("script.py", HOOKPATCH_PLUGINS="loud@loud-dist").stdout == "VENDOR 2\n"
 
@@ -178,7 +179,7 @@ def test_allow_list_of_the_environment(home: Environment) -> None:
         assert (refused.stdout, refused.returncode) == ("", 78)
         assert refused.stderr == (
             "hookpatch: error: plugin 'other' of other-dist 1.0 (asked for by HOOKPATCH_PLUGINS=loud,other) is not "
-            f"allowed here: {allow} does not name it\n"
+            f"allowed here: {allow} does not name it [hookpatch explain NotAllowed]\n"
         )
     for text in ("", "loud@another-dist\n", "loud-dist\n"):
         allow.write_text(text)

@@ -286,7 +286,7 @@ def test_wrong_option_ends_the_program_before_it_starts(python: Python) -> None:
         78,
         "",
         "hookpatch: error: options of plugin 'tuned' (kit 1.0): Expected 'int', got 'str' - at 'speed'; "
-        "it takes speed: int",
+        "it takes speed: int [hookpatch explain OptionsError]",
     )
 
 
@@ -296,7 +296,8 @@ def test_policy_warn_lets_the_program_run_unpatched(python: Python) -> None:
     assert result(done) == (
         0,
         "1",
-        f"hookpatch: warning: nothing is patched: HOOKPATCH_OPTIONS: not an object of objects; {FORM}",
+        f"hookpatch: warning: nothing is patched: HOOKPATCH_OPTIONS: not an object of objects; {FORM} "
+        "[hookpatch explain SettingError]",
     )
 
 
@@ -306,5 +307,6 @@ def test_unknown_policy_ends_the_program_before_it_starts(python: Python) -> Non
     assert result(done) == (
         78,
         "",
-        "hookpatch: error: HOOKPATCH_ON_ERROR: 'Warn' is not a policy; it takes exit or warn",
+        "hookpatch: error: HOOKPATCH_ON_ERROR: 'Warn' is not a policy; it takes exit or warn "
+        "[hookpatch explain SettingError]",
     )

@@ -91,7 +91,7 @@ def test_misspelt_name_refuses_the_program_before_it_starts(home: Environment, w
     done = home.run(*way, HOOKPATCH_PLUGINS="luod")
     said = (
         "hookpatch: error: no plugin 'luod' (asked for by HOOKPATCH_PLUGINS=luod); "
-        "did you mean 'loud'? installed: loud\n"
+        "did you mean 'loud'? installed: loud [hookpatch explain UnknownPlugin]\n"
     )
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
 
@@ -99,7 +99,10 @@ def test_misspelt_name_refuses_the_program_before_it_starts(home: Environment, w
 def test_unknown_name_refuses_the_program(home: Environment) -> None:
     """One bad name among good ones is enough."""
     done = home.run("script.py", HOOKPATCH_PLUGINS="loud,zebra")
-    said = "hookpatch: error: no plugin 'zebra' (asked for by HOOKPATCH_PLUGINS=loud,zebra); installed: loud\n"
+    said = (
+        "hookpatch: error: no plugin 'zebra' (asked for by HOOKPATCH_PLUGINS=loud,zebra); installed: loud "
+        "[hookpatch explain UnknownPlugin]\n"
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
 
 
@@ -109,7 +112,8 @@ def test_ambiguous_name_refuses_the_program_and_the_distribution_settles_it(home
     done = home.run("script.py", HOOKPATCH_PLUGINS="loud")
     said = (
         "hookpatch: error: plugin 'loud' (asked for by HOOKPATCH_PLUGINS=loud) is offered by 2 distributions: "
-        "loud-dist, other; ask for 'loud@loud-dist' or 'loud@other', or uninstall one\n"
+        "loud-dist, other; ask for 'loud@loud-dist' or 'loud@other', or uninstall one "
+        "[hookpatch explain AmbiguousPlugin]\n"
     )
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
     assert home.run("script.py", HOOKPATCH_PLUGINS="loud@other").stdout == "Vendor! __main__\n"
@@ -121,7 +125,7 @@ def test_plugin_that_raises_when_loaded_refuses_the_program(home: Environment) -
     done = home.run("script.py", HOOKPATCH_PLUGINS="broken")
     said = (
         "hookpatch: error: plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; "
-        "mend or uninstall it\n"
+        "mend or uninstall it [hookpatch explain PluginError]\n"
     )
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
 
@@ -136,7 +140,10 @@ def test_warn_policy_lets_the_program_run_unpatched_and_says_so(home: Environmen
 def test_policy_that_is_none_is_refused(home: Environment) -> None:
     """A misspelt policy is not taken for the default."""
     done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_ON_ERROR="wran")
-    said = "hookpatch: error: HOOKPATCH_ON_ERROR: 'wran' is not a policy; it takes exit or warn\n"
+    said = (
+        "hookpatch: error: HOOKPATCH_ON_ERROR: 'wran' is not a policy; it takes exit or warn "
+        "[hookpatch explain SettingError]\n"
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
 
 
@@ -159,7 +166,8 @@ def test_target_that_is_gone_ends_the_program_at_its_import(home: Environment) -
         "(target vendor:spaek of plugin 'late' from late-dist 1.0)"
     )
     done = home.run("-c", program, HOOKPATCH_PLUGINS="late")
-    assert (done.stdout, done.stderr, done.returncode) == ("on\n", f"hookpatch: error: {problem}\n", 78)
+    said = f"hookpatch: error: {problem} [hookpatch explain TargetNotFound]\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("on\n", said, 78)
     warned = home.run("-c", program, HOOKPATCH_PLUGINS="late", HOOKPATCH_ON_ERROR="warn")
     assert (warned.stdout, warned.returncode) == ("on\nvendor\n", 0)
     assert f"PatchFailedWarning: not patched: {problem}" in warned.stderr
@@ -199,14 +207,20 @@ def test_options_come_from_the_environment(home: Environment) -> None:
     for given, problem in [
         (
             '{"marked": {"mark": 3}}',
-            "options of plugin 'marked' (marked-dist 1.0): Expected 'str', got 'int' - at 'mark'; it takes mark: str",
+            "options of plugin 'marked' (marked-dist 1.0): Expected 'str', got 'int' - at 'mark'; it takes mark: str "
+            "[hookpatch explain OptionsError]",
         ),
-        ('{"loud": {}}', "options: given for 'loud', which is not among the selected plugins: marked"),
+        (
+            '{"loud": {}}',
+            "options: given for 'loud', which is not among the selected plugins: marked "
+            "[hookpatch explain SettingError]",
+        ),
         (
             "{",
             "HOOKPATCH_OPTIONS: not JSON (Expecting property name enclosed in double quotes: "
             "line 1 column 2 (char 1)); "
-            'it takes a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}}',
+            'it takes a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}} '
+            "[hookpatch explain SettingError]",
         ),
     ]:
         bad = home.run("script.py", HOOKPATCH_PLUGINS="marked", HOOKPATCH_OPTIONS=given)
@@ -384,9 +398,13 @@ def test_tests_that_import_what_a_plugin_waits_for_leave_nothing(waiting: Enviro
 
 BEYOND = (
     "plugin 'beyond' (beyond-dist 1.0) patches vendor:speak, which is not in 'package', for which its distribution has "
-    "it wait; take 'beyond' out of the entry point group hookpatch.waits_for, or name there what has all its targets"
+    "it wait; take 'beyond' out of the entry point group hookpatch.waits_for, or name there what has all its targets "
+    "[hookpatch explain PluginError]"
 )
-BROKEN = "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it"
+BROKEN = (
+    "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it "
+    "[hookpatch explain PluginError]"
+)
 
 
 @pytest.mark.parametrize(
@@ -412,6 +430,9 @@ def test_plugin_that_is_wrong_ends_the_program_when_it_is_loaded(
 def test_options_are_looked_at_before_the_program_starts(waiting: Environment) -> None:
     """They need the plugin, so it does not wait; nor does one that is offered twice or misspelt."""
     done = waiting.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS='{"loud": {"volume": 11}}')
-    said = "hookpatch: error: options of plugin 'loud' (loud-dist 1.0): it has none, but 'volume' was given\n"
+    said = (
+        "hookpatch: error: options of plugin 'loud' (loud-dist 1.0): it has none, but 'volume' was given "
+        "[hookpatch explain OptionsError]\n"
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
     assert waiting.run("script.py", HOOKPATCH_PLUGINS="luod").returncode == 78

@@ -170,7 +170,8 @@ def test_command_tells_what_was_called_and_what_was_not(environment: Environment
     start = f"hookpatch[{done.stdout.strip()}]"
     assert done.stderr.splitlines() == [
         f"{start}: vendor:f (counted): 2 made",
-        f"{start}: warning: vendor:g of plugin 'counted' from counted-dist 1.0: applied, never called",
+        f"{start}: warning: vendor:g of plugin 'counted' from counted-dist 1.0: applied, never called "
+        "[hookpatch explain NeverCalledWarning]",
     ]
     (report,) = (environment.folder / "reports").glob("*.json")
     assert [patch["calls"] for patch in json.loads(report.read_text())["processes"][0]["patches"]] == [{"eager": 2}, {}]

@@ -423,8 +423,11 @@ def test_command_imports_and_tells(environment: Environment) -> None:
     assert text[:2] == ["vendor:speak", "  wrap by plugin 'loud' from loud-dist 1.0, session 1"]
     nowhere = "ModuleNotFoundError: No module named 'nowhere'; look in the Python that has it"
     for address, said in (
-        ("nowhere:x", f"hookpatch why: nowhere cannot be imported: {nowhere}"),
-        ("vendor:s", "vendor has no attribute 's' (target vendor:s of hookpatch.why())"),
+        ("nowhere:x", f"hookpatch why: nowhere cannot be imported: {nowhere} [hookpatch explain SettingError]"),
+        (
+            "vendor:s",
+            "vendor has no attribute 's' (target vendor:s of hookpatch.why()) [hookpatch explain TargetNotFound]",
+        ),
     ):
         done = command(environment, "why", address)
         assert (done.returncode, done.stderr.splitlines()[-1]) == (78, f"hookpatch: error: {said}")

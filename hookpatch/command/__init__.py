@@ -11,6 +11,7 @@ from hookpatch import __version__, _selection
 from hookpatch.command._check import check
 from hookpatch.command._doctor import doctor
 from hookpatch.command._error import tell
+from hookpatch.command._explain import explain
 from hookpatch.command._in_process import Program, run_program
 from hookpatch.command._list import list_plugins
 from hookpatch.command._lock import lock
@@ -64,6 +65,7 @@ app.command("doctor")(doctor)
 app.command("report")(report)
 app.command("verify")(verify)
 app.command("why")(why)
+app.command("explain")(explain)
 app.command("run", cls=RunCommand)(run)
 app.command("new")(new)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import typer
 
 from hookpatch._stderr import EXIT_STATUS, say
-from hookpatch.errors import HookpatchError
+from hookpatch.errors import HookpatchError, for_stderr
 
 USAGE: Final = 2
 UNFORESEEN: Final = 70  # EX_SOFTWARE of sysexits.h
@@ -36,7 +36,7 @@ def tell(error: Exception, with_traceback: bool) -> int:
 
 def _line(error: Any) -> tuple[str, int]:
     if isinstance(error, HookpatchError):
-        return str(error), EXIT_STATUS
+        return for_stderr(error), EXIT_STATUS
     if isinstance(error, _UsageError):
         command = error.ctx.command_path if error.ctx is not None else "hookpatch"
         return f"{error.format_message().rstrip('.')}; '{command} --help' shows how it is written", USAGE

@@ -16,7 +16,7 @@ from hookpatch._discovery import Installed, find
 from hookpatch._selection import Selection
 from hookpatch._stderr import EXIT_STATUS, say
 from hookpatch.command._of_plugin import commands_of
-from hookpatch.errors import HookpatchError, SettingError, UnknownPlugin
+from hookpatch.errors import HookpatchError, SettingError, UnknownPlugin, for_stderr
 
 GRAPH_DIFF: Final = "--graph-diff"
 _PLUGIN: Final = "onnx"
@@ -87,7 +87,7 @@ def run_twice(
     try:
         commands_of(plugin, GRAPH_DIFF).main(["diff", plain, patched, "-o", folder], standalone_mode=False)
     except HookpatchError as error:
-        say(error, kind="error")
+        say(for_stderr(error), kind="error")
         return status or EXIT_STATUS
     return status if status >= 0 else 128 - status
 

@@ -19,7 +19,7 @@ class WithPlugins(TyperGroup):
         """Return the options, of which one is not in the help: that is to fit a screen."""
         params: Any = super().get_params(ctx)
         for param in params:
-            if param.name == "show_completion":
+            if param.name in ("show_completion", "help"):  # who reads this has found the second
                 param.hidden = True
         return params
 

@@ -305,6 +305,7 @@ def test_as_a_command_of_its_own(net: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=net.parent)
         return done.stdout, done.stderr, done.returncode
 
-    assert run("net.py:Nets") == ("", "hookpatch: error: net.py:Nets: net has no 'Nets'; did you mean 'Net'?\n", 78)
+    said = "hookpatch: error: net.py:Nets: net has no 'Nets'; did you mean 'Net'? [hookpatch explain ModelError]\n"
+    assert run("net.py:Nets") == ("", said, 78)
     out, error, status = run("net:net", "--json", "--fail-on", "shape")
     assert (len(json.loads(out)["findings"]), error, status) == (7, "", 1)

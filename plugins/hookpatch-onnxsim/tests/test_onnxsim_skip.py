@@ -95,7 +95,8 @@ def test_wrong_name_ends_a_program_when_it_imports_onnxsim() -> None:
         HOOKPATCH_OPTIONS=json.dumps({"onnxsim_skip": {"passes": ["FuseQKV"]}}),
     )
     assert (done.returncode, done.stdout) == (78, "before\n")
-    assert done.stderr == f"hookpatch: error: {PLUGIN}{ONNXSIM}'FuseQKV' (did you mean 'fuse_qkv'?){NOW}\n"
+    said = f"{PLUGIN}{ONNXSIM}'FuseQKV' (did you mean 'fuse_qkv'?){NOW}"
+    assert done.stderr == f"hookpatch: error: {said} [hookpatch explain OptionsError]\n"
 
 
 LATE = """

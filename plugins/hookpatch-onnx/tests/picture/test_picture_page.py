@@ -220,6 +220,7 @@ def test_command_writes_the_page(tmp_path: Path) -> None:
     assert data_in((tmp_path / "diff.html").read_text(encoding="utf-8"))["ops"]["RMSNormalization"] == [0, 2]
     failed = subprocess.run([*command, "no/diff.html"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (failed.stderr, failed.returncode) == (
-        "hookpatch: error: no/diff.html: cannot be written: No such file or directory\n",
+        "hookpatch: error: no/diff.html: cannot be written: No such file or directory "
+        "[hookpatch explain PictureError]\n",
         78,
     )

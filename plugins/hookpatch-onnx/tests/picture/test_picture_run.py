@@ -123,7 +123,7 @@ def test_program_without_a_model_is_told(tmp_path: Path) -> None:
     assert (ran.stdout, ran.returncode) == ("ran\nran\n", 78)
     assert ran.stderr.splitlines()[-1] == (
         f"hookpatch: error: {tmp_path}/out/plain and {tmp_path}/out/patched: no model was recorded: "
-        "neither torch.onnx.export nor onnxsim.simplify was called"
+        "neither torch.onnx.export nor onnxsim.simplify was called [hookpatch explain PictureError]"
     )
 
 

@@ -96,4 +96,5 @@ def test_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
     path.write_text("not a model\n")
     done = diff(path, path)
     assert (done.stdout, done.returncode) == ("", 78)
-    assert done.stderr == f"hookpatch: error: {path} is not an ONNX model: it is text; give the binary .onnx file\n"
+    said = f"{path} is not an ONNX model: it is text; give the binary .onnx file"
+    assert done.stderr == f"hookpatch: error: {said} [hookpatch explain ModelFileError]\n"
