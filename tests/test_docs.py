@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from environments import ROOT, Environment
+
+from hookpatch.command import app
 
 pytest.importorskip("sybil")  # not on the other Pythons, where these tests are not run
 
@@ -151,6 +156,33 @@ def test_a_page_is_read_in_one_shell_and_one_folder(tmp_path: Path, wheels: Path
         )
     )
     read(page, Reader(tmp_path, with_wheels, wheels))
+
+
+SHOWN = re.compile(r"^    (?:\w+=\S+ )*hookpatch (\S.*)", re.MULTILINE)
+
+
+def parse(line: str) -> None:
+    """Parse a command line of ours, and run nothing."""
+    group: Any = typer.main.get_command(app)
+    context = group.make_context("hookpatch", [], resilient_parsing=True)
+    context.resilient_parsing = False
+    name, *words = shlex.split(line, comments=True)
+    command = group.get_command(context, name)
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.get_command(context, words.pop(0))
+    command.make_context(name, words, parent=context)
+
+
+@pytest.mark.model
+def test_commands_that_are_only_shown_can_be_typed() -> None:
+    """Those in indented blocks, whose programs are the reader's: each is a command, with options that it has."""
+    lines = [line for page in PAGES for line in SHOWN.findall(page.read_text())]
+    assert len(lines) > 10
+    for line in lines:
+        parse(line)
+    for wrong in ("check --agianst", "lits", "onnx diff a b --outptu"):
+        with pytest.raises(Exception, match=r"agianst|lits|outptu"):
+            parse(wrong)
 
 
 def test_three_dots_stand_for_what_varies() -> None:

@@ -35,8 +35,8 @@ def explain(
         return
     found = message(name)
     if console.is_terminal:
-        console.print(Text(found.name, style="bold") + Text(f"  {found.distribution}", style="dim"), "")
-        console.print(Markdown(found.text, hyperlinks=False))
+        title = Text(found.name, style="bold") + Text(f"  {found.distribution}", style="dim")
+        console.print(title, Text(), Markdown(found.text, hyperlinks=False), sep="\n")
     else:
         typer.echo(f"{found.name}  {found.distribution}\n\n{found.text}")
 
@@ -47,7 +47,7 @@ def _print_all(console: Console) -> None:
         table.add_column(style="cyan", no_wrap=True)
         table.add_column(overflow="fold")
         for one in of_it:
-            table.add_row(one.name, Text(one.meaning))
+            table.add_row(one.name, Text(one.meaning.replace("`", "")))
         console.print(Text(distribution, style="bold"), table, "")
 
 

@@ -68,7 +68,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Run a script, module or code with plugins on, else as python does.
+    """Run a program with plugins on, else as python does.
 
     On are those of HOOKPATCH_PLUGINS, else of [tool.hookpatch] in pyproject.toml, and those of -p.
 
