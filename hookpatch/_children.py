@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
@@ -21,6 +20,7 @@ from hookpatch._ledger import Asked
 from hookpatch._load import load, load_drift, switch_on
 from hookpatch._luggage import Item, Left, Luggage, unpacked
 from hookpatch._patch import Wrapper, wrap
+from hookpatch._python_command import python_command
 from hookpatch._selection import Selection
 from hookpatch._session import Begin, Session
 from hookpatch._shared import Shared
@@ -134,22 +134,13 @@ def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any
     if given is None and any(not luggage.is_in_environment for luggage in here):
         kwargs = {**kwargs, "env": _environment.handing_on(_for_programs(here))}
         args = args[:_ENV]
-    if is_python(*args[:1], **kwargs):
+    if python_command(*args[:1], **kwargs):
         for luggage in here:
             luggage.warn()
     return wrapped(*args, **kwargs)
 
 
 _ENV: Final = 10  # the place of env among the arguments of Popen
-
-
-def is_python(args: Any = "", shell: bool = False, **_: Any) -> list[str]:
-    """Return the words of a command that runs Python, or a script that is installed beside it; none of another."""
-    words = os.fsdecode(args).split() if isinstance(args, (str, bytes, os.PathLike)) else [*map(os.fsdecode, args)]
-    name = os.path.basename(words[0]) if words else ""
-    beside = os.path.join(os.path.dirname(sys.executable), name)
-    runs_python = name.startswith("python") or (sys.prefix != sys.base_prefix and name and os.path.exists(beside))
-    return words if runs_python else []
 
 
 @final

@@ -6,47 +6,21 @@ and no property runs. A local variable of a running function is not to be seen t
 
 from __future__ import annotations
 
-import gc
-import os
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from operator import is_not
 from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, final
 
-from hookpatch import _imports
 from hookpatch._attribute_slot import AttributeSlot
-from hookpatch._beneath import originals
 from hookpatch._function_slot import FunctionSlot
 from hookpatch._item_slot import ItemSlot
 from hookpatch._part_slot import PartialSlot, PartSlot
+from hookpatch._referrers import DEPTH, Referrers, classes
 from hookpatch._slot import Slot, along_mro, inner
 from hookpatch._target import a_kind, describe
-from hookpatch._trampoline import Trampoline, is_trampoline
-
-_HERE: Final = os.path.dirname(__file__) + os.sep
-_DEPTH: Final = 4  # as in m:REGISTRY['a'][0][1]: how far away from a name a holder may be to be named
-_CROWD: Final = 500  # more nameless holders than these are not followed to names
-_MANY: Final = 16  # from so many on it is faster to look at the references of all objects ourselves
-_STEP: Final = 64  # objects that are looked at together
-
-# What belongs to a class or to the type system and is not a name that somebody bound.
-_BELONGS: Final = (
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.ClassMethodDescriptorType,
-    types.MethodWrapperType,
-    types.FrameType,
-    types.TracebackType,
-    types.GenericAlias,
-    types.UnionType,
-    super,
-)
 
 _RUNNING: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _lru_cached: Final = lru_cache(lambda: None)  # has the function in __wrapped__ too, but calls what it keeps itself
@@ -80,103 +54,39 @@ def holders(things: Sequence[Any]) -> list[Holder]:
     Args:
         things: the objects; each has to be one that is not held by chance, as a small number is.
     """
-    search = _Search(things)
-    found = search.found
-    vars(search).clear()  # it refers to itself: until garbage is collected the next look would find what it kept
-    return found
+    referrers = Referrers(things)
+    try:
+        return _Search(things, referrers).found
+    finally:
+        referrers.forget()
 
 
 @final
 class _Search:
-    """One look at all objects. Lives as long as the call."""
+    """The places that hold some objects, and how they are reached by name. Lives as long as the call."""
 
-    def __init__(self, things: Sequence[Any]) -> None:
-        self._mine: set[int] = {id(things), id(originals)}  # what refers to them because of us
-        self._mine.add(id(_imports.loaded("_asyncio")))  # never to be asked for its references: see _objects
-        self._kept: list[Any] = [things]  # so that no number in _mine is given to another object
-        self._mine.add(id(self._kept))
-        self._modules = self._keep({id(vars(module)): (name, module) for name, module in _imports.modules()})
-        self._classes: dict[int, type] | None = None
-        self._mine |= set(map(id, self._keep(Trampoline.links())))
-        for thing in things:
-            if issubclass(type(thing), type):  # the tuples in which a class and its subclasses keep their bases
-                subclasses = self._keep([*classes(thing)])
-                self._mine |= {id(one) for cls in subclasses for one in (cls.__mro__, cls.__bases__)}
-        self._referrers: dict[int, list[Any]] = {}
-        self._mine.add(id(self._referrers))
-        self._look_up(things)
+    def __init__(self, things: Sequence[Any], referrers: Referrers) -> None:
+        self._referrers: Final = referrers
         self.found: list[Holder] = []
         for thing in things:
             places: dict[Any, Holder] = {}
-            for holder in self._referrers.get(id(thing), ()):
-                for slot, words, root in self._in(holder, thing, _DEPTH):
+            for holder in referrers.of(thing):
+                for slot, words, root in self._in(holder, thing, DEPTH):
                     places[slot.key if slot else words] = Holder(thing, holder, slot, words, root)
             self.found += places.values()
 
-    def _look_up(self, things: Iterable[Any]) -> None:
-        """Note who refers to the objects, who refers to those, and so on."""
-        level = self._keep({id(thing): thing for thing in things})
-        for depth in range(_DEPTH):
-            referrers = self._keep(_referrers(level))
-            if depth == 0 and gc.get_freeze_count():
-                referrers += self._frozen()  # which the collector leaves out
-            for referrer in referrers:
-                if id(referrer) in self._mine or _is_ours(referrer) or issubclass(type(referrer), _BELONGS):
-                    continue
-                for at in level.keys() & map(id, gc.get_referents(referrer)):
-                    self._of(level[at]).append(referrer)
-            upwards = self._keep({})
-            for thing in level.values():
-                found = self._referrers.get(id(thing), ())
-                if depth == 0 or not any(map(self._is_named, found)):  # one name is enough
-                    upwards |= {id(one): one for one in found if not self._is_named(one)}
-            level = self._keep({at: thing for at, thing in upwards.items() if at not in self._referrers})
-            if not level or len(level) > _CROWD:
-                break
-
-    def _keep(self, made: Any) -> Any:
-        self._kept.append(made)
-        self._mine.add(id(made))
-        return made
-
-    def _of(self, thing: Any) -> list[Any]:
-        if id(thing) not in self._referrers:
-            self._referrers[id(thing)] = self._keep([])
-        return self._referrers[id(thing)]
-
-    def _frozen(self) -> list[Any]:
-        return [
-            *(vars(module) for _, module in _imports.modules()),
-            *(gc.get_referents(vars(cls))[0] for cls in classes()),
-        ]
-
-    def _is_named(self, holder: Any) -> bool:
-        return (
-            id(holder) in self._modules
-            or issubclass(type(holder), (ModuleType, type))
-            or self._class_of(holder) is not None
-        )
-
-    def _class_of(self, holder: Any) -> type | None:
-        """Return the class whose attributes a dict holds."""
-        if type(holder) is not dict:
-            return None
-        if self._classes is None:  # looked up when the first dict is met that is no module's
-            self._classes = self._keep({id(gc.get_referents(vars(cls))[0]): cls for cls in classes()})
-        return self._classes.get(id(holder))
-
     def _places(self, thing: Any, depth: int) -> Iterator[tuple[Slot | None, str, str | None]]:
         """Yield the places that hold an object: slot, words, root."""
-        for holder in self._referrers.get(id(thing), ()):
+        for holder in self._referrers.of(thing):
             yield from self._in(holder, thing, depth)
 
     def _in(self, holder: Any, thing: Any, depth: int) -> Iterator[tuple[Slot | None, str, str | None]]:
         kind = type(holder)  # isinstance asks for __class__ too, which wakes a lazy proxy
-        if id(holder) in self._modules:
-            module, owner = self._modules[id(holder)]
+        if (there := self._referrers.module_of(holder)) is not None:
+            module, owner = there
             for name in _keys(holder, thing):
                 yield AttributeSlot(owner, name), f"{module}:{name}", module
-        elif (cls := self._class_of(holder)) is not None:
+        elif (cls := self._referrers.class_of(holder)) is not None:
             for name in _keys(holder, thing):
                 yield AttributeSlot(cls, name), f"{describe(cls)}.{name}", cls.__module__
         elif issubclass(kind, dict):
@@ -207,7 +117,7 @@ class _Search:
             yield from self._in_object(holder, thing, depth)
 
     def _in_dict(self, holder: dict[Any, Any], thing: Any, depth: int) -> Iterator[tuple[Slot | None, str, str | None]]:
-        for owner in self._referrers.get(id(holder), ()):
+        for owner in self._referrers.of(holder):
             if type(owner).__module__ == "typing" or _annotations(owner) is holder or _is_of_graph(owner):
                 return
         words, root = self._name(holder, depth)
@@ -219,8 +129,8 @@ class _Search:
             yield None, f"a key of {words}", root
 
     def _in_cell(self, cell: CellType) -> Iterator[tuple[Slot | None, str, str | None]]:
-        for closure in self._referrers.get(id(cell), ()):
-            for function in self._referrers.get(id(closure), ()):
+        for closure in self._referrers.of(cell):
+            for function in self._referrers.of(closure):
                 if type(function) is FunctionType and function.__closure__ is closure:
                     (at,) = PartSlot.parts(closure, cell)
                     name = function.__code__.co_freevars[at]
@@ -253,7 +163,7 @@ class _Search:
         """Return how a holder is reached by name, and from which module."""
         if type(holder) is FunctionType:
             return describe(holder), holder.__module__
-        for owner in self._referrers.get(id(holder), ()):
+        for owner in self._referrers.of(holder):
             if type(owner) is FunctionType and owner.__kwdefaults__ is holder:
                 return f"the defaults of {describe(owner)}", owner.__module__
             if type(owner) is partial and owner.keywords is holder:
@@ -286,28 +196,6 @@ def _attributes(thing: Any) -> Any:
     return found.__get__(thing) if isinstance(found, types.GetSetDescriptorType) else None
 
 
-def _referrers(things: dict[int, Any]) -> list[Any]:
-    """Return what refers to objects that are given by their numbers."""
-    if len(things) < _MANY:
-        return gc.get_referrers(*things.values())
-    # The collector compares each reference with each of them. So the other way round, in steps that C does whole.
-    objects, found, has_none, referents = _objects(), [], set(things).isdisjoint, gc.get_referents
-    for start in range(0, len(objects), _STEP):
-        step = objects[start : start + _STEP]
-        if not has_none(map(id, referents(*step))):
-            found += [one for one in step if not has_none(map(id, referents(one)))]
-    return found
-
-
-def _objects() -> list[Any]:
-    """Return all objects but the module ``_asyncio``: what it holds is in its dict.
-
-    From Python 3.12 on it shows the collector iterators that have died; a reference to one has it die twice, and the
-    next look at the module does not end.
-    """
-    return list(filter(partial(is_not, _imports.loaded("_asyncio")), gc.get_objects()))
-
-
 def _annotations(thing: Any) -> Any:
     """Return the annotations of a function, or those that lie in the dict of a class or module."""
     if type(thing) is FunctionType:
@@ -317,18 +205,6 @@ def _annotations(thing: Any) -> Any:
 
 def _keys(mapping: dict[Any, Any], thing: Any) -> list[Any]:
     return [key for key, held in list(dict.items(mapping)) if held is thing]
-
-
-def classes(top: type = object) -> Iterator[type]:
-    """Yield a class and all its subclasses, every class there is for ``object``."""
-    seen: set[type] = {top}
-    waiting: list[type] = [top]
-    while waiting:
-        cls = waiting.pop()
-        yield cls
-        new: set[type] = set(type.__subclasses__(cls)) - seen
-        seen |= new
-        waiting += new
 
 
 def classes_of(slot: Slot) -> list[type]:
@@ -343,12 +219,3 @@ def _is_of_graph(thing: Any) -> bool:
     if type(thing) is FunctionType:
         return thing.__code__.co_filename.startswith("<eval_with_key>")
     return type(thing).__module__ == "torch.fx.node"
-
-
-def _is_ours(thing: Any) -> bool:
-    """Tell whether something is a part of hookpatch, or a function that it made."""
-    if type(thing) is FunctionType:
-        return is_trampoline(thing) or thing.__code__.co_filename.startswith(_HERE)
-    is_module = type(thing) is dict and thing.get("__spec__") is not None
-    module = dict.get(thing, "__name__") if is_module else type(thing).__module__
-    return isinstance(module, str) and module.partition(".")[0] == "hookpatch"

@@ -19,9 +19,9 @@ from types import ModuleType
 from typing import Any, Final, final
 
 from hookpatch import _environment, _imports, _ledger, _selection, _tally
-from hookpatch._children import is_python
 from hookpatch._ledger import Asked, Entry
 from hookpatch._patch import wrap
+from hookpatch._python_command import python_command
 from hookpatch._receipts import receipts
 from hookpatch._report import PatchReport, report_of, this_process
 from hookpatch._session import Session, open_sessions, report
@@ -187,7 +187,7 @@ def _start(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) ->
 
 def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
     done = wrapped(*args, **kwargs)
-    words = is_python(*args[:1], **kwargs)
+    words = python_command(*args[:1], **kwargs)
     if _receipt is not None and words and words[1:3] not in (["-m", "pip"], ["-m", "ensurepip"]):
         _receipt.started(popen.pid, words)
     return done

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from hookpatch import _imports
 from hookpatch._function_slot import FunctionSlot
-from hookpatch._holders import classes, classes_of
+from hookpatch._holders import classes_of
+from hookpatch._referrers import classes
 from hookpatch._site import Site
 from hookpatch._slot import inner
 from hookpatch._standing import is_proxy

@@ -18,7 +18,7 @@ FLOORS: Final = {
     "the world outside": "_stderr _environment _imports errors _config _selection _variables",
     "what is declared": "_target _patch",
     "what stands in a slot": "_torchscript _signature _code _trampoline",
-    "places": "_slot _attribute_slot _item_slot _function_slot _part_slot _beneath _resolve _holders",
+    "places": "_slot _attribute_slot _item_slot _function_slot _part_slot _beneath _resolve _referrers _holders",
     "guards": "_requirement _calls _guard",
     "sites and layers": (
         "_layer _proxy _standing _order _leftover _hold _turn _outcome _site _sites _tally _counted _everywhere"
@@ -27,7 +27,7 @@ FLOORS: Final = {
     "plugins": "_discovery _relations _options hookspecs _host",
     "sessions": "_ledger _place _task _changes _attempt _report _session",
     "torch": "_shared _dynamo _torch_patches _torch",
-    "processes": "_load _luggage _children _receipts _receipt _active _exit _startup",
+    "processes": "_load _python_command _luggage _children _receipts _receipt _active _exit _startup",
     "questions": (
         "_verdict _release _check _location _origin _foreign _slot_report _why _presence _plan _new _doctor _messages "
         "_footprint _snapshot"
