@@ -45,7 +45,7 @@ def wrapping(value: Any, slot: Slot) -> Wrapping | None:
     callee = inner(value)
     kind = type(callee)
     if (mock := _mock_of(callee)) is not None:
-        return _of_mock(callee, mock, slot)
+        return _of_mock(mock, slot)
     if issubclass(kind, functools.partial):
         given = [*map(in_words, callee.args), *(f"{name}={in_words(one)}" for name, one in callee.keywords.items())]
         note = f"gives {', '.join(given)}" if given else None
@@ -96,7 +96,7 @@ def _mock_of(callee: Any) -> Any:
     return behind if issubclass(type(behind), bases) else None
 
 
-def _of_mock(callee: Any, mock: Any, slot: Slot) -> Wrapping:
+def _of_mock(mock: Any, slot: Slot) -> Wrapping:
     kind = f"{type(mock).__module__}.{type(mock).__qualname__}"
     wraps = vars(mock).get("_mock_wraps")
     if wraps is not None:

@@ -39,7 +39,7 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     if held is ABSENT and patch.verb != "replace" and slot.key not in originals:
         raise missing(slot, patch.target, owner)
     if own is ABSENT and isinstance(slot, AttributeSlot):
-        _refuse_unsettable(patch, slot, held, owner)
+        _refuse_unsettable(patch, slot, owner)
     if patch.verb == "remove":
         if isinstance(slot.owner, MutableSequence):
             raise TargetRefused(patch.address, owner, f"{slot} cannot be absent: its neighbours would move")
@@ -63,7 +63,7 @@ def check_scope(patch: Patch, scope: Scope, owner: object) -> None:
         raise TargetRefused(patch.address, owner, f"{problem}; take scope='process', or wrap what calls it")
 
 
-def _refuse_unsettable(patch: Patch, slot: AttributeSlot, held: object, owner: object) -> None:
+def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None:
     """Refuse an attribute that its owner keeps elsewhere than where it would be set."""
     found = along_mro(type(slot.owner), slot.name)
     if slot.name == "__new__":

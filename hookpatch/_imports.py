@@ -7,6 +7,9 @@ patch), cannot be cancelled, and runs on half-imported modules.
 Rules of a finder: never import in find_spec, never take a lock there, ask the other finders directly.
 
 It runs at interpreter start, so it imports nothing that is not there already.
+
+Long because each start of a patched interpreter pays for each file, and all of them read this one: what is known of
+modules, the watches, and the finder, loader and spec through which an import goes share one lock and one set of names.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 
-def python_command(args: Any = "", shell: bool = False, **_: Any) -> list[str]:
+def python_command(args: Any = "", **_: Any) -> list[str]:
     """Return the words of a command that runs Python, or a script that is installed beside it; none of another."""
     words = os.fsdecode(args).split() if isinstance(args, (str, bytes, os.PathLike)) else [*map(os.fsdecode, args)]
     name = os.path.basename(words[0]) if words else ""

@@ -23,7 +23,6 @@ from hookpatch._standing import Standing
 from hookpatch._turn import Turn, lock
 
 _Edit: TypeAlias = Callable[[Pile], Pile]
-
 covered: Final[set[Site]] = set()  # those that cannot put what they should: something of somebody else's is there
 
 
@@ -94,16 +93,14 @@ class Site:
         Raises:
             ApplyError, OrderError: it cannot lie there; nothing is changed.
         """
-
-        def edit(pile: Pile) -> Pile:
-            return pile if layer.ended else pile.with_one_more(layer, self.slot)
-
-        self._change(edit, lambda: note() if layer in self._pile.layers else None, layer, adding=True)
+        self._change(
+            lambda pile: pile if layer.ended else pile.with_one_more(layer, self.slot),
+            lambda: note() if layer in self._pile.layers else None,
+            *(layer, True),
+        )
 
     def drop(self, layer: Layer, note: Callable[[Ending], None], given_back: Callable[[], None]) -> Ending:
-        """Take a layer off; return what became of the slot.
-
-        Another layer that cannot lie over what is left is left out, and told so.
+        """Take a layer off; return what became of the slot. Another that cannot lie over what is left is told so.
 
         Args:
             layer: the layer.
@@ -202,7 +199,6 @@ class Site:
             with ExitStack() as saying:  # all is said, whatever a warning raises
                 for say in says:
                     saying.callback(say)
-        return None
 
     def _outcome(self, ground: Ground, after: Pile, layer: Layer | None, adding: bool) -> Outcome:
         """Return what is to become of the slot when one layer comes or goes, or all are laid anew."""
@@ -298,3 +294,6 @@ class Site:
         for _, one in retired:
             if one in standings:
                 one.let_go(one)
+
+    def __repr__(self) -> str:
+        return f"<Site {self.slot} with {list(self.layers)}>"

@@ -62,11 +62,6 @@ def patched() -> list[Site]:
     return [site for site in known() if site.layers]
 
 
-def patched_slots() -> list[str]:
-    """Return the slots that have layers, in words."""
-    return [str(site.slot) for site in patched()]
-
-
 def known() -> list[Site]:
     """Return the sites that there are, with layers or without."""
     with lock:

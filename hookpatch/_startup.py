@@ -2,6 +2,9 @@
 
 Imported at interpreter start, with os and sys alone; all else follows only when plugins are asked for. The one place
 that sets two functions of the module ``site``, for the time until it has called them.
+
+Long because each file costs each start of a patched interpreter: what may have to happen before the first line of a
+program runs is in this one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What can go wrong, each with its own class: who, what, where, and what now."""
+"""What can go wrong, each with its own class: who, what, where, and what now.
+
+Long because it is the public list of all errors and warnings, a class for each with nothing but its message: it is
+read as one, from the root down, and ``hookpatch.errors`` is the name by which users know it.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "hookpatch"
+LONG: Final = 300  # lines
 
 # From the ground up: a file imports only files that stand before it, on its own floor or on one below.
 FLOORS: Final = {
@@ -84,6 +85,16 @@ def test_the_imports_are_seen() -> None:
     assert {"_order", "_standing"} <= own_imports("_outcome")
     assert "_proxy" in own_imports("_standing")
     assert "_load" in own_imports("_startup")
+
+
+def test_a_long_file_says_why() -> None:
+    """One idea a file: one of more than 300 lines tells in its docstring why it is one (`Long because ...`)."""
+    plugins = (path for path in (PACKAGE.parent / "plugins").rglob("*.py") if "tests" not in path.parts)
+    files = [*FILES.values(), *plugins]
+    assert len(files) > 150
+    long = [path for path in files if len(path.read_text().splitlines()) > LONG]
+    saying = [path for path in files if "\nLong because " in (ast.get_docstring(ast.parse(path.read_text())) or "")]
+    assert sorted(map(str, saying)) == sorted(map(str, long))  # and none says so that is not
 
 
 @pytest.mark.parametrize(

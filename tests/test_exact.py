@@ -41,7 +41,7 @@ from snapshot import ABSENT, Snapshot
 
 import hookpatch
 from hookpatch import Target, _imports, errors
-from hookpatch._sites import patched_slots
+from hookpatch._sites import patched
 
 # An ending returns the places that hold something else at its end, and what; none if all is as before.
 Left = dict[str, Any] | None
@@ -437,7 +437,7 @@ def test_slot_is_exact(cell: Cell, ending: str) -> None:
     by_others = (cell.verb == "remove" and "after-us" in ending) or ending in ("beneath-off-before-us", "deleted")
     assert set(world.before.changed(world.moves(by_others))) == set(left)
     assert [place for place, value in left.items() if world.before.now(place) is not value] == []
-    assert (sys.meta_path, _imports.watched(), patched_slots()) == (world.finders, [], [])
+    assert (sys.meta_path, _imports.watched(), patched()) == (world.finders, [], [])
     assert [vars(given) for given in world.given if vars(given)] == []
 
 
@@ -530,7 +530,7 @@ def test_slot_that_takes_no_patch_is_exact(target: str, verb: str, problem: str)
         verb=verb, target=target
     )
     assert (world.before.changed(), list(vars(dict).items())) == ([], built_in)
-    assert (sys.meta_path, _imports.watched(), patched_slots()) == (world.finders, [], [])
+    assert (sys.meta_path, _imports.watched(), patched()) == (world.finders, [], [])
 
 
 if __name__ == "__main__":

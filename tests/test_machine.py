@@ -822,7 +822,7 @@ class Machine(RuleBasedStateMachine):
                 assert all(vars(owner)[key] is value for key, (value,) in before.items() if key not in ours)
             assert sys.meta_path == self.meta_path
             assert _imports.watched() == []
-            assert _sites.patched_slots() == []
+            assert _sites.patched() == []
         finally:
             self.is_exit_armed = False
             for spot in self.spots:

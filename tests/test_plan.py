@@ -350,7 +350,7 @@ LOOK = """
     finders = [type(finder).__name__ for finder in sys.meta_path]
     print(json.dumps({{"new": new, "status": plan.status, "targets": [one.target for one in plan], "chain":
         [[patch.plugin for patch in one.patches] for one in plan], "versions": [one.version for one in plan],
-        "patched": _sites.patched_slots(), "watched": _imports.watched()}}))
+        "patched": [str(site.slot) for site in _sites.patched()], "watched": _imports.watched()}}))
     """
 
 

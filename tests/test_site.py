@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import hookpatch
 from hookpatch import Target, _slot, errors
 from hookpatch._resolve import resolve
-from hookpatch._sites import patched_slots, site_at
+from hookpatch._sites import patched, site_at
 from hookpatch._turn import Turn
 
 MakeModule = Callable[[str, str], ModuleType]
@@ -276,7 +276,7 @@ def test_failing_patch_restores_what_was_applied_before_it() -> None:
     assert list(vars(Owner).items()) == before
     assert all(vars(Owner)[name] is value for name, value in before)
     assert list(mapping.items()) == [("a", 1), ("b", 2)]
-    assert patched_slots() == []
+    assert patched() == []
     with pytest.raises(errors.SessionError):
         session.open()
 
@@ -354,7 +354,7 @@ def test_failing_undo_leaves_the_rest_restored(lock: Callable[[bool], None]) -> 
     assert [str(error) for error in caught.value.exceptions] == ["x is locked"]
     assert [patch.state for patch in session.report()] == ["restored", "failed", "restored"]
     session.close()
-    assert patched_slots() == []
+    assert patched() == []
 
 
 def test_each_failing_undo_is_in_the_restore_error(lock: Callable[[bool], None]) -> None:
@@ -606,7 +606,7 @@ def test_random_overlapping_sessions_agree_with_a_simple_model(steps: list[Any])
                 assert world.look(slot) == _expected(slot, [plan for plan, _ in opened])
             world.assert_order_of_keys()
     world.assert_as_before()
-    assert patched_slots() == []
+    assert patched() == []
 
 
 @contextmanager
@@ -763,7 +763,7 @@ def test_derive_that_cannot_be_made_of_what_is_left() -> None:
     upper.close()
     assert vars(owner) == {"x": value}
     assert owner.x is value
-    assert patched_slots() == []
+    assert patched() == []
 
 
 def test_wrap_over_a_replace_that_ends_first() -> None:
@@ -780,7 +780,7 @@ def test_wrap_over_a_replace_that_ends_first() -> None:
     assert (_states(lower), _states(upper)) == (["restored"], ["failed"])
     upper.close()
     assert owner.x is value
-    assert patched_slots() == []
+    assert patched() == []
 
 
 def test_layer_that_was_left_out_is_told_once_and_hinders_nobody() -> None:
@@ -851,7 +851,7 @@ def test_layer_over_a_name_that_an_ended_session_had_added(verb: str) -> None:
     assert (_states(lower), _states(upper)) == (["restored"], ["failed"])
     upper.close()
     assert vars(owner) == {}
-    assert patched_slots() == []
+    assert patched() == []
 
 
 # --- somebody else's value over ours

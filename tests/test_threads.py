@@ -31,7 +31,7 @@ import pytest
 
 import hookpatch
 from hookpatch import Target, _imports, errors
-from hookpatch._sites import patched_slots
+from hookpatch._sites import patched
 
 MakeModule: TypeAlias = Callable[[str, str], ModuleType]
 WriteModule: TypeAlias = Callable[[str, str], Path]
@@ -376,7 +376,7 @@ def _nothing_left(pool: list[Opened], spots: Sequence[Spot]) -> None:
     for opened in pool:
         opened.close()
     gc.collect()
-    assert patched_slots() == []
+    assert patched() == []
     assert _imports.watched() == []
     assert hookpatch.report().patches == ()
     for spot in spots:
@@ -582,7 +582,7 @@ def test_session_ends_while_another_thread_derives_for_it(write_module: WriteMod
     thread.join(PATIENCE)
     late = sys.modules["late"]
     assert late.run is late.original
-    assert patched_slots() == []
+    assert patched() == []
     assert "applied" not in [patch.state for patch in session.report()]
 
 
@@ -739,7 +739,7 @@ def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped
             was_reached = not held
             held.clear()
         assert m.run is m.original, number
-        assert (patched_slots(), dict(os.environ)) == ([], settings), number
+        assert (patched(), dict(os.environ)) == ([], settings), number
         if not was_reached:
             break
     assert number > 100
