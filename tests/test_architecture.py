@@ -36,7 +36,7 @@ FLOORS: Final = {
     "for tests": "_pristine _patched _pip _releases _fresh_process _effect _capture _judge",
     "faces": "testing notebook __init__ _fixtures _pytest",
     "the command": (
-        "command._complete command._error command._explain command._list command._of_plugin command._graph_diff "
+        "command._arguments command._error command._explain command._list command._of_plugin command._graph_diff "
         "command._page command._report command._in_process command._verify command._option_words _take_over "
         "command._targets command._lock command._against command._check command._plan command._why command._doctor "
         "command._new command._run command.__init__ __main__"
@@ -118,7 +118,17 @@ def test_a_long_file_says_why() -> None:
             {
                 f"command.{name}"
                 for name in (
-                    *("__init__", "_against", "_check", "_complete", "_doctor", "_error", "_explain", "_list", "_lock"),
+                    *(
+                        "__init__",
+                        "_against",
+                        "_check",
+                        "_arguments",
+                        "_doctor",
+                        "_error",
+                        "_explain",
+                        "_list",
+                        "_lock",
+                    ),
                     *("_new", "_of_plugin", "_plan", "_report", "_run", "_targets", "_verify", "_why"),
                 )
             },

@@ -11,7 +11,7 @@ from rich.console import Console
 from hookpatch import _check
 from hookpatch._lock import NAME
 from hookpatch.command._against import against_releases, print_releases, releases_of
-from hookpatch.command._complete import AsJson, Names, OptionWords
+from hookpatch.command._arguments import AsJson, Names, OptionWords
 from hookpatch.command._option_words import words_of
 from hookpatch.command._targets import imports_aside, lock_of, named, print_targets
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hookpatch._doctor import Finding, findings
-from hookpatch.command._complete import AsJson
+from hookpatch.command._arguments import AsJson
 
 
 def doctor(json: AsJson = False) -> None:

@@ -19,7 +19,7 @@ from hookpatch._ledger import Asked
 from hookpatch._patch import Patch
 from hookpatch._release import release_of
 from hookpatch._verdict import by_version
-from hookpatch.command._complete import AsJson
+from hookpatch.command._arguments import AsJson
 from hookpatch.errors import HookpatchError, OptionsError
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from hookpatch import _selection
 from hookpatch._check import lockable
 from hookpatch._lock import NAME, Lock, key_of, write_lock
-from hookpatch.command._complete import AsJson, Names, OptionWords
+from hookpatch.command._arguments import AsJson, Names, OptionWords
 from hookpatch.command._targets import imports_aside, lock_of, named, print_targets
 
 

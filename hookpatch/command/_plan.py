@@ -15,7 +15,7 @@ from hookpatch._load import load
 from hookpatch._plan import BY_HAND, SEVERITY, WORDS, Plan, PlannedPatch, plan_of
 from hookpatch._relations import check
 from hookpatch._selection import Selection, normalise
-from hookpatch.command._complete import AsJson, OptionWords, plugin_names
+from hookpatch.command._arguments import AsJson, OptionWords, plugin_names
 from hookpatch.command._option_words import options_of_words
 from hookpatch.errors import SettingError
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hookpatch._receipts import ProcessReport, receipts
 from hookpatch._report import PatchReport
-from hookpatch.command._complete import AsJson
+from hookpatch.command._arguments import AsJson
 from hookpatch.command._page import page_of
 from hookpatch.errors import SettingError
 

@@ -18,7 +18,7 @@ from hookpatch._host import Host
 from hookpatch._relations import Relations, check
 from hookpatch._selection import Selection
 from hookpatch._startup import begin
-from hookpatch.command._complete import OptionWords, PluginWords
+from hookpatch.command._arguments import OptionWords, PluginWords
 from hookpatch.command._graph_diff import GRAPH_DIFF, recorder_for, run_twice
 from hookpatch.command._in_process import Program
 from hookpatch.command._option_words import options_of_words

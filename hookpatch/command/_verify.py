@@ -14,7 +14,7 @@ import typer
 
 from hookpatch._discovery import find
 from hookpatch._selection import normalise
-from hookpatch.command._complete import AsJson, plugin_names
+from hookpatch.command._arguments import AsJson, plugin_names
 
 
 def verify(

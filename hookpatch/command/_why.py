@@ -16,7 +16,7 @@ from hookpatch._slot_report import LayerReport, SlotReport
 from hookpatch._target import Target
 from hookpatch._why import modules_of
 from hookpatch._why import why as look
-from hookpatch.command._complete import AsJson, PluginWords
+from hookpatch.command._arguments import AsJson, PluginWords
 from hookpatch.command._targets import imports_aside
 from hookpatch.errors import SettingError
 

@@ -1,4 +1,4 @@
-"""Words that several commands take: plugins' names and options, as a shell completes them, and --json.
+"""Arguments and options that several commands take: names and options of plugins, with completion, and --json.
 
 Names are completed from what is written down of the installed plugins: none is loaded for it.
 """
