@@ -18,7 +18,7 @@ LONG: Final = 300  # lines
 FLOORS: Final = {
     "the world outside": "_stderr _environment _imports errors _config _selection _variables",
     "what is declared": "_target _patch",
-    "what stands in a slot": "_torchscript _signature _code _trampoline",
+    "functions of ours": "_torchscript _signature _code _trampoline",
     "places": "_slot _attribute_slot _item_slot _function_slot _part_slot _beneath _resolve _referrers _holders",
     "guards": "_requirement _calls _guard",
     "sites and layers": (
@@ -78,6 +78,36 @@ def test_imports_point_one_way(name: str) -> None:
     """No file imports one that stands above it: there are no cycles, not even hidden in functions."""
     below = HOUSE[: HOUSE.index(name)]
     assert own_imports(name) <= set(below)
+
+
+def picture() -> str:
+    """Return the floors as docs/design.md shows them: the highest first, and on which others each stands."""
+    names = list(FLOORS)
+    floor_of = {name: names.index(floor) + 1 for floor, files in FLOORS.items() for name in files.split()}
+    lines = ["| | floor | files | stands on |", "|---|---|---|---|"]
+    for number, (floor, files) in reversed([*enumerate(FLOORS.items(), 1)]):
+        below = {floor_of[other] for name in files.split() for other in own_imports(name)} - {number}
+        shown = " ".join(f"`{name.replace('.', '/')}`" for name in files.split())
+        lines.append(f"| {number} | {floor} | {shown} | {' '.join(map(str, sorted(below)))} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_picture_of_the_house_is_true() -> None:
+    """docs/design.md shows the floors above; `python tests/test_architecture.py` prints them."""
+    assert picture() in (PACKAGE.parent / "docs" / "design.md").read_text()
+
+
+@pytest.mark.parametrize("page", ["docs/design.md", "CONTRIBUTING.md"])
+def test_files_named_in_a_page_exist(page: str) -> None:
+    """Who looks for a file that a page names finds it; what is said of other people's files is left out."""
+    root = PACKAGE.parent
+    text = re.sub(r"^## Beside the models.*?(?=^## )", "", (root / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    named = set(re.findall(r"\w+\.py\b", text))
+    there = {
+        path.name for folder in ("hookpatch", "plugins", "tests", "docs") for path in (root / folder).rglob("*.py")
+    }
+    assert len(named) > 40
+    assert named - there == set()
 
 
 def test_the_imports_are_seen() -> None:
@@ -202,3 +232,7 @@ def test_the_face_is_sorted_and_whole() -> None:
     assert set(hookpatch.__all__) < set(dir(hookpatch))
     with pytest.raises(AttributeError, match="module 'hookpatch' has no attribute 'unpatch'"):
         hookpatch.unpatch  # noqa: B018 - looked at, not called
+
+
+if __name__ == "__main__":
+    print(picture(), end="")
