@@ -35,6 +35,7 @@ def effect_of(
     modes: Iterable[str] | None,
 ) -> Effect:
     """Return what a patch does under each mode; see ``hookpatch.testing.effect``."""
+    __tracebackhide__ = True  # a failing test shows its own lines and its model's, not these
     if isinstance(what, Session):
         session = what
     else:
@@ -67,6 +68,7 @@ def _in_eager_mode(call: Call, session: Session) -> tuple[Any, Any]:
     Raises:
         SettingError: nothing could be told by that.
     """
+    __tracebackhide__ = True
     with quiet():
         plain, again = call(), call()
     if not _close(again, plain):
@@ -99,6 +101,7 @@ def _cells(
 
 
 def _names(modes: Iterable[str] | None) -> list[str]:
+    __tracebackhide__ = True
     if modes is None:
         return [name for name, capture in CAPTURES.items() if not capture.is_slow]
     names = [modes] if isinstance(modes, str) else list(modes)
@@ -242,11 +245,17 @@ def _line(error: Exception) -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep what torch says of its own accord off the terminal, and forget what it compiled."""
-    level = logging.root.manager.disable
+    level, traces = logging.root.manager.disable, logging.getLogger("torch.__trace")
     logging.disable(logging.ERROR)
+    traces.addFilter(_none)  # torch hands it records whatever is disabled, and pytest shows them below a failure
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             yield
     finally:
+        traces.removeFilter(_none)
         logging.disable(level)
         torch.compiler.reset()
+
+
+def _none(record: logging.LogRecord) -> bool:
+    return False

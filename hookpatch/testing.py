@@ -56,6 +56,7 @@ def effect(
             was named is none, or cannot be tried.
         ImportError: torch is not installed.
     """
+    __tracebackhide__ = True
     from hookpatch._judge import effect_of  # it imports torch
 
     return effect_of(model, inputs, what, modes)
