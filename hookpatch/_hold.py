@@ -19,6 +19,8 @@ from hookpatch.errors import TargetRefused
 
 Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
 
+_NONE: Final[deque[Callable[[], object]]] = deque(maxlen=0)
+
 
 @final
 class Hold:
@@ -30,9 +32,10 @@ class Hold:
         base: what the innermost layer lies over: the original, or what the owner has from elsewhere.
         value: what we have put there, or the original.
         is_covered: True while something of somebody else's keeps what should be there from being put.
+        may_come_back: True when somebody may have saved what we had put there, and may put it back.
     """
 
-    __slots__ = ("_puts", "_was_taken", "base", "is_covered", "original", "slot", "value")
+    __slots__ = ("_puts", "base", "is_covered", "may_come_back", "original", "slot", "value")
 
     def __init__(self, slot: Slot) -> None:
         self.slot: Final = slot
@@ -40,11 +43,7 @@ class Hold:
         self.original: Any = ABSENT
         self.base: Any = ABSENT
         self.value: Any = ABSENT
-        self.is_covered = False
-        # Somebody put there what belongs there anyway: he may have saved ours, and put it back whenever he likes.
-        self._was_taken = False
-        # What we have put there, the last few: whoever wrapped one of them may put it back.
-        self._puts: deque[Callable[[], object]] = deque()
+        self._puts = _NONE
 
     def take_ground(self) -> None:
         """Take what the slot holds now as the original."""
@@ -56,7 +55,10 @@ class Hold:
             self.base = self.slot.inherited()  # now: later on some owners would give what we put there
         if isinstance(self.slot, FunctionSlot):
             self.base = self.slot.copy_with(held)
-        self.is_covered = self._was_taken = False
+        self.is_covered = False
+        # Somebody put there what belongs there anyway: he may have saved ours, and put it back whenever he likes.
+        self.may_come_back = False
+        # What we have put there, the last few: whoever wrapped one of them may put it back.
         self._puts = deque(maxlen=32)
 
     def look_up_base(self) -> None:
@@ -78,7 +80,7 @@ class Hold:
         """
         there = self.slot.read()
         if there is value:
-            self._was_taken = self._was_taken or not same(self.value, value)
+            self.may_come_back = self.may_come_back or not same(self.value, value)
             self.value = value
             return
         place = self.slot if self._is_ours(there) else beneath_proxies(there, self._is_ours)
@@ -145,11 +147,6 @@ class Hold:
         if beneath_proxies(there, lambda value: value is self.original) is not None:
             return "unlinked"
         return "displaced" if there is ABSENT else "dormant"
-
-    @property
-    def may_come_back(self) -> bool:
-        """True when somebody may have saved what we had put there, and may put it back."""
-        return self._was_taken
 
     def give_back_later(self, given_back: Callable[[], None]) -> None:
         """Give the slot back when theirs has gone and ours comes to light again, and tell of it."""

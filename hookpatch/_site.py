@@ -45,8 +45,8 @@ class Site:
         self._ending: Ending = "restored"
         self._hold: Final = Hold(slot)
         self._wanted: Any = ABSENT
-        self._standings: list[Standing] = []  # what stands there, one for each run of call layers
-        self._of: dict[Layer, Standing] = {}
+        self._standings: Sequence[Standing] = ()  # what stands there, one for each run of call layers
+        self._of: dict[Layer, Standing]
 
     def _ground(self) -> None:
         """Take what the slot holds now as the original."""
@@ -127,8 +127,7 @@ class Site:
 
     def refresh(self) -> None:
         """Lay all layers over what the slot holds now: its module was executed anew."""
-        turn = self._my_turn
-        if not turn.take():
+        if not (turn := self._my_turn).take():
             return turn.later(self.refresh)
         try:
             if not self._pile.layers or self._hold.is_there:
@@ -166,20 +165,19 @@ class Site:
         # Factories are foreign code: they run outside the lock, lest they import what another thread is importing
         # while it waits for us. If somebody changed the site meanwhile, once more.
         while True:
-            turn = self._my_turn
-            if not turn.take():
+            if not (turn := self._my_turn).take():
                 return turn.later(partial(self._change, edit, note, one))
             try:
                 if not self._pile.layers:
-                    self._settle(leftovers())
+                    if left := leftovers():
+                        self._settle(left)
                     self._ground()
-                before = self._pile
-                ground = Ground(self._hold, before, self._wanted, self._of, self._known)
+                before, known = self._pile, self._known
             finally:
                 turn.end()
             try:
                 after = edit(before)
-                outcome = self._outcome(ground, after, one, adding)
+                outcome = self._outcome(before, after, one, adding, known)
             except Exception:
                 if self._pile is before:
                     raise
@@ -200,12 +198,15 @@ class Site:
                 for say in says:
                     saying.callback(say)
 
-    def _outcome(self, ground: Ground, after: Pile, layer: Layer | None, adding: bool) -> Outcome:
+    def _outcome(
+        self, before: Pile, after: Pile, one: Layer | None, adding: bool, known: Sequence[Standing]
+    ) -> Outcome:
         """Return what is to become of the slot when one layer comes or goes, or all are laid anew."""
         if not after.layers:
-            return Outcome(self.original)
-        if layer is not None and not (self._retired or self._has_left_out):
-            outcome = ground.beside(after, layer)
+            return Outcome(self._hold.original)
+        ground = Ground(self._hold, before, self._wanted, self._of, known)
+        if one is not None and not (self._retired or self._has_left_out):
+            outcome = ground.beside(after, one)
             if outcome is not None:
                 return outcome
         if after.layers[-1].patch.verb != "replace":
@@ -220,7 +221,7 @@ class Site:
         return [say for layer in layers if (say := layer.leave_out(left_out.get(layer))) is not None]
 
     @property
-    def _known(self) -> list[Standing]:
+    def _known(self) -> Sequence[Standing]:
         """What stands in the slot, or did and may be held by somebody."""
         if not self._retired:
             return self._standings

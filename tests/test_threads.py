@@ -690,14 +690,22 @@ def test_session_collected_in_the_midst_of_a_change(name: str) -> None:
 OF_A_CHANGE: Final = ("_site", "_sites", "_outcome", "_hold", "_leftover", "_turn", "_shared", "_children")
 
 
-def _at_instruction(number: int, files: tuple[str, ...], body: Callable[[], object], act: Callable[[], None]) -> None:
-    """Call ``body``, and ``act`` in its midst: before an instruction or line, by its number, of code in some files."""
-    count = itertools.count(1)
+def _at_instruction(number: int, body: Callable[[], object], act: Callable[[], None]) -> set[str]:
+    """Call ``body``, and ``act`` in its midst: before an instruction or line, by its number, of the files of a change.
+
+    Returns:
+        Those of the files of which something ran.
+    """
+    folder, count = Path(_imports.__file__).parent, itertools.count(1)
+    files = {str(folder / f"{name}.py"): name for name in OF_A_CHANGE}
+    met: set[str] = set()
 
     def trace(frame: Any, event: str, _: object) -> Any:
         if event == "call":
             frame.f_trace_opcodes = True
-            return trace if frame.f_code.co_filename.endswith(files) else None
+            if frame.f_code.co_filename not in files:
+                return None
+            met.add(files[frame.f_code.co_filename])
         if event in ("line", "opcode") and next(count) == number:
             act()
         return trace
@@ -707,6 +715,7 @@ def _at_instruction(number: int, files: tuple[str, ...], body: Callable[[], obje
         body()
     finally:
         sys.settrace(None)
+    return met
 
 
 @pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or a coverage tool traces already")
@@ -722,20 +731,20 @@ def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped
     """
     m = make_module("dropped_upon", BODY)
     spot = Spot("dropped_upon:run", STAYS, lambda: m.run())
-    files, settings = tuple(f"{name}.py" for name in OF_A_CHANGE), dict(os.environ)
+    met, settings = set(), dict(os.environ)
     for number in itertools.count(1, 7):
         first, second = (Put(spot, verb, 0, Span(None, None)) for verb in (dropped, kept))
         held = [hookpatch.active(spot.patch(first)).open()]
         session = hookpatch.active(spot.patch(second))
         if ending == "open":
-            _at_instruction(number, files, session.open, held.clear)
+            met |= _at_instruction(number, session.open, held.clear)
             was_reached = not held
             held.clear()
             assert m.run()[0] is second, number
             session.close()
         else:
             session.open()
-            _at_instruction(number, files, session.close, held.clear)
+            met |= _at_instruction(number, session.close, held.clear)
             was_reached = not held
             held.clear()
         assert m.run is m.original, number
@@ -743,6 +752,7 @@ def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped
         if not was_reached:
             break
     assert number > 100
+    assert met == set(OF_A_CHANGE)
 
 
 # --- no lock of ours is held while foreign code runs
