@@ -23,7 +23,7 @@ version = release = hookpatch.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**.md", "plugins/*/README.md", "plugins/*/*/messages.md"]
+include_patterns = ["*.md", "docs/**.md", "plugins/README.md", "plugins/*/README.md", "plugins/*/*/messages.md"]
 exclude_patterns = [  # not gone into
     *("**/.*", "build", "dist", "hookpatch", "tests", "docs/examples", "plugins/*/tests", "plugins/*/*/*/**"),
 ]

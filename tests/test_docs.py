@@ -193,6 +193,8 @@ def test_three_dots_stand_for_what_varies() -> None:
     assert difference("took ... s\n", "took 3.2\n1 s\n") is not None
     assert difference("a\n...\nc\n", "a\nb\n") is not None
     assert difference("a.c\n", "abc\n") is not None
+    assert difference("a\n\nb\n", "a  \n \nb \n") is None
+    assert difference("a\nb\n", " a\nb\n") is not None
 
 
 def test_readme_starts_with_the_two_commands_and_is_short() -> None:

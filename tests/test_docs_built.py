@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.once, pytest.mark.model]  # the plugins' docstrings ar
 SOURCES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("plugins/README.md"),
     *ROOT.glob("plugins/*/README.md"),
     *ROOT.glob("plugins/*/*/messages.md"),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import pickle
 import re
 import subprocess
@@ -183,6 +184,10 @@ def test_command_prints_an_entry_and_a_list(environment: Environment) -> None:
     assert [line.split()[0] for line in listed.stdout.splitlines() if line.strip()][1:] == classes(
         Path(errors.__file__)
     )
+    told = json.loads(environment.run("-m", "hookpatch", "explain", "ConflictError", "--json").stdout)["messages"]
+    assert [(one["name"], one["distribution"], one["text"] in entry.stdout) for one in told] == [
+        ("ConflictError", "hookpatch", True)
+    ]
     wrong = environment.run("-m", "hookpatch", "explain", "Conflict")
     assert (wrong.returncode, wrong.stderr) == (
         78,

@@ -126,7 +126,8 @@ def test_allow_list_of_a_configuration_only_narrows(home: Environment) -> None:
     for command in (["script.py"], ["-m", "hookpatch", "run", "-p", "loud", "script.py"]):
         done = home.run(*command, HOOKPATCH_CONFIG=str(config), HOOKPATCH_PLUGINS="loud")
         assert (done.stdout, done.returncode) == ("", 78)
-        assert done.stderr.endswith(f"is not allowed here: {config}: tool.hookpatch.allow does not name it\n")
+        said = f"is not allowed here: {config}: tool.hookpatch.allow does not name it [hookpatch explain NotAllowed]\n"
+        assert done.stderr.endswith(said)
 
 
 def test_nothing_is_imported_when_nothing_is_asked_for(home: Environment) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as _json
 from itertools import groupby
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hookpatch._messages import Message, message, messages
+from hookpatch.command._complete import AsJson
 
 
 def _names(incomplete: str) -> list[tuple[str, str]]:
@@ -22,6 +24,7 @@ def explain(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Of an error or warning; none for a list.", autocompletion=_names)
     ] = "",
+    json: AsJson = False,
 ) -> None:
     """Say what an error or warning means, and what to do now.
 
@@ -29,11 +32,18 @@ def explain(
 
     Example: hookpatch explain UnknownPlugin
     """
-    console = Console()
-    if not name:
-        _print_all(console)
+    if json:
+        found = [message(name)] if name else messages()
+        typer.echo(_json.dumps({"messages": [{**one._asdict(), "meaning": one.meaning} for one in found]}, indent=2))
         return
-    found = message(name)
+    console = Console()
+    if name:
+        _print(console, message(name))
+    else:
+        _print_all(console)
+
+
+def _print(console: Console, found: Message) -> None:
     if console.is_terminal:
         title = Text(found.name, style="bold") + Text(f"  {found.distribution}", style="dim")
         console.print(title, Text(), Markdown(found.text, hyperlinks=False), sep="\n")
