@@ -163,7 +163,7 @@ def _write(folder: Path, name: str, files: Mapping[str, str]) -> None:
 
 def _files(words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each file's name and text."""
-    for source in sorted(_TEMPLATE.rglob(f"*{_SUFFIX}")):
+    for source in _TEMPLATE.rglob(f"*{_SUFFIX}"):
         path = source.relative_to(_TEMPLATE).as_posix().removesuffix(_SUFFIX)
         path = path.replace("package/", f"{words['package']}/").replace("plugin.py", f"{words['name']}.py")
         yield path, Template(source.read_text(encoding="utf-8")).substitute(words)

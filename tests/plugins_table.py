@@ -17,7 +17,7 @@ _HEAD: Final = """\
 
 What each changes, where, and on which releases of its targets its tests run. `make plugins-table` writes this page from
 what the plugins declare. [A plugin of one's own](../docs/tutorial.md) begins with `hookpatch new`, which writes what
-is in [_template](_template); [test_contract.py](test_contract.py) says what those here keep.
+is in `_template`; [test_contract.py](test_contract.py) says what those here keep.
 
 | plugin | package | what it changes | targets | releases; tested on |
 |---|---|---|---|---|
@@ -35,7 +35,7 @@ def page(declared: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _rows(project: Project, declared: Mapping[str, Mapping[str, Any]]) -> Iterator[list[str]]:
-    package = f"[{project.name}]({project.folder.name})"
+    package = f"[{project.name}]({project.folder.name}/README.md)"
     if not project.plugins:
         description = re.search(r"\n\n(.+?)\n\n", (project.folder / "README.md").read_text(), re.DOTALL)
         yield ["none: a library", package, " ".join(description[1].split()) if description else "", "", ""]

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hookpatch._messages import Message, message, messages
-from hookpatch.command._complete import AsJson
+from hookpatch.command._arguments import AsJson
 
 
 def _names(incomplete: str) -> list[tuple[str, str]]:
