@@ -315,6 +315,7 @@ def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) ->
     assert found == ["measure", "Measure", "and", "compare.", "hookpatch", "measure"]
 
 
+@pytest.mark.once
 def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> None:
     """The distribution that a target lies in, looked up and not imported."""
     done = hookpatch(installed_wheels, "list", COLUMNS="300")
@@ -365,6 +366,7 @@ def test_help_fits_a_screen(home: Environment) -> None:
     assert hookpatch(home, COLUMNS="80").stderr == overview
 
 
+@pytest.mark.repository
 def test_every_command_has_an_example() -> None:
     """As one types it; those of the plugins here, too."""
     for command in app.registered_commands:

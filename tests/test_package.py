@@ -94,19 +94,19 @@ def test_start_up_line_is_one_line_that_imports_nothing_of_ours_when_unset(wheel
 
 @pytest.mark.once
 @each_project
-def test_wheel_from_the_sdist_has_the_whole_package_and_nothing_else(project: Path, wheels: Path) -> None:
+def test_wheel_from_the_sdist_has_the_whole_package_and_nothing_else(project: Path, all_wheels: Path) -> None:
     """Each file that lies in the package, and no test, no cache and no setting; its types are for all to read."""
     package = package_of(project)
-    found = {name for name in names_in(wheel_of(project, wheels)) if ".dist-info/" not in name}
+    found = {name for name in names_in(wheel_of(project, all_wheels)) if ".dist-info/" not in name}
     assert found - STARTUP == files_below(project / package)
     assert f"{package}/py.typed" in found
 
 
 @pytest.mark.once
 @each_project
-def test_sdist_has_its_tests_and_what_they_need(project: Path, wheels: Path) -> None:
+def test_sdist_has_its_tests_and_what_they_need(project: Path, all_wheels: Path) -> None:
     """Who builds from it can test it: `make test-dist` does. No test of a plugin lies outside of its project."""
-    (sdist,) = wheels.glob(f"{package_of(project)}-*.tar.gz")
+    (sdist,) = all_wheels.glob(f"{package_of(project)}-*.tar.gz")
     with tarfile.open(sdist) as archive:
         found = {name.partition("/")[2] for name in archive.getnames()}
     needed = files_below(project / "tests") | {"README.md", "LICENSE", "pyproject.toml"}
@@ -118,9 +118,9 @@ def test_sdist_has_its_tests_and_what_they_need(project: Path, wheels: Path) -> 
 
 @pytest.mark.once
 @each_project
-def test_licence_is_whole_and_goes_along(project: Path, wheels: Path) -> None:
+def test_licence_is_whole_and_goes_along(project: Path, all_wheels: Path) -> None:
     """MIT, one text for all; what hookpatch-onnx has of others in its pages comes with theirs."""
-    wheel = wheel_of(project, wheels)
+    wheel = wheel_of(project, all_wheels)
     files = metadata_in(wheel).get_all("License-File", [])
     others = [name for name in names_in(wheel) if name.endswith(".LICENSE") and "/licenses/" not in name]
     assert files == ["LICENSE", *others]
@@ -139,9 +139,9 @@ def test_licence_is_whole_and_goes_along(project: Path, wheels: Path) -> None:
 
 @pytest.mark.once
 @each_project
-def test_what_an_index_shows_is_true_of_all(project: Path, wheels: Path) -> None:
+def test_what_an_index_shows_is_true_of_all(project: Path, all_wheels: Path) -> None:
     """Version, Pythons and licence are hookpatch's, the text is the README's; no address is given: there is none."""
-    ours, found = settings_of(ROOT), metadata_in(wheel_of(project, wheels))
+    ours, found = settings_of(ROOT), metadata_in(wheel_of(project, all_wheels))
     assert (found["Version"], found["Requires-Python"]) == (__version__, ours["requires-python"])
     assert (found["License-Expression"], found["Description-Content-Type"]) == ("MIT", "text/markdown")
     assert found.get_payload() == (project / "README.md").read_text()

@@ -184,6 +184,7 @@ def _browser() -> Any:
     return module
 
 
+@pytest.mark.repository  # it takes the browser from hookpatch-onnx's tests
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium on PATH")
 @pytest.mark.parametrize(
     ("width", "scheme", "paper"), [(400, "dark", "rgb(20, 23, 27)"), (1400, "light", "rgb(251, 250, 247)")]

@@ -352,15 +352,15 @@ def test_next(): test_modules()
 LEAVES = HEAD.replace(", vendor", "") + "def test_leaves(): opened.append(leak())\n"
 
 
-def test_plugin_comes_with_the_wheel_and_can_be_switched_off(installed_wheels: Environment, tmp_path: Path) -> None:
+def test_plugin_comes_with_the_wheel_and_can_be_switched_off(environment: Environment, tmp_path: Path) -> None:
     """It is found by its entry point, under the name ``hookpatch``."""
     (tmp_path / "vendor.py").write_text("def speak(): return 'vendor'")
     (tmp_path / "test_it.py").write_text(LEAVES)
     pytest_here = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
-    done = installed_wheels.run(*pytest_here, cwd=tmp_path)
+    done = environment.run(*pytest_here, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
     assert "test_leaves left patches behind" in done.stdout
-    done = installed_wheels.run(*pytest_here, "-p", "no:hookpatch", cwd=tmp_path)
+    done = environment.run(*pytest_here, "-p", "no:hookpatch", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 

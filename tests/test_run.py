@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
 from environments import LOUD, Environment, furnished
+
+pytestmark = pytest.mark.ends
 
 LOOKS = """
 import atexit, pickle, sys
@@ -40,8 +44,14 @@ def run(home: Environment, *words: str, stdin: str | None = None) -> tuple[str, 
     return done.stdout, done.stderr, done.returncode
 
 
+@functools.cache  # both ways are compared with the same
+def plain(home: Environment, *words: str, stdin: str | None = None) -> tuple[str, str, int]:
+    """Run a program by python itself."""
+    return run(home, str(home.python), *words, stdin=stdin)
+
+
 WAYS = [
-    pytest.param(["hookpatch", "run", "-p", "loud"], id="program"),
+    pytest.param(["hookpatch", "run", "-p", "loud"], id="program", marks=pytest.mark.once),
     pytest.param(["hookpatch", "run", "-p", "loud", "--in-process"], id="in-process"),
 ]
 PROGRAMS = [
@@ -64,7 +74,7 @@ def test_program_finds_what_plain_python_gives_it(
     home: Environment, way: list[str], program: list[str], stdin: str | None
 ) -> None:
     """Arguments, path, `__main__` with its names, and classes that can be pickled at the end."""
-    expected = run(home, str(home.python), *program, stdin=stdin)
+    expected = plain(home, *program, stdin=stdin)
     found = run(home, *way, *program, stdin=stdin)
     if program[0] == "missing.py" and "--in-process" in way:
         expected = (
@@ -92,9 +102,10 @@ def test_program_finds_what_plain_python_gives_it(
 )
 def test_end_is_that_of_plain_python(home: Environment, way: list[str], code: str) -> None:
     """Status, message and traceback, letter by letter."""
-    (home.folder / "ends.py").write_text(code)
-    for program in (["ends.py"], ["-c", code]):
-        out, stderr, status = run(home, str(home.python), *program)
+    script = home.folder / f"ends_{zlib.crc32(code.encode())}.py"
+    script.write_text(code)
+    for program in ([script.name], ["-c", code]):
+        out, stderr, status = plain(home, *program)
         found_out, found_stderr, found_status = run(home, *way, *program)
         assert (found_out, found_status) == (out, status)
         assert found_stderr == stderr

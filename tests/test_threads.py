@@ -31,6 +31,8 @@ import hookpatch
 from hookpatch import Target, _imports, errors
 from hookpatch._sites import patched
 
+pytestmark = pytest.mark.ends
+
 MakeModule: TypeAlias = Callable[[str, str], ModuleType]
 WriteModule: TypeAlias = Callable[[str, str], Path]
 

@@ -78,20 +78,10 @@ def test_unmodified_program_is_patched_by_the_command(installed_wheels: Environm
     assert linear_lines(done.stdout)[0] == PATCHED_LINE
 
 
-def test_block_is_patched_and_afterwards_everything_is_back(installed_wheels: Environment, tmp_path: Path) -> None:
-    """The third way, by plugin names: afterwards the same call gives the plain graph and lines again."""
-    done = installed_wheels.run("block.py", "--small", "--output", tmp_path / "found.json", cwd=HERE)
-    assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert is_patched(Counter(found["inside"]["ops"]))
-    assert is_plain(Counter(found["after"]["ops"]))
-    assert found["inside"]["lines"][0] == PATCHED_LINE
-    assert found["after"]["lines"][0] == PLAIN_LINE
-    assert set(found["same"].values()) == {True}
-    assert [patch["state"] for patch in found["report"]["processes"][0]["patches"]] == ["restored", "restored"]
-
-
 PATCH_OBJECTS = """
+import json, runpy, sys
+sys.argv = ["block.py", "--small", "--output", sys.argv[1]]
+runpy.run_path("block.py", run_name="__main__")  # by plugin names; then, in the same process, what follows
 import hookpatch, onnxsim, third_party_api, torch
 from block import prepare
 from export import build_model
@@ -109,15 +99,21 @@ with hookpatch.active(*patches):
 after = prepare(model)
 assert onnxsim.simplify is simplify
 assert third_party_api.PRINT_BY_MODULE_TYPE[torch.nn.Linear] is printer
-import json
 print(json.dumps([inside, after]))
 """
 
 
-def test_block_of_patches_needs_no_plugin(installed_wheels: Environment) -> None:
-    """The third way, by Patch objects."""
-    done = installed_wheels.run("-c", PATCH_OBJECTS, cwd=HERE)
+def test_blocks_are_patched_and_afterwards_everything_is_back(installed_wheels: Environment, tmp_path: Path) -> None:
+    """The third way, by plugin names, then by Patch objects: afterwards the same call gives plain graph and lines."""
+    done = installed_wheels.run("-c", PATCH_OBJECTS, tmp_path / "found.json", cwd=HERE)
     assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert is_patched(Counter(found["inside"]["ops"]))
+    assert is_plain(Counter(found["after"]["ops"]))
+    assert found["inside"]["lines"][0] == PATCHED_LINE
+    assert found["after"]["lines"][0] == PLAIN_LINE
+    assert set(found["same"].values()) == {True}
+    assert [patch["state"] for patch in found["report"]["processes"][0]["patches"]] == ["restored", "restored"]
     inside, after = json.loads(done.stdout.splitlines()[-1])
     assert is_patched(Counter(inside["ops"]))
     assert set(inside["lines"]) == {"Linear short"}

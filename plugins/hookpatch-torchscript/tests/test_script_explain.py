@@ -456,6 +456,7 @@ def test_program_is_the_same_with_it_and_without(nets: Any, tmp_path: Path) -> N
     assert (tmp_path / "all.txt").read_text().count("torch.jit.script ") == 8
 
 
+@pytest.mark.filterwarnings("ignore:.*(TorchScript|The feature will be removed):DeprecationWarning")
 def test_calls_in_an_export_are_recorded(nets: Any, tmp_path: Path) -> None:
     """torch.onnx.export of a model whose function is scripted when it is traced."""
     tried = torch.jit.script_if_tracing(nets.doubled)
