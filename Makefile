@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	bench-scan bench-runtimes against effect soak clean bench-restore pictures docs
+	bench-scan bench-runtimes against effect soak clean bench-restore pictures docs plugins-table
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,11 +61,11 @@ effect: $(INSTALLED) ## what holds in torch's captures, beside other tools
 	@$(BIN)/python tests/benchmarks/effect_matrix.py $(ONLY)
 
 # What hookpatch and nine other ways to patch leave behind: the table of docs/why.md. Some minutes, and a package index.
-bench-restore: $(INSTALLED)
+bench-restore: $(INSTALLED) ## hookpatch beside nine other ways to patch
 	@$(BIN)/python tests/benchmarks/restore.py docs/why.md
 
 # The pictures of the README, from a real run: two minutes, and Chromium.
-pictures: $(INSTALLED)
+pictures: $(INSTALLED) ## the README's pictures, from a real run
 	@$(BIN)/python docs/images/pictures.py
 
 # What a comparison of ONNX graphs finds, and how long it takes, beside onnxsim's.
@@ -85,7 +85,7 @@ bench-scan: $(INSTALLED) ## the scan against the truth on many models; hours
 	@$(BIN)/python $(SCAN)/bench_scan.py $(MODELS) --cache $(TRUTH)
 
 # The documentation as a site, build/docs/index.html; a warning is an error.
-docs: $(INSTALLED)
+docs: $(INSTALLED) ## the documentation as a site, in build/docs
 	@$(BIN)/python -m sphinx --quiet --write-all --fail-on-warning --keep-going --jobs auto --conf-dir docs . build/docs
 	@echo "build/docs/index.html"
 
@@ -110,7 +110,7 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 
 # plugins/README.md, from what the plugins declare; a test tells when it is not up to date.
 .PHONY: plugins-table
-plugins-table: $(INSTALLED)
+plugins-table: $(INSTALLED) ## plugins/README.md anew
 	@PYTHONPATH=tests $(BIN)/python tests/plugins_table.py
 
 # The state machine of tests/test_machine.py from new seeds, for as long as one likes: make soak MINUTES=10
