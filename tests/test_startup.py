@@ -364,6 +364,13 @@ def test_what_lies_beside_the_script_is_not_imported_because_of_a_plugin_that_wa
     assert waiting.run("script.py", HOOKPATCH_PLUGINS="loud").stdout == "VENDOR! __main__\n"
 
 
+def test_plugin_of_what_opening_a_session_needs_is_opened_at_the_start(waiting: Environment) -> None:
+    """In the midst of that import hookpatch could not be imported itself: the program would end with its traceback."""
+    waiting.add_plugin("needed", _loud("inspect:cleandoc"), waits_for="inspect")
+    done = waiting.run("-c", "import inspect; print(inspect.cleandoc('text'))", HOOKPATCH_PLUGINS="needed")
+    assert (done.stdout, done.stderr) == ("TEXT!\n", "")
+
+
 def test_report_and_patches_of_the_program_do_not_wait(waiting: Environment) -> None:
     """A report has what waits; a block's patches lie over the environment's, whatever is imported first."""
     around = "lambda wrapped, instance, args, kwargs: f'<{wrapped(*args, **kwargs)}>'"
