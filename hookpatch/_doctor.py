@@ -186,6 +186,9 @@ def _plugin(plugin: Installed) -> Iterator[Finding]:
         yield Finding(f"plugin {plugin.name}", f"{plugin.origin} is not the only one to offer this name", mend)
     try:
         host = Host()
+        if host.has_commands_only(host.plugin(plugin)):
+            yield Finding(f"plugin {plugin.name}", f"commands: hookpatch {plugin.name}")
+            return
         name = f"{plugin.name}@{plugin.distribution}"
         ((_, loaded, patches),) = host.load(_selection.selection_of([name], {}, "hookpatch doctor"))
     except SettingError:

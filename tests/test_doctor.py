@@ -194,3 +194,18 @@ def test_plugin_that_is_wrong(home: Environment) -> None:
     assert said[3].startswith("wrap vendor:speak -> made for pip<1, but pip ")
     (home.python.parents[1] / "hookpatch.allow").write_text("loud@loud-dist\n")
     assert sum("is not allowed here" in text for _, text in wrong(home)) == 4
+
+
+def test_plugin_that_has_commands_alone_is_well(home: Environment) -> None:
+    """It patches nothing, and nothing is to be mended."""
+    home.add_plugin(
+        "rule",
+        """
+        import hookpatch
+
+        @hookpatch.hookimpl
+        def hookpatch_commands(app):
+            app.command()(lambda: None)
+        """,
+    )
+    assert ("ok", "plugin rule", "commands: hookpatch rule") in doctor(home, 0)
