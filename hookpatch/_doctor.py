@@ -186,6 +186,7 @@ def _plugin(plugin: Installed) -> Iterator[Finding]:
         yield Finding(f"plugin {plugin.name}", f"{plugin.origin} is not the only one to offer this name", mend)
     try:
         host = Host()
+        check_allowed(plugin, "hookpatch doctor")
         if host.has_commands_only(host.plugin(plugin)):
             yield Finding(f"plugin {plugin.name}", f"commands: hookpatch {plugin.name}")
             return
