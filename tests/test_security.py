@@ -190,6 +190,17 @@ def test_allow_list_of_the_environment(home: Environment) -> None:
     assert "it cannot be read" in home.run("script.py", HOOKPATCH_PLUGINS="loud").stderr
 
 
+def test_what_only_looks_at_plugins_loads_none_that_is_not_allowed(home: Environment) -> None:
+    """The command lists and examines it by its name alone: its module is not imported."""
+    home.add_plugin("noisy", "print('loaded')")
+    (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
+    for words in (["list"], ["list", "--json"], ["doctor"]):
+        done = home.run("-m", "hookpatch", *words)
+        assert "noisy" in done.stdout
+        assert "not allowed" in " ".join(done.stdout.split())
+        assert "loaded" not in done.stdout
+
+
 def test_allow_list_is_that_of_the_environment_alone(home: Environment) -> None:
     """None in the current folder or at home is looked at."""
     for folder in (home.folder, home.folder / "home"):

@@ -13,14 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from hookpatch import _selection
-from hookpatch._discovery import Installed, installed
+from hookpatch._discovery import Installed, check_allowed, installed
 from hookpatch._host import Host
 from hookpatch._ledger import Asked
 from hookpatch._patch import Patch
 from hookpatch._release import release_of
 from hookpatch._verdict import by_version
 from hookpatch.command._arguments import AsJson
-from hookpatch.errors import HookpatchError, OptionsError
+from hookpatch.errors import HookpatchError, NotAllowed, OptionsError
 
 
 class _Row(NamedTuple):
@@ -41,6 +41,7 @@ _STYLES: Final = {
     "needs options": "",
     "not needed": "yellow",
     "does not fit": "red",
+    "not allowed": "yellow",
     "broken": "red",
 }
 
@@ -85,7 +86,10 @@ def _in_brackets(patch: Mapping[str, str]) -> str:
 def _row(installed: Installed) -> _Row:
     host, head = Host(), (installed.name, installed.distribution, installed.version)
     try:
+        check_allowed(installed, "hookpatch list")
         plugin = host.plugin(installed)
+    except NotAllowed as error:  # not even its description is known: that is in its module
+        return _Row(*head, str(error), "not allowed", None, [])
     except HookpatchError as error:
         return _Row(*head, str(error), "broken", str(error), [])
     if host.has_commands_only(plugin):
