@@ -6,7 +6,6 @@ itself: a fork server that is running has another environment, and what is defin
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from hookpatch import _environment, _imports
 from hookpatch._attempt import Policy
+from hookpatch._json import parsed
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked
 from hookpatch._load import load, load_drift, switch_on
@@ -182,7 +182,7 @@ _waiting: Final[list[str]] = []  # ids of blocks that wait for a module, or did
 
 def receive(text: str) -> None:
     """Open what a process of multiprocessing was handed, for the rest of its life. Called when it is unpickled."""
-    for block in json.loads(text):
+    for block in parsed(text):
         _open_or_exit(block)
 
 
@@ -255,7 +255,7 @@ def _luggage_of(block: Mapping[str, Any]) -> Luggage:
 
 def _blocks(text: str) -> list[dict[str, Any]]:
     try:
-        blocks = json.loads(text)
+        blocks = parsed(text)
         return [block for block in blocks if block["id"] and block["what"]]
     except (ValueError, TypeError, KeyError) as error:
         raise NotCarriedError([f"what {_environment.INHERIT} holds: it cannot be read ({error}); unset it"]) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import os
 import pickle
 import warnings
@@ -13,6 +12,7 @@ from types import FunctionType
 from typing import Any, Final, Literal, TypeAlias, final
 
 from hookpatch import _imports, _task
+from hookpatch._json import written
 from hookpatch._patch import Patch, Scope
 from hookpatch._selection import normalise
 from hookpatch.errors import NotCarriedError, NotCarriedWarning
@@ -78,7 +78,7 @@ class Luggage:
 
     def _text(self, items: Sequence[Item]) -> str:
         head = {"id": f"{os.getpid()}-{self._number}", **self._head}
-        return json.dumps({**head, "what": items}) if items else ""
+        return written({**head, "what": items}) if items else ""
 
     def warn(self) -> None:
         """Say what a process that is about to start does not get."""
@@ -129,7 +129,7 @@ def _packed_plugin(name: str, options: Mapping[str, Mapping[str, Any]]) -> Item:
     meant = [key for key in options if normalise(key.partition("@")[0]) == normalise(name.partition("@")[0])]
     item = {"plugin": name, "options": {key: options[key] for key in meant}}
     try:
-        json.dumps(item)
+        written(item)
     except (TypeError, ValueError) as error:
         raise Left(f"plugin '{name}'", f"its options are no JSON ({error})") from None
     return item

@@ -7,7 +7,6 @@ left what it knew by then.
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +18,7 @@ from types import ModuleType
 from typing import Any, Final, final
 
 from hookpatch import _environment, _imports, _ledger, _selection, _tally
+from hookpatch._json import written
 from hookpatch._ledger import Asked, Entry
 from hookpatch._patch import wrap
 from hookpatch._python_command import python_command
@@ -117,7 +117,7 @@ class Receipt:
                 "problems": self._problems,
                 "patches": [asdict(patch) for patch in self._patches.values()],
             }
-            text = json.dumps({"processes": [process]}, indent=2) + "\n"
+            text = written({"processes": [process]}, indent=2) + "\n"
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 if self._path is None or self._pid != os.getpid():

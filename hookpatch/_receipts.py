@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, final
 
+from hookpatch._json import parsed, written
 from hookpatch._report import PatchReport
 from hookpatch._tally import too_few
 from hookpatch.errors import SettingError
@@ -86,7 +86,7 @@ class RunReport:
 
     def to_json(self) -> str:
         """Return ``to_dict`` as JSON."""
-        return json.dumps(self.to_dict(), indent=2)
+        return written(self.to_dict(), indent=2)
 
     def __iter__(self) -> Iterator[ProcessReport]:
         return iter(self.processes)
@@ -107,7 +107,10 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
     """
     left = [found for path in sorted(Path(folder).glob("hookpatch-*.json")) if (found := _read(path)) is not None]
     if not left:
-        raise SettingError("receipts()", f"no process has left a report in {os.fspath(folder)}")
+        where = os.fspath(folder)
+        raise SettingError(
+            "report", f"no process has left one in {where}; `hookpatch run --report {where}` has them do so"
+        )
     run = run or max(left, key=lambda one: one["written"])["root"]
     left = sorted((one for one in left if one["root"] == run), key=lambda one: one["began"])
     known = {(one["host"], one["pid"]) for one in left}
@@ -125,7 +128,7 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
 def _read(path: Path) -> dict[str, Any] | None:
     """Return what a process has left; None for a file that is being written, or that is none of ours."""
     try:
-        (process,) = json.loads(path.read_text(encoding="utf-8"))["processes"]
+        (process,) = parsed(path.read_text(encoding="utf-8"))["processes"]
         names = {field.name for field in fields(PatchReport)}
         patches = [PatchReport(**{name: patch[name] for name in names & patch.keys()}) for patch in process["patches"]]
     except (OSError, ValueError, KeyError, TypeError):

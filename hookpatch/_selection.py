@@ -195,13 +195,12 @@ def options_asked() -> dict[str, dict[str, Any]]:
     text = read(OPTIONS)
     if not text:
         return {}
-    import json  # only when options are given
-
+    from hookpatch._json import parsed  # only when options are given
     from hookpatch.errors import SettingError
 
     form = 'it takes a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}}'
     try:
-        options = json.loads(text)
+        options = parsed(text)
     except ValueError as error:
         raise SettingError(OPTIONS, f"not JSON ({error}); {form}") from None
     if not isinstance(options, dict) or not all(isinstance(value, dict) for value in options.values()):

@@ -83,9 +83,9 @@ class SlotReport:
 
     def to_json(self) -> str:
         """Return ``to_dict`` as JSON."""
-        import json  # as in _report.py
+        from hookpatch._json import written  # as in _report.py
 
-        return json.dumps(self.to_dict(), indent=2)
+        return written(self.to_dict(), indent=2)
 
     def __iter__(self) -> Iterator[LayerReport]:
         return iter(self.layers)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hookpatch import _environment
 from hookpatch._environment import COUNT, OPTIONS, PLUGINS, REPORT
+from hookpatch._json import written
 from hookpatch._selection import Selection, merged, options_asked, plugins_asked
 from hookpatch.errors import SettingError
 
@@ -22,7 +22,7 @@ def variables(selection: Selection, report: str | None = None, count: bool = Fal
     found = {PLUGINS: ",".join(selection.names)}
     if selection.options:
         try:
-            found[OPTIONS] = json.dumps(selection.options)
+            found[OPTIONS] = written(selection.options)
         except (TypeError, ValueError) as error:
             raise SettingError("options", f"an environment variable takes what JSON can hold: {error}") from None
     if report is not None:

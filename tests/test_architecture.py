@@ -16,7 +16,7 @@ LONG: Final = 300  # lines
 
 # From the ground up: a file imports only files that stand before it, on its own floor or on one below.
 FLOORS: Final = {
-    "the world outside": "_stderr _environment _imports errors _config _selection _variables",
+    "the world outside": "_stderr _json _environment _imports errors _config _selection _variables",
     "what is declared": "_target _patch",
     "functions of ours": "_torchscript _signature _code _trampoline",
     "places": "_slot _attribute_slot _item_slot _function_slot _part_slot _beneath _resolve _referrers _holders",

@@ -122,6 +122,22 @@ def test_patch_holds_in_all_that_is_started_inside(home: Environment, tmp_path: 
     assert scene(home, tmp_path, lines, "import around") == ([["<x>"] * 5, PLAIN], "")
 
 
+def test_patch_of_json_changes_nothing_of_what_is_handed_on(home: Environment, tmp_path: Path) -> None:
+    """What goes to another process is written by what no patch of json reaches; nor are our calls counted as its."""
+    lines = """
+    with hookpatch.active(
+        hookpatch.wrap("json:dumps", around.around),
+        hookpatch.wrap("vendor:speak", around.around, required=False),
+        count=True,
+    ) as session:
+        process = multiprocessing.get_context("spawn").Process(target=speak)
+        process.start()
+        process.join()
+        said.extend([process.exitcode, in_program(), json.dumps(1), session.report().patches[0].calls])
+    """
+    assert scene(home, tmp_path, lines, "import around") == ([0, "<vendor>", "<1>", {"eager": 1}], "")
+
+
 def test_function_of_main_holds_in_processes_of_multiprocessing(home: Environment, tmp_path: Path) -> None:
     """Another program does not have it; it says so when it starts."""
     before = "def mine(wrapped, instance, args, kwargs): return 'mine'"

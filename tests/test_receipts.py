@@ -226,7 +226,10 @@ def test_no_report_is_an_error(tmp_path: Path) -> None:
     """With the folder."""
     with pytest.raises(SettingError) as caught:
         hookpatch.receipts(tmp_path)
-    assert str(caught.value) == f"receipts(): no process has left a report in {tmp_path}"
+    assert (
+        str(caught.value)
+        == f"report: no process has left one in {tmp_path}; `hookpatch run --report {tmp_path}` has them do so"
+    )
 
 
 def test_command_prints_what_they_left(home: Environment, reports: Path) -> None:
@@ -235,7 +238,8 @@ def test_command_prints_what_they_left(home: Environment, reports: Path) -> None
     missing = home.run(*command)
     assert (missing.returncode, missing.stderr) == (
         78,
-        f"hookpatch: error: receipts(): no process has left a report in {reports} [hookpatch explain SettingError]\n",
+        f"hookpatch: error: report: no process has left one in {reports}; "
+        f"`hookpatch run --report {reports}` has them do so [hookpatch explain SettingError]\n",
     )
     run(home, reports, "speak()", HOOKPATCH_COUNT="1")
     (one,) = hookpatch.receipts(reports)
