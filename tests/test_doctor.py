@@ -38,18 +38,18 @@ def doctor(home: Environment, status: int, **variables: str) -> list[tuple[str, 
     found: list[tuple[str, str, str]] = []
     for row in rows:
         mark, about, text = [*re.split(r"\s{2,}", row.strip(), maxsplit=2), "", ""][:3]
-        if mark in ("ok", "no"):
+        if mark in ("ok", "mend"):
             found.append((mark, about, text))
         else:
             found[-1] = (*found[-1][:2], f"{found[-1][2]} {row.strip()}")
-    wrong = sum(mark == "no" for mark, *_ in found)
+    wrong = sum(mark == "mend" for mark, *_ in found)
     assert end == (f"{wrong} to mend" if wrong else "all is well")
     return found
 
 
 def wrong(home: Environment, **variables: str) -> list[tuple[str, str]]:
     """Return what is not well."""
-    return [(about, text) for mark, about, text in doctor(home, 1, **variables) if mark == "no"]
+    return [(about, text) for mark, about, text in doctor(home, 1, **variables) if mark == "mend"]
 
 
 def test_line_is_that_of_the_start_up_file() -> None:

@@ -42,7 +42,7 @@ def _print(console: Console, found: Iterable[Finding]) -> None:
     table.add_column("looked at", no_wrap=True)
     table.add_column("found", overflow="fold")
     for finding in found:
-        mark = Text("ok", style="green") if finding.mend is None else Text("no", style="bold red")
+        mark = Text("ok", style="green") if finding.mend is None else Text("mend", style="bold red")
         said = Text(finding.found)
         if finding.mend is not None:
             said.append(f"\n-> {finding.mend}", style="yellow")
