@@ -152,7 +152,8 @@ class Host:
                     name,
                     origin,
                     f"patches {patch.address}, which is not in '{waits_for}', for which its distribution has it wait; "
-                    f"take '{name}' out of the entry point group {WAITS_FOR}, or name there what has all its targets",
+                    f"take '{name}' out of the entry point group {WAITS_FOR}, or name there what has all its targets, "
+                    "and install it anew",
                 )
         before, after = plugin.relations.before, plugin.relations.after
         if not (before or after):

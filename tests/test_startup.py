@@ -405,8 +405,8 @@ def test_tests_that_import_what_a_plugin_waits_for_leave_nothing(waiting: Enviro
 
 BEYOND = (
     "plugin 'beyond' (beyond-dist 1.0) patches vendor:speak, which is not in 'package', for which its distribution has "
-    "it wait; take 'beyond' out of the entry point group hookpatch.waits_for, or name there what has all its targets "
-    "[hookpatch explain PluginError]"
+    "it wait; take 'beyond' out of the entry point group hookpatch.waits_for, or name there what has all its targets, "
+    "and install it anew [hookpatch explain PluginError]"
 )
 BROKEN = (
     "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it "

@@ -28,7 +28,8 @@ def new(
     typer.echo("\n".join([f"{written.folder}:", *(f"  {path}" for path in written.files)]))
     if written.missing:
         typer.echo(f"Note: {written.missing}. The tests that need it are skipped meanwhile.")
-    typer.echo("It tells each call of its target. What is yours to change is marked CHANGE. Next:")
+    default = "" if target != DEFAULT else "; `--target ADDRESS` names another"
+    typer.echo(f"It tells each call of {target}{default}. What is yours to change is marked CHANGE. Next:")
     folder = str(written.folder)
     steps = [
         *([f"cd {shlex.quote(folder)}"] if folder != "." else []),
