@@ -132,10 +132,19 @@ def is_module_name(text: object) -> bool:
     return isinstance(text, str) and _MODULE.fullmatch(text) is not None
 
 
+def _colon_hint(address: str) -> str:
+    """Return where the colon of a dotted name belongs, as names are written: before its class, else before the last."""
+    parts = address.split(".")
+    if len(parts) < 2 or not is_module_name(address):
+        return ""
+    at = next((at for at, part in enumerate(parts) if at and part[0].isupper()), len(parts) - 1)
+    return f"; did you mean '{'.'.join(parts[:at])}:{'.'.join(parts[at:])}'?"
+
+
 def _parse(address: str) -> tuple[str, tuple[Attribute | Item, ...]]:
     module, colon, rest = address.partition(":")
     if not colon:
-        raise TargetSyntaxError(address, "has no colon between module and name")
+        raise TargetSyntaxError(address, f"has no colon between module and name{_colon_hint(address)}")
     if not is_module_name(module):
         raise TargetSyntaxError(address, f"has no module's name before the colon, but '{module}'")
     steps: list[Attribute | Item] = []

@@ -278,9 +278,9 @@ class TargetSyntaxError(HookpatchError, ValueError):
     def __init__(self, address: str, problem: str) -> None:
         self.address: Final = address
         self.problem: Final = problem
-        super().__init__(
-            f"target '{address}' {problem}; write module:name, module:Class.method or module:mapping['key']"
-        )
+        end = "" if problem.endswith("?") else ";"
+        form = "write module:name, module:Class.method or module:mapping['key']"
+        super().__init__(f"target '{address}' {problem}{end} {form}")
 
 
 # --- what a patch meets at its target

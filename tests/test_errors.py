@@ -109,7 +109,9 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         "raised ImportError when it was loaded: libcudart.so.12: cannot open shared object file; mend or uninstall it",
     ),
     PatchError: PatchError("inject", "no argument to give; write inject(target, name=value)"),
-    TargetSyntaxError: TargetSyntaxError("onnxsim.simplify", "has no colon between module and name"),
+    TargetSyntaxError: TargetSyntaxError(
+        "onnxsim.simplify", "has no colon between module and name; did you mean 'onnxsim:simplify'?"
+    ),
     ApplyError: ApplyError(
         "torch.nn:Linear", "plugin 'bias_off' from hookpatch-kit 1.0", "the derive raised KeyError: 'bias'"
     ),
@@ -263,7 +265,13 @@ def test_errors_at_the_target_are_of_one_class(kind: type[HookpatchError]) -> No
         (SettingError, {"setting": "HOOKPATCH_ON_ERROR"}),
         (PluginError, {"plugin": "linear_printer", "distribution": "hookpatch-example-printer 0.1.0"}),
         (PatchError, {"verb": "inject", "problem": "no argument to give; write inject(target, name=value)"}),
-        (TargetSyntaxError, {"address": "onnxsim.simplify", "problem": "has no colon between module and name"}),
+        (
+            TargetSyntaxError,
+            {
+                "address": "onnxsim.simplify",
+                "problem": "has no colon between module and name; did you mean 'onnxsim:simplify'?",
+            },
+        ),
         (ApplyError, {"target": "torch.nn:Linear", "owner": "plugin 'bias_off' from hookpatch-kit 1.0"}),
         (TargetNotFound, {"target": "onnxsim.onnx_simplifier:simplfy", "owner": GIVEN}),
         (OrderError, {"cycle": ("fuse", "trim", "fuse")}),

@@ -297,7 +297,8 @@ def test_plugin_with_a_misspelt_address_is_refused(install: Install) -> None:
     install("misspelt", SPEED.replace("vendor:speed", "vendor.speed"))
     assert refused("misspelt") == (
         "plugin 'misspelt' (kit 1.0) raised TargetSyntaxError when asked for its patches: target 'vendor.speed' has no "
-        "colon between module and name; write module:name, module:Class.method or module:mapping['key']"
+        "colon between module and name; did you mean 'vendor:speed'? "
+        "write module:name, module:Class.method or module:mapping['key']"
     )
 
 

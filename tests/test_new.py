@@ -101,7 +101,7 @@ def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -
         "  tests/test_tell_entry.py\n"
         "Note: there is no module no_vendor here; one that lies beside a program's script is found when that runs. "
         "The tests that need it are skipped meanwhile.\n"
-        "It tells each call of its target. What is yours to change is marked CHANGE. Next:\n"
+        "It tells each call of no_vendor:f. What is yours to change is marked CHANGE. Next:\n"
         "  cd empty\n"
         "  python -m pip install --editable '.[test]'\n"
         "  python -m pytest\n"
@@ -193,7 +193,8 @@ def test_address_that_cannot_be_read_is_the_error_of_each_patch(
     with pytest.raises(TargetSyntaxError) as told:
         write_plugin("mine", "json.dumps")
     assert str(told.value) == (
-        "target 'json.dumps' has no colon between module and name; write module:name, module:Class.method or "
+        "target 'json.dumps' has no colon between module and name; did you mean 'json:dumps'? "
+        "write module:name, module:Class.method or "
         "module:mapping['key']"
     )
     assert not list(tmp_path.iterdir())

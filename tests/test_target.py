@@ -131,7 +131,10 @@ def test_any_text_is_a_target_or_a_syntax_error(text: str) -> None:
     ("address", "problem"),
     [
         ("", "has no colon between module and name"),
-        ("onnxsim.simplify", "has no colon between module and name"),
+        ("onnxsim.simplify", "has no colon between module and name; did you mean 'onnxsim:simplify'?"),
+        ("a.b.Linear.forward", "has no colon between module and name; did you mean 'a.b:Linear.forward'?"),
+        ("Linear.forward", "has no colon between module and name; did you mean 'Linear:forward'?"),
+        ("simplify", "has no colon between module and name"),
         (":name", "has no module's name before the colon, but ''"),
         ("a-b:name", "has no module's name before the colon, but 'a-b'"),
         ("a..b:name", "has no module's name before the colon, but 'a..b'"),
@@ -163,7 +166,7 @@ def test_address_that_cannot_be_read_is_refused(address: str, problem: str) -> N
     """The message names the address, the place that cannot be read and the forms there are."""
     with pytest.raises(TargetSyntaxError) as caught:
         Target(address)
-    assert str(caught.value) == f"target '{address}' {problem}; {FORMS}"
+    assert str(caught.value) == f"target '{address}' {problem}{'' if problem.endswith('?') else ';'} {FORMS}"
     assert (caught.value.address, caught.value.problem) == (address, problem)
     assert isinstance(caught.value, HookpatchError)
     assert isinstance(caught.value, ValueError)
