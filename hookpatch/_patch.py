@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
+from inspect import CO_VARARGS, Parameter, Signature, signature
 from operator import attrgetter
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, final
 
 from hookpatch._target import Target, a_kind, is_module_name
@@ -117,10 +118,11 @@ def wrap(target: str | Target, wrapper: Wrapper, *, expects: str | Iterable[str]
 
     Raises:
         TargetSyntaxError: the address cannot be read.
-        PatchError: the wrapper cannot be called, or a fact is none.
+        PatchError: the wrapper cannot be called like this, or a fact is none.
     """
     if not callable(wrapper):
         raise PatchError("wrap", f"the wrapper is {a_kind(wrapper)} and cannot be called")
+    _check_form("wrap", "wrapper", wrapper, "wrapped, instance, args, kwargs")
     return _declare("wrap", target, wrapper, facts, _texts("wrap", "expects", expects, "a parameter's name"))
 
 
@@ -169,10 +171,11 @@ def derive(target: str | Target, factory: Factory, **facts: Unpack[Facts]) -> Pa
 
     Raises:
         TargetSyntaxError: the address cannot be read.
-        PatchError: the factory cannot be called, or a fact is none.
+        PatchError: the factory cannot be called like this, or a fact is none.
     """
     if not callable(factory):
         raise PatchError("derive", f"the factory is {a_kind(factory)} and cannot be called")
+    _check_form("derive", "factory", factory, "original")
     return _declare("derive", target, factory, facts)
 
 
@@ -197,13 +200,27 @@ def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:
         **facts: see ``Facts``.
 
     Raises:
-        PatchError: the module's name is none, the factory cannot be called, or a fact is none.
+        PatchError: the module's name is none, the factory cannot be called like this, or a fact is none.
     """
     if not is_module_name(module):
         raise PatchError("enter", f"'{module}' is not a module's name")
     if not callable(factory):
         raise PatchError("enter", f"the factory is {a_kind(factory)} and cannot be called")
+    _check_form("enter", "factory", factory, "module")
     return Patch(verb="enter", target=None, module=module, change=factory, **_checked("enter", facts))
+
+
+def _check_form(verb: Verb, what: str, function: Callable[..., Any], form: str) -> None:
+    """Refuse a Python function that cannot take these by position; of other callables it shows when they are called."""
+    if type(function) is not FunctionType:
+        return
+    code, given = function.__code__, form.count(",") + 1
+    least = code.co_argcount - len(function.__defaults__ or ())
+    most = given if code.co_flags & CO_VARARGS else code.co_argcount
+    if not least <= given <= most or code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
+        bare = [parameter.replace(annotation=Parameter.empty) for parameter in signature(function).parameters.values()]
+        takes = f"{function.__name__}{Signature(bare)}"
+        raise PatchError(verb, f"the {what} is called as {what}({form}), and cannot be: it is {takes}")
 
 
 def _declare(

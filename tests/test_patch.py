@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -380,9 +380,58 @@ def test_address_is_read_when_the_patch_is_declared(verb: str) -> None:
     with pytest.raises(TargetSyntaxError) as caught:
         declare[verb]()
     assert str(caught.value) == (
-        "target 'vendor.f' has no colon between module and name; "
+        "target 'vendor.f' has no colon between module and name; did you mean 'vendor:f'? "
         "write module:name, module:Class.method or module:mapping['key']"
     )
+
+
+def twice(x: int) -> Any:
+    """No wrapper: it takes one argument."""
+    return x * 2
+
+
+def keyed(*args: Any, mark: str) -> Any:
+    """No wrapper: nobody gives it a mark."""
+    return args, mark
+
+
+def empty() -> Any:
+    """No factory: it takes nothing."""
+
+
+@pytest.mark.parametrize(
+    ("declare", "problem"),
+    [
+        (
+            lambda: hookpatch.wrap("m:f", cast(Any, twice)),
+            "wrap(): the wrapper is called as wrapper(wrapped, instance, args, kwargs), and cannot be: it is twice(x)",
+        ),
+        (
+            lambda: hookpatch.wrap("m:f", cast(Any, keyed)),
+            "wrap(): the wrapper is called as wrapper(wrapped, instance, args, kwargs), and cannot be: "
+            "it is keyed(*args, mark)",
+        ),
+        (
+            lambda: hookpatch.derive("m:f", cast(Any, empty)),
+            "derive(): the factory is called as factory(original), and cannot be: it is empty()",
+        ),
+        (
+            lambda: hookpatch.enter("m", cast(Any, empty)),
+            "enter(): the factory is called as factory(module), and cannot be: it is empty()",
+        ),
+    ],
+)
+def test_function_of_another_form_is_refused_where_it_is_given(declare: Callable[[], Patch], problem: str) -> None:
+    """Not at the first call of what it patches, in the midst of the vendor's code."""
+    assert refused(declare) == problem
+
+
+def test_function_that_takes_more_than_it_has_to_is_taken() -> None:
+    """Whatever parameters it has: it can be called."""
+    hookpatch.wrap("m:f", lambda *all: None)
+    hookpatch.wrap("m:f", lambda wrapped, *rest, mark=1: None)
+    hookpatch.wrap("m:f", lambda wrapped, instance, args, kwargs, more=1: None)
+    hookpatch.derive("m:f", lambda original, by=2: original)
 
 
 def test_factory_of_enter_is_typed_as_a_context_manager() -> None:
