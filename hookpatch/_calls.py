@@ -6,17 +6,26 @@ import ast
 import inspect
 from collections.abc import Iterator, Sequence
 from inspect import Parameter, Signature
+from time import sleep
 from typing import Any, Final
 
+from hookpatch._trampoline import HOOK
+
 PACKED: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_TRIES: Final = 50  # of a millisecond each
 
 
 def takes(callee: Any, binds: bool) -> list[Parameter] | None:
     """Return a callee's parameters, without the object or class that it is called on; None if it tells none."""
-    try:
-        parameters = list(inspect.signature(callee).parameters.values())
-    except (TypeError, ValueError):
-        return None  # a C function may tell none
+    for _ in range(_TRIES):
+        try:
+            parameters = list(inspect.signature(callee).parameters.values())
+        except (TypeError, ValueError):
+            return None  # a C function may tell none
+        if all(one.name != HOOK for one in parameters):
+            break
+        sleep(0.001)  # another thread is changing it in place at this moment
+    parameters = [one for one in parameters if one.name != HOOK]
     return parameters[binds and parameters[:1] != [] and parameters[0].kind not in PACKED :]
 
 

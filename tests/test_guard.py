@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
@@ -17,7 +18,7 @@ import pytest
 
 import hookpatch
 from hookpatch import Patch
-from hookpatch._calls import as_text, from_text, misfit
+from hookpatch._calls import as_text, from_text, misfit, takes
 from hookpatch.errors import (
     ApplyError,
     PatchFailedWarning,
@@ -758,3 +759,23 @@ def test_warning_that_was_made_an_error_stays_one(vendor: ModuleType) -> None:
     """It is not turned into an error of the patch."""
     with pytest.raises(PatchUnneededWarning), hookpatch.active(hookpatch.wrap("vendor:bare", print, until="pytest>=1")):
         pass
+
+
+def test_function_that_another_thread_changes_in_place_just_now_is_read_again() -> None:
+    """Its code is exchanged first and what it tells of itself after that: in between it would take our own parameter."""
+
+    def spread(*args: object, mark: object = None) -> None: ...
+
+    def midst(*args: object, __hookpatch__: object = None, **kwargs: object) -> None: ...
+
+    code, defaults = spread.__code__, spread.__kwdefaults__
+    spread.__code__, spread.__kwdefaults__ = midst.__code__, midst.__kwdefaults__
+
+    def end() -> None:
+        spread.__kwdefaults__, spread.__code__ = defaults, code
+
+    thread = threading.Timer(0.01, end)
+    thread.start()
+    found = takes(spread, binds=False)
+    thread.join()
+    assert [parameter.name for parameter in found or ()] == ["args", "mark"]
