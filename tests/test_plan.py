@@ -164,7 +164,7 @@ def test_cycle_is_printed_with_who_declares_it(install: Install, vendor: Path) -
 
 def test_addresses_are_compared_as_they_are_written(install: Install, vendor: Path) -> None:
     """That two are one slot is not known before their modules are imported; targets come as they were selected."""
-    install(a="wrap()", b="hookpatch.wrap('alias:call', tag)", c="hookpatch.enter('vendor', tag)")
+    install(a="wrap()", b="hookpatch.wrap('alias:call', tag)", c="hookpatch.enter('vendor', lambda module: None)")
     plan = hookpatch.plan("b", "a", "c")
     assert [target.target for target in plan] == ["alias:call", "vendor:call", "vendor"]
 
