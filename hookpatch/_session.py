@@ -20,7 +20,7 @@ from hookpatch._patch import Scope
 from hookpatch._report import Report, report_of
 from hookpatch._sites import settle
 from hookpatch._tally import too_few
-from hookpatch.errors import CallsError, NeverCalledWarning, RestoreError, SessionError
+from hookpatch.errors import CallsError, NeverCalledWarning, NeverOpenedWarning, RestoreError, SessionError
 
 if TYPE_CHECKING:
     from hookpatch._drift import Drift  # as in _attempt.py
@@ -60,6 +60,7 @@ class Session:
         self._scope: Final = scope
         self._count: Final = count
         self._drift: Final = drift
+        self._may_stay_new = not asked  # False as long as it would be a mistake to drop it unopened
         self._number = 0  # set when it is opened
         self._ledger: Final = Ledger()
         self._state = "new"
@@ -125,6 +126,7 @@ class Session:
 
     def _close(self, tells: bool) -> None:
         if self._state != "open":
+            self._may_stay_new = True  # nobody has forgotten it
             return
         never_called = self.never_called() if self._count and tells else []
         missed = self.too_few_calls() if tells else []
@@ -216,6 +218,7 @@ class Session:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function in whose calls the patches hold."""
+        self._may_stay_new = True  # it is opened anew for each call
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
@@ -251,7 +254,12 @@ class Session:
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # At the interpreter's end nothing is taken back: modules are being emptied, this one too (hence the default).
-        if getattr(self, "_state", "new") == "open" and not is_finalizing():
+        if is_finalizing():
+            return
+        if getattr(self, "_state", "") == "new" and not self._may_stay_new:
+            said = f"{self!r} was never opened: nothing was patched; use it in a with statement"
+            warnings.warn(said, NeverOpenedWarning, stacklevel=2, source=self)
+        if getattr(self, "_state", "") == "open":
             said = f"{self!r} was dropped unclosed; use it in a with statement"
             self.close()
             warnings.warn(said, ResourceWarning, stacklevel=2, source=self)

@@ -459,6 +459,13 @@ class NeverCalledWarning(HookpatchWarning):
     """
 
 
+class NeverOpenedWarning(HookpatchWarning):
+    """What ``active`` returned was dropped, and nothing was patched: it had not been opened.
+
+    Remedy: write ``with hookpatch.active(...):``, or ``@hookpatch.active(...)`` above a function.
+    """
+
+
 class NotCarriedWarning(HookpatchWarning):
     """A process is started inside a block, and some of the block's patches cannot be carried to it.
 

@@ -32,6 +32,7 @@ from hookpatch.errors import (
     HookpatchWarning,
     MissingPlugin,
     NeverCalledWarning,
+    NeverOpenedWarning,
     NewPluginError,
     NotAllowed,
     NotCarriedError,
@@ -226,7 +227,15 @@ def test_each_class_has_its_root_and_its_docstring(name: str) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [PatchFailedWarning, PatchUnneededWarning, BypassWarning, NeverCalledWarning, NotCarriedWarning, DisplacedWarning],
+    [
+        PatchFailedWarning,
+        PatchUnneededWarning,
+        BypassWarning,
+        NeverOpenedWarning,
+        NeverCalledWarning,
+        NotCarriedWarning,
+        DisplacedWarning,
+    ],
 )
 def test_docstring_of_a_warning_is_a_remedy(kind: type[Warning]) -> None:
     """A warning tells what to do about it."""
@@ -573,6 +582,13 @@ def test_target_that_has_changed_is_a_warning(vendor: ModuleType, tmp_path: Path
     with pytest.warns(DriftWarning) as warned, hookpatch.active(hookpatch.replace("vendor:speed", 2), lock=lock):
         assert vendor.speed == 2
     assert [str(warning.message).replace(f"{tmp_path}/", "") for warning in warned] == [shown(DriftWarning)]
+
+
+def test_session_that_was_never_opened_is_a_warning() -> None:
+    """As docs/messages.md shows it: who forgets the with has patched nothing."""
+    with pytest.warns(NeverOpenedWarning) as warned:
+        hookpatch.active(hookpatch.replace("vendor:speed", 2))
+    assert [str(warning.message) for warning in warned] == [shown(NeverOpenedWarning)]
 
 
 def test_slot_that_somebody_else_set_is_a_warning(vendor: ModuleType) -> None:

@@ -202,6 +202,7 @@ def off_after_us(world: World, kind: str, seen_by: str) -> Left:
     if _states(session) == {"unlinked"}:
         assert (theirs.__wrapped__.__wrapped__ if kind == "wrapt-twice" else theirs.__wrapped__) is world.original
     if world.cell.verb == "remove":
+        other.close()
         return {world.cell.place: theirs}  # it put nothing there that could come to light
     if seen_by == "death":
         del theirs  # it dies as soon as it is taken off

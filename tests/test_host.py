@@ -129,9 +129,10 @@ def test_loading_imports_no_target(install: Install, write_module: Callable[[str
 def test_plugin_is_loaded_by_active_not_by_opening(install: Install, vendor: ModuleType) -> None:
     """What is wrong with a plugin is said where it is named; nothing is patched until the session opens."""
     install("speed", SPEED)
-    hookpatch.active("speed")
+    session = hookpatch.active("speed")
     assert "plugin_speed" in sys.modules
     assert vendor.speed == 1
+    session.open().close()
 
 
 def test_plugin_named_twice_is_applied_once(install: Install, vendor: ModuleType) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,8 +47,18 @@ def test_block_is_patched_and_what_was_there_is_there_again(vendor: ModuleType) 
 def test_making_a_session_changes_nothing(vendor: ModuleType) -> None:
     """Only entering does."""
     speak = vendor.speak
-    hookpatch.active(hookpatch.wrap("vendor:speak", shout))
+    session = hookpatch.active(hookpatch.wrap("vendor:speak", shout))
     assert vendor.speak is speak
+    said = "<Session of vendor:speak, new> was never opened: nothing was patched; use it in a with statement"
+    with pytest.warns(errors.NeverOpenedWarning, match=f"^{re.escape(said)}$"):
+        del session
+
+
+def test_session_that_decorates_is_opened_for_each_call(vendor: ModuleType) -> None:
+    """Nobody opens it itself, and that is no mistake; nor is one that would patch nothing."""
+    function = hookpatch.active(hookpatch.wrap("vendor:speak", shout))(lambda: 1)
+    assert function() == 1
+    hookpatch.active()
 
 
 @pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt, SystemExit])
