@@ -1,4 +1,4 @@
-# Two commands, nothing before them: `make demo` (SMALL=1 takes seconds) and `make test`; `make` lists all.
+# Two commands, nothing before them: `make demo` (SMALL=1 takes a minute) and `make test`; `make` lists all.
 # Each makes .venv when it is missing or older than the files that say what goes into it.
 
 PYTHON ?= python3
@@ -17,7 +17,7 @@ EXAMPLE := docs/examples/prepare_model
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(INSTALLED) ## the main job on a real model; SMALL=1 takes seconds
+demo: $(INSTALLED) ## the main job on a real model; SMALL=1 takes a minute
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
 # Two processes at a time: this Python's tests; the other Pythons', the plugins' and the examples'.
