@@ -762,7 +762,7 @@ def test_warning_that_was_made_an_error_stays_one(vendor: ModuleType) -> None:
 
 
 def test_function_that_another_thread_changes_in_place_just_now_is_read_again() -> None:
-    """Its code is exchanged first and what it tells of itself after that: in between it would take our own parameter."""
+    """Its code is exchanged first, what it tells of itself after that: in between it seems to take our parameter."""
 
     def spread(*args: object, mark: object = None) -> None: ...
 
