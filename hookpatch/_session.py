@@ -242,6 +242,7 @@ class Session:
 
     def anew(self) -> Session:
         """Return another session of the same, which has not been opened."""
+        self._may_stay_new = True  # it is a pattern for others
         return Session(self._asked, self._policy, self._scope, self._count, self._also, drift=self._drift)
 
     @property
@@ -258,7 +259,7 @@ class Session:
             return
         if getattr(self, "_state", "") == "new" and not self._may_stay_new:
             said = f"{self!r} was never opened: nothing was patched; use it in a with statement"
-            warnings.warn(said, NeverOpenedWarning, stacklevel=2, source=self)
+            warnings.warn(said, NeverOpenedWarning, stacklevel=2)
         if getattr(self, "_state", "") == "open":
             said = f"{self!r} was dropped unclosed; use it in a with statement"
             self.close()
