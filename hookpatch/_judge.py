@@ -40,6 +40,7 @@ def effect_of(
         session = what
     else:
         session = active(*((what,) if isinstance(what, (str, Patch)) else what), children="local")
+        session.close()  # a pattern for others, which may be refused before there is one
     names = _names(modes)
     plain, patched = _in_eager_mode(_call(model, inputs), session.anew())
     cells: list[EffectCell] = []

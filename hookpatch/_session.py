@@ -242,8 +242,10 @@ class Session:
 
     def anew(self) -> Session:
         """Return another session of the same, which has not been opened."""
-        self._may_stay_new = True  # it is a pattern for others
-        return Session(self._asked, self._policy, self._scope, self._count, self._also, drift=self._drift)
+        self._may_stay_new = True  # a pattern for others, which no user forgets
+        another = Session(self._asked, self._policy, self._scope, self._count, self._also, drift=self._drift)
+        another._may_stay_new = True
+        return another
 
     @property
     def names(self) -> tuple[str, ...]:
