@@ -31,7 +31,7 @@ _OF_MULTIPROCESSING = tuple(f"multiprocessing.{name}" for name in ("resource_tra
 
 _begun = False
 _session: Any = None  # held for the life of the process
-_NEEDED: Final = {*sys.stdlib_module_names, "pluggy", "wrapt", "packaging", "msgspec"}  # by what opens a session
+_NEEDED: Final = ("pluggy", "wrapt", "packaging", "msgspec")  # by what opens a session, beside the standard library
 _waiting: Final[list[Watch]] = []  # for what the plugins wait for; while there is one they are not there
 _put_off_now: Final[list[str]] = []  # what is to be said of them if that stays so
 _late: Final = _thread.RLock()  # held while they are loaded in the midst of the program
@@ -125,7 +125,8 @@ def _put_off() -> bool:
         _put_off_now.append(f"plugin '{plugin.name}' from {plugin.origin}: never bound: {plugin.waits_for}")
     if selection.options or "" in modules or any(map(_imports.begun, modules)):
         return False
-    if any(module.partition(".")[0] in _NEEDED for module in modules):
+    packages = {module.partition(".")[0] for module in modules}
+    if not packages.isdisjoint(_NEEDED) or not packages.isdisjoint(sys.stdlib_module_names):
         return False  # in the midst of that import we could not be imported ourselves
     _waiting.extend(_imports.foresee(module, _open_late) for module in modules)
     # Or until somebody hands blocks on to this process: they lie over what it was started with.
