@@ -497,8 +497,9 @@ def _import_at_random(spot: Spot, seen: list[ModuleType], choose: Random, stop: 
     while not stop.is_set():
         began = _now()
         sys.modules.pop(name, None)
-        seen.append(importlib.import_module(name))
-        result = seen[-1].run()
+        module = importlib.import_module(name)
+        seen.append(module)
+        result = module.run()
         problem = _explain(spot, began, _now(), result)
         assert problem is None, f"{name} gave {result}: {problem}"
 
