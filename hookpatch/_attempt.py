@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from _thread import RLock
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 
@@ -56,6 +56,7 @@ class Attempt:
         drift: Drift | None = None,
     ) -> None:
         self._asked: Final = asked
+        self._owner: Final = asked.owner
         self._rank: Final = rank
         self._ledger: Final = ledger
         self._policy: Final = policy
@@ -118,13 +119,13 @@ class Attempt:
         module = _imports.present(patch.module) if patch.module is not None else None
         if not patch.required or patch.target is None or (module is None and patch.module is not None):
             return
-        check_requirement(patch, self._asked.owner)
-        _guard.check_scope(patch, self._scope, self._asked.owner)
-        slot = resolve(patch.target, module, self._asked.owner)
-        _guard.check_slot(patch, slot, own_beneath(slot), self._asked.owner)
-        _everywhere.check(patch, slot, self._asked.owner)
+        check_requirement(patch, self._owner)
+        _guard.check_scope(patch, self._scope, self._owner)
+        slot = resolve(patch.target, module, self._owner)
+        _guard.check_slot(patch, slot, own_beneath(slot), self._owner)
+        _everywhere.check(patch, slot, self._owner)
         if self._drift is not None and self._drift.policy == "error":
-            self._drift.look(patch, slot, self._asked.owner)
+            self._drift.look(patch, slot, self._owner)
 
     def end(self, errors: list[Exception]) -> None:
         """Take it back wherever it was applied, past every error; add them to ``errors``."""
@@ -183,7 +184,7 @@ class Attempt:
         Raises:
             HookpatchError: it does not fit, and is required.
         """
-        patch, owner = self._asked.patch, self._asked.owner
+        patch, owner = self._asked.patch, self._owner
         try:
             try:
                 self._guarded(module, anew)
@@ -198,24 +199,24 @@ class Attempt:
             self._fresh_entry().become("skipped", str(error))
 
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
-        patch, owner = self._asked.patch, self._asked.owner
+        patch, owner = self._asked.patch, self._owner
         self._warnings = []
-        check_requirement(patch, owner)
         _guard.check_scope(patch, self._scope, owner)
-        if (reason := unneeded(patch, owner)) is not None:
-            self._warn(reason, f"{patch.address} of {owner}: {reason}", PatchUnneededWarning)
-        if patch.verb == "enter":
-            assert module is not None  # enter has a module, and this is it
-            self._enter(module)
-        else:
-            self._place(module, anew)
+        if patch.requires or patch.until:
+            check_requirement(patch, owner)
+            if (reason := unneeded(patch, owner)) is not None:
+                self._warn(reason, f"{patch.address} of {owner}: {reason}", PatchUnneededWarning)
+        if patch.verb != "enter":
+            return self._place(module, anew)
+        assert module is not None  # enter has a module, and this is it
+        return self._enter(module)
 
     def _warn(self, reason: str, said: str, kind: type[HookpatchWarning]) -> None:
         self._warnings.append(reason)
         warnings.warn(said, kind, stacklevel=3)
 
     def _place(self, module: ModuleType | None, anew: bool) -> None:
-        patch, owner = self._asked.patch, self._asked.owner
+        patch, owner = self._asked.patch, self._owner
         assert patch.target is not None  # only enter has none
         slot = resolve(patch.target, module, owner)
         if anew:
@@ -242,7 +243,7 @@ class Attempt:
         asked, patch = self._asked, self._asked.patch
         tally, gate, count = counters(patch, self._count, gate)
         layer = Layer(
-            *(patch, asked.plugin, asked.owner, self._rank, gate, self._derived),
+            *(patch, asked.plugin, self._owner, self._rank, gate, self._derived),
             distribution=asked.distribution,
             count=count,
         )
@@ -265,12 +266,11 @@ class Attempt:
         except BaseException:
             self._placed.pop(site, None)
             raise
-        if self._library is None and (watch := _changes.await_library(site)) is not None:
+        if self._library is None and (watch := _changes.await_library(site, layer)) is not None:
             with self._turn:
-                is_first = self._library is None and not self._ended
-                if is_first:
-                    self._library = watch
-            if not is_first:  # another thread was here meanwhile
+                if self._library is None and not self._ended:
+                    self._library, watch = watch, None
+            if watch is not None:  # another thread was here meanwhile
                 watch.cancel()
 
     def _enter(self, module: ModuleType) -> None:

@@ -16,21 +16,20 @@ class AttributeSlot:
 
     One that its owner hands on to something else by ``__setattr__`` and ``__delattr__`` of its own, as a proxy does, is
     treated as unittest.mock treats it: set; at the end deleted, and set to what was there if that is not there then.
+
+    Attributes:
+        key: what two slots share when they are the same place.
     """
 
-    __slots__ = ("_handed_on", "_member", "name", "owner")
+    __slots__ = ("_handed_on", "_member", "key", "name", "owner")
 
     def __init__(self, owner: Any, name: str) -> None:
         self.owner: Final = owner
         self.name: Final = name
+        self.key: Final[tuple[Any, ...]] = ("attribute", id(owner), name)
         self._handed_on: tuple[Any] | None = None  # what was there before, while something of ours is
         member = along_mro(type(owner), name)
         self._member: Final = member if isinstance(member, KEPT) and name != "__dict__" else None
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What two slots share when they are the same place."""
-        return "attribute", id(self.owner), self.name
 
     @property
     def in_class(self) -> type | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeVar, cast
 
 from hookpatch._attribute_slot import AttributeSlot
-from hookpatch._slot import ABSENT, KEPT, Slot, along_mro
+from hookpatch._slot import ABSENT, KEPT, Slot, along_mro, mro
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def beneath(slot: Slot) -> Any:
     """Return what a user of the slot would get without our layers, or ABSENT."""
     own = own_beneath(slot)
     if own is ABSENT and isinstance(slot, AttributeSlot) and slot.in_class is not None:
-        bases = type.__dict__["__mro__"].__get__(slot.in_class)[1:]
+        bases = mro(slot.in_class)[1:]
         found = (own_beneath(AttributeSlot(base, slot.name)) for base in bases)  # not what lies over a base's own
         return next((value for value in found if value is not ABSENT), ABSENT)
     if own is not ABSENT:

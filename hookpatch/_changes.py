@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from hookpatch import _imports
+from hookpatch._layer import Layer
 from hookpatch._site import Site
 from hookpatch._sites import patched
 from hookpatch._standing import is_proxy
@@ -29,22 +30,21 @@ def listening() -> list[tuple[int, Host]]:
     return list(_listening.items())
 
 
-def tell(sites: Collection[Site]) -> list[Exception]:
+def tell(*touched: Collection[Site]) -> list[Exception]:
     """Tell all who listen that the patches at these sites have changed; return the errors of those that fail."""
-    if not sites:
-        return []
     hosts = list(_listening.values())
     if _imports.begun("torch"):  # a patch on a part of torch is applied before torch is imported to its end
         hosts.append(_builtin())
-    return [error for host in hosts for error in host.changed(list(sites))]
+    sites = list(set().union(*touched)) if hosts else []
+    return [error for host in hosts for error in host.changed(sites)] if sites else []
 
 
-def await_library(site: Site) -> _imports.Watch | None:
-    """Have the built-in plugin hear of all patched sites when its library comes, if it is to know what is at this one.
+def await_library(site: Site, layer: Layer) -> _imports.Watch | None:
+    """Have the built-in plugin hear of all patched sites when its library comes, if it is to know of this layer.
 
     A function of ours is what it seems to be. What is known as ours alone is a proxy, and a wrapper that asks first.
     """
-    if _imports.begun("torch") or not (is_proxy(site.stands) or any(layer.is_gated for layer in site.layers)):
+    if _imports.begun("torch") or not (layer.is_gated or is_proxy(site.stands)):
         return None
     return _imports.watch("torch", _tell_of_all)
 

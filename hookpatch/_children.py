@@ -18,7 +18,7 @@ from hookpatch._json import parsed
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked
 from hookpatch._load import load, load_drift, switch_on
-from hookpatch._luggage import Item, Left, Luggage, unpacked
+from hookpatch._luggage import Item, Left, Luggage, piece, unpacked
 from hookpatch._patch import Wrapper, wrap
 from hookpatch._python_command import python_command
 from hookpatch._selection import Selection
@@ -78,9 +78,11 @@ def _hand_on() -> None:
 def _for_programs(luggage: Sequence[Luggage]) -> str | None:
     """Return what goes into the environment: no more than there is room for, of which the first opened have theirs."""
     texts: list[str] = []
+    taken = 0
     for one in luggage:
         text = one.text(main=False)
-        texts.append(text if sum(map(len, texts)) + len(text) <= _VARIABLE else one.notes)
+        texts.append(text if taken + len(text) <= _VARIABLE else one.notes)
+        taken += len(texts[-1])
     return _joined(texts)
 
 
@@ -91,11 +93,10 @@ def _joined(texts: Iterable[str]) -> str | None:
 
 def _needed() -> set[str]:
     """Return the targets of those patches of ours that are needed now; wait for their modules."""
-    targets = {*_LAUNCHES} if _open else set()
-    if any(luggage.has_to_be_told for luggage in list(_open.values())):
-        targets.add(_POPEN)
-    there, waiting = set(), set()
-    for target in targets:
+    there: set[str] = set()
+    waiting: set[str] = set()
+    is_told = any(luggage.has_to_be_told for luggage in list(_open.values()))
+    for target in _CARRIERS if is_told else _LAUNCHES if _open else ():
         module = _MODULES[target]
         package = module.partition(".")[0]  # until that comes one watch does for all of its modules
         if _imports.begun(module):
@@ -248,9 +249,8 @@ def _await(block: Mapping[str, Any], modules: Iterable[str]) -> None:
 
 
 def _luggage_of(block: Mapping[str, Any]) -> Luggage:
-    return Luggage(
-        block["what"], {}, "process", id=block["id"], require=block["require"], count=block["count"], lock=block["lock"]
-    )
+    lock = block["lock"] and tuple(block["lock"])
+    return Luggage([*map(piece, block["what"])], {}, "process", block["require"], block["count"], lock, block["id"])
 
 
 def _blocks(text: str) -> list[dict[str, Any]]:

@@ -53,7 +53,8 @@ def with_place(code: CodeType, name: str, qualname: str, file: str, line: int, f
 def shape_of(like: FunctionType) -> str | None:
     """Return which text in _BODIES a function needs that does not run when it is called, None for one that does."""
     # By its code and not by inspect: a function that is only marked (inspect.markcoroutinefunction) runs when called.
-    return next((shape for flag, shape in _SHAPES.items() if like.__code__.co_flags & flag), None)
+    flags = like.__code__.co_flags & _ALL_SHAPES
+    return next(shape for flag, shape in _SHAPES.items() if flags & flag) if flags else None
 
 
 _SHAPES: Final = {
@@ -61,6 +62,8 @@ _SHAPES: Final = {
     inspect.CO_ASYNC_GENERATOR: "async generator",
     inspect.CO_GENERATOR: "generator",
 }
+
+_ALL_SHAPES: Final = sum(_SHAPES)
 
 _BODIES: Final = {
     None: "return __hookpatch__(args, kwargs)",  # as they are: not taken apart and collected once more

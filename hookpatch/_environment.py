@@ -35,7 +35,12 @@ _before: Final[list[str | None]] = []  # what INHERIT was before we set it; empt
 
 def read(variable: str) -> str:
     """Return a variable of ours, empty when unset or when the interpreter ignores the environment (-E, -I)."""
-    return "" if sys.flags.ignore_environment else os.environ.get(variable, "").strip()
+    if sys.flags.ignore_environment:
+        return ""
+    try:
+        return os.environ[variable].strip()
+    except KeyError:
+        return ""
 
 
 def split_names(text: str) -> list[str]:

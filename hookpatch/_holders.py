@@ -19,7 +19,7 @@ from hookpatch._function_slot import FunctionSlot
 from hookpatch._item_slot import ItemSlot
 from hookpatch._part_slot import PartialSlot, PartSlot
 from hookpatch._referrers import DEPTH, Referrers, classes
-from hookpatch._slot import Slot, along_mro, inner
+from hookpatch._slot import Slot, along_mro, inner, mro
 from hookpatch._target import a_kind, describe
 
 _RUNNING: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
@@ -144,7 +144,7 @@ class _Search:
             return
         words, root = self._name(holder, depth)
         is_found = False
-        for base in type.__dict__["__mro__"].__get__(type(holder)):
+        for base in mro(type(holder)):
             for name, member in vars(base).items():
                 if isinstance(member, types.MemberDescriptorType) and AttributeSlot(holder, name).read() is thing:
                     is_found = True

@@ -30,6 +30,7 @@ class Layer:
         plugin: the plugin's name, None for a patch given to ``active``.
         distribution: the plugin's distribution with its version, None likewise.
         owner: how messages name who asked for it.
+        wraps: True when it runs around calls, False when it puts a value of its own.
         rank: its place before ``before`` and ``after`` are looked at; the greater lies outside.
         is_left_out: True while it cannot lie over what is beneath it.
         tell: notes why it is left out, when a layer beneath it has gone and it cannot lie over what is left, or None
@@ -39,7 +40,7 @@ class Layer:
 
     __slots__ = (
         *("_count", "_counted", "_derived", "_ended", "_gate", "call", "distribution", "is_left_out"),
-        *("owner", "patch", "plugin", "rank", "tell"),
+        *("owner", "patch", "plugin", "rank", "tell", "wraps"),
     )
 
     def __init__(
@@ -58,6 +59,7 @@ class Layer:
         self.distribution: Final = distribution
         self.owner: Final = owner
         self.rank: Final = rank
+        self.wraps: Final = patch.verb in CALL_VERBS
         self._gate: Final = gate or _always
         self.call: Wrapper = self._gate(patch.change) if patch.verb == "wrap" else pass_through
         # What was derived from what: once for each value below, so that a derived class is the same class as long as
@@ -73,11 +75,6 @@ class Layer:
     def is_gated(self) -> bool:
         """True when at each call it asks whether it is to run, or counts."""
         return self._gate is not _always or self._count is not None
-
-    @property
-    def wraps(self) -> bool:
-        """True when it runs around calls, False when it puts a value of its own."""
-        return self.patch.verb in CALL_VERBS
 
     def value(self, below: Any, slot: Slot) -> Any:
         """Return what this layer puts over ``below`` in a slot: the value given, the value derived, or ABSENT.
@@ -140,9 +137,11 @@ class Layer:
     @property
     def put(self) -> tuple[Any, ...]:
         """What it has put into its slots; nothing for one that runs around calls."""
+        if self.wraps:
+            return ()
         values = [derived for _, derived in list(self._derived.values())]
         if self.patch.verb != "derive":
-            values = [] if self.wraps else [self.patch.change]
+            values = [self.patch.change]
         return tuple(self._counted.get(id(value), value) for value in values)
 
     @property

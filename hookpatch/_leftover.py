@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, Final, final
-from weakref import WeakKeyDictionary, ref
+from weakref import ReferenceType, ref
 
 from hookpatch._attribute_slot import AttributeSlot
 from hookpatch._item_slot import ItemSlot
@@ -105,7 +105,7 @@ class Leftover:
 
     def wait(self) -> None:
         """Be borne by ours from now on, and be found by ``leftovers``."""
-        _waiting[self] = None
+        _waiting.add(ref(self, _waiting.discard))
         ours = [value for value in (weak() for weak in self._ours) if value is not None]
         borne = [bear(value, self) for value in ours]
         if not all(borne):
@@ -114,19 +114,19 @@ class Leftover:
 
     def forget(self) -> None:
         """Wait no longer."""
-        _waiting.pop(self, None)
+        _waiting.discard(ref(self))
         _unborne.discard(self)
 
 
 # Who looks when a look may be worth it: told from anywhere, in any thread.
 on_stir: Final[list[Callable[[Leftover], None]]] = []
-_waiting: Final[WeakKeyDictionary[Leftover, None]] = WeakKeyDictionary()
+_waiting: Final[set[ReferenceType[Leftover]]] = set()
 _unborne: Final[set[Leftover]] = set()  # those that what we had put there cannot bear
 
 
 def leftovers() -> list[Leftover]:
     """Return what waits for somebody else's value to go."""
-    return [one for one in (weak() for weak in _waiting.keyrefs()) if one is not None] if _waiting else []
+    return [one for one in (weak() for weak in _waiting.copy()) if one is not None] if _waiting else []
 
 
 def _stir(leftover: Callable[[], Leftover | None]) -> None:

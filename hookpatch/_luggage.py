@@ -8,8 +8,11 @@ import os
 import pickle
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import lru_cache
+from operator import attrgetter
 from types import FunctionType
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
 from hookpatch import _imports, _task
 from hookpatch._json import written
@@ -21,6 +24,24 @@ Children: TypeAlias = Literal["inherit", "local", "require"]
 Item: TypeAlias = dict[str, Any]  # a plugin's name with its options, or a patch as text: what JSON can hold
 
 _ROOM: Final = 60_000  # bytes of a patch
+_MANY: Final = 256
+
+_facts: Final = attrgetter(*(field.name for field in fields(Patch) if field.name not in ("target", "change")))
+_known: Final[dict[tuple[Any, ...], Piece]] = {}  # by what there is of a patch around a function, that as its name
+
+
+class Piece(NamedTuple):
+    """One plugin or patch of a block, packed.
+
+    Attributes:
+        text: it as JSON.
+        elsewhere: it for a process with another ``__main__``: a note if it can only be found there.
+        of: how messages name it.
+    """
+
+    text: str
+    elsewhere: str
+    of: str
 
 
 @final
@@ -29,56 +50,59 @@ class Luggage:
 
     Attributes:
         left: why something stays in this process, by its place among what was asked for.
+        is_empty: True when there is nothing to hand on, and nothing to say of what stays.
+        is_in_environment: True when all that this process starts is started inside the block.
+        has_to_be_told: True when the environment does not do: not all programs are started inside, or some patch stays
+            here.
     """
 
-    def __init__(self, items: Sequence[Item], left: Mapping[int, Left], scope: Scope, **head: Any) -> None:
+    def __init__(
+        self,
+        pieces: Sequence[Piece],
+        left: Mapping[int, Left],
+        scope: Scope,
+        require: bool,
+        count: bool,
+        lock: tuple[str, str] | None,
+        id: str | None = None,
+    ) -> None:
         self.left: Final = left
-        self._items: Final = items
+        self.is_empty: Final = not pieces and not left
+        self.is_in_environment: Final = scope == "process"
+        self.has_to_be_told: Final = bool(left) or not self.is_in_environment
+        self._pieces: Final = pieces
         self._scope: Final = scope
-        self._head: Final = head
+        self._head: Final = _head(require, count, lock)
+        self._id: Final = "" if id is None else written(id)
         self._number = 0
-        self._texts: dict[bool, str] = {}
+        self._texts: Final[dict[bool, str]] = {}
 
     def number(self, number: int) -> None:
         """Note the number of the block's session, by which a process knows it."""
         self._number = number
-        self._texts = {}
-
-    @property
-    def is_empty(self) -> bool:
-        """True when there is nothing to hand on, and nothing to say of what stays."""
-        return not self._items and not self.left
+        self._texts.clear()
 
     @property
     def is_here(self) -> bool:
         """True where a process that is started is started inside the block."""
         return self._scope == "process" or _task.is_here(self._number)
 
-    @property
-    def is_in_environment(self) -> bool:
-        """True when all that this process starts is started inside the block."""
-        return self._scope == "process"
-
-    @property
-    def has_to_be_told(self) -> bool:
-        """True when the environment does not do: not all programs are started inside, or some patch stays here."""
-        return bool(self.left) or not self.is_in_environment
-
     def text(self, main: bool) -> str:
         """Return it as JSON; what can only be found in ``__main__`` as a note if ``main`` is not to be there."""
         if main not in self._texts:
-            items = [_note(item, _MAIN) if "main" in item and not main else item for item in self._items]
-            self._texts[main] = self._text(items)
+            self._texts[main] = self._text([piece.text if main else piece.elsewhere for piece in self._pieces])
         return self._texts[main]
 
     @property
     def notes(self) -> str:
         """What to hand on when there is no room for it: what is missing, and why."""
-        return self._text([_note(item, "the blocks that are open have too much to hand on") for item in self._items])
+        return self._text([_note(piece.of, _NO_ROOM) for piece in self._pieces])
 
-    def _text(self, items: Sequence[Item]) -> str:
-        head = {"id": f"{os.getpid()}-{self._number}", **self._head}
-        return written({**head, "what": items}) if items else ""
+    def _text(self, pieces: Sequence[str]) -> str:
+        if not pieces:
+            return ""
+        own = self._id or f'"{os.getpid()}-{self._number}"'
+        return f'{{"id": {own}, {self._head}, "what": [{", ".join(pieces)}]}}'
 
     def warn(self) -> None:
         """Say what a process that is about to start does not get."""
@@ -99,16 +123,32 @@ def pack(
     Raises:
         NotCarriedError: ``children`` is "require", and something cannot be.
     """
-    items: list[Item] = []
+    pieces: list[Piece] = []
     left: dict[int, Left] = {}
     for at, one in enumerate(what if children != "local" else ()):
         try:
-            items.append(_packed_plugin(one, options) if isinstance(one, str) else _packed_patch(one))
+            pieces.append(_packed_plugin(one, options) if isinstance(one, str) else _packed_patch(one))
         except Left as error:
             left[at] = Left(error.of, error.why)  # another one: that has the frames of those who call us
     if children == "require" and left:
         raise NotCarriedError([str(error) for error in left.values()])
-    return Luggage(items, left, scope, require=children == "require", count=count, lock=lock)
+    return Luggage(pieces, left, scope, children == "require", count, lock)
+
+
+def piece(item: Item) -> Piece:
+    """Return what was handed on to this process as what it hands on itself."""
+    of, text = item.get("of", f"plugin '{item.get('plugin')}'"), written(item)
+    return Piece(text, _note(of, _MAIN) if "main" in item else text, of)
+
+
+def _note(of: str, why: str) -> str:
+    """Return as JSON what is missing."""
+    return written({"of": of, "why": why})
+
+
+@lru_cache
+def _head(require: bool, count: bool, lock: tuple[str, str] | None) -> str:
+    return written({"require": require, "count": count, "lock": lock})[1:-1]
 
 
 class Left(Exception):
@@ -125,36 +165,53 @@ class Left(Exception):
         super().__init__(f"{of}: {why}")
 
 
-def _packed_plugin(name: str, options: Mapping[str, Mapping[str, Any]]) -> Item:
+def _packed_plugin(name: str, options: Mapping[str, Mapping[str, Any]]) -> Piece:
     meant = [key for key in options if normalise(key.partition("@")[0]) == normalise(name.partition("@")[0])]
-    item = {"plugin": name, "options": {key: options[key] for key in meant}}
     try:
-        written(item)
+        return piece({"plugin": name, "options": {key: options[key] for key in meant}})
     except (TypeError, ValueError) as error:
         raise Left(f"plugin '{name}'", f"its options are no JSON ({error})") from None
-    return item
 
 
-def _packed_patch(patch: Patch) -> Item:
-    of = f"the patch of {patch.address}"
+def _packed_patch(patch: Patch) -> Piece:
     if patch.target is not None and patch.module is None and not isinstance(patch.target.start, type):
-        raise Left(of, "its target is an object at hand, which another process does not have")
-    if type(patch.change) is FunctionType and "<" in patch.change.__qualname__:
+        raise Left(_name(patch), "its target is an object at hand, which another process does not have")
+    if type(patch.change) is not FunctionType:
+        return _packed(patch)
+    module, name = patch.change.__module__, patch.change.__qualname__
+    if "<" in name:
         kind = "a lambda" if patch.change.__name__ == "<lambda>" else f"{patch.change.__name__}(), a local function"
-        raise Left(of, f"it is made of {kind}, which another process does not find; define a function in a module")
+        problem = f"it is made of {kind}, which another process does not find; define a function in a module"
+        raise Left(_name(patch), problem)
+    # A function is packed as its name. So a patch with one is packed once, however often its block is entered.
+    home = _imports.loaded(module) if patch.module is not None else None
+    if home is None or vars(home).get(name) is not patch.change:
+        return _packed(patch)
+    key = (module, name, patch.address, *_facts(patch))
+    if key not in _known:
+        if len(_known) >= _MANY:
+            _known.clear()
+        _known[key] = _packed(patch)
+    return _known[key]
+
+
+def _packed(patch: Patch) -> Piece:
     try:
-        packed = _packed(patch)
+        pickled = _pickled(patch)
     except _TooLarge:
-        raise Left(of, f"more than {_ROOM} bytes are too many to be handed on") from None
+        raise Left(_name(patch), f"more than {_ROOM} bytes are too many to be handed on") from None
     except Exception as error:  # whatever some object's own __reduce__ raises
-        raise Left(of, f"it cannot be pickled ({error})") from None
-    text = base64.b64encode(packed).decode()
-    item: Item = {"of": of, "module": patch.module, "patch": text}
-    if b"__main__" in packed:
+        raise Left(_name(patch), f"it cannot be pickled ({error})") from None
+    item: Item = {"of": _name(patch), "module": patch.module, "patch": base64.b64encode(pickled).decode()}
+    if b"__main__" in pickled:
         if getattr(_imports.loaded("__main__"), "__file__", None) is None:
-            raise Left(of, "it is defined in an interactive session; define it in a module")
+            raise Left(_name(patch), "it is defined in an interactive session; define it in a module")
         item["main"] = True
-    return item
+    return piece(item)
+
+
+def _name(patch: Patch) -> str:
+    return f"the patch of {patch.address}"
 
 
 class _TooLarge(Exception):
@@ -183,16 +240,13 @@ class _Room(io.BytesIO):
         return super().write(text)
 
 
-def _packed(patch: Patch) -> bytes:
+def _pickled(patch: Patch) -> bytes:
     room = _Room()
     _Packer(room, protocol=5).dump(patch)
     return room.getvalue()
 
 
-def _note(item: Item, why: str) -> Item:
-    return {"of": item.get("of", f"plugin '{item.get('plugin')}'"), "why": why}
-
-
+_NO_ROOM: Final = "the blocks that are open have too much to hand on"
 _MAIN: Final = "it is defined in __main__ of the program that started this one; define it in a module"
 
 

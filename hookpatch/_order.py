@@ -98,6 +98,8 @@ class Pile:
 
 def place(layers: Sequence[Layer], layer: Layer) -> int:
     """Return where among layers that lie by rank a layer has its place."""
+    if not layers or layers[0] is layer:  # as it mostly is
+        return 0
     return bisect_left(layers, True, key=lambda other: other.rank <= layer.rank)
 
 

@@ -175,6 +175,8 @@ class Ground:
 
         No layer moves from one to another: a call on its way through both would run it twice, or not at all.
         """
+        if not self.known:
+            return standing
         there, came_before = set(layers), set(run).intersection(self.pile.layers)
         for one in self.known:
             if one.base is standing.base and there.intersection(one.layers) == came_before:

@@ -232,6 +232,8 @@ def _declare(
 
 
 def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
+    if not facts:
+        return {}
     checked = dict(facts)
     if unknown := set(checked) - set(Facts.__annotations__):
         raise PatchError(verb, f"takes no '{min(unknown)}'; it takes {', '.join(Facts.__annotations__)}")
@@ -268,6 +270,8 @@ def plugin_names(verb: str, fact: str, given: object) -> tuple[str, ...]:
 
 def _texts(verb: str, fact: str, given: object, what: str) -> tuple[str, ...]:
     """Return what was given as one text or several."""
+    if given == ():
+        return ()
     texts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
     if not all(isinstance(text, str) for text in texts):
         raise PatchError(verb, f"{fact}= takes {what} or several, not {given!r}")

@@ -11,7 +11,7 @@ from hookpatch import _imports
 from hookpatch._attribute_slot import AttributeSlot
 from hookpatch._beneath import beneath, without_ours
 from hookpatch._item_slot import ItemSlot
-from hookpatch._slot import ABSENT, Slot, along_mro
+from hookpatch._slot import ABSENT, Slot, along_mro, mro
 from hookpatch._target import Attribute, Item, Target, a_kind, describe
 from hookpatch.errors import TargetNotFound, TargetRefused
 
@@ -41,10 +41,11 @@ def resolve(target: Target, module: ModuleType | None, owner: object, read: Read
     last = len(target.steps) - 1
     for at in range(last):
         holder = _follow(holder, target, at, target, owner, read)
-    if isinstance(target.slot, Attribute):
+    step = target.slot
+    if isinstance(step, Attribute):
         if read is _get:
-            _refuse_lazy(holder, target.slot.name, target, owner)
-        return AttributeSlot(holder, target.slot.name)
+            _refuse_lazy(holder, step.name, target, owner)
+        return AttributeSlot(holder, step.name)
     return _item(holder, target, last, target, owner, read)
 
 
@@ -111,7 +112,8 @@ def _key(key: Any, target: Target, owner: object, read: Read) -> Any:
 
 def _refuse_lazy(holder: Any, name: str, target: Target, owner: object) -> None:
     """Refuse a name of a module that replaced itself by an object that fetches names on demand (transformers)."""
-    lazy = isinstance(holder, ModuleType) and along_mro(type(holder), "__getattr__") is not ABSENT
+    kind = type(holder)
+    lazy = kind is not ModuleType and isinstance(holder, ModuleType) and along_mro(kind, "__getattr__") is not ABSENT
     if not lazy or name in vars(holder):
         return
     value = getattr(holder, name, ABSENT)  # wakes it: nothing is lost, the patch is refused
@@ -137,6 +139,6 @@ def _keys(holder: Any) -> list[str]:
 def _names(holder: Any) -> Iterable[str]:
     """Return the names a holder has, read without waking anything."""
     own = set(vars(holder)) if hasattr(holder, "__dict__") else set()
-    for base in type.__dict__["__mro__"].__get__(holder if isinstance(holder, type) else type(holder)):
+    for base in mro(holder if isinstance(holder, type) else type(holder)):
         own |= set(vars(base))
     return sorted(own)

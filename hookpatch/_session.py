@@ -92,7 +92,6 @@ class Session:
         try:
             for begin in self._also:
                 self._stack.callback(begin(number))
-            self._stack.callback(_tell_of_end, attempts, self._errors)
             for attempt in attempts if len(attempts) > 1 else ():
                 attempt.check()  # all of them before any is applied; a single one refuses in time by itself
             if self._scope == "task":
@@ -102,7 +101,7 @@ class Session:
             for attempt in attempts:
                 begun.append(attempt)
                 attempt.begin()
-            for error in _changes.tell({site for attempt in attempts for site in attempt.touched}):
+            for error in _changes.tell(*[attempt.touched for attempt in attempts]):
                 raise error
         except BaseException as error:
             self._state = "closed"
@@ -156,11 +155,14 @@ class Session:
         Args:
             elsewhere: the patches that were applied in other processes, with their calls there.
         """
+        requiring = [asked for asked in self._asked if asked.patch.required_calls]
+        if not requiring:
+            return []
         here = {id(asked): calls for asked, calls in self._calls()}
         sums = [
             (asked, here.get(id(asked), 0) + elsewhere.get(asked.key, 0))
-            for asked in self._asked
-            if asked.patch.required_calls and (id(asked) in here or asked.key in elsewhere)
+            for asked in requiring
+            if id(asked) in here or asked.key in elsewhere
         ]
         return [
             f"{asked.patch.address} of {asked.owner}: {too_few(calls, asked.patch.required_calls)}"
@@ -269,7 +271,7 @@ class Session:
 
 
 def _end_all(attempts: Sequence[Attempt], errors: list[Exception]) -> None:
-    """End these, the last first: all of them, whatever comes in between, such as somebody's Ctrl-C."""
+    """End these, the last first, and tell of it: all of them, whatever comes in between, such as somebody's Ctrl-C."""
     # Not a callback of the stack for each: those are ten objects, and of ten thousand the collector feels each.
     came: BaseException | None = None
     for attempt in reversed(attempts):
@@ -277,12 +279,9 @@ def _end_all(attempts: Sequence[Attempt], errors: list[Exception]) -> None:
             attempt.end(errors)
         except BaseException as error:  # raised below
             came = came or error
+    errors.extend(_changes.tell(*[attempt.take_touched() for attempt in attempts]))
     if came is not None:
         raise came
-
-
-def _tell_of_end(attempts: Sequence[Attempt], errors: list[Exception]) -> None:
-    errors.extend(_changes.tell({site for attempt in attempts for site in attempt.take_touched()}))
 
 
 def report() -> Report:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Set
 from threading import RLock
 from typing import Final, final
 
@@ -41,7 +41,7 @@ class Shared:
             release = self.lock.release
             os.register_at_fork(before=self.lock.acquire, after_in_parent=release, after_in_child=release)
 
-    def settle(self, needed: Callable[[], Collection[str]]) -> None:
+    def settle(self, needed: Callable[[], Set[str]]) -> None:
         """Put on the patches at these targets, and take off all others; ``needed`` is called under the lock."""
         ended: list[_One] = []
         begun: dict[str, _One] = {}
@@ -51,7 +51,9 @@ class Shared:
                 self._is_settling = True
                 try:
                     self._is_stale = False
-                    targets = {*needed()}
+                    targets = needed()
+                    if targets == self._there.keys():
+                        continue
                     ended += [self._there.pop(target) for target in self._there.keys() - targets]
                     for target in targets - self._there.keys():
                         one = _One(Session([self._asked(target)], is_listed=self._are_listed))

@@ -5,6 +5,7 @@ Reading a slot wakes nothing and makes nothing: no property runs, no defaultdict
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final, Protocol, final
 
@@ -18,6 +19,10 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
+
+# What a class has, whatever its metaclass says when it is asked.
+mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
+_own: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
 
 # Descriptors of values that an object keeps itself: of __slots__, or of the interpreter such as __defaults__.
 KEPT: Final = (MemberDescriptorType, GetSetDescriptorType)
@@ -72,7 +77,7 @@ def inner(held: Any) -> Any:
 
 def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:
     """Return the first entry of that name along a class's MRO, as it lies there, or ABSENT."""
-    for base in type.__dict__["__mro__"].__get__(owner)[past_owner:]:
-        if name in vars(base):
-            return vars(base)[name]
+    for base in mro(owner)[past_owner:]:
+        if name in (own := _own(base)):
+            return own[name]
     return ABSENT

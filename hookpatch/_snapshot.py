@@ -20,7 +20,7 @@ from hookpatch._attribute_slot import AttributeSlot
 from hookpatch._footprint import by, layers_at
 from hookpatch._function_slot import FunctionSlot
 from hookpatch._item_slot import ItemSlot
-from hookpatch._slot import ABSENT, along_mro, same
+from hookpatch._slot import ABSENT, along_mro, mro, same
 
 # What the interpreter keeps of an object outside its __dict__, and somebody may set.
 _OUTSIDE: Final[Mapping[type, tuple[str, ...]]] = {
@@ -142,7 +142,7 @@ def _attributes(owner: Any) -> dict[str, Any]:
     own.pop("__warningregistry__", None)  # the interpreter puts it into a module that warns
     if issubclass(kind, type):
         return own  # its members are numbers of the interpreter's
-    for base in type.__dict__["__mro__"].__get__(kind):
+    for base in mro(kind):
         for name, member in vars(base).items():
             if type(member) is MemberDescriptorType and name not in ("__dict__", "__weakref__"):
                 with suppress(AttributeError):  # an empty slot

@@ -45,8 +45,8 @@ class Standing:
             self.value: Any = Swap(slot.copy, self._top)
         elif isinstance(self.callee, FunctionType) or (inherits and isinstance(self.callee, _METHODS)):
             self._bottom = _inherited(slot, self.callee, base) if inherits else self.callee
-            like = self.callee if isinstance(self.callee, FunctionType) else self._bottom
-            self._top = Trampoline(cast(FunctionType, like), self._bottom, self.binds)
+            like: Any = self.callee if isinstance(self.callee, FunctionType) else self._bottom
+            self._top = Trampoline(like, self._bottom, self.binds)
             self.value = self._top.function if base is self.callee else type(base)(self._top.function)
         else:
             with _imports.for_ourselves():

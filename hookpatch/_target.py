@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any, Final, cast, final
 
@@ -141,6 +142,7 @@ def _colon_hint(address: str) -> str:
     return f"; did you mean '{'.'.join(parts[:at])}:{'.'.join(parts[at:])}'?"
 
 
+@lru_cache(maxsize=1024)
 def _parse(address: str) -> tuple[str, tuple[Attribute | Item, ...]]:
     module, colon, rest = address.partition(":")
     if not colon:

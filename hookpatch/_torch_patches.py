@@ -21,7 +21,7 @@ from hookpatch._patch import Patch, Wrapper, wrap
 from hookpatch._shared import Shared
 from hookpatch._site import Site
 from hookpatch._sites import over
-from hookpatch._slot import Slot, inner
+from hookpatch._slot import Slot, inner, mro
 from hookpatch._standing import is_proxy
 from hookpatch._torchscript import ELSEWHERE, SCRIPT
 from hookpatch.errors import BypassError
@@ -109,7 +109,7 @@ def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     named: Any = args[0]
     if isinstance(named, type):
-        bases = {*type.__dict__["__mro__"].__get__(inspect.unwrap(named))}
+        bases = {*mro(inspect.unwrap(named))}
         asked = [site for site, needs in [*_needs.items()] if _CLASS in needs]
         met = [site for site in asked if site.stands is named or not bases.isdisjoint(_methods_of(site.slot))]
         if met:

@@ -56,10 +56,11 @@ class Trampoline:
         """
         self._binds: Final = binds
         self._link: Final = CellType((pass_through, below.__get__ if binds else below))
-        first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
-        cells = {HOOK: self._link, "first": CellType(first)}
-        code = _METHOD if binds else _FUNCTION
-        begin = _copy(code, like, tuple(cells[name] for name in code.co_freevars))
+        if binds:  # the cells in the order of co_freevars: that of their names
+            first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
+            begin = _copy(_METHOD, like, (self._link, CellType(first)))
+        else:
+            begin = _copy(_FUNCTION, like, (self._link,))
         shape = shape_of(like)
         self.function: Final = begin if shape is None else _copy(from_text(shape, None), like, (CellType(begin),))
         vars(self.function).update(_torchscript.attributes(like, self._link, tell_captured, binds))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from _thread import RLock
 from collections import deque
 from collections.abc import Callable
-from threading import RLock
 from typing import Final, final
 
 lock: Final = RLock()  # held to look a turn or a site up, and while a child is forked, which waits for all turns

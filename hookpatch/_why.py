@@ -17,7 +17,7 @@ from hookpatch._origin import origin
 from hookpatch._resolve import MISSING, missing, resolve
 from hookpatch._site import Site
 from hookpatch._sites import patched
-from hookpatch._slot import ABSENT, Slot, along_mro, inner, same
+from hookpatch._slot import ABSENT, Slot, along_mro, inner, mro, same
 from hookpatch._slot_report import LayerReport, SlotReport
 from hookpatch._standing import is_ours, is_proxy
 from hookpatch._target import Item, Target
@@ -276,7 +276,7 @@ def _provider(slot: Slot) -> Slot | None:
     if not isinstance(slot, AttributeSlot) or isinstance(slot.owner, ModuleType):
         return None
     kind = slot.in_class
-    bases = type.__dict__["__mro__"].__get__(type(slot.owner) if kind is None else kind)
+    bases = mro(type(slot.owner) if kind is None else kind)
     for base in bases[kind is not None :]:
         if (there := AttributeSlot(base, slot.name)).read() is not ABSENT:
             return there

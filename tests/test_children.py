@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from environments import Environment, furnished
 
 import hookpatch
+from hookpatch._luggage import unpacked
 from hookpatch.errors import NotCarriedError, SettingError, UnknownPlugin
 
 VENDOR = """
@@ -275,6 +277,27 @@ def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: P
     assert noted == [["VENDOR!", "VENDOR!"]]
     missing = re.findall(r"without the patch of vendor:(word\d): the blocks that are open have too much", stderr)
     assert missing == ["word1", "word2", "word3"]
+
+
+def test_function_that_is_no_longer_found_by_its_name_is_refused(make_module: Callable[[str, str], Any]) -> None:
+    """Also if it was, when a block was opened before: what is packed once is looked up each time."""
+    wrappers = make_module("wrappers", AROUND)
+    patch = hookpatch.wrap("vendor:speak", wrappers.around)
+    hookpatch.active(patch, children="require").close()
+    wrappers.around = lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs)
+    with pytest.raises(NotCarriedError, match=r"the patch of vendor:speak: it cannot be pickled \(.*not the same obj"):
+        hookpatch.active(patch, children="require")
+
+
+def test_patches_that_differ_in_a_fact_are_packed_apart(make_module: Callable[[str, str], Any]) -> None:
+    """Although they have one target and one function."""
+    around = make_module("wrappers", AROUND).around
+    patches = hookpatch.wrap("vendor:speak", around), hookpatch.wrap("vendor:speak", around, why="it whispers")
+    blocks = []
+    for patch in patches:
+        with hookpatch.active(patch):
+            blocks += json.loads(os.environ["HOOKPATCH_INHERIT"])
+    assert tuple(unpacked(item) for block in blocks for item in block["what"]) == patches
 
 
 def test_what_cannot_be_pickled_is_refused() -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
-import multiprocessing
 import os
 import tomllib
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -572,25 +570,6 @@ def test_environment_has_a_lock_file_and_a_policy(
             assert [entry.state for entry in session.report()] == ["skipped"]
 
 
-def state_in_child(queue: Any) -> None:
-    """Tell what became of the patches in this process, and what was warned of."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        importlib.import_module("vendor")
-    queue.put([entry.state for entry in hookpatch.report() if entry.target == "vendor:speak"])
-
-
-def test_block_hands_its_lock_file_on(drifted: str) -> None:
-    """A process that is started inside skips what is skipped here."""
-    context = multiprocessing.get_context("spawn")
-    queue = context.SimpleQueue()
-    with hookpatch.active(hookpatch.wrap("vendor:speak", loud), lock=drifted, on_drift="skip"):
-        process = context.Process(target=state_in_child, args=(queue,))
-        process.start()
-        assert queue.get() == ["skipped"]
-        process.join()
-
-
 # --- unmodified programs
 
 
@@ -605,6 +584,32 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
 
 
 SCRIPT = "import vendor; print(vendor.speak())"
+
+
+BLOCK = """
+import multiprocessing
+import hookpatch
+
+def loud(wrapped, instance, args, kwargs):
+    return wrapped(*args, **kwargs).upper()
+
+def speak():
+    import vendor
+    print(vendor.speak(), [patch.state for patch in hookpatch.report() if patch.target == "vendor:speak"])
+
+if __name__ == "__main__":
+    with hookpatch.active(hookpatch.wrap("vendor:speak", loud), lock="hookpatch.lock", on_drift="skip"):
+        process = multiprocessing.get_context("spawn").Process(target=speak)
+        process.start()
+        process.join()
+"""
+
+
+def test_block_hands_its_lock_file_on(home: Environment) -> None:
+    """A process that is started inside skips what is skipped here."""
+    home.work_in(home.folder, {"block.py": BLOCK})
+    done = home.run("block.py")
+    assert (done.stdout, done.stderr, done.returncode) == ("vendor! ['skipped']\n", "", 0)
 
 
 @pytest.mark.parametrize(
