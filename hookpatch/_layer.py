@@ -32,6 +32,7 @@ class Layer:
         owner: how messages name who asked for it.
         wraps: True when it runs around calls, False when it puts a value of its own.
         rank: its place before ``before`` and ``after`` are looked at; the greater lies outside.
+        ended: True when it passes through for good.
         is_left_out: True while it cannot lie over what is beneath it.
         tell: notes why it is left out, when a layer beneath it has gone and it cannot lie over what is left, or None
             when it lies there again; returns what is to be said of it once nothing of ours is locked.
@@ -39,7 +40,7 @@ class Layer:
     """
 
     __slots__ = (
-        *("_count", "_counted", "_derived", "_ended", "_gate", "call", "distribution", "is_left_out"),
+        *("_count", "_counted", "_derived", "_gate", "call", "distribution", "ended", "is_left_out"),
         *("owner", "patch", "plugin", "rank", "tell", "wraps"),
     )
 
@@ -67,7 +68,7 @@ class Layer:
         self._derived: Final = {} if derived is None else derived
         self._count: Final = count
         self._counted: Final[dict[int, Any]] = {}  # by the value that is counted, which the patch or _derived keeps
-        self._ended = False
+        self.ended = False
         self.is_left_out = False
         self.tell: Callable[[Exception | None], Callable[[], None] | None] = _tell_nobody
 
@@ -119,14 +120,14 @@ class Layer:
         Raises:
             SignatureError: it does not take an argument that is to be given, or has not a parameter that is expected.
         """
-        if self._ended or (self.patch.verb != "inject" and not self.patch.expects):
+        if self.ended or (self.patch.verb != "inject" and not self.patch.expects):
             return
         parameters = takes(callee, binds)
         if parameters is not None:
             check_call(self.patch, parameters, self.owner)
         if self.patch.verb == "inject":
             self.call = self._gate(_injector(self.patch.change, parameters or []))
-        if self._ended:  # in another thread, meanwhile
+        if self.ended:  # in another thread, meanwhile
             self.call = pass_through
 
     def derived_from(self, made: Any) -> Any:
@@ -144,11 +145,6 @@ class Layer:
             values = [self.patch.change]
         return tuple(self._counted.get(id(value), value) for value in values)
 
-    @property
-    def ended(self) -> bool:
-        """True when it passes through for good."""
-        return self._ended
-
     def leave_out(self, error: Exception | None) -> Callable[[], None] | None:
         """Note whether it can lie at its site; return what is to be said of a change."""
         if (error is not None) == self.is_left_out:
@@ -158,7 +154,7 @@ class Layer:
 
     def end(self) -> None:
         """Pass through from now on, wherever its wrapper has got to."""
-        self._ended = True
+        self.ended = True
         self.call = pass_through
         self.tell = _tell_nobody
 

@@ -1,6 +1,6 @@
 """What it costs to patch one function and to take it back: hookpatch, mock.patch, monkeypatch, wrapture.
 
-Every way says anew what it patches, as it does where it is used in a block.
+Every way says anew what it patches, as it does where it is used in a block; ``active(patch)`` has a patch at hand.
 
 usage: python tests/benchmarks/sessions.py
 """
@@ -22,6 +22,7 @@ except ImportError:  # it wants Python 3.12, and hookpatch does not want it
 
 GOALS = {'mock.patch("m.f")': 1.0}
 OURS = {
+    "active(patch)": "with hookpatch.active(patch): pass",
     "active(wrap(...))": "with hookpatch.active(hookpatch.wrap('{m}:f', around)): pass",
     "active(wrap(...), children='local')": (
         "with hookpatch.active(hookpatch.wrap('{m}:f', around), children='local'): pass"
@@ -53,7 +54,7 @@ def new(x: object) -> object:
 def main() -> None:
     m = vendor("def f(x): return x")
     names = {"hookpatch": hookpatch, "mock": mock, "monkeypatch": pytest.MonkeyPatch, "wrapture": wrapture}
-    names |= {"around": around, "new": new, "m": m}
+    names |= {"around": around, "new": new, "m": m, "patch": hookpatch.wrap(f"{m.__name__}:f", around)}
     statements = {way: text.format(m=m.__name__) for way, text in (OURS | THEIRS).items()}
     timers = {way: timer(text, **names) for way, text in statements.items() if wrapture or "wrapture" not in way}
     times = medians(timers)
