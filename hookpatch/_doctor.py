@@ -133,7 +133,7 @@ def _variables() -> Iterator[Finding]:
             yield Finding(options or _environment.OPTIONS, str(error), "correct the options")
     for name in selection.names:
         with suppress(HookpatchError):  # it is found again below, and told of
-            host.plugin(find(name, asked_by))
+            host.plugin(find(name, asked_by), asked_by)
     try:
         check(host.relations, selection.asked_by)
     except HookpatchError as error:
@@ -186,8 +186,7 @@ def _plugin(plugin: Installed) -> Iterator[Finding]:
         yield Finding(f"plugin {plugin.name}", f"{plugin.origin} is not the only one to offer this name", mend)
     try:
         host = Host()
-        check_allowed(plugin, "hookpatch doctor")
-        if host.has_commands_only(host.plugin(plugin)):
+        if host.has_commands_only(host.plugin(plugin, "hookpatch doctor")):
             yield Finding(f"plugin {plugin.name}", f"commands: hookpatch {plugin.name}")
             return
         name = f"{plugin.name}@{plugin.distribution}"

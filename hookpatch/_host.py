@@ -68,21 +68,29 @@ class Host:
         """
         names: dict[Installed, str] = {}
         for name in selection.names:
-            plugin = find(name, selection.asked_by)
-            check_allowed(plugin, selection.asked_by)
-            names.setdefault(plugin, name)
+            names.setdefault(find(name, selection.asked_by), name)
         options = _by_plugin(selection, names)
-        loaded = [(name, self.plugin(installed)) for installed, name in names.items()]
+        loaded = [(name, self.plugin(installed, selection.asked_by)) for installed, name in names.items()]
         try:
             return [(name, plugin, self.patches(plugin, options.get(plugin.installed, {}))) for name, plugin in loaded]
         except OptionsError as error:
             raise _with_key(error, selection) from None
 
-    def plugin(self, installed: Installed) -> Plugin:
+    def plugin(self, installed: Installed, asked_by: str) -> Plugin:
         """Return an installed plugin, loaded.
 
         Raises:
+            NotAllowed: there is an allow list that does not name it; nothing of it has run.
             PluginError: its module cannot be imported, or is not a plugin.
+        """
+        check_allowed(installed, asked_by)
+        return self.own(installed)
+
+    def own(self, installed: Installed) -> Plugin:
+        """Return a plugin that comes with hookpatch, loaded: nobody has to allow it.
+
+        Raises:
+            PluginError: as ``plugin``.
         """
         if installed in self._plugins:
             return self._plugins[installed]

@@ -31,7 +31,7 @@ from hookpatch._release import release_of
 options, before, found = json.loads(sys.argv[2]), set(sys.modules), {}
 for one in installed():
     host = Host()
-    plugin = host.plugin(one)
+    plugin = host.plugin(one, "plugin_facts.py")
     patches = [] if host.has_commands_only(plugin) else host.patches(plugin, options.get(one.name, {}))
     found[one.name] = {
         "module": one.module, "distribution": one.distribution, "version": one.version, "waits_for": one.waits_for,

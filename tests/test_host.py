@@ -191,7 +191,7 @@ def test_plugin_is_described_by_the_first_line_of_its_docstring(install: Install
     install("tuned", TUNED, "kit-b")
     install("forgetful", FORGETFUL, "kit-c")
     host = Host()
-    plugins = [host.plugin(find(name, "a test")) for name in ("speed", "tuned", "forgetful")]
+    plugins = [host.plugin(find(name, "a test"), "a test") for name in ("speed", "tuned", "forgetful")]
     assert [plugin.description for plugin in plugins] == ["Set the speed.", "Set the speed to one's choice.", ""]
     assert [plugin.options_type for plugin in plugins] == [None, sys.modules["plugin_tuned"].Options, None]
 
@@ -200,7 +200,7 @@ def test_plugin_is_loaded_once_a_host(install: Install) -> None:
     """Asking for it again gives the same object."""
     install("speed", SPEED)
     host = Host()
-    assert host.plugin(find("speed", "a test")) is host.plugin(find("Speed", "a test"))
+    assert host.plugin(find("speed", "a test"), "a test") is host.plugin(find("Speed", "a test"), "a test")
 
 
 def test_plugins_come_in_the_order_selected(install: Install) -> None:

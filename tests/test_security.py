@@ -201,6 +201,27 @@ def test_what_only_looks_at_plugins_loads_none_that_is_not_allowed(home: Environ
         assert "loaded" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor"],
+        ["plan"],
+        ["lock", "noisy"],
+        ["lock", "-o", "noisy.a=1"],
+        ["run", "-p", "noisy", "-o", "noisy.a=1", "x"],
+    ],
+)
+def test_what_is_asked_for_and_not_allowed_is_not_loaded(home: Environment, words: list[str]) -> None:
+    """By a variable or by name, with an option for it or without: it is refused, and its module is not imported."""
+    home.add_plugin("noisy", "print('loaded')")
+    (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
+    done = home.run("-m", "hookpatch", *words, HOOKPATCH_PLUGINS="noisy")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode != 0
+    assert "is not allowed here" in said
+    assert "loaded" not in said
+
+
 def test_allow_list_is_that_of_the_environment_alone(home: Environment) -> None:
     """None in the current folder or at home is looked at."""
     for folder in (home.folder, home.folder / "home"):
@@ -217,9 +238,9 @@ def verify(home: Environment, *names: str) -> subprocess.CompletedProcess[str]:
     return home.run(home.python.parent / "hookpatch", "verify", *names, COLUMNS="200")
 
 
-def test_verify_compares_files_with_what_was_installed(home: Environment, wheels: Path) -> None:
+def test_verify_compares_files_with_what_was_installed(home: Environment, all_wheels: Path) -> None:
     """Status 0 for a distribution as installed; 1 with each file that was changed or is gone."""
-    home.install(*wheels.glob("hookpatch_onnxsim-*.whl"))
+    home.install(*all_wheels.glob("hookpatch_onnxsim-*.whl"))
     done = verify(home, "fuse_qkv_off")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"fuse_qkv_off: hookpatch-onnxsim 0.1.0 is as it was installed \(\d+ files\)\n", done.stdout)

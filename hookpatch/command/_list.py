@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hookpatch import _selection
-from hookpatch._discovery import Installed, check_allowed, installed
+from hookpatch._discovery import Installed, installed
 from hookpatch._host import Host
 from hookpatch._ledger import Asked
 from hookpatch._patch import Patch
@@ -86,8 +86,7 @@ def _in_brackets(patch: Mapping[str, str]) -> str:
 def _row(installed: Installed) -> _Row:
     host, head = Host(), (installed.name, installed.distribution, installed.version)
     try:
-        check_allowed(installed, "hookpatch list")
-        plugin = host.plugin(installed)
+        plugin = host.plugin(installed, "hookpatch list")
     except NotAllowed as error:  # not even its description is known: that is in its module
         return _Row(*head, str(error), "not allowed", None, [])
     except HookpatchError as error:

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from hookpatch._discovery import Installed, check_allowed, find, installed
+from hookpatch._discovery import Installed, find, installed
 from hookpatch._host import Host
 from hookpatch.errors import UnknownCommand, UnknownPlugin
 
@@ -51,9 +51,8 @@ def commands_of(plugin: Installed, asked_by: str) -> Any:
         NotAllowed: it is not allowed here.
         PluginError: it cannot be loaded, or has no commands.
     """
-    check_allowed(plugin, asked_by)
     host = Host()
-    loaded = host.plugin(plugin)
+    loaded = host.plugin(plugin, asked_by)
     app = typer.Typer(
         name=plugin.name,
         help=loaded.description,

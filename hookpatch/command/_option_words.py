@@ -36,7 +36,7 @@ def options_of_words(words: Iterable[str], selection: Selection, host: Host, way
         asked = [plugin for plugin in selection.names if normalise(plugin.partition("@")[0]) == normalise(name)]
         if not asked:
             raise SettingError("-o", f"'{word}' is for a plugin that is not switched on; {way.format(name=name)}")
-        plugin = host.plugin(find(asked[0], selection.asked_by))
+        plugin = host.plugin(find(asked[0], selection.asked_by), selection.asked_by)
         typed = option_from_text(plugin.options_type, key, value, plugin.name, plugin.installed.origin)
         given.setdefault(plugin.name, {})[key] = typed
     return given
