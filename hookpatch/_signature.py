@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any, final
 
 
@@ -21,7 +21,7 @@ class Signature(inspect.Signature):
 
     def __getattribute__(self, name: str) -> Any:
         like = object.__getattribute__(self, "_parameters")
-        if type(like) is FunctionType:  # no other thread has been here
+        if type(like) is not MappingProxyType:  # no other thread has been here; it may be a proxy of a function
             read = inspect.signature(like)
             self._return_annotation: Any = read.return_annotation
             self._parameters = read.parameters

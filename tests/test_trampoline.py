@@ -16,6 +16,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
+import wrapt
 
 import hookpatch
 from hookpatch import Target
@@ -75,6 +76,8 @@ SOURCE = '''
     class Base:
         def named(self):
             return "base"
+        def own(self, size=1):
+            return size
 
     class Model(Base):
         async def coroutine(self, a=1):
@@ -177,6 +180,17 @@ def test_signature_is_that_of_the_original(kinds: ModuleType, name: str, reach: 
     with hookpatch.active(_wrap(name, reach)):
         assert signatures() == before
     assert signatures() == before
+
+
+@pytest.mark.parametrize("name", ["plain", "Model.generator", "Model.own"])
+def test_signature_over_a_proxy_of_somebody_else(kinds: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """As without the patch, where what stands there is a wrapt wrapper, or is inherited from one."""
+    owner, last = (kinds.Model, name[6:]) if "." in name else (kinds, name)
+    of = owner if last in vars(owner) else kinds.Base
+    monkeypatch.setattr(of, last, wrapt.FunctionWrapper(vars(of)[last], _through))
+    before = inspect.signature(getattr(owner, last))
+    with hookpatch.active(_wrap(name, "slot")):
+        assert inspect.signature(getattr(owner, last)) == before
 
 
 @pytest.mark.parametrize("reach", REACHES)
