@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from hookpatch import _environment, _selection
 from hookpatch._ledger import Key
+from hookpatch._missed import never_bound, too_few_calls
 from hookpatch._receipts import receipts
 from hookpatch._session import Session
 from hookpatch._stderr import CALLS_STATUS, of_this_process, say
@@ -35,8 +36,8 @@ def tell_at_end(session: Session) -> None:
         return  # that has ended the program, and was said
     folder = _environment.report_folder()
     elsewhere = _elsewhere(folder) if folder is not None else {}
-    missed = session.too_few_calls(elsewhere)
-    say(*session.never_bound(elsewhere), kind="warning", who=of_this_process())
+    missed = too_few_calls(session.entries, elsewhere)
+    say(*never_bound(session.entries, elsewhere), kind="warning", who=of_this_process())
     say(
         *(for_stderr(CallsError([said])) for said in missed), kind="error" if ends else "warning", who=of_this_process()
     )

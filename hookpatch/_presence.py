@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,11 +18,13 @@ class Presence(NamedTuple):
         installed: True when it can be found; None when only what contains it could tell, once that is imported.
         imported: True when this process has imported it, or is about to.
         missing: what cannot be found, in words; empty when all can.
+        hint: what of nearly that name is there instead, in words; of what is in a package.
     """
 
     installed: bool | None
     imported: bool = False
     missing: str = ""
+    hint: str = ""
 
 
 def presence_of(module: str) -> Presence:
@@ -43,9 +46,23 @@ def presence_of(module: str) -> Presence:
                 where = "here; one that lies beside a program's script is found when that runs"
                 return Presence(installed=False, missing=f"there is no module {name} {where}")
             hint = _suggest(part, [one.name for one in pkgutil.iter_modules(folders)])
-            return Presence(installed=False, missing=f"there is no module {name}{hint}")
+            return Presence(installed=False, missing=f"there is no module {name}{hint}", hint=hint)
         folders = inside
     return Presence(installed=True)
+
+
+def nearly(module: str) -> str:
+    """Return in words that there is no such module, but one of nearly that name; empty if that is not so."""
+    presence = presence_of(module)
+    if presence.installed is not False:
+        return ""
+    top = module.partition(".")[0]
+    if presence_of(top).installed is not False:
+        return presence.missing if presence.hint else ""
+    loaded = (name.partition(".")[0] for name in _imports.names())
+    known = {*sys.stdlib_module_names, *loaded, *(one.name for one in pkgutil.iter_modules())}
+    hint = _suggest(top, known, least=0.75)  # a slip of the keyboard: later is no misspelt alabaster
+    return f"there is no module {top}{hint}" if hint else ""
 
 
 def _look(name: str, folders: Sequence[str] | None) -> tuple[bool, Sequence[str] | None]:

@@ -20,6 +20,7 @@ from typing import Any, Final, final
 from hookpatch import _environment, _imports, _ledger, _selection, _tally
 from hookpatch._json import written
 from hookpatch._ledger import Asked, Entry
+from hookpatch._missed import never_called
 from hookpatch._patch import wrap
 from hookpatch._python_command import python_command
 from hookpatch._receipts import receipts
@@ -41,8 +42,8 @@ def _tell_calls(session: Session) -> None:
     counted = [patch for patch in session.report() if patch.calls]
     lines = (f"{patch.target} ({patch.plugin}): {patch.calls_in_words}" for patch in counted)
     say(*lines, who=of_this_process())
-    never_called = map(NeverCalledWarning, session.never_called())
-    say(*map(for_stderr, never_called), kind="warning", who=of_this_process())
+    warnings = map(NeverCalledWarning, never_called(session.entries))
+    say(*map(for_stderr, warnings), kind="warning", who=of_this_process())
 
 
 def leave_in(folder: str) -> Receipt:

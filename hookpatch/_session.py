@@ -6,7 +6,7 @@ import inspect
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from types import TracebackType
@@ -15,12 +15,20 @@ from weakref import ReferenceType, ref
 
 from hookpatch import _changes, _environment, _task
 from hookpatch._attempt import Attempt, Policy
-from hookpatch._ledger import Asked, Key, Ledger
+from hookpatch._ledger import Asked, Entry, Ledger
+from hookpatch._missed import misspelt, never_called, too_few_calls
 from hookpatch._patch import Scope
 from hookpatch._report import Report, report_of
 from hookpatch._sites import settle
-from hookpatch._tally import too_few
-from hookpatch.errors import CallsError, NeverCalledWarning, NeverOpenedWarning, RestoreError, SessionError
+from hookpatch.errors import (
+    CallsError,
+    HookpatchWarning,
+    NeverCalledWarning,
+    NeverOpenedWarning,
+    RestoreError,
+    SessionError,
+    UnknownModuleWarning,
+)
 
 if TYPE_CHECKING:
     from hookpatch._drift import Drift  # as in _attempt.py
@@ -30,7 +38,6 @@ Begin: TypeAlias = Callable[[int], Callable[[], object]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NOWHERE: Final[Mapping[Key, int]] = {}
 _numbers: Final = itertools.count(1)
 _open: Final[dict[int, ReferenceType[Session]]] = {}  # by number; one that is dropped closes itself
 
@@ -127,8 +134,11 @@ class Session:
         if self._state != "open":
             self._may_stay_new = True  # nobody has forgotten it
             return
-        never_called = self.never_called() if self._count and tells else []
-        missed = self.too_few_calls() if tells else []
+        said: list[HookpatchWarning] = []
+        too_few: list[str] = []
+        if tells:
+            said += map(NeverCalledWarning, never_called(self.entries) if self._count else ())
+            too_few = too_few_calls(self.entries)
         self._state = "closed"
         _open.pop(self._number, None)
         self._stack.close()
@@ -136,65 +146,21 @@ class Session:
         self.tell()
         if self._errors:
             raise RestoreError(self._errors)
-        for said in never_called:
-            warnings.warn(said, NeverCalledWarning, stacklevel=3)
-        if missed:
-            raise CallsError(missed)
+        said += map(UnknownModuleWarning, misspelt(self.entries) if tells else ())
+        for one in said:
+            warnings.warn(one, stacklevel=3)
+        if too_few:
+            raise CallsError(too_few)
 
-    def never_called(self) -> list[str]:
-        """Return which required patches are applied and have received no call, in words; none if none are counted."""
-        return [
-            f"{asked.patch.address} of {asked.owner}: {too_few(calls, 0)}"
-            for asked, calls in self._calls()
-            if not calls and asked.patch.required and not asked.patch.required_calls
-        ]
-
-    def too_few_calls(self, elsewhere: Mapping[Key, int] = _NOWHERE) -> list[str]:
-        """Return which patches were applied and have received fewer calls than they require, in words.
-
-        Args:
-            elsewhere: the patches that were applied in other processes, with their calls there.
-        """
-        requiring = [asked for asked in self._asked if asked.patch.required_calls]
-        if not requiring:
-            return []
-        here = {id(asked): calls for asked, calls in self._calls()}
-        sums = [
-            (asked, here.get(id(asked), 0) + elsewhere.get(asked.key, 0))
-            for asked in requiring
-            if id(asked) in here or asked.key in elsewhere
-        ]
-        return [
-            f"{asked.patch.address} of {asked.owner}: {too_few(calls, asked.patch.required_calls)}"
-            for asked, calls in sums
-            if calls < asked.patch.required_calls
-        ]
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """What became of its patches until now."""
+        return self._ledger.entries
 
     @property
     def has_failed(self) -> bool:
         """True if a required patch could not be applied."""
-        return any(entry.state == "failed" and entry.asked.patch.required for entry in self._ledger.entries)
-
-    def never_bound(self, elsewhere: Collection[Key] = ()) -> list[str]:
-        """Return which required patches wait for their modules still, in words.
-
-        Args:
-            elsewhere: the patches that were applied in other processes, which are left out.
-        """
-        return [
-            f"{entry.asked.patch.address} of {entry.asked.owner}: never bound: {entry.asked.patch.module} not imported"
-            for entry in self._ledger.entries
-            if entry.state == "waiting" and entry.asked.patch.required and entry.asked.key not in elsewhere
-        ]
-
-    def _calls(self) -> list[tuple[Asked, int]]:
-        """Return the patches that are applied and counted, and the calls of each wherever it is."""
-        calls: dict[int, tuple[Asked, int]] = {}
-        for entry in self._ledger.entries:
-            if entry.state == "applied" and entry.tally is not None:
-                before = calls.get(id(entry.asked), (entry.asked, 0))[1]
-                calls[id(entry.asked)] = entry.asked, before + sum(entry.tally.calls.values())
-        return list(calls.values())
+        return any(entry.state == "failed" and entry.asked.patch.required for entry in self.entries)
 
     def tell(self) -> None:
         """Have those who listen to all sessions hear what became of its patches until now."""
@@ -208,7 +174,7 @@ class Session:
     def report(self) -> Report:
         """Return what became of each patch until now."""
         settle()
-        return report_of(self._ledger.entries)
+        return report_of(self.entries)
 
     def __enter__(self) -> Session:
         return self.open()
@@ -287,7 +253,7 @@ def _end_all(attempts: Sequence[Attempt], errors: list[Exception]) -> None:
 def report() -> Report:
     """Return what became of each patch of every session that is open now, the first opened first."""
     settle()
-    return report_of(entry for session in open_sessions().values() for entry in session._ledger.entries)
+    return report_of(entry for session in open_sessions().values() for entry in session.entries)
 
 
 def open_sessions() -> dict[int, Session]:

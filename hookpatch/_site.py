@@ -236,7 +236,7 @@ class Site:
                     standing.point(run)  # before anybody can call it
             runs = [(standing, run) for standing, run in runs if standing.layers is not run]
             if not self._pile.layers:
-                began(self.slot, self._hold.original)
+                began(self.slot, self.original)
             try:
                 self._put(outcome.value, layers, adding)  # first: if the owner refuses it, nothing has changed
             except BaseException:
@@ -272,8 +272,7 @@ class Site:
 
     def _replace(self, standings: list[Standing]) -> None:
         """Have these stand there, and the others no more."""
-        if retired := [one for one in self._known if one not in standings]:
-            self._retire(retired)
+        self._retire([one for one in self._known if one not in standings])
         if self._retired:
             self._bring_back(standings)
         self._standings, self._of = standings, {layer: one for one in standings for layer in one.layers}
@@ -282,7 +281,7 @@ class Site:
         """Keep pointing what stood in the slot: somebody may hold it still. It is kept by itself, not by us."""
         for standing in standings:
             standing.point([layer for layer in standing.layers if not layer.ended])
-        if self._retired:
+        if standings and self._retired:
             self._bring_back(standings)
         for standing in standings:
             if standing.layers:

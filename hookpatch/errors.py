@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 
-def _suggest(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the known word nearest to ``word``, else nothing."""
+def _suggest(word: str, known: Iterable[str], least: float = 0.6) -> str:
+    """Return ``; did you mean 'x'?`` for the known word nearest to ``word``; nothing if none is so near (0 to 1)."""
     from hookpatch import _imports
 
     with _imports.for_ourselves():
         import difflib  # only the failing path pays for it
 
-    near = difflib.get_close_matches(word, [other for other in known if other != word], n=1)
+    near = difflib.get_close_matches(word, [other for other in known if other != word], n=1, cutoff=least)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
@@ -463,6 +463,13 @@ class NeverOpenedWarning(HookpatchWarning):
     """What ``active`` returned was dropped, and nothing was patched: it had not been opened.
 
     Remedy: write ``with hookpatch.active(...):``, or ``@hookpatch.active(...)`` above a function.
+    """
+
+
+class UnknownModuleWarning(HookpatchWarning):
+    """A required patch waited for a module until its session ended: there is none of that name, but of nearly that.
+
+    Remedy: correct the address; or install what has the module, or say ``required=False``.
     """
 
 

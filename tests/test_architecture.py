@@ -16,7 +16,7 @@ LONG: Final = 300  # lines
 
 # From the ground up: a file imports only files that stand before it, on its own floor or on one below.
 FLOORS: Final = {
-    "the world outside": "_stderr _json _environment _imports errors _config _selection _variables",
+    "the world outside": "_stderr _json _environment _imports errors _presence _config _selection _variables",
     "what is declared": "_target _patch",
     "functions of ours": "_torchscript _signature _code _trampoline",
     "places": "_slot _attribute_slot _item_slot _function_slot _part_slot _beneath _resolve _referrers _holders",
@@ -26,11 +26,11 @@ FLOORS: Final = {
     ),
     "what was locked": "_source _fingerprint _difference _lock _drift",
     "plugins": "_discovery _relations _options hookspecs _host",
-    "sessions": "_ledger _place _task _changes _attempt _report _session",
+    "sessions": "_ledger _missed _place _task _changes _attempt _report _session",
     "torch": "_shared _dynamo _torch_patches _torch",
     "processes": "_load _python_command _luggage _children _receipts _receipt _active _exit _startup",
     "questions": (
-        "_verdict _release _check _location _origin _foreign _slot_report _why _presence _plan _new _doctor _messages "
+        "_verdict _release _check _location _origin _foreign _slot_report _why _plan _new _doctor _messages "
         "_footprint _snapshot"
     ),
     "for tests": "_pristine _patched _pip _releases _fresh_process _effect _capture _judge",
@@ -97,6 +97,7 @@ def test_the_picture_of_the_house_is_true() -> None:
     assert picture() in (PACKAGE.parent / "docs" / "design.md").read_text()
 
 
+@pytest.mark.repository
 @pytest.mark.parametrize("page", ["docs/design.md", "CONTRIBUTING.md"])
 def test_files_named_in_a_page_exist(page: str) -> None:
     """Who looks for a file that a page names finds it; what is said of other people's files is left out."""
@@ -117,6 +118,7 @@ def test_the_imports_are_seen() -> None:
     assert "_load" in own_imports("_startup")
 
 
+@pytest.mark.repository
 def test_a_long_file_says_why() -> None:
     """One idea a file: one of more than 300 lines tells in its docstring why it is one (`Long because ...`)."""
     plugins = (path for path in (PACKAGE.parent / "plugins").rglob("*.py") if "tests" not in path.parts)

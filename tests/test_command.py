@@ -315,6 +315,7 @@ def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) ->
     assert found == ["measure", "Measure", "and", "compare.", "hookpatch", "measure"]
 
 
+@pytest.mark.repository
 @pytest.mark.once
 def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> None:
     """The distribution that a target lies in, looked up and not imported."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +55,7 @@ from hookpatch.errors import (
     TargetSyntaxError,
     UnknownCommand,
     UnknownMessage,
+    UnknownModuleWarning,
     UnknownPlugin,
 )
 
@@ -233,6 +235,7 @@ def test_each_class_has_its_root_and_its_docstring(name: str) -> None:
         BypassWarning,
         NeverOpenedWarning,
         NeverCalledWarning,
+        UnknownModuleWarning,
         NotCarriedWarning,
         DisplacedWarning,
     ],
@@ -589,6 +592,36 @@ def test_session_that_was_never_opened_is_a_warning() -> None:
     with pytest.warns(NeverOpenedWarning) as warned:
         hookpatch.active(hookpatch.replace("vendor:speed", 2))
     assert [str(warning.message) for warning in warned] == [shown(NeverOpenedWarning)]
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("jsn:dumps", None),
+        ("json.decodr:JSONDecoder", "there is no module json.decodr; did you mean 'decoder'?"),
+        ("emial.mime.text:MIMEText", "there is no module emial; did you mean 'email'?"),
+    ],
+)
+def test_module_that_is_misspelt_is_a_warning(address: str, said: str | None) -> None:
+    """At the block's end, as docs/messages.md shows it, at the line of the block; in the report it is unused."""
+    with pytest.warns(UnknownModuleWarning) as warned, hookpatch.active(hookpatch.inject(address, x=1)) as session:
+        pass
+    expected = shown(UnknownModuleWarning) if said is None else f"{address} of a patch given to active(): {said}"
+    assert [(str(warning.message), warning.filename) for warning in warned] == [(expected, __file__)]
+    assert [patch.state for patch in session.report()] == ["unused"]
+
+
+def test_module_that_may_yet_come_is_no_warning() -> None:
+    """One that is there and was not imported, one that nothing is nearly called, one that is not required."""
+    patches = [
+        hookpatch.inject("json.tool:main", x=1),
+        hookpatch.inject("qqxz_of_nobody:x", x=1),
+        hookpatch.inject("jsn:dumps", x=1, required=False),
+    ]
+    with warnings.catch_warnings(), hookpatch.active(*patches) as session:
+        warnings.simplefilter("error")
+        session.close()
+    assert [patch.state for patch in session.report()] == ["unused"] * 3
 
 
 def test_slot_that_somebody_else_set_is_a_warning(vendor: ModuleType) -> None:

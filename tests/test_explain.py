@@ -33,6 +33,7 @@ def test_each_error_of_a_plugin_has_its_entry_and_no_entry_is_too_many(package: 
         assert re.fullmatch(r"(?s).+\n\n```text\n.+\n```\n\nWhat to do: .+", one.text), one.name
 
 
+@pytest.mark.repository
 def test_no_two_have_one_name() -> None:
     """A name that a line on stderr tells is enough."""
     names = [name for path in [ROOT / "hookpatch" / "errors.py", *PLUGINS.values()] for name in classes(path)]
@@ -136,6 +137,7 @@ def test_unknown_name_is_refused_with_the_nearest() -> None:
 # --- installed
 
 
+@pytest.mark.repository
 @pytest.mark.once
 def test_wheels_have_their_messages_and_no_plugin_is_imported(installed_wheels: Environment) -> None:
     """Of hookpatch and of each plugin that has errors of its own."""

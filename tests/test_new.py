@@ -229,6 +229,7 @@ def test_required_is_the_installed_release_until_one_that_may_break(version: str
     assert releases_like("kit", version) == requirement
 
 
+@pytest.mark.repository
 def test_template_is_among_the_plugins() -> None:
     """Where who looks for it looks, and where the wheel takes it from, are one folder."""
     there = ROOT / "plugins" / "_template"

@@ -238,6 +238,7 @@ def verify(home: Environment, *names: str) -> subprocess.CompletedProcess[str]:
     return home.run(home.python.parent / "hookpatch", "verify", *names, COLUMNS="200")
 
 
+@pytest.mark.repository
 def test_verify_compares_files_with_what_was_installed(home: Environment, all_wheels: Path) -> None:
     """Status 0 for a distribution as installed; 1 with each file that was changed or is gone."""
     home.install(*all_wheels.glob("hookpatch_onnxsim-*.whl"))
