@@ -160,11 +160,13 @@ def _method(__hookpatch__: Link, first: str) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
         # Bound by __get__ and not by types.MethodType, which torch.compile cannot trace.
         wrapper, bind = __hookpatch__
-        if not args:
-            if first not in kwargs:
-                return bind.__self__(**kwargs)  # called without its object: the TypeError is the original's own
-            args = (kwargs.pop(first),)  # called as Class.method(self=object)
-        return wrapper(bind(args[0]), args[0], args[1:], kwargs)
+        if args:
+            instance = args[0]
+            return wrapper(bind(instance), instance, args[1:], kwargs)
+        if first not in kwargs:
+            return bind.__self__(**kwargs)  # called without its object: the TypeError is the original's own
+        instance = kwargs.pop(first)  # called as Class.method(self=object)
+        return wrapper(bind(instance), instance, (), kwargs)
 
     return trampoline
 

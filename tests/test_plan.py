@@ -275,9 +275,9 @@ def test_module_is_found_without_importing_its_package(write_module: WriteModule
     for package in (path.parent.parent, path.parent):
         (package / "__init__.py").write_text(LOUD)
     assert presence_of("kit.inner.deep") == Presence(installed=True)
-    assert presence_of("kit.inner.deap") == Presence(
-        installed=False, missing="there is no module kit.inner.deap; did you mean 'deep'?"
-    )
+    hint = "; did you mean 'deep'?"
+    missing = f"there is no module kit.inner.deap{hint}"
+    assert presence_of("kit.inner.deap") == Presence(installed=False, missing=missing, hint=hint)
     assert presence_of("kit.outer.deep").missing == "there is no module kit.outer"
     assert presence_of("kit.inner.deep.more") == Presence(installed=None)
     assert not [name for name in sys.modules if name.startswith("kit")]
@@ -324,7 +324,9 @@ def test_plugin_that_patches_nothing_is_named(install: Install, vendor: Path) ->
 
 def test_what_cannot_be_selected_cannot_be_planned(install: Install, vendor: Path) -> None:
     """As with active(); what is on here counts."""
-    install({"a": "needs='b'", "c": "conflicts='b'"}, a="wrap()", b="hookpatch.wrap('other:call', tag)", c="wrap()")
+    install(
+        {"a": "needs='b'", "c": "conflicts='b'"}, a="wrap()", b="hookpatch.wrap('never_imported:call', tag)", c="wrap()"
+    )
     with pytest.raises(MissingPlugin, match="name 'b', too"):
         hookpatch.plan("a")
     with hookpatch.active("b"):
