@@ -31,8 +31,8 @@ def timer(statement: str, **names: Any) -> Timer:
     return Timer(statement, "import gc; gc.enable()", process_time, names)
 
 
-def medians(timers: Mapping[str, Timer], rounds: int = 25, seconds: float = 0.01) -> dict[str, float]:
-    """Return the median time in seconds of each statement; each has its turn in every round."""
+def times_of(timers: Mapping[str, Timer], rounds: int = 100, seconds: float = 0.005) -> dict[str, list[float]]:
+    """Return the times in seconds of each statement, one for each round, in which each has its turn."""
     numbers = {}
     for name, one in timers.items():
         number, taken = one.autorange()
@@ -41,26 +41,29 @@ def medians(timers: Mapping[str, Timer], rounds: int = 25, seconds: float = 0.01
     for _ in range(rounds):
         for name, one in timers.items():
             found[name].append(one.timeit(numbers[name]) / numbers[name])
-    return {name: median(times) for name, times in found.items()}
+    return found
 
 
-def compare(times: Mapping[str, float | None], goals: Mapping[str, float]) -> None:
-    """Print what the first takes, what the others take, and how the first compares with each.
+def compare(times: Mapping[str, Sequence[float] | None], goals: Mapping[str, float]) -> None:
+    """Print the median that each takes, and of the first the ratio to each other.
+
+    The ratio is the median of those within a round: a machine whose clock changes is as slow for both of them.
 
     Args:
-        times: seconds by name; None for what is not installed.
+        times: as of ``times_of``, by name; None for what is not installed.
         goals: by name, the greatest ratio of the first to it that is wanted.
     """
     ours, *_ = times.values()
     assert ours is not None  # hookpatch is what is measured
-    unit, scale = ("ns", 1e9) if ours < 1e-6 else ("µs", 1e6)
+    unit, scale = ("ns", 1e9) if median(ours) < 1e-6 else ("µs", 1e6)
     for name, taken in times.items():
         if taken is None:
             print(f"  {name:<36}  not installed")
             continue
-        line = f"  {name:<36} {taken * scale:9.1f} {unit}"
+        line = f"  {name:<36} {median(taken) * scale:9.1f} {unit}"
         if taken is not ours:
-            line += f"  {ours / taken:6.2f} of it  {verdict(ours / taken, goals.get(name))}"
+            ratio = median(one / other for one, other in zip(ours, taken, strict=True))
+            line += f"  {ratio:6.2f} of it  {verdict(ratio, goals.get(name))}"
         print(line.rstrip())
 
 

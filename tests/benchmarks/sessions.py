@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from _timing import compare, heading, medians, timer, vendor
+from _timing import compare, heading, timer, times_of, vendor
 
 import hookpatch
 
@@ -57,7 +57,7 @@ def main() -> None:
     names |= {"around": around, "new": new, "m": m, "patch": hookpatch.wrap(f"{m.__name__}:f", around)}
     statements = {way: text.format(m=m.__name__) for way, text in (OURS | THEIRS).items()}
     timers = {way: timer(text, **names) for way, text in statements.items() if wrapture or "wrapture" not in way}
-    times = medians(timers)
+    times = times_of(timers)
     for way in OURS:
         heading(f"{way}: patch a function and take it back")
         compare({way: times[way], **{other: times.get(other) for other in THEIRS}}, GOALS)
