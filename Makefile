@@ -27,12 +27,13 @@ test: check ## check, then every test; a quarter of an hour on two cores
 
 # mypy reads all code, pyright the public API as its users write it, and whether all of that is typed.
 # pyright looks for packages with the first `python` of PATH, whichever one it was installed into.
+PYRIGHT = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/basedpyright
 check: $(INSTALLED) ## ruff, mypy and pyright
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/basedpyright
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/basedpyright --verifytypes hookpatch --ignoreexternal >$(VENV)/types.log || { cat $(VENV)/types.log; exit 1; }
+	$(PYRIGHT)
+	@$(PYRIGHT) --verifytypes hookpatch --ignoreexternal >$(VENV)/types.log || { cat $(VENV)/types.log; exit 1; }
 
 # The core's tests on the other Pythons of this machine; a Python that is not there is said to be missing.
 test-pythons: $(INSTALLED) ## the core's tests on the other Pythons

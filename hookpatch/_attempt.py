@@ -201,11 +201,10 @@ class Attempt:
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._owner
         self._warnings = []
+        check_requirement(patch, owner)
         _guard.check_scope(patch, self._scope, owner)
-        if patch.requires or patch.until:
-            check_requirement(patch, owner)
-            if (reason := unneeded(patch, owner)) is not None:
-                self._warn(reason, f"{patch.address} of {owner}: {reason}", PatchUnneededWarning)
+        if (reason := unneeded(patch, owner)) is not None:
+            self._warn(reason, f"{patch.address} of {owner}: {reason}", PatchUnneededWarning)
         if patch.verb != "enter":
             return self._place(module, anew)
         assert module is not None  # enter has a module, and this is it

@@ -62,5 +62,5 @@ def _builtin() -> Host:
     from hookpatch._host import Host
 
     host = Host()
-    host.own(Installed("torch", "hookpatch._torch", "hookpatch", __version__))
+    host.loaded(Installed("torch", "hookpatch._torch", "hookpatch", __version__))
     return host

@@ -68,9 +68,11 @@ class Host:
         """
         names: dict[Installed, str] = {}
         for name in selection.names:
-            names.setdefault(find(name, selection.asked_by), name)
+            plugin = find(name, selection.asked_by)
+            check_allowed(plugin, selection.asked_by)  # all of them before any is loaded
+            names.setdefault(plugin, name)
         options = _by_plugin(selection, names)
-        loaded = [(name, self.plugin(installed, selection.asked_by)) for installed, name in names.items()]
+        loaded = [(name, self.loaded(installed)) for installed, name in names.items()]
         try:
             return [(name, plugin, self.patches(plugin, options.get(plugin.installed, {}))) for name, plugin in loaded]
         except OptionsError as error:
@@ -84,10 +86,10 @@ class Host:
             PluginError: its module cannot be imported, or is not a plugin.
         """
         check_allowed(installed, asked_by)
-        return self.own(installed)
+        return self.loaded(installed)
 
-    def own(self, installed: Installed) -> Plugin:
-        """Return a plugin that comes with hookpatch, loaded: nobody has to allow it.
+    def loaded(self, installed: Installed) -> Plugin:
+        """Return a plugin, loaded: one that is known to be allowed, or hookpatch's own, which nobody has to allow.
 
         Raises:
             PluginError: as ``plugin``.

@@ -270,8 +270,6 @@ def plugin_names(verb: str, fact: str, given: object) -> tuple[str, ...]:
 
 def _texts(verb: str, fact: str, given: object, what: str) -> tuple[str, ...]:
     """Return what was given as one text or several."""
-    if given == ():
-        return ()
     texts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
     if not all(isinstance(text, str) for text in texts):
         raise PatchError(verb, f"{fact}= takes {what} or several, not {given!r}")

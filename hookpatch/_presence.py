@@ -53,12 +53,11 @@ def presence_of(module: str) -> Presence:
 
 def nearly(module: str) -> str:
     """Return in words that there is no such module, but one of nearly that name; empty if that is not so."""
-    presence = presence_of(module)
-    if presence.installed is not False:
-        return ""
+    if (presence := presence_of(module)).hint:
+        return presence.missing
     top = module.partition(".")[0]
     if presence_of(top).installed is not False:
-        return presence.missing if presence.hint else ""
+        return ""
     loaded = (name.partition(".")[0] for name in _imports.names())
     known = {*sys.stdlib_module_names, *loaded, *(one.name for one in pkgutil.iter_modules())}
     hint = _suggest(top, known, least=0.75)  # a slip of the keyboard: later is no misspelt alabaster

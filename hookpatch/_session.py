@@ -134,11 +134,9 @@ class Session:
         if self._state != "open":
             self._may_stay_new = True  # nobody has forgotten it
             return
-        said: list[HookpatchWarning] = []
-        too_few: list[str] = []
-        if tells:
-            said += map(NeverCalledWarning, never_called(self.entries) if self._count else ())
-            too_few = too_few_calls(self.entries)
+        entries = self.entries if tells else ()
+        said: list[HookpatchWarning] = [*map(NeverCalledWarning, never_called(entries) if self._count else ())]
+        too_few = too_few_calls(entries)
         self._state = "closed"
         _open.pop(self._number, None)
         self._stack.close()
@@ -146,7 +144,7 @@ class Session:
         self.tell()
         if self._errors:
             raise RestoreError(self._errors)
-        said += map(UnknownModuleWarning, misspelt(self.entries) if tells else ())
+        said += map(UnknownModuleWarning, misspelt(entries))
         for one in said:
             warnings.warn(one, stacklevel=3)
         if too_few:
