@@ -128,7 +128,8 @@ def test_mark_that_means_nothing_is_an_error_of_the_collection(
         text = f"import pytest\n@pytest.mark.hookpatch_releases{given}\ndef test_it(fresh_process): pass\n"
         pytester.makepyfile(**{f"test_{number}": text})
         lines.append(said)
-    done = pytester.runpytest_subprocess("-p", "hookpatch._pytest", "--strict-markers")
+    no_summary = "-rN"  # where CI is set it repeats each line whole
+    done = pytester.runpytest_subprocess("-p", "hookpatch._pytest", "--strict-markers", no_summary)
     done.assert_outcomes(errors=6)
     told = done.stdout.str()
     for number, said in enumerate(lines):
