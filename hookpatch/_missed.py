@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from hookpatch import _imports
-from hookpatch._ledger import Asked, Entry, Key
+from hookpatch._ledger import Asked, Entry, Key, State
 from hookpatch._tally import too_few
 
 _NOWHERE: Final[Mapping[Key, int]] = {}
@@ -51,10 +51,11 @@ def never_bound(entries: Sequence[Entry], elsewhere: Collection[Key] = ()) -> li
         entries: those of a session.
         elsewhere: the patches that were applied in other processes, which are left out.
     """
+    waiting = _in_vain(entries, "waiting")
     return [
-        f"{entry.asked.patch.address} of {entry.asked.owner}: never bound: {entry.asked.patch.module} not imported"
-        for entry in entries
-        if entry.state == "waiting" and entry.asked.patch.required and entry.asked.key not in elsewhere
+        f"{asked.patch.address} of {asked.owner}: never bound: {hint or f'{asked.patch.module} not imported'}"
+        for asked, hint in waiting
+        if asked.key not in elsewhere
     ]
 
 
@@ -63,15 +64,20 @@ def misspelt(entries: Sequence[Entry]) -> list[str]:
 
     Not each that there is not: many a module is made, or found, only by a program that needs it.
     """
-    waited = [entry.asked for entry in entries if entry.state == "unused" and entry.asked.patch.required]
+    unused = _in_vain(entries, "unused")
+    return [f"{asked.patch.address} of {asked.owner}: {hint}" for asked, hint in unused if hint]
+
+
+def _in_vain(entries: Sequence[Entry], state: State) -> list[tuple[Asked, str]]:
+    """Return the required patches whose module has not come, each with what module may have been meant."""
+    waited = [entry.asked for entry in entries if entry.state == state and entry.asked.patch.required]
     if not waited:
         return []
     with _imports.for_ourselves():
         from hookpatch._presence import nearly  # few wait in vain
 
-    words = {module: nearly(module) for module in {str(asked.patch.module) for asked in waited}}
-    found = [(asked, words[str(asked.patch.module)]) for asked in waited]
-    return [f"{asked.patch.address} of {asked.owner}: {said}" for asked, said in found if said]
+    hints = {module: nearly(module) for module in {str(asked.patch.module) for asked in waited}}
+    return [(asked, hints[str(asked.patch.module)]) for asked in waited]
 
 
 def _calls(entries: Sequence[Entry]) -> list[tuple[Asked, int]]:

@@ -240,6 +240,10 @@ def test_module_that_was_never_imported_is_a_warning(home: Environment, tmp_path
     for name, said in (("waits", [put_off]), ("may", [])):
         done = home.run("-c", "pass", HOOKPATCH_PLUGINS=name)
         assert [line.partition(": warning: ")[2] for line in done.stderr.splitlines()] == said
+    home.add_plugin("slip", _plugin('wrap("vendro:speak", louder)'))
+    slip = home.run("-c", "import vendor", HOOKPATCH_PLUGINS="slip")
+    assert slip.stderr.endswith(": never bound: there is no module vendro; did you mean 'vendor'?\n")
+    assert slip.stderr.count("\n") == 1
     two = 'wrap("vendor:spaek", louder)\n            yield hookpatch.wrap("nowhere:f", louder)'
     home.add_plugin("gone", _plugin(two))
     done = home.run("-c", "import vendor", HOOKPATCH_PLUGINS="gone")  # ended by us: that is said, and nothing else
