@@ -12,7 +12,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from hookpatch import _environment, _imports
+from hookpatch import _environment, _imports, _programs
 from hookpatch._attempt import Policy
 from hookpatch._json import parsed
 from hookpatch._layer import Layer
@@ -30,11 +30,10 @@ from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning,
 if TYPE_CHECKING:
     from hookpatch._host import Host  # as in _load.py
 
-_VARIABLE: Final = 100_000  # bytes: Linux starts no program with a variable of 128 KiB or more
-
 # --- in the process that hands on
 
 _open: Final[dict[int, Luggage]] = {}  # by the number of the session, as they were opened
+_told: Final[set[int]] = set()  # those of which programs have to be told when they start
 _watches: Final[dict[str, _imports.Watch]] = {}  # for modules that are to be patched when they come
 
 
@@ -52,7 +51,10 @@ def carry(luggage: Luggage, number: int) -> Callable[[], None]:
     luggage.number(number)
     with _carriers.lock:
         _open[number] = luggage
-        _hand_on()
+        if luggage.is_in_environment:
+            _programs.hand_on(number, luggage)
+        if luggage.has_to_be_told:
+            _told.add(number)
     _carriers.settle(_needed)
     return partial(_end, number)
 
@@ -60,30 +62,13 @@ def carry(luggage: Luggage, number: int) -> Callable[[], None]:
 def _end(number: int) -> None:
     with _carriers.lock:
         _open.pop(number, None)
-        _hand_on()
+        _told.discard(number)
+        _programs.hand_on_no_longer(number)
     _carriers.settle(_needed)
 
 
 def _nothing() -> None:
     """End nothing."""
-
-
-def _hand_on() -> None:
-    handed: list[Luggage] | None = None
-    while handed != (now := list(_open.values())):  # once more if a finalizer has ended a block meanwhile
-        _environment.hand_on(_for_programs([luggage for luggage in now if luggage.is_in_environment]))
-        handed = now
-
-
-def _for_programs(luggage: Sequence[Luggage]) -> str | None:
-    """Return what goes into the environment: no more than there is room for, of which the first opened have theirs."""
-    texts: list[str] = []
-    taken = 0
-    for one in luggage:
-        text = one.text(main=False)
-        texts.append(text if taken + len(text) <= _VARIABLE else one.notes)
-        taken += len(texts[-1])
-    return _joined(texts)
 
 
 def _joined(texts: Iterable[str]) -> str | None:
@@ -95,8 +80,7 @@ def _needed() -> set[str]:
     """Return the targets of those patches of ours that are needed now; wait for their modules."""
     there: set[str] = set()
     waiting: set[str] = set()
-    is_told = any(luggage.has_to_be_told for luggage in list(_open.values()))
-    for target in _CARRIERS if is_told else _LAUNCHES if _open else ():
+    for target in _CARRIERS if _told else _LAUNCHES if _open else ():
         module = _MODULES[target]
         package = module.partition(".")[0]  # until that comes one watch does for all of its modules
         if _imports.begun(module):
@@ -133,7 +117,7 @@ def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any
     here = _here()
     given = kwargs.get("env", args[_ENV] if len(args) > _ENV else None)
     if given is None and any(not luggage.is_in_environment for luggage in here):
-        kwargs = {**kwargs, "env": _environment.handing_on(_for_programs(here))}
+        kwargs = {**kwargs, "env": _programs.environment(here)}
         args = args[:_ENV]
     if python_command(*args[:1], **kwargs):
         for luggage in here:
@@ -207,9 +191,9 @@ def open_inherited() -> Callable[[], None] | None:
     Raises:
         HookpatchError: something of it cannot be had, and is required.
     """
-    text = _environment.take_inherited()  # it is handed on from here by the blocks themselves
+    inherited = _environment.take_inherited()  # it is handed on from here by the blocks themselves
     rest: list[Mapping[str, Any]] = []
-    for block in _blocks(text):
+    for block in [block for variable, text in inherited.items() for block in _blocks(variable, text)]:
         modules = {item.get("module") for item in block["what"]}
         if None not in modules and not any(map(_imports.begun, modules)):
             _await(block, modules)
@@ -253,12 +237,12 @@ def _luggage_of(block: Mapping[str, Any]) -> Luggage:
     return Luggage([*map(piece, block["what"])], {}, "process", block["require"], block["count"], lock, block["id"])
 
 
-def _blocks(text: str) -> list[dict[str, Any]]:
+def _blocks(variable: str, text: str) -> list[dict[str, Any]]:
     try:
         blocks = parsed(text)
         return [block for block in blocks if block["id"] and block["what"]]
     except (ValueError, TypeError, KeyError) as error:
-        raise NotCarriedError([f"what {_environment.INHERIT} holds: it cannot be read ({error}); unset it"]) from None
+        raise NotCarriedError([f"what {variable} holds: it cannot be read ({error}); unset it"]) from None
 
 
 def _open_block(block: Mapping[str, Any]) -> None:

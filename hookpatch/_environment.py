@@ -10,7 +10,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Final
 
 PLUGINS: Final = "HOOKPATCH_PLUGINS"
@@ -31,6 +31,8 @@ ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the run of which reports are; not for p
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 _before: Final[list[str | None]] = []  # what INHERIT was before we set it; empty while we have not
+_handed: Final[set[str]] = set()  # the variables that hand something on
+_numbers: Final[Iterator[int]] = iter(range(1, sys.maxsize))  # of those
 
 
 def read(variable: str) -> str:
@@ -50,7 +52,7 @@ def split_names(text: str) -> list[str]:
 
 def asked() -> bool:
     """Tell whether the environment asks for anything, or a block that started this process hands something on."""
-    return bool(split_names(read(PLUGINS)) or read(INHERIT) or read(CONFIG)) and not disabled()
+    return bool(split_names(read(PLUGINS)) or inherits() or read(CONFIG)) and not disabled()
 
 
 def disabled() -> bool:
@@ -101,36 +103,64 @@ def take(environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
 
 
-def inherited() -> str:
-    """Return what a block that started this process hands on to it, empty if nothing."""
-    return read(INHERIT)
+def inherits() -> bool:
+    """Tell whether a block that started this process hands something on to it."""
+    return bool(read(INHERIT))
 
 
-def take_inherited() -> str:
-    """Return it, and have the programs that this process starts inherit nothing of it."""
-    text = inherited()
-    os.environ.pop(INHERIT, None)
-    return text
+def take_inherited() -> dict[str, str]:
+    """Return what it hands on, by variable in order, and have what this process starts inherit nothing of it."""
+    return {variable: os.environ.pop(variable, "") for variable in (INHERIT, *_further())}
 
 
-def hand_on(text: str | None) -> None:
-    """Have the programs that this process starts from now on inherit something; None: what they did before."""
-    if text is not None:
-        if not _before:
-            _before.append(os.environ.get(INHERIT))
-        os.environ[INHERIT] = text
-    elif _before:
-        (before,) = _before
-        _before.clear()
+def _further() -> list[str]:
+    """Return the variables that hand something on besides INHERIT, in order."""
+    start = f"{INHERIT}_"
+    found = (variable for variable in os.environ if variable.startswith(start) and variable[len(start) :].isdecimal())
+    return sorted(found, key=lambda variable: int(variable[len(start) :]))
+
+
+def hand_on(text: str) -> str:
+    """Have the programs that this process starts from now on inherit something more; return the variable it is in.
+
+    The first is in INHERIT, which tells a program that there is something, and each other in one of its own: what is
+    handed on already is not written again.
+    """
+    if not _handed:
+        _before.append(os.environ.get(INHERIT))
+        variable = INHERIT
+    else:
+        variable = next(name for number in _numbers if (name := f"{INHERIT}_{number}") not in os.environ)
+    _handed.add(variable)
+    os.environ[variable] = text
+    return variable
+
+
+def hand_on_instead(variable: str, text: str) -> None:
+    """Have them inherit this in the place of what a variable of ours has."""
+    os.environ[variable] = text
+
+
+def hand_on_no_longer(variable: str) -> None:
+    """Have them inherit it no more; without the last one, what they inherited before."""
+    _handed.discard(variable)
+    if variable != INHERIT:
+        os.environ.pop(variable, None)
+    elif _handed:
+        os.environ[INHERIT] = "[]"  # the others are there
+    if not _handed:
+        before = _before.pop()
         if before is None:
             os.environ.pop(INHERIT, None)
         else:
             os.environ[INHERIT] = before
 
 
-def handing_on(text: str | None) -> dict[str, str]:
-    """Return a copy of the environment in which something is handed on."""
-    return {**os.environ, INHERIT: text or ""}
+def handing_on(texts: Sequence[str]) -> dict[str, str]:
+    """Return a copy of the environment in which these are handed on, and nothing else."""
+    others = {name: value for name, value in os.environ.items() if name not in _handed}
+    names = (INHERIT, *(f"{INHERIT}_{number}" for number in range(1, len(texts))))
+    return {**others, **dict(zip(names, texts or [""], strict=True))}
 
 
 def as_first() -> dict[str, str]:
@@ -145,5 +175,5 @@ def without_ours() -> dict[str, str]:
 
 def forget() -> None:
     """Take our variables out of this process's environment, so that nothing it starts is patched either."""
-    for variable in (PLUGINS, OPTIONS, CONFIG, INHERIT):
+    for variable in (PLUGINS, OPTIONS, CONFIG, INHERIT, *_further()):
         os.environ.pop(variable, None)

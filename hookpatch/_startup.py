@@ -106,7 +106,7 @@ def _put_off() -> bool:
     So a process that imports none of them imports nothing of ours but this. What can be wrong with a name is found
     now; options, reports and what blocks hand on need the plugins at once.
     """
-    if _environment.report_folder() or _environment.counts() or _environment.inherited():
+    if _environment.report_folder() or _environment.counts() or _environment.inherits():
         return False
     from hookpatch import _imports, _selection
     from hookpatch._discovery import check_allowed, check_config, find
@@ -196,7 +196,7 @@ def _open() -> None:
         with _imports.for_ourselves():
             session = session_of_environment()
         _session = session.open()
-        if _environment.inherited():
+        if _environment.inherits():
             from hookpatch._children import open_inherited
 
             if (open_rest := open_inherited()) is not None:

@@ -28,7 +28,7 @@ FLOORS: Final = {
     "plugins": "_discovery _relations _options hookspecs _host",
     "sessions": "_ledger _missed _place _task _changes _attempt _report _session",
     "torch": "_shared _dynamo _torch_patches _torch",
-    "processes": "_load _python_command _luggage _children _receipts _receipt _active _exit _startup",
+    "processes": "_load _python_command _luggage _programs _children _receipts _receipt _active _exit _startup",
     "questions": (
         "_verdict _release _check _location _origin _foreign _slot_report _why _plan _new _doctor _messages "
         "_footprint _snapshot"

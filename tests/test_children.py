@@ -236,12 +236,20 @@ def test_what_is_large_is_not_copied() -> None:
 def test_environment_that_has_it_already_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process that ignores it (-E), and opens a block of its own."""
     monkeypatch.setenv("HOOKPATCH_INHERIT", "of somebody else")
+    for number in range(1, 10_000):
+        monkeypatch.setenv(f"HOOKPATCH_INHERIT_{number}", "of somebody else")
+    before = dict(os.environ)
     with hookpatch.active(hookpatch.replace("never_imported:x", lambda: 1)):
-        assert os.environ["HOOKPATCH_INHERIT"] == "of somebody else"
-        with hookpatch.active(hookpatch.replace("never_imported:x", 1)):
-            assert os.environ["HOOKPATCH_INHERIT"] != "of somebody else"
-        assert os.environ["HOOKPATCH_INHERIT"] == "of somebody else"
-    assert os.environ["HOOKPATCH_INHERIT"] == "of somebody else"
+        assert os.environ == before
+        outer = hookpatch.active(hookpatch.replace("never_imported:x", 1)).open()
+        assert os.environ == {**before, "HOOKPATCH_INHERIT": os.environ["HOOKPATCH_INHERIT"]} != before
+        with hookpatch.active(hookpatch.replace("never_imported:x", 2)):
+            assert before.items() - os.environ.items() == {("HOOKPATCH_INHERIT", "of somebody else")}
+            assert len(os.environ) == len(before) + 1
+            outer.close()
+            assert len(os.environ) == len(before) + 1
+        assert os.environ == before
+    assert os.environ == before
 
 
 def test_multiprocessing_and_subprocess_are_as_before(home: Environment, tmp_path: Path) -> None:
@@ -264,19 +272,28 @@ def test_multiprocessing_and_subprocess_are_as_before(home: Environment, tmp_pat
 
 
 def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: Path) -> None:
-    """Programs start all the same: the first blocks are handed on, and what is missing is said there."""
+    """Programs start all the same: the first blocks are handed on, and what is missing is said there.
+
+    When a block ends, the next that was left out has its room.
+    """
     lines = """
     patches = [hookpatch.replace(f"vendor:word{at}", "x" * 50_000) for at in range(4)]
     blocks = [hookpatch.active(patch).open() for patch in patches]
     with hookpatch.active("loud"):
         said.append([in_program(), in_process("spawn")])
+        blocks.pop(0).close()
+        print("ended", file=sys.stderr, flush=True)
+        said.append(in_program())
     for block in blocks:
         block.close()
     """
     noted, stderr = scene(home, tmp_path, lines)
-    assert noted == [["VENDOR!", "VENDOR!"]]
-    missing = re.findall(r"without the patch of vendor:(word\d): the blocks that are open have too much", stderr)
-    assert missing == ["word1", "word2", "word3"]
+    assert noted == [["VENDOR!", "VENDOR!"], "VENDOR!"]
+    missing = [
+        re.findall(r"without the patch of vendor:(word\d): the blocks that are open have too much", part)
+        for part in stderr.split("ended")
+    ]
+    assert missing == [["word2", "word3"], ["word3"]]
 
 
 def test_function_that_is_no_longer_found_by_its_name_is_refused(make_module: Callable[[str, str], Any]) -> None:
@@ -478,11 +495,11 @@ def test_calls_are_counted_there_too(home: Environment, tmp_path: Path) -> None:
 
 def test_variable_that_cannot_be_read_is_refused(home: Environment) -> None:
     """It is not for people; the message says what to do."""
-    done = home.run("-c", "print('ran')", HOOKPATCH_INHERIT="nonsense")
-    assert (done.stdout, done.returncode) == ("", 78)
-    assert done.stderr.startswith(
-        "hookpatch: error: cannot be carried to another process: what HOOKPATCH_INHERIT holds: it cannot be read"
-    )
+    for wrong in ({"HOOKPATCH_INHERIT": "nonsense"}, {"HOOKPATCH_INHERIT": "[]", "HOOKPATCH_INHERIT_7": "nonsense"}):
+        done = home.run("-c", "print('ran')", **wrong)
+        assert (done.stdout, done.returncode) == ("", 78)
+        said = f"hookpatch: error: cannot be carried to another process: what {max(wrong)} holds: it cannot be read"
+        assert done.stderr.startswith(said)
 
 
 # --- what launchers are given

@@ -7,6 +7,7 @@ import gc
 import importlib
 import inspect
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -688,17 +689,20 @@ def test_session_collected_in_the_midst_of_a_change(name: str) -> None:
 
 
 # The files that a change of a slot, and of what blocks hand on, runs through.
-OF_A_CHANGE: Final = ("_site", "_sites", "_outcome", "_hold", "_leftover", "_turn", "_shared", "_children")
+OF_A_SLOT: Final = ("_site", "_sites", "_outcome", "_hold", "_leftover", "_turn", "_shared", "_children", "_programs")
+OF_THE_ENVIRONMENT: Final = ("_children", "_programs", "_turn", "_environment")
 
 
-def _at_instruction(number: int, body: Callable[[], object], act: Callable[[], None]) -> set[str]:
-    """Call ``body``, and ``act`` in its midst: before an instruction or line, by its number, of the files of a change.
+def _at_instruction(
+    number: int, body: Callable[[], object], act: Callable[[], None], names: tuple[str, ...] = OF_A_SLOT
+) -> set[str]:
+    """Call ``body``, and ``act`` in its midst: before an instruction or line, by its number, of the files named.
 
     Returns:
         Those of the files of which something ran.
     """
     folder, count = Path(_imports.__file__).parent, itertools.count(1)
-    files = {str(folder / f"{name}.py"): name for name in OF_A_CHANGE}
+    files = {str(folder / f"{name}.py"): name for name in names}
     met: set[str] = set()
 
     def trace(frame: Any, event: str, _: object) -> Any:
@@ -753,7 +757,48 @@ def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped
         if not was_reached:
             break
     assert number > 100
-    assert met == set(OF_A_CHANGE)
+    assert met == set(OF_A_SLOT)
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or a coverage tool traces already")
+@pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
+@pytest.mark.parametrize("ending", ["open", "close"])
+@pytest.mark.parametrize("others", [[], ["first"]])
+def test_block_dropped_while_another_is_handed_on(make_module: MakeModule, others: list[str], ending: str) -> None:
+    """Wherever a finalizer ends it: programs inherit those that are open, in their order, and at the end none."""
+    names = ["first", "dropped", "kept"]
+    make_module("dropped_upon", "first = dropped = kept = 0")
+    patches = {name: hookpatch.replace(f"dropped_upon:{name}", 1) for name in names}
+    settings = dict(os.environ)
+    for number in itertools.count(1):
+        stay = [hookpatch.active(patches[name]).open() for name in others]
+        held = [hookpatch.active(patches["dropped"]).open()]
+        session = hookpatch.active(patches["kept"])
+        if ending == "open":
+            met = _at_instruction(number, session.open, held.clear, OF_THE_ENVIRONMENT)
+        else:
+            session.open()
+            assert _inherited() == [*others, "dropped", "kept"]
+            met = _at_instruction(number, session.close, held.clear, OF_THE_ENVIRONMENT)
+        was_reached = not held
+        held.clear()
+        assert _inherited() == [*others, "kept"][: None if ending == "open" else -1], number
+        session.close()
+        for one in stay:
+            assert _inherited() == others
+            one.close()
+        assert dict(os.environ) == settings, number
+        if not was_reached:
+            break
+    assert met == set(OF_THE_ENVIRONMENT)
+    assert number > 300
+
+
+def _inherited() -> list[str]:
+    """Return what programs that are started now inherit: the names that are patched."""
+    found = {name: text for name, text in os.environ.items() if name.startswith("HOOKPATCH_INHERIT")}
+    texts = [found[name] for name in sorted(found, key=lambda name: (len(name), name))]
+    return [item["of"].partition(":")[2] for text in texts for block in json.loads(text) for item in block["what"]]
 
 
 # --- imports at once

@@ -1,0 +1,105 @@
+"""What the programs that this process starts inherit of the blocks that are open: a variable of the environment each.
+
+One for all would have to be written anew with each: the thousandth block would take as long as a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, NamedTuple
+
+from hookpatch import _environment
+from hookpatch._luggage import Luggage
+from hookpatch._turn import Turn
+
+_VARIABLE: Final = 100_000  # bytes: Linux starts no program with a variable of 128 KiB or more
+_ALL: Final = 200_000  # bytes: nor with too much in all, the program's own arguments and variables included
+
+
+class _Handed(NamedTuple):
+    """A block that is handed on.
+
+    Attributes:
+        luggage: what there is of it.
+        variable: where it is.
+        text: what it holds: the luggage, or what is missing of it when there was no room.
+    """
+
+    luggage: Luggage
+    variable: str
+    text: str
+
+
+_handed: Final[dict[int, _Handed]] = {}  # by the number of the session, as they were opened
+_missing: Final[dict[int, None]] = {}  # those for which there was no room, likewise
+_turn: Final = Turn()
+_size = 0
+
+
+def hand_on(number: int, luggage: Luggage) -> None:
+    """Have programs inherit a block; where there is too little room for all, what was opened first has its own.
+
+    Called under a lock, as ``hand_on_no_longer`` is. A finalizer may call that in the midst of either.
+    """
+    _in_turn(partial(_begin, number, luggage))
+
+
+def hand_on_no_longer(number: int) -> None:
+    """Have them inherit it no more."""
+    _in_turn(partial(_end, number))
+
+
+def environment(blocks: Iterable[Luggage]) -> dict[str, str]:
+    """Return an environment for a program that is to inherit these blocks and no others."""
+    texts: list[str] = []
+    for luggage in blocks:
+        texts.append(_text(luggage, sum(map(len, texts)))[0])
+    return _environment.handing_on([text for text in texts if text])
+
+
+def _in_turn(change: Callable[[], None]) -> None:
+    if not _turn.take():
+        return _turn.later(partial(_in_turn, change))
+    try:
+        change()
+    finally:
+        _turn.end()
+
+
+def _begin(number: int, luggage: Luggage) -> None:
+    global _size
+    text, is_whole = _text(luggage, _size)
+    if not text:
+        return
+    _size += len(text)
+    _handed[number] = _Handed(luggage, _environment.hand_on(text), text)
+    if not is_whole:
+        _missing[number] = None
+
+
+def _end(number: int) -> None:
+    global _size
+    handed = _handed.pop(number, None)
+    if handed is None:
+        return
+    _size -= len(handed.text)
+    _missing.pop(number, None)
+    _environment.hand_on_no_longer(handed.variable)
+    for other in list(_missing):  # for which there may be room now
+        luggage, variable, before = _handed[other]
+        text, is_whole = _text(luggage, _size - len(before))
+        if not is_whole:
+            return  # nor for those after it
+        _size += len(text) - len(before)
+        _handed[other] = _Handed(luggage, variable, text)
+        _environment.hand_on_instead(variable, text)
+        del _missing[other]
+
+
+def _text(luggage: Luggage, taken: int) -> tuple[str, bool]:
+    """Return what is handed on when others have taken so much of the room, and whether it is all; empty for nothing."""
+    text = luggage.text(main=False)
+    is_whole = len(text) <= min(_VARIABLE, _ALL - taken)
+    text = text if is_whole else luggage.notes
+    return text and f"[{text}]", is_whole
