@@ -71,11 +71,6 @@ def _nothing() -> None:
     """End nothing."""
 
 
-def _joined(texts: Iterable[str]) -> str | None:
-    text = ",".join(filter(None, texts))
-    return f"[{text}]" if text else None
-
-
 def _needed() -> set[str]:
     """Return the targets of those patches of ours that are needed now; wait for their modules."""
     there: set[str] = set()
@@ -105,7 +100,8 @@ def _launch(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> 
     for luggage in here:
         luggage.warn()
     process = args[0] if args else kwargs["process_obj"]
-    process._config["hookpatch"] = _Parcel(_joined(luggage.text(main=True) for luggage in here) or "[]")
+    texts = [text for luggage in here if (text := luggage.text(main=True))]
+    process._config["hookpatch"] = _Parcel(f"[{','.join(texts)}]")
     try:
         return wrapped(*args, **kwargs)
     finally:
