@@ -388,9 +388,12 @@ def test_block_of_a_task_is_not_handed_on_by_its_neighbours(home: Environment, t
         done.wait()
         said.append([in_program(), in_process("spawn"), in_process("forkserver")])
         said.append([in_program(env={**os.environ})])
+        with hookpatch.active(hookpatch.wrap("vendor:speak", around.around), scope="task"):
+            said.append([in_program(), in_process("spawn")])
     thread.join()
     """
-    assert scene(home, tmp_path, lines) == ([["vendor"] * 3, ["VENDOR!"] * 3, ["vendor"]], "")
+    expected = [["vendor"] * 3, ["VENDOR!"] * 3, ["vendor"], ["<VENDOR!>"] * 2]
+    assert scene(home, tmp_path, lines, "import around") == (expected, "")
 
 
 def test_fork_server_that_is_started_inside_does_not_keep_it(home: Environment, tmp_path: Path) -> None:
