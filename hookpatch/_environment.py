@@ -175,5 +175,6 @@ def without_ours() -> dict[str, str]:
 
 def forget() -> None:
     """Take our variables out of this process's environment, so that nothing it starts is patched either."""
-    for variable in (PLUGINS, OPTIONS, CONFIG, INHERIT, *_further()):
+    take_inherited()
+    for variable in (PLUGINS, OPTIONS, CONFIG):
         os.environ.pop(variable, None)

@@ -51,11 +51,10 @@ def never_bound(entries: Sequence[Entry], elsewhere: Collection[Key] = ()) -> li
         entries: those of a session.
         elsewhere: the patches that were applied in other processes, which are left out.
     """
-    waiting = _in_vain(entries, "waiting")
+    waiting = _in_vain([entry for entry in entries if entry.asked.key not in elsewhere], "waiting")
     return [
         f"{asked.patch.address} of {asked.owner}: never bound: {hint or f'{asked.patch.module} not imported'}"
         for asked, hint in waiting
-        if asked.key not in elsewhere
     ]
 
 

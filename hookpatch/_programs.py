@@ -32,7 +32,7 @@ class _Handed(NamedTuple):
 
 
 _handed: Final[dict[int, _Handed]] = {}  # by the number of the session, as they were opened
-_missing: Final[dict[int, None]] = {}  # those for which there was no room, likewise
+_missing: Final[dict[int, None]] = {}  # those for which others left no room, likewise
 _turn: Final = Turn()
 _size = 0
 
@@ -74,7 +74,7 @@ def _begin(number: int, luggage: Luggage) -> None:
         return
     _size += len(text)
     _handed[number] = _Handed(luggage, _environment.hand_on(text), text)
-    if not is_whole:
+    if not is_whole and len(luggage.text(main=False)) <= _VARIABLE:
         _missing[number] = None
 
 
