@@ -30,6 +30,8 @@ ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the run of which reports are; not for p
 # Of torchrun and Lightning, Open MPI, MPICH and Intel MPI, SLURM.
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
+_environ: Final = os.environ
+_KEYS_ARE_BYTES: Final = os.name != "nt"
 _before: Final[list[str | None]] = []  # what INHERIT was before we set it; empty while we have not
 _handed: Final[set[str]] = set()  # the variables that hand something on
 _numbers: Final[Iterator[int]] = iter(range(1, sys.maxsize))  # of those
@@ -37,12 +39,26 @@ _numbers: Final[Iterator[int]] = iter(range(1, sys.maxsize))  # of those
 
 def read(variable: str) -> str:
     """Return a variable of ours, empty when unset or when the interpreter ignores the environment (-E, -I)."""
-    if sys.flags.ignore_environment:
-        return ""
+    return "" if sys.flags.ignore_environment else (_get(variable) or "").strip()
+
+
+def _get(variable: str) -> str | None:
+    """Return a variable, None when unset."""
+    # Each block asks for some, and mostly none is set: os.environ takes ten times as long to find that out, for it
+    # raises an error inside. So its dict is asked, unless a program has put something else in its place.
+    kept = getattr(_environ, "_data", None)
+    if os.environ is _environ and type(kept) is dict:
+        key = variable.encode() if _KEYS_ARE_BYTES else variable
+        if key not in kept:
+            return None
+    return os.environ.get(variable)
+
+
+def _unset(variable: str) -> None:
     try:
-        return os.environ[variable].strip()
+        del os.environ[variable]
     except KeyError:
-        return ""
+        return
 
 
 def split_names(text: str) -> list[str]:
@@ -127,10 +143,10 @@ def hand_on(text: str) -> str:
     handed on already is not written again.
     """
     if not _handed:
-        _before.append(os.environ.get(INHERIT))
+        _before.append(_get(INHERIT))
         variable = INHERIT
     else:
-        variable = next(name for number in _numbers if (name := f"{INHERIT}_{number}") not in os.environ)
+        variable = next(name for number in _numbers if _get(name := f"{INHERIT}_{number}") is None)
     _handed.add(variable)
     os.environ[variable] = text
     return variable
@@ -145,13 +161,13 @@ def hand_on_no_longer(variable: str) -> None:
     """Have them inherit it no more; without the last one, what they inherited before."""
     _handed.discard(variable)
     if variable != INHERIT:
-        os.environ.pop(variable, None)
+        _unset(variable)
     elif _handed:
         os.environ[INHERIT] = "[]"  # the others are there
     if not _handed:
         before = _before.pop()
         if before is None:
-            os.environ.pop(INHERIT, None)
+            _unset(INHERIT)
         else:
             os.environ[INHERIT] = before
 
@@ -177,4 +193,4 @@ def forget() -> None:
     """Take our variables out of this process's environment, so that nothing it starts is patched either."""
     take_inherited()
     for variable in (PLUGINS, OPTIONS, CONFIG):
-        os.environ.pop(variable, None)
+        _unset(variable)

@@ -227,7 +227,9 @@ def _take_off() -> None:
     """
     searched = sys.meta_path
     sys.meta_path = [finder for finder in searched if finder is not _Finder]
-    if not _is_searching():
+    # Who goes through it has it twice, as a variable and in the loop. Without that there is no need to look: we have
+    # it twice, too, and before Python 3.12 the interpreter keeps it.
+    if sys.getrefcount(searched) < 4 or not _is_searching():
         searched[:] = sys.meta_path
         sys.meta_path = searched
 
