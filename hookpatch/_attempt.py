@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from _thread import RLock
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from types import ModuleType
@@ -17,7 +15,7 @@ from hookpatch._function_slot import FunctionSlot
 from hookpatch._layer import Gate, Layer
 from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import Scope
-from hookpatch._place import Place
+from hookpatch._place import Entered, Place
 from hookpatch._requirement import check_requirement, unneeded
 from hookpatch._resolve import resolve
 from hookpatch._site import Site
@@ -38,12 +36,21 @@ if TYPE_CHECKING:
     from hookpatch._drift import Drift  # it needs tomllib and more, and most sessions have no lock file
 
 Policy: TypeAlias = Literal["exit", "warn"]
-_Undo: TypeAlias = tuple[Entry | None, Callable[[], None]]
+_NONE: Final[list[Entered]] = []  # of those that enter nothing, which are most; never written to
 
 
 @final
 class Attempt:
-    """One patch in one session. Lives as long as the session."""
+    """One patch in one session. Lives as long as the session.
+
+    A session may be closed while another thread imports a module of it, and applies a patch there. So what is applied
+    is noted before that, and then looked whether the end has come; the end is noted before what was applied is taken.
+    """
+
+    __slots__ = (
+        *("_asked", "_count", "_derived", "_drift", "_ended", "_entered", "_entry", "_ledger", "_owner", "_placed"),
+        *("_policy", "_rank", "_scope", "_warnings", "_watch", "_were_there"),
+    )
 
     def __init__(
         self,
@@ -63,28 +70,19 @@ class Attempt:
         self._scope: Final = scope
         self._count: Final = count
         self._drift: Final = drift
-        self._warnings: list[str] = []  # what was said of the patch that is being applied
+        self._warnings: tuple[str, ...] = ()  # what was said of the patch that is being applied
         self._entry: Entry = ledger.open(asked)
-        # A session may be closed while another thread imports a module of it, and applies a patch there.
-        self._turn: Final = RLock()
         self._ended = False
-        self._placed: dict[Site, Place] = {}
-        self._touched: set[Site] = set()
-        self._entered: list[tuple[Entry, ExitStack]] = []
+        self._placed: Final[dict[Site, Place]] = {}
+        self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
         self._watch: _imports.Watch | None = None
-        self._library: _imports.Watch | None = None  # for a library that is to know of what stands there
-        self._derived: Final[dict[int, tuple[Any, Any]]] = {}
+        self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb == "derive" else None
         self._were_there: Final = _imports.names() if asked.patch.reach == "everywhere" else None
 
-    def take_touched(self) -> set[Site]:
-        """Return the sites that it was laid on until now, and keep them no more."""
-        touched, self._touched = self._touched, set()
-        return touched
-
     @property
-    def touched(self) -> frozenset[Site]:
-        """The sites that it was laid on until now."""
-        return frozenset(self._touched)
+    def touched(self) -> list[Site]:
+        """The sites that it lies on."""
+        return list(self._placed)
 
     def skip(self, reason: str) -> None:
         """Never apply it."""
@@ -127,38 +125,37 @@ class Attempt:
         if self._drift is not None and self._drift.policy == "error":
             self._drift.look(patch, slot, self._owner)
 
-    def end(self, errors: list[Exception]) -> None:
-        """Take it back wherever it was applied, past every error; add them to ``errors``."""
+    def end(self, errors: list[Exception], touched: list[Site]) -> None:
+        """Take it back wherever it was applied, past every error; collect those, and the sites that it lay on."""
         if self._watch is not None:
             self._watch.cancel()
-        with self._turn:
-            self._ended = True
-            library = self._library
-            placed, self._placed = list(self._placed.values()), {}
-            entered, self._entered = self._entered, []
-        if library is not None:
-            library.cancel()
+        self._ended = True
+        touched += self._placed
+        placed = list(self._placed.values())
+        self._placed.clear()
         if self._entry.state == "waiting":
             self._entry.become("unused", f"{self._asked.patch.module} was never imported")
-        stood = [(one, one.entry.held, one.site.stands) for one in placed if one.entry and one.entry.held is not None]
-        undos: list[_Undo] = [(one.entry, partial(one.drop, self._asked)) for one in placed]
-        undos += [(entry, partial(self._leave, entry, stack)) for entry, stack in entered]
-        for entry, undo in reversed(undos):
-            try:
-                undo()
-            except HookpatchWarning as warning:  # made an error by the user; the undo itself is done
-                errors.append(warning)
-            except Exception as error:  # collected: the other undos follow, and RestoreError tells of all
-                if entry is not None:
-                    entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
-                errors.append(error)
-        for one in placed:
-            if one.entry is not None:  # the session may be kept for its report, and is to keep nothing alive
-                one.entry.held, one.entry.put = None, ()
+        stood: list[tuple[Site, Any, Any]] = []
         if self._were_there is not None:
-            gone = {id(value): (value, held) for one, held, value in stood if not one.site.layers}
+            stood = [(one.site, one.held, one.site.stands) for one in placed if one.held is not None]
+        for one in reversed(placed):
+            self._undo(one, errors)
+            one.let_go()
+        self._leave(errors)
+        if self._were_there is not None:
+            gone = {id(value): (value, held) for site, held, value in stood if not site.layers}
             if gone:  # not of a function that was changed in place
                 _everywhere.call_back(gone.values(), self._were_there, errors.append)
+
+    def _undo(self, one: Place | Entered, errors: list[Exception]) -> None:
+        try:
+            one.drop(self._asked)
+        except HookpatchWarning as warning:  # made an error by the user; the undo itself is done
+            errors.append(warning)
+        except Exception as error:  # collected: the other undos follow, and RestoreError tells of all
+            if one.entry is not None:
+                one.entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
+            errors.append(error)
 
     def _arrive(self, module: ModuleType) -> None:
         """Apply it to a module that was executed just now, inside somebody's import."""
@@ -200,7 +197,7 @@ class Attempt:
 
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._owner
-        self._warnings = []
+        self._warnings = ()
         check_requirement(patch, owner)
         _guard.check_scope(patch, self._scope, owner)
         if (reason := unneeded(patch, owner)) is not None:
@@ -211,7 +208,7 @@ class Attempt:
         return self._enter(module)
 
     def _warn(self, reason: str, said: str, kind: type[HookpatchWarning]) -> None:
-        self._warnings.append(reason)
+        self._warnings = (*self._warnings, reason)
         warnings.warn(said, kind, stacklevel=3)
 
     def _place(self, module: ModuleType | None, anew: bool) -> None:
@@ -247,11 +244,11 @@ class Attempt:
             count=count,
         )
         one = Place(site, layer)
-        with self._turn:
-            if self._ended:
-                return
-            known = self._placed.setdefault(site, one)
-            self._touched.add(site)
+        known = self._placed.setdefault(site, one)
+        if self._ended:
+            if known is one:
+                self._placed.pop(site, None)
+            return
         if known is not one:
             known.site.refresh()  # reloaded: the module is the same, what it holds is new
             return
@@ -259,41 +256,45 @@ class Attempt:
         def note() -> None:
             one.note(self._fresh_entry(), words, held, tally, self._warnings)
 
-        layer.tell = one.left_out
+        layer.notes = one
         try:
             site.add(layer, note)
         except BaseException:
             self._placed.pop(site, None)
             raise
-        if self._library is None and (watch := _changes.await_library(site, layer)) is not None:
-            with self._turn:
-                if self._library is None and not self._ended:
-                    self._library, watch = watch, None
-            if watch is not None:  # another thread was here meanwhile
-                watch.cancel()
+        one.library = _changes.await_library(site, layer)
+        if self._ended and one.library is not None:
+            one.library.cancel()
 
     def _enter(self, module: ModuleType) -> None:
         entry = None
-        while self._entered:
-            entry, stack = self._entered.pop()
-            stack.close()  # reloaded: leave it for the old content, enter it for the new
+        while (before := self._taken()) is not None:
+            entry = before.entry
+            before.stack.close()  # reloaded: leave it for the old content, enter it for the new
         stack = ExitStack()
         stack.enter_context(self._asked.patch.change(module))
-        with self._turn:
-            if not self._ended:
-                entry = entry or self._fresh_entry()
-                entry.become("applied")
-                entry.warnings = tuple(self._warnings)
-                self._entered.append((entry, stack))
-                return
-        stack.close()
+        entry = entry or self._fresh_entry()
+        entry.become("applied")
+        entry.warnings = self._warnings
+        self._entered.append(Entered(entry, stack))
+        if self._ended:
+            errors: list[Exception] = []
+            self._leave(errors)
+            if errors:
+                raise errors[0]
 
     def _fresh_entry(self) -> Entry:
         """Return the entry that waits, or a new one: its module was imported more than once."""
         if self._entry.state != "waiting":
-            self._entry = self._ledger.open(self._asked)
+            self._entry = self._ledger.open_again(self._asked)
         return self._entry
 
-    def _leave(self, entry: Entry, stack: ExitStack) -> None:
-        stack.close()
-        entry.become("restored")
+    def _leave(self, errors: list[Exception]) -> None:
+        while (one := self._taken()) is not None:
+            self._undo(one, errors)
+
+    def _taken(self) -> Entered | None:
+        try:
+            return self._entered.pop() if self._entered else None
+        except IndexError:  # another thread took it
+            return None

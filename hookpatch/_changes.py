@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -30,12 +30,12 @@ def listening() -> list[tuple[int, Host]]:
     return list(_listening.items())
 
 
-def tell(*touched: Collection[Site]) -> list[Exception]:
+def tell(touched: Iterable[Site]) -> list[Exception]:
     """Tell all who listen that the patches at these sites have changed; return the errors of those that fail."""
     hosts = list(_listening.values())
     if _imports.begun("torch"):  # a patch on a part of torch is applied before torch is imported to its end
         hosts.append(_builtin())
-    sites = list(set().union(*touched)) if hosts else []
+    sites = list(set(touched)) if hosts else []
     return [error for host in hosts for error in host.changed(sites)] if sites else []
 
 

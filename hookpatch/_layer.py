@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from types import FunctionType
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, Protocol, TypeAlias, final
 from weakref import WeakValueDictionary
 
 from hookpatch._beneath import beneath
@@ -19,6 +19,20 @@ from hookpatch._trampoline import pass_through
 
 Count: TypeAlias = Callable[[Any, Slot, "Layer"], Any]  # what makes of a value one whose calls are counted
 Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # what makes a wrapper ask at each call whether it is to run
+
+
+class Notes(Protocol):
+    """Notes what becomes of a layer."""
+
+    def left_out(self, error: Exception | None) -> Callable[[], None] | None:
+        """Note that it cannot lie there, and why, or that it lies there again.
+
+        Returns:
+            What is to be said of it once nothing of ours is locked.
+        """
+
+
+_NONE: Final[dict[int, Any]] = {}  # of those that have none, which are most; never written to
 
 
 @final
@@ -34,14 +48,13 @@ class Layer:
         rank: its place before ``before`` and ``after`` are looked at; the greater lies outside.
         ended: True when it passes through for good.
         is_left_out: True while it cannot lie over what is beneath it.
-        tell: notes why it is left out, when a layer beneath it has gone and it cannot lie over what is left, or None
-            when it lies there again; returns what is to be said of it once nothing of ours is locked.
+        notes: who is told when a layer beneath it has gone and it cannot lie over what is left, and when it can again.
         call: the wrapper it runs at each call; one that passes through once it has ended.
     """
 
     __slots__ = (
         *("_count", "_counted", "_derived", "_gate", "call", "distribution", "ended", "is_left_out"),
-        *("owner", "patch", "plugin", "rank", "tell", "wraps"),
+        *("owner", "notes", "patch", "plugin", "rank", "wraps"),
     )
 
     def __init__(
@@ -65,12 +78,13 @@ class Layer:
         self.call: Wrapper = self._gate(patch.change) if patch.verb == "wrap" else pass_through
         # What was derived from what: once for each value below, so that a derived class is the same class as long as
         # the session lasts, and in all the slots that the patch goes to.
-        self._derived: Final = {} if derived is None else derived
+        self._derived: Final = _NONE if patch.verb != "derive" else {} if derived is None else derived
         self._count: Final = count
-        self._counted: Final[dict[int, Any]] = {}  # by the value that is counted, which the patch or _derived keeps
+        # By the value that is counted, which the patch or _derived keeps.
+        self._counted: Final[dict[int, Any]] = _NONE if count is None else {}
         self.ended = False
         self.is_left_out = False
-        self.tell: Callable[[Exception | None], Callable[[], None] | None] = _tell_nobody
+        self.notes: Notes | None = None
 
     @property
     def is_gated(self) -> bool:
@@ -150,13 +164,14 @@ class Layer:
         if (error is not None) == self.is_left_out:
             return None
         self.is_left_out = error is not None
-        return self.tell(error)
+        notes = self.notes  # another thread may end it
+        return None if notes is None else notes.left_out(error)
 
     def end(self) -> None:
         """Pass through from now on, wherever its wrapper has got to."""
         self.ended = True
         self.call = pass_through
-        self.tell = _tell_nobody
+        self.notes = None
 
     def __repr__(self) -> str:
         return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"
@@ -178,10 +193,6 @@ def _original(slot: Slot) -> Any:
 def _always(wrapper: Wrapper) -> Wrapper:
     """Return the wrapper of a patch that holds at every call."""
     return wrapper
-
-
-def _tell_nobody(error: Exception | None) -> None:
-    """Note nothing: nobody asked."""
 
 
 def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter]) -> Wrapper:

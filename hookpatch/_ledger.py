@@ -100,15 +100,19 @@ listeners: Final[list[Callable[[Sequence[Entry]], None]]] = []
 class Ledger:
     """The entries of one session, in the order in which the patches were asked for."""
 
-    __slots__ = ("_of",)
+    __slots__ = ("_first", "_further")
 
     def __init__(self) -> None:
-        self._of: Final[dict[int, list[Entry]]] = {}  # by the number of what was asked for, which the entries keep
+        self._first: Final[list[Entry]] = []
+        # Of those that have more than one, by the number of what was asked for, which the entries keep.
+        self._further: Final[dict[int, list[Entry]]] = {}
 
     @property
     def entries(self) -> list[Entry]:
         """All entries; those of one patch beside each other."""
-        return [entry for entries in self._of.values() for entry in entries]
+        if not self._further:
+            return list(self._first)
+        return [one for first in self._first for one in (first, *self._further.get(id(first.asked), ()))]
 
     def tell(self) -> None:
         """Have those who listen hear of all entries."""
@@ -116,7 +120,11 @@ class Ledger:
             listener(self.entries)
 
     def open(self, asked: Asked) -> Entry:
-        """Add an entry for a patch, after those of the same patch."""
-        entry = Entry(asked)
-        self._of.setdefault(id(asked), []).append(entry)
+        """Add the first entry of a patch."""
+        self._first.append(entry := Entry(asked))
+        return entry
+
+    def open_again(self, asked: Asked) -> Entry:
+        """Add an entry for a patch that has some, after those."""
+        self._further.setdefault(id(asked), []).append(entry := Entry(asked))
         return entry

@@ -1,15 +1,17 @@
-"""One layer of a patch at one site: what is noted of it when it is left out, and when it ends."""
+"""What a patch has done, and its undo: one layer at one site, or a context manager entered."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, final
+from typing import Any, Final, final
 from weakref import ref
 
 from hookpatch._hold import Ending
+from hookpatch._imports import Watch
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked, Entry
 from hookpatch._site import Site
@@ -26,11 +28,13 @@ class Place:
         site: where it lies.
         layer: the layer.
         entry: its line in the ledger, None until it lies there.
+        library: the watch for a library that is to know of what stands there.
     """
 
     site: Site
     layer: Layer
     entry: Entry | None = None
+    library: Watch | None = None
 
     def note(self, entry: Entry, words: str | None, held: object, tally: Tally | None, warned: Sequence[str]) -> None:
         """Note that it lies there.
@@ -57,8 +61,20 @@ class Place:
         said = f"{self.layer.patch.address} of {self.layer.owner}: {self.entry.reason}"
         return partial(warnings.warn, said, PatchFailedWarning, stacklevel=2)
 
+    @property
+    def held(self) -> Any:
+        """What stood there, None for what is not looked for."""
+        return None if self.entry is None else self.entry.held
+
+    def let_go(self) -> None:
+        """Keep nothing of it alive: the session may be kept for its report."""
+        if self.entry is not None:
+            self.entry.held, self.entry.put = None, ()
+
     def drop(self, asked: Asked) -> None:
         """Take it off, and note in its entry what became of the slot."""
+        if self.library is not None:
+            self.library.cancel()
         entry = self.entry or Entry(asked)  # none if another thread is about to lay it: it will not
         left_out = self.layer.is_left_out
 
@@ -76,6 +92,25 @@ class Place:
         if ending == "displaced" and not left_out:
             said = f"{asked.patch.address} of {asked.owner}: {entry.reason}"
             warnings.warn(said, DisplacedWarning, stacklevel=2)
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Entered:
+    """A context manager that was entered for a patch.
+
+    Attributes:
+        entry: its line in the ledger.
+        stack: what leaves it.
+    """
+
+    entry: Entry
+    stack: ExitStack
+
+    def drop(self, asked: Asked) -> None:
+        """Leave it."""
+        self.stack.close()
+        self.entry.become("restored")
 
 
 def _given_back(entry: Callable[[], Entry | None]) -> None:

@@ -19,6 +19,7 @@ from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._missed import misspelt, never_called, too_few_calls
 from hookpatch._patch import Scope
 from hookpatch._report import Report, report_of
+from hookpatch._site import Site
 from hookpatch._sites import settle
 from hookpatch.errors import (
     CallsError,
@@ -108,7 +109,7 @@ class Session:
             for attempt in attempts:
                 begun.append(attempt)
                 attempt.begin()
-            for error in _changes.tell(*[attempt.touched for attempt in attempts]):
+            for error in _changes.tell(site for attempt in attempts for site in attempt.touched):
                 raise error
         except BaseException as error:
             self._state = "closed"
@@ -238,12 +239,13 @@ def _end_all(attempts: Sequence[Attempt], errors: list[Exception]) -> None:
     """End these, the last first, and tell of it: all of them, whatever comes in between, such as somebody's Ctrl-C."""
     # Not a callback of the stack for each: those are ten objects, and of ten thousand the collector feels each.
     came: BaseException | None = None
+    touched: list[Site] = []
     for attempt in reversed(attempts):
         try:
-            attempt.end(errors)
+            attempt.end(errors, touched)
         except BaseException as error:  # raised below
             came = came or error
-    errors.extend(_changes.tell(*[attempt.take_touched() for attempt in attempts]))
+    errors.extend(_changes.tell(touched))
     if came is not None:
         raise came
 
