@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hookpatch import _environment, _selection, _variables
 from hookpatch._children import carry
@@ -22,6 +22,9 @@ from hookpatch.errors import SettingError
 
 if TYPE_CHECKING:
     from hookpatch._selection import OnDrift
+
+
+_NO_PLUGINS: Final = Selection((), {}, "active()")
 
 
 def active(
@@ -63,7 +66,8 @@ def active(
     for item in what:
         if not isinstance(item, (str, Patch)):
             raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
-    selection = asked_for([item for item in what if isinstance(item, str)], options, "active()")
+    names = [item for item in what if isinstance(item, str)]
+    selection = _NO_PLUGINS if not names and options is None else asked_for(names, options, "active()")
     if scope not in ("process", "task"):
         raise SettingError("active()", f"scope={scope!r} is neither 'process' nor 'task'")
     if children not in ("inherit", "local", "require"):

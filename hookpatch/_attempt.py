@@ -16,7 +16,7 @@ from hookpatch._layer import Gate, Layer
 from hookpatch._ledger import Asked, Entry, Ledger
 from hookpatch._patch import Scope
 from hookpatch._place import Entered, Place
-from hookpatch._requirement import check_requirement, unneeded
+from hookpatch._requirement import unneeded
 from hookpatch._resolve import resolve
 from hookpatch._site import Site
 from hookpatch._sites import site_at
@@ -117,8 +117,7 @@ class Attempt:
         module = _imports.present(patch.module) if patch.module is not None else None
         if not patch.required or patch.target is None or (module is None and patch.module is not None):
             return
-        check_requirement(patch, self._owner)
-        _guard.check_scope(patch, self._scope, self._owner)
+        _guard.check_patch(patch, self._scope, self._owner)
         slot = resolve(patch.target, module, self._owner)
         _guard.check_slot(patch, slot, own_beneath(slot), self._owner)
         _everywhere.check(patch, slot, self._owner)
@@ -198,9 +197,8 @@ class Attempt:
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._owner
         self._warnings = ()
-        check_requirement(patch, owner)
-        _guard.check_scope(patch, self._scope, owner)
-        if (reason := unneeded(patch, owner)) is not None:
+        _guard.check_patch(patch, self._scope, owner)
+        if patch.until is not None and (reason := unneeded(patch, owner)) is not None:
             self._warn(reason, f"{patch.address} of {owner}: {reason}", PatchUnneededWarning)
         if patch.verb != "enter":
             return self._place(module, anew)

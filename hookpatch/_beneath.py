@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from hookpatch._attribute_slot import AttributeSlot
 from hookpatch._slot import ABSENT, KEPT, Slot, along_mro, mro
 
 T = TypeVar("T")
 
-# What the slots that have layers of ours held before, and the slots themselves, by key: kept by their sites.
-originals: Final[dict[tuple[Any, ...], tuple[Any, Slot]]] = {}
+
+class Held(Protocol):
+    """A slot, and what it held before any layer of ours."""
+
+    @property
+    def slot(self) -> Slot:
+        """The slot."""
+
+    @property
+    def original(self) -> Any:
+        """The owner's own value, or ABSENT."""
+
+
+originals: Final[dict[tuple[Any, ...], Held]] = {}  # of the slots that have layers of ours, by key: kept by their sites
 
 
 class _Look:
     """One look at what a slot holds. Overtaken when another thread puts the first layer there meanwhile."""
+
+    __slots__ = ("is_overtaken", "key")
 
     going_on: ClassVar[set[_Look]] = set()
 
@@ -24,11 +38,12 @@ class _Look:
         self.is_overtaken = False
 
 
-def began(slot: Slot, original: Any) -> None:
+def began(held: Held) -> None:
     """Note what a slot holds, before the first layer is put there."""
-    originals[slot.key] = original, slot
+    key = held.slot.key
+    originals[key] = held
     for look in list(_Look.going_on):
-        if look.key == slot.key:
+        if look.key == key:
             look.is_overtaken = True
 
 
@@ -41,7 +56,7 @@ def without_ours(slot: Slot, read: Callable[[], T]) -> T:
             look.is_overtaken = False
             known = originals.get(look.key)
             if known is not None:
-                return cast(T, known[0])
+                return cast(T, known.original)
             found = read()
             if not look.is_overtaken:
                 return found
@@ -64,7 +79,7 @@ def beneath(slot: Slot) -> Any:
     if own is not ABSENT:
         return own
     known = originals.get(slot.key)
-    return (slot if known is None else known[1]).inherited()  # that one knows what its owner handed on before us
+    return (slot if known is None else known.slot).inherited()  # that one knows what its owner handed on before us
 
 
 def beneath_proxies(there: Any, is_wanted: Callable[[Any], bool]) -> AttributeSlot | None:

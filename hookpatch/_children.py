@@ -76,17 +76,23 @@ def _needed() -> set[str]:
     there: set[str] = set()
     waiting: set[str] = set()
     for target in _CARRIERS if _told else _LAUNCHES if _open else ():
-        module = _MODULES[target]
-        package = module.partition(".")[0]  # until that comes one watch does for all of its modules
-        if _imports.begun(module):
-            there.add(target)
+        module, package = _MODULES[target], _PACKAGES[target]
+        if not _imports.begun(package):
+            waiting.add(package)  # until that comes one watch does for all of its modules
+        elif not _imports.begun(module):
+            waiting.add(module)
         else:
-            waiting.add(module if _imports.begun(package) else package)
-    for module in _watches.keys() - waiting:
-        _watches.pop(module).cancel()
-    for module in waiting - _watches.keys():
-        _watches[module] = _imports.watch(module, lambda _: _carriers.settle(_needed))
+            there.add(target)
+    if waiting != _watches.keys():
+        for module in _watches.keys() - waiting:
+            _watches.pop(module).cancel()
+        for module in waiting - _watches.keys():
+            _watches[module] = _imports.watch(module, _settle)
     return there
+
+
+def _settle(module: ModuleType) -> None:
+    _carriers.settle(_needed)
 
 
 def _here() -> list[Luggage]:
@@ -144,6 +150,7 @@ _OF_OTHERS: Final = (
 _LAUNCHES: Final = {_OF_WINDOWS} if os.name == "nt" else {*_OF_OTHERS}
 _CARRIERS: Final[dict[str, Wrapper]] = {**dict.fromkeys(_LAUNCHES, _launch), _POPEN: _run}
 _MODULES: Final = {target: target.partition(":")[0] for target in _CARRIERS}
+_PACKAGES: Final = {target: module.partition(".")[0] for target, module in _MODULES.items()}
 _carriers: Final = Shared(
     lambda target: Asked(
         wrap(target, _CARRIERS[target], why="hands patches on to other processes", required=False),

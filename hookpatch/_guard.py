@@ -12,6 +12,7 @@ from hookpatch._beneath import originals
 from hookpatch._calls import PACKED, as_text, misfit, takes
 from hookpatch._function_slot import FunctionSlot
 from hookpatch._patch import CALL_VERBS, Patch, Scope
+from hookpatch._requirement import check_requirement
 from hookpatch._resolve import missing
 from hookpatch._slot import ABSENT, KEPT, Slot, along_mro, inner
 from hookpatch._target import a_kind, describe
@@ -52,12 +53,15 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         check_callable(patch, slot, held, owner)
 
 
-def check_scope(patch: Patch, scope: Scope, owner: object) -> None:
-    """Refuse a patch that cannot tell who asks.
+def check_patch(patch: Patch, scope: Scope, owner: object) -> None:
+    """Refuse a patch that was not made for what is installed, or cannot hold for one task.
 
     Raises:
-        TargetRefused: it is not around calls, and its session holds for one task.
+        RequirementError: an installed version is not one that it requires.
+        TargetRefused: its session holds for one task, and it is not around calls: it cannot tell who asks.
     """
+    if patch.requires is not None:
+        check_requirement(patch, owner)
     if scope == "task" and patch.verb not in CALL_VERBS:
         problem = f"scope='task' is for wrap and inject: a call can ask who makes it, what {patch.verb} does is for all"
         raise TargetRefused(patch.address, owner, f"{problem}; take scope='process', or wrap what calls it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import ModuleType
@@ -19,7 +18,7 @@ from hookpatch.errors import TargetRefused
 
 Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
 
-_NONE: Final[deque[Callable[[], object]]] = deque(maxlen=0)
+_LAST: Final = 32  # of what was put there, as many are known again
 
 
 @final
@@ -43,7 +42,7 @@ class Hold:
         self.original: Any = ABSENT
         self.base: Any = ABSENT
         self.value: Any = ABSENT
-        self._puts = _NONE
+        self._puts: tuple[Callable[[], object], ...] = ()
 
     def take_ground(self) -> None:
         """Take what the slot holds now as the original."""
@@ -59,7 +58,7 @@ class Hold:
         # Somebody put there what belongs there anyway: he may have saved ours, and put it back whenever he likes.
         self.may_come_back = False
         # What we have put there, the last few: whoever wrapped one of them may put it back.
-        self._puts = deque(maxlen=32)
+        self._puts = ()
 
     def look_up_base(self) -> None:
         """Look up what a module hands out lazily: only for what is to lie over it, since that may wake something."""
@@ -106,7 +105,7 @@ class Hold:
         self.value = value
         self.is_covered = place is not self.slot
         if layers and not is_there and is_recognisable(value):
-            self._puts.append(weakly(value))
+            self._puts = (*self._puts, weakly(value))[-_LAST:]
 
     @property
     def is_there(self) -> bool:
@@ -127,7 +126,7 @@ class Hold:
     @property
     def stood(self) -> list[Any]:
         """What stands in the slot, stood there lately, or is inherited there: as far as we know, as it lay there."""
-        lately = [weak() for weak in tuple(self._puts)]  # a copy: another thread may change the site
+        lately = [weak() for weak in self._puts]
         return [value for value in (self.original, self.base, *lately) if value is not None]
 
     def _is_ours(self, value: Any) -> bool:

@@ -50,11 +50,12 @@ class Layer:
         is_left_out: True while it cannot lie over what is beneath it.
         notes: who is told when a layer beneath it has gone and it cannot lie over what is left, and when it can again.
         call: the wrapper it runs at each call; one that passes through once it has ended.
+        standing: the Standing that is at its site for it and for those around the same, None if it puts a value.
     """
 
     __slots__ = (
         *("_count", "_counted", "_derived", "_gate", "call", "distribution", "ended", "is_left_out"),
-        *("owner", "notes", "patch", "plugin", "rank", "wraps"),
+        *("owner", "notes", "patch", "plugin", "rank", "standing", "wraps"),
     )
 
     def __init__(
@@ -85,6 +86,7 @@ class Layer:
         self.ended = False
         self.is_left_out = False
         self.notes: Notes | None = None
+        self.standing: Any = None
 
     @property
     def is_gated(self) -> bool:

@@ -5,7 +5,7 @@ Nothing is changed here. What runs meanwhile (a ``derive`` factory) is foreign c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
@@ -51,14 +51,12 @@ class Ground:
         hold: the slot, with its original and what the innermost layer lies over.
         pile: the layers that lie there.
         wanted: what belongs into the slot because of them.
-        of: what stands there for each of the call layers.
         known: what stands in the slot for call layers, or did and may be held by somebody.
     """
 
     hold: Hold
     pile: Pile
     wanted: Any
-    of: Mapping[Layer, Standing]
     known: Sequence[Standing]
 
     def beside(self, after: Pile, layer: Layer) -> Outcome | None:
@@ -84,14 +82,14 @@ class Ground:
             return Outcome(layer.value(ABSENT, self.hold.slot), one=layer)
         if not inside:
             return Outcome(self.hold.original, one=layer)
-        if inside[0] in self.of:
-            return Outcome(self.of[inside[0]].value, one=layer)
+        if (standing := inside[0].standing) is not None:
+            return Outcome(standing.value, one=layer)
         is_value = inside[0].patch.verb == "replace"
         return Outcome(inside[0].value(ABSENT, self.hold.slot), one=layer) if is_value else None
 
     def _in_its_run(self, layer: Layer, others: Sequence[Layer], less: bool) -> Outcome | None:
         """Return what is to become of it when a call layer comes or goes beside others around the same thing."""
-        standing = next(filter(None, map(self.of.get, others)), None)
+        standing = next((one.standing for one in others if one.standing is not None), None)
         if standing is None or (less and len(standing.layers) == 1):
             return None
         at = place(standing.layers, layer)

@@ -6,11 +6,11 @@ the slot is computed again from both. So removal in any order is exact, which sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, final
-from weakref import ReferenceType, ref
+from weakref import ReferenceType
 
 from hookpatch._beneath import began, originals
 from hookpatch._hold import Ending, Hold
@@ -19,7 +19,7 @@ from hookpatch._leftover import Leftover, leftovers
 from hookpatch._order import Pile
 from hookpatch._outcome import Ground, Outcome
 from hookpatch._slot import ABSENT, Slot
-from hookpatch._standing import Standing
+from hookpatch._standing import Standing, bring_back, retire
 from hookpatch._turn import Turn, lock
 
 _Edit: TypeAlias = Callable[[Pile], Pile]
@@ -35,6 +35,11 @@ class Site:
         turn: whose turn it is to change it.
     """
 
+    __slots__ = (
+        *("__weakref__", "_ending", "_has_left_out", "_hold", "_pile", "_retired", "_standings", "_wanted"),
+        *("slot", "turn"),
+    )
+
     def __init__(self, slot: Slot) -> None:
         self.slot: Final = slot
         # One for each site, and not held while a factory runs: reading and setting the slot may run its owner's code.
@@ -46,12 +51,13 @@ class Site:
         self._hold: Final = Hold(slot)
         self._wanted: Any = ABSENT
         self._standings: Sequence[Standing] = ()  # what stands there, one for each run of call layers
-        self._of: dict[Layer, Standing]
 
     def _ground(self) -> None:
         """Take what the slot holds now as the original."""
         self._hold.take_ground()
-        self._standings, self._of = [], {}
+        self._standings = ()
+        for layer in self._pile.layers:
+            layer.standing = None
 
     @property
     def _my_turn(self) -> Turn:
@@ -132,10 +138,11 @@ class Site:
         try:
             if not self._pile.layers or self._hold.is_there:
                 return None
-            self._retire(self._standings)  # functions taken before the reload stay patched as long as we are
+            # Functions taken before the reload stay patched as long as we are.
+            self._retired = retire(self._standings, self._retired)
             self._ground()
             self._pile = self._pile.again()  # another one: whoever is computing has to do it anew
-            began(self.slot, self.original)
+            began(self._hold)
         finally:
             turn.end()
         return self._change(Pile.again)
@@ -173,10 +180,13 @@ class Site:
                         self._settle(left)
                     self._ground()
                 before, known = self._pile, self._known
+                after = edit(before)
+                if not after.layers:  # there is nothing to compute
+                    says = self._commit(after, Outcome(self._hold.original), note)
+                    break
             finally:
                 turn.end()
             try:
-                after = edit(before)
                 outcome = self._outcome(before, after, one, adding, known)
             except Exception:
                 if self._pile is before:
@@ -187,9 +197,7 @@ class Site:
             try:
                 # Without layers it may have got another original while a factory ran: by a reload.
                 if self._pile is before and (before.layers or not self._hold.was_set):
-                    self._commit(after, outcome)
-                    note()
-                    says = self._leave_out(after.layers, outcome.left_out)
+                    says = self._commit(after, outcome, note)
                     break
             finally:
                 turn.end()
@@ -202,9 +210,7 @@ class Site:
         self, before: Pile, after: Pile, one: Layer | None, adding: bool, known: Sequence[Standing]
     ) -> Outcome:
         """Return what is to become of the slot when one layer comes or goes, or all are laid anew."""
-        if not after.layers:
-            return Outcome(self._hold.original)
-        ground = Ground(self._hold, before, self._wanted, self._of, known)
+        ground = Ground(self._hold, before, self._wanted, known)
         if one is not None and not (self._retired or self._has_left_out):
             outcome = ground.beside(after, one)
             if outcome is not None:
@@ -213,13 +219,6 @@ class Site:
             self._hold.look_up_base()
         return ground.under(after.layers, adding)
 
-    def _leave_out(self, layers: Sequence[Layer], left_out: Mapping[Layer, Exception]) -> list[Callable[[], None]]:
-        """Note which layers cannot lie here; return what is to be said of it when nothing of ours is locked."""
-        if not (left_out or self._has_left_out):
-            return []
-        self._has_left_out = bool(left_out)
-        return [say for layer in layers if (say := layer.leave_out(left_out.get(layer))) is not None]
-
     @property
     def _known(self) -> Sequence[Standing]:
         """What stands in the slot, or did and may be held by somebody."""
@@ -227,7 +226,17 @@ class Site:
             return self._standings
         return [*self._standings, *(one for one in (weak() for weak in self._retired) if one is not None)]
 
-    def _commit(self, pile: Pile, outcome: Outcome) -> None:
+    def _commit(self, pile: Pile, outcome: Outcome, note: Callable[[], None]) -> list[Callable[[], None]]:
+        """Have it come to pass, and noted; return what is to be said of it when nothing of ours is locked."""
+        self._lay(pile, outcome)
+        note()
+        left_out = outcome.left_out
+        if not (left_out or self._has_left_out):
+            return []
+        self._has_left_out = bool(left_out)
+        return [say for layer in pile.layers if (say := layer.leave_out(left_out.get(layer))) is not None]
+
+    def _lay(self, pile: Pile, outcome: Outcome) -> None:
         layers, runs, adding = pile.layers, outcome.runs, len(pile.layers) > len(self._pile.layers)
         if adding:
             known = self._known
@@ -236,7 +245,7 @@ class Site:
                     standing.point(run)  # before anybody can call it
             runs = [(standing, run) for standing, run in runs if standing.layers is not run]
             if not self._pile.layers:
-                began(self.slot, self.original)
+                began(self._hold)
             try:
                 self._put(outcome.value, layers, adding)  # first: if the owner refuses it, nothing has changed
             except BaseException:
@@ -246,11 +255,11 @@ class Site:
         for standing, run in runs:
             standing.point(run)
         if outcome.one is None:
+            for layer in layers:
+                layer.standing = None
             self._replace([standing for standing, _ in outcome.runs])
-        elif outcome.runs and adding:
-            self._of[outcome.one] = outcome.runs[0][0]
         elif outcome.runs:
-            del self._of[outcome.one]
+            outcome.one.standing = outcome.runs[0][0] if adding else None
         self._pile, self._wanted = pile, outcome.value
         try:
             if not adding:
@@ -272,29 +281,14 @@ class Site:
 
     def _replace(self, standings: list[Standing]) -> None:
         """Have these stand there, and the others no more."""
-        self._retire([one for one in self._known if one not in standings])
+        gone = [one for one in self._known if one not in standings] if standings else self._known
+        self._retired = retire(gone, self._retired)
         if self._retired:
-            self._bring_back(standings)
-        self._standings, self._of = standings, {layer: one for one in standings for layer in one.layers}
-
-    def _retire(self, standings: Sequence[Standing]) -> None:
-        """Keep pointing what stood in the slot: somebody may hold it still. It is kept by itself, not by us."""
-        for standing in standings:
-            standing.point([layer for layer in standing.layers if not layer.ended])
-        if standings and self._retired:
-            self._bring_back(standings)
-        for standing in standings:
-            if standing.layers:
-                standing.bear(standing)
-                self._retired = [*self._retired, ref(standing)]
-
-    def _bring_back(self, standings: Sequence[Standing]) -> None:
-        """Have these not keep themselves any more, and forget those that nobody held."""
-        retired = [(weak, one) for weak, one in ((weak, weak()) for weak in self._retired) if one is not None]
-        self._retired = [weak for weak, one in retired if one not in standings]
-        for _, one in retired:
-            if one in standings:
-                one.let_go(one)
+            self._retired = bring_back(standings, self._retired)
+        self._standings = standings
+        for one in standings:
+            for layer in one.layers:
+                layer.standing = one
 
     def __repr__(self) -> str:
         return f"<Site {self.slot} with {list(self.layers)}>"

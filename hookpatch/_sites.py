@@ -73,12 +73,12 @@ def _before_fork() -> None:
     # its owner's code may wait for this very thread, so do not wait long.
     lock.acquire()
     end = monotonic() + _PATIENCE
-    _quiet.update(site for site in list(_sites.values()) if site.turn.lock.acquire(timeout=max(0, end - monotonic())))
+    _quiet.update(site for site in list(_sites.values()) if site.turn.acquire(timeout=max(0, end - monotonic())))
 
 
 def _after_fork() -> None:
     while _quiet:
-        _quiet.pop().turn.lock.release()
+        _quiet.pop().turn.release()
     lock.release()
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import wraps
 from types import CellType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final, cast, final
+from weakref import ReferenceType, ref
 
 from hookpatch import _imports
 from hookpatch._attribute_slot import AttributeSlot
@@ -29,6 +30,8 @@ class Standing:
         binds: True when its first argument is the object or class that it is called on.
         layers: what it runs, the outermost first.
     """
+
+    __slots__ = ("__weakref__", "_bottom", "_inner", "_top", "base", "binds", "callee", "layers", "value")
 
     def __init__(self, base: Any, slot: Slot, own: bool) -> None:
         self.base: Final = base
@@ -120,6 +123,37 @@ class Standing:
         """Let a layer that has gone pass through to what lies beneath."""
         if layer in self._inner:
             self._inner.pop(layer).point(pass_through, below)
+
+
+def retire(
+    standings: Sequence[Standing], retired: Sequence[ReferenceType[Standing]]
+) -> Sequence[ReferenceType[Standing]]:
+    """Keep pointing what stood in a slot: somebody may hold it still. It is kept by itself, not by the slot's site.
+
+    Args:
+        standings: what stands there no more.
+        retired: what did before; both together are returned.
+    """
+    for standing in standings:
+        standing.point([layer for layer in standing.layers if not layer.ended])
+    if standings and retired:
+        retired = bring_back(standings, retired)
+    for standing in standings:
+        if standing.layers:
+            standing.bear(standing)
+            retired = [*retired, ref(standing)]
+    return retired
+
+
+def bring_back(
+    standings: Sequence[Standing], retired: Sequence[ReferenceType[Standing]]
+) -> Sequence[ReferenceType[Standing]]:
+    """Have these not keep themselves any more; return the other retired ones that somebody holds."""
+    held = [(weak, one) for weak, one in ((weak, weak()) for weak in retired) if one is not None]
+    for _, one in held:
+        if one in standings:
+            one.let_go(one)
+    return [weak for weak, one in held if one not in standings]
 
 
 def _one_between(before: Sequence[Layer], after: Sequence[Layer]) -> int | None:

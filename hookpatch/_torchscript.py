@@ -9,10 +9,9 @@ import itertools
 import linecache
 import typing
 from collections.abc import Callable
-from functools import partial
 from textwrap import dedent
 from types import CellType, FunctionType
-from typing import Any, Final
+from typing import Any, Final, final
 from weakref import finalize
 
 from hookpatch import _imports
@@ -39,19 +38,42 @@ def attributes(
         tell_captured: called with it when it is captured.
         binds: True for a method.
     """
-    name = f"{like.__module__}:{like.__qualname__}"
     if not binds:
-        return {"__prepare_scriptable__": partial(_scriptable, name, like, link, tell_captured)}
+        return {"__prepare_scriptable__": _Scriptable(like, link, tell_captured)}
     torch: Any = _imports.present("torch._jit_internal")
     if torch is None:
         return {}
-    alone = str(BypassError(name, SCRIPT, ELSEWHERE))
+    alone = str(BypassError(_name(like), SCRIPT, ELSEWHERE))
     return {"_torchscript_modifier": torch.FunctionModifiers.IGNORE, "__script_unsupported": alone}
 
 
-def _scriptable(
-    name: str, like: FunctionType, link: CellType, tell_captured: Callable[[CellType], None]
-) -> FunctionType:
+@final
+class _Scriptable:
+    """Gives TorchScript a function to compile when it asks for one. Lives as long as what stands for the function."""
+
+    __slots__ = ("_like", "_link", "_tell_captured")
+
+    def __init__(self, like: FunctionType, link: CellType, tell_captured: Callable[[CellType], None]) -> None:
+        self._like: Final = like
+        self._link: Final = link
+        self._tell_captured: Final = tell_captured
+
+    def __call__(self) -> FunctionType:
+        """Return the function.
+
+        Raises:
+            BypassError: there is none; the patch would not run.
+        """
+        function = _scriptable(_name(self._like), self._like, self._link)
+        self._tell_captured(self._link)
+        return function
+
+
+def _name(like: FunctionType) -> str:
+    return f"{like.__module__}:{like.__qualname__}"
+
+
+def _scriptable(name: str, like: FunctionType, link: CellType) -> FunctionType:
     """Return a function with the original's parameters, defaults and annotations that calls the patch.
 
     TorchScript knows no defaults of a function that it makes a call into Python for, so a bare mark is not enough.
@@ -78,7 +100,6 @@ def _scriptable(
     exec(compile(text, file, "exec", __future__.annotations.compiler_flag, dont_inherit=True), space)
     function: FunctionType = space[definition.name]
     function.__defaults__, function.__annotations__ = like.__defaults__, like.__annotations__
-    tell_captured(link)
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     finalize(function, linecache.cache.pop, file, None)
     return function

@@ -11,8 +11,8 @@ import inspect
 import sys
 from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
-from typing import Any, ClassVar, Final, TypeAlias, final
-from weakref import WeakKeyDictionary
+from typing import Any, Final, TypeAlias, final
+from weakref import ReferenceType, ref
 
 from hookpatch import _torchscript
 from hookpatch._code import as_collected, from_text, inner, placed, shape_of, with_place
@@ -31,7 +31,7 @@ def pass_through(wrapped: Callable[..., Any], instance: object, args: tuple[Any,
 HOOK: Final = "__hookpatch__"
 
 # What makes inspect.unwrap, TorchScript and Dynamo look through a function, past its wrapper.
-_SEE_THROUGH: Final = frozenset({"__wrapped__", "_torchdynamo_orig_callable"})
+_SEE_THROUGH: Final = ("__wrapped__", "_torchdynamo_orig_callable")
 
 
 @final
@@ -43,8 +43,6 @@ class Trampoline:
     """
 
     __slots__ = ("__weakref__", "_binds", "_collected", "_link", "_plain", "function")
-
-    _all: ClassVar[WeakKeyDictionary[Trampoline, None]] = WeakKeyDictionary()
 
     def __init__(self, like: FunctionType, below: Callable[..., Any], binds: bool) -> None:
         """Make one that passes through.
@@ -66,12 +64,12 @@ class Trampoline:
         vars(self.function).update(_torchscript.attributes(like, self._link, tell_captured, binds))
         self._plain: Final = self.function.__code__
         self._collected: FunctionType | None = None
-        self._all[self] = None
+        _all.add(ref(self, _forget))
 
-    @classmethod
-    def links(cls) -> list[object]:
+    @staticmethod
+    def links() -> list[object]:
         """Return the tuples in which trampolines keep what they call: holders of the original that are no names."""
-        return [one._link.cell_contents for one in (weak() for weak in cls._all.keyrefs()) if one is not None]
+        return [one._link.cell_contents for one in (weak() for weak in _all.copy()) if one is not None]
 
     @property
     def link(self) -> CellType:
@@ -97,6 +95,10 @@ class Trampoline:
             self.function.__code__ = self._plain
         if self._collected is not None:
             self._collected.__code__ = as_collected(self.function.__code__)
+
+
+_all: Final[set[ReferenceType[Trampoline]]] = set()
+_forget: Final = _all.discard  # once for all: each time that it is asked for it is another object
 
 
 def is_trampoline(function: FunctionType) -> bool:
@@ -184,17 +186,19 @@ def can_stand_in(function: FunctionType, value: object) -> bool:
 
 def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:
     """Return a function of this code that looks like another."""
-    # A decorated function has its text and the names in its annotations from there.
-    source = inspect.unwrap(like) if "__wrapped__" in vars(like) else like
-    if not isinstance(source, FunctionType):
-        source = like
+    source = like
+    if "__wrapped__" in vars(like):
+        # A decorated function has its text and the names in its annotations from there.
+        inside = inspect.unwrap(like)
+        source = inside if isinstance(inside, FunctionType) else like
     code = placed(code, like, source.__code__)
     copy = FunctionType(code, source.__globals__, like.__name__, like.__defaults__, closure)
     _dress(copy, like)
-    for name in _SEE_THROUGH & vars(copy).keys():
-        del vars(copy)[name]
-    if not isinstance(vars(copy).get("__signature__"), inspect.Signature):
-        vars(copy)["__signature__"] = Signature(like)
+    attributes = vars(copy)
+    for name in _SEE_THROUGH:
+        attributes.pop(name, None)
+    if not isinstance(attributes.get("__signature__"), inspect.Signature):
+        attributes["__signature__"] = Signature(like)
     return copy
 
 

@@ -11,26 +11,25 @@ lock: Final = RLock()  # held to look a turn or a site up, and while a child is 
 
 
 @final
-class Turn:
+class Turn(RLock):  # type: ignore[misc]  # final to typeshed alone; one object less for each patch
     """One thread's at a time, and that thread's only once. Lives as long as its site.
 
     A finalizer runs in the midst of whatever its thread is doing, and may want to change the very site that is being
     changed: it gets no turn inside the turn, and what it wants is done when that one is over.
     """
 
-    __slots__ = ("_is_taken", "_later", "lock")
+    __slots__ = ("_is_taken", "_later")
 
     def __init__(self) -> None:
-        self.lock: Final = RLock()
         self._is_taken = False
         self._later: deque[Callable[[], None]] | None = None
 
     def take(self, wait: bool = True) -> bool:
         """Take it, and return True; return False if this thread has it, or if others have and it is not to wait."""
-        if not self.lock.acquire(blocking=wait):
+        if not self.acquire(blocking=wait):
             return False
         if self._is_taken:
-            self.lock.release()
+            self.release()
             return False
         self._is_taken = True
         return True
@@ -44,7 +43,7 @@ class Turn:
     def end(self) -> None:
         """Give it back, and do what was left for later."""
         self._is_taken = False
-        self.lock.release()
+        self.release()
         while self._later:
             try:
                 change = self._later.popleft()
