@@ -253,7 +253,7 @@ class Site:
                     originals.pop(self.slot.key, None)
                 raise
         for standing, run in runs:
-            standing.point(run)
+            standing.point(run, by_one=outcome.one is not None)
         if outcome.one is None:
             for layer in layers:
                 layer.standing = None

@@ -76,8 +76,8 @@ class Standing:
         """Keep it alive no more."""
         _borne(self.value).remove(something)
 
-    def point(self, layers: Sequence[Layer]) -> None:
-        """From now on run these layers, the outermost first."""
+    def point(self, layers: Sequence[Layer], by_one: bool = False) -> None:
+        """From now on run these layers, the outermost first; ``by_one``: one more or one less than before."""
         before, self.layers = self.layers, layers
         if self._top is None:
             self.value._self_point(layers)
@@ -88,7 +88,7 @@ class Standing:
             else:
                 self._top.point(pass_through, self._bottom)
             return
-        at = _one_between(before, layers)
+        at = _one_between(before, layers, by_one)
         for place in reversed(range(len(layers))) if at is None else (at + 1, at, at - 1):
             if 0 <= place < len(layers):
                 self._aim(self._top, place)
@@ -156,13 +156,13 @@ def bring_back(
     return [weak for weak, one in held if one not in standings]
 
 
-def _one_between(before: Sequence[Layer], after: Sequence[Layer]) -> int | None:
-    """Return where one has a layer that the other has not, None if they differ in more than that."""
+def _one_between(before: Sequence[Layer], after: Sequence[Layer], is_known: bool) -> int | None:
+    """Return where one has a layer that the other has not, None if they differ in more; that they do not may be known."""
     short, long = sorted((before, after), key=len)
     if len(long) != len(short) + 1:
         return None
     at = bisect_left(range(len(short)), True, key=lambda place: short[place] is not long[place])
-    return at if [*short[:at]] == [*long[:at]] and [*short[at:]] == [*long[at + 1 :]] else None
+    return at if is_known or ([*short[:at]] == [*long[:at]] and [*short[at:]] == [*long[at + 1 :]]) else None
 
 
 def bear(value: object, something: object) -> bool:
