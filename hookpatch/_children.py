@@ -6,9 +6,11 @@ itself: a fork server that is running has another environment, and what is defin
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from heapq import heappop, heappush
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -18,7 +20,7 @@ from hookpatch._json import parsed
 from hookpatch._layer import Layer
 from hookpatch._ledger import Asked
 from hookpatch._load import load, load_drift, switch_on
-from hookpatch._luggage import Item, Left, Luggage, piece, unpacked
+from hookpatch._luggage import Carried, Item, Left, Luggage, piece, unpacked
 from hookpatch._patch import Wrapper, wrap
 from hookpatch._python_command import python_command
 from hookpatch._selection import Selection
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 
 # --- in the process that hands on
 
-_open: Final[dict[int, Luggage]] = {}  # by the number of the session, as they were opened
+_open: Final[dict[int, Carried]] = {}  # by the number of the session, as they were opened
+_places: Final = itertools.count(1)
+_free: Final[list[int]] = []  # the places that were given back: a heap
 _told: Final[set[int]] = set()  # those of which programs have to be told when they start
 _watches: Final[dict[str, _imports.Watch]] = {}  # for modules that are to be patched when they come
 
@@ -48,11 +52,11 @@ def carry(luggage: Luggage, number: int) -> Callable[[], None]:
     """Hand it on from now on, in the session of this number; return the undo."""
     if luggage.is_empty:
         return _nothing
-    luggage.number(number)
     with _carriers.lock:
-        _open[number] = luggage
+        place = 0 if luggage.id else heappop(_free) if _free else next(_places)
+        _open[number] = block = Carried(luggage, number, place)
         if luggage.is_in_environment:
-            _programs.hand_on(number, luggage)
+            _programs.hand_on(number, block)
         if luggage.has_to_be_told:
             _told.add(number)
     _carriers.settle(_needed)
@@ -61,7 +65,9 @@ def carry(luggage: Luggage, number: int) -> Callable[[], None]:
 
 def _end(number: int) -> None:
     with _carriers.lock:
-        _open.pop(number, None)
+        block = _open.pop(number, None)
+        if block is not None and block.place:
+            heappush(_free, block.place)
         _told.discard(number)
         _programs.hand_on_no_longer(number)
     _carriers.settle(_needed)
@@ -95,18 +101,18 @@ def _settle(module: ModuleType) -> None:
     _carriers.settle(_needed)
 
 
-def _here() -> list[Luggage]:
+def _here() -> list[Carried]:
     """Return what a process that is started here is started inside of."""
-    return [luggage for luggage in list(_open.values()) if luggage.is_here]
+    return [block for block in list(_open.values()) if block.is_here]
 
 
 def _launch(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
     """Start a process of multiprocessing otherwise than by a fork, which has everything."""
     here = _here()
-    for luggage in here:
-        luggage.warn()
+    for block in here:
+        block.luggage.warn()
     process = args[0] if args else kwargs["process_obj"]
-    texts = [text for luggage in here if (text := luggage.text(main=True))]
+    texts = [text for block in here if (text := block.text(main=True))]
     process._config["hookpatch"] = _Parcel(f"[{','.join(texts)}]")
     try:
         return wrapped(*args, **kwargs)
@@ -118,12 +124,12 @@ def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any
     """Run a program, with what is open here and not in the environment."""
     here = _here()
     given = kwargs.get("env", args[_ENV] if len(args) > _ENV else None)
-    if given is None and any(not luggage.is_in_environment for luggage in here):
+    if given is None and any(not block.luggage.is_in_environment for block in here):
         kwargs = {**kwargs, "env": _programs.environment(here)}
         args = args[:_ENV]
     if python_command(*args[:1], **kwargs):
-        for luggage in here:
-            luggage.warn()
+        for block in here:
+            block.luggage.warn()
     return wrapped(*args, **kwargs)
 
 

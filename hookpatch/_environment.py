@@ -10,7 +10,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Final
 
 PLUGINS: Final = "HOOKPATCH_PLUGINS"
@@ -33,8 +33,26 @@ _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _environ: Final = os.environ
 _KEYS_ARE_BYTES: Final = os.name != "nt"
 _before: Final[list[str | None]] = []  # what INHERIT was before we set it; empty while we have not
-_handed: Final[set[str]] = set()  # the variables that hand something on
-_numbers: Final[Iterator[int]] = iter(range(1, sys.maxsize))  # of those
+_handed: Final[dict[Variable, None]] = {}  # what hands something on, in order
+_GAPS: Final = 32  # so many numbers that are not in use are too many
+
+
+class Variable:
+    """A variable in which something is handed on.
+
+    Attributes:
+        number: its place among those, 0 for INHERIT itself.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    @property
+    def name(self) -> str:
+        """Its name in the environment."""
+        return f"{INHERIT}_{self.number}" if self.number else INHERIT
 
 
 def read(variable: str) -> str:
@@ -136,32 +154,53 @@ def _further() -> list[str]:
     return sorted(found, key=lambda variable: int(variable[len(start) :]))
 
 
-def hand_on(text: str) -> str:
+def hand_on(text: str) -> Variable:
     """Have the programs that this process starts from now on inherit something more; return the variable it is in.
 
     The first is in INHERIT, which tells a program that there is something, and each other in one of its own: what is
-    handed on already is not written again.
+    handed on already is not written again. Numbers are taken again where the order allows it: the C library keeps for
+    ever each name and each text that the environment has ever had.
     """
     if not _handed:
         _before.append(_get(INHERIT))
-        variable = INHERIT
+        variable = Variable(0)
     else:
-        variable = next(name for number in _numbers if _get(name := f"{INHERIT}_{number}") is None)
-    _handed.add(variable)
-    os.environ[variable] = text
+        if next(reversed(_handed)).number > 2 * len(_handed) + _GAPS:
+            _close_gaps()
+        variable = Variable(next(reversed(_handed)).number + 1)
+        while _get(variable.name) is not None:
+            variable.number += 1  # somebody else's
+    _handed[variable] = None
+    os.environ[variable.name] = text
     return variable
 
 
-def hand_on_instead(variable: str, text: str) -> None:
+def _close_gaps() -> None:
+    """Give them the smallest numbers that keep their order; one that a program sees twice counts once."""
+    before = {variable.name for variable in _handed}
+    number = 0
+    for variable in _handed:
+        if variable.number:
+            number += 1
+            while (name := f"{INHERIT}_{number}") not in before and _get(name) is not None:
+                number += 1
+            if (text := _get(variable.name)) is not None and number != variable.number:
+                os.environ[name] = text
+            variable.number = number
+    for name in before.difference(variable.name for variable in _handed):
+        _unset(name)
+
+
+def hand_on_instead(variable: Variable, text: str) -> None:
     """Have them inherit this in the place of what a variable of ours has."""
-    os.environ[variable] = text
+    os.environ[variable.name] = text
 
 
-def hand_on_no_longer(variable: str) -> None:
+def hand_on_no_longer(variable: Variable) -> None:
     """Have them inherit it no more; without the last one, what they inherited before."""
-    _handed.discard(variable)
-    if variable != INHERIT:
-        _unset(variable)
+    _handed.pop(variable, None)
+    if variable.number:
+        _unset(variable.name)
     elif _handed:
         os.environ[INHERIT] = "[]"  # the others are there
     if not _handed:
@@ -174,7 +213,8 @@ def hand_on_no_longer(variable: str) -> None:
 
 def handing_on(texts: Sequence[str]) -> dict[str, str]:
     """Return a copy of the environment in which these are handed on, and nothing else."""
-    others = {name: value for name, value in os.environ.items() if name not in _handed}
+    ours = {variable.name for variable in _handed}
+    others = {name: value for name, value in os.environ.items() if name not in ours}
     names = (INHERIT, *(f"{INHERIT}_{number}" for number in range(1, len(texts))))
     return {**others, **dict(zip(names, texts or [""], strict=True))}
 

@@ -23,6 +23,7 @@ from hookpatch.errors import NotCarriedError, NotCarriedWarning
 Children: TypeAlias = Literal["inherit", "local", "require"]
 Item: TypeAlias = dict[str, Any]  # a plugin's name with its options, or a patch as text: what JSON can hold
 
+_OWN: Final = os.urandom(4).hex()  # of this program: another one may run in the same process, started by os.exec
 _ROOM: Final = 60_000  # bytes of a patch
 _MANY: Final = 256
 
@@ -46,9 +47,11 @@ class Piece(NamedTuple):
 
 @final
 class Luggage:
-    """What a block hands on to processes that are started inside it. Lives as long as the block's session.
+    """What a block hands on to processes that are started inside it, each time that it is entered.
 
     Attributes:
+        id: what the block is known by if it was handed on to this process, as JSON; empty for one of its own.
+        scope: that of the block.
         left: why something stays in this process, by its place among what was asked for.
         is_empty: True when there is nothing to hand on, and nothing to say of what stays.
         is_in_environment: True when all that this process starts is started inside the block.
@@ -66,48 +69,70 @@ class Luggage:
         lock: tuple[str, str] | None,
         id: str | None = None,
     ) -> None:
+        self.id: Final = "" if id is None else written(id)
+        self.scope: Final = scope
         self.left: Final = left
         self.is_empty: Final = not pieces and not left
         self.is_in_environment: Final = scope == "process"
         self.has_to_be_told: Final = bool(left) or not self.is_in_environment
         self._pieces: Final = pieces
-        self._scope: Final = scope
         self._head: Final = _head(require, count, lock)
-        self._id: Final = "" if id is None else written(id)
-        self._number = 0
-        self._texts: Final[dict[bool, str]] = {}
 
-    def number(self, number: int) -> None:
-        """Note the number of the block's session, by which a process knows it."""
-        self._number = number
-        self._texts.clear()
-
-    @property
-    def is_here(self) -> bool:
-        """True where a process that is started is started inside the block."""
-        return self._scope == "process" or _task.is_here(self._number)
-
-    def text(self, main: bool) -> str:
+    def text(self, id: str, main: bool) -> str:
         """Return it as JSON; what can only be found in ``__main__`` as a note if ``main`` is not to be there."""
-        if main not in self._texts:
-            self._texts[main] = self._text([piece.text if main else piece.elsewhere for piece in self._pieces])
-        return self._texts[main]
+        return self._text(id, [piece.text if main else piece.elsewhere for piece in self._pieces])
 
-    @property
-    def notes(self) -> str:
-        """What to hand on when there is no room for it: what is missing, and why."""
-        return self._text([_note(piece.of, _NO_ROOM) for piece in self._pieces])
+    def notes(self, id: str) -> str:
+        """Return what to hand on when there is no room for it: what is missing, and why."""
+        return self._text(id, [_note(piece.of, _NO_ROOM) for piece in self._pieces])
 
-    def _text(self, pieces: Sequence[str]) -> str:
-        if not pieces:
-            return ""
-        own = self._id or f'"{os.getpid()}-{self._number}"'
-        return f'{{"id": {own}, {self._head}, "what": [{", ".join(pieces)}]}}'
+    def _text(self, id: str, pieces: Sequence[str]) -> str:
+        return f'{{"id": {id}, {self._head}, "what": [{", ".join(pieces)}]}}' if pieces else ""
 
     def warn(self) -> None:
         """Say what a process that is about to start does not get."""
         for one in self.left.values():
             warnings.warn(f"a process starts without {one}", NotCarriedWarning, stacklevel=4)
+
+
+@final
+class Carried:
+    """The luggage of a block that is open. Lives as long as the block's session.
+
+    Attributes:
+        luggage: what it hands on.
+        place: its number among the blocks of this process that are open, 0 for one that was handed on to it.
+    """
+
+    __slots__ = ("_id", "_number", "luggage", "place")
+
+    def __init__(self, luggage: Luggage, number: int, place: int) -> None:
+        """Make one.
+
+        Args:
+            luggage: what it hands on.
+            number: that of its session.
+            place: see above. It is taken again by another one: the same block hands on the same text, however often it
+                is entered, for the C library keeps each text that the environment has ever had.
+        """
+        self.luggage: Final = luggage
+        self.place: Final = place
+        self._number: Final = number
+        self._id: Final = luggage.id or f'"{os.getpid()}-{_OWN}-{place}"'
+
+    @property
+    def is_here(self) -> bool:
+        """True where a process that is started is started inside the block."""
+        return self.luggage.scope == "process" or _task.is_here(self._number)
+
+    def text(self, main: bool) -> str:
+        """Return it as JSON; what can only be found in ``__main__`` as a note if ``main`` is not to be there."""
+        return self.luggage.text(self._id, main)
+
+    @property
+    def notes(self) -> str:
+        """What to hand on when there is no room for it."""
+        return self.luggage.notes(self._id)
 
 
 def pack(

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from hookpatch import _environment
-from hookpatch._luggage import Luggage
+from hookpatch._environment import Variable
+from hookpatch._luggage import Carried
 from hookpatch._turn import Turn
 
 _VARIABLE: Final = 100_000  # bytes: Linux starts no program with a variable of 128 KiB or more
@@ -21,13 +22,13 @@ class _Handed(NamedTuple):
     """A block that is handed on.
 
     Attributes:
-        luggage: what there is of it.
+        block: what there is of it.
         variable: where it is.
-        text: what it holds: the luggage, or what is missing of it when there was no room.
+        text: what it holds: the block, or what is missing of it when there was no room.
     """
 
-    luggage: Luggage
-    variable: str
+    block: Carried
+    variable: Variable
     text: str
 
 
@@ -37,12 +38,12 @@ _turn: Final = Turn()
 _size = 0
 
 
-def hand_on(number: int, luggage: Luggage) -> None:
+def hand_on(number: int, block: Carried) -> None:
     """Have programs inherit a block; where there is too little room for all, what was opened first has its own.
 
     Called under a lock, as ``hand_on_no_longer`` is. A finalizer may call that in the midst of either.
     """
-    _in_turn(partial(_begin, number, luggage))
+    _in_turn(partial(_begin, number, block))
 
 
 def hand_on_no_longer(number: int) -> None:
@@ -50,11 +51,11 @@ def hand_on_no_longer(number: int) -> None:
     _in_turn(partial(_end, number))
 
 
-def environment(blocks: Iterable[Luggage]) -> dict[str, str]:
+def environment(blocks: Iterable[Carried]) -> dict[str, str]:
     """Return an environment for a program that is to inherit these blocks and no others."""
     texts: list[str] = []
-    for luggage in blocks:
-        texts.append(_text(luggage, sum(map(len, texts)))[0])
+    for block in blocks:
+        texts.append(_text(block, sum(map(len, texts)))[0])
     return _environment.handing_on([text for text in texts if text])
 
 
@@ -67,14 +68,14 @@ def _in_turn(change: Callable[[], None]) -> None:
         _turn.end()
 
 
-def _begin(number: int, luggage: Luggage) -> None:
+def _begin(number: int, block: Carried) -> None:
     global _size
-    text, is_whole = _text(luggage, _size)
+    text, is_whole = _text(block, _size)
     if not text:
         return
     _size += len(text)
-    _handed[number] = _Handed(luggage, _environment.hand_on(text), text)
-    if not is_whole and len(luggage.text(main=False)) <= _VARIABLE:
+    _handed[number] = _Handed(block, _environment.hand_on(text), text)
+    if not is_whole and len(block.text(main=False)) <= _VARIABLE:
         _missing[number] = None
 
 
@@ -87,19 +88,19 @@ def _end(number: int) -> None:
     _missing.pop(number, None)
     _environment.hand_on_no_longer(handed.variable)
     for other in list(_missing):  # for which there may be room now
-        luggage, variable, before = _handed[other]
-        text, is_whole = _text(luggage, _size - len(before))
+        block, variable, before = _handed[other]
+        text, is_whole = _text(block, _size - len(before))
         if not is_whole:
             return  # nor for those after it
         _size += len(text) - len(before)
-        _handed[other] = _Handed(luggage, variable, text)
+        _handed[other] = _Handed(block, variable, text)
         _environment.hand_on_instead(variable, text)
         del _missing[other]
 
 
-def _text(luggage: Luggage, taken: int) -> tuple[str, bool]:
+def _text(block: Carried, taken: int) -> tuple[str, bool]:
     """Return what is handed on when others have taken so much of the room, and whether it is all; empty for nothing."""
-    text = luggage.text(main=False)
+    text = block.text(main=False)
     is_whole = len(text) <= min(_VARIABLE, _ALL - taken)
-    text = text if is_whole else luggage.notes
+    text = text if is_whole else block.notes
     return text and f"[{text}]", is_whole

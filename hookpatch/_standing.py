@@ -157,7 +157,7 @@ def bring_back(
 
 
 def _one_between(before: Sequence[Layer], after: Sequence[Layer], is_known: bool) -> int | None:
-    """Return where one has a layer that the other has not, None if they differ in more; that they do not may be known."""
+    """Return where one has a layer that the other has not; None if they differ in more. ``is_known``: they do not."""
     short, long = sorted((before, after), key=len)
     if len(long) != len(short) + 1:
         return None

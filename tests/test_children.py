@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -309,6 +310,79 @@ def test_block_that_is_too_large_by_itself_keeps_no_room_from_others() -> None:
     assert [size > 50_000 for size in sizes] == [False, True, True]
     for session in (large, *others):
         session.close()
+
+
+def _inherited() -> dict[str, str]:
+    return {name: text for name, text in os.environ.items() if name.startswith("HOOKPATCH_INHERIT")}
+
+
+def _in_order() -> list[str]:
+    """Return what a program that is started now finds, block by block: the addresses of their patches."""
+    found = sorted(
+        _inherited().items(), key=lambda item: int(item[0].removeprefix("HOOKPATCH_INHERIT").strip("_") or 0)
+    )
+    blocks = [block for _, text in found for block in json.loads(text)]
+    assert len({block["id"] for block in blocks}) == len(blocks)
+    return [item["of"].removeprefix("the patch of ") for block in blocks for item in block["what"]]
+
+
+def test_block_that_is_entered_again_hands_on_the_same_text() -> None:
+    """In a variable of the same name, inside another one and by itself.
+
+    The C library keeps each name and each text that the environment has ever had: a program that enters a block for
+    each request would grow for ever.
+    """
+    outer, inner = hookpatch.replace("never_imported:x", 1), hookpatch.replace("never_imported:y", 1)
+    seen = set()
+    for _ in range(3):
+        with hookpatch.active(outer):
+            for _ in range(3):
+                with hookpatch.active(inner):
+                    seen.add(tuple(sorted(_inherited().items())))
+    assert len(seen) == 1
+    assert len(min(seen)) == 2
+
+
+def test_blocks_that_overlap_for_ever_take_the_same_variables_again() -> None:
+    """As those of threads that serve requests do: in the order in which they were opened, whatever their numbers."""
+    blocks: list[tuple[str, hookpatch.Session]] = []
+    names, texts = set[str](), set[str]()
+    chance = random.Random(0)
+    for at in range(1000):
+        address = f"never_imported:x{at % 16}"
+        blocks.append((address, hookpatch.active(hookpatch.replace(address, 1)).open()))
+        assert _in_order() == [address for address, _ in blocks]
+        names |= _inherited().keys()
+        texts |= set(_inherited().values())
+        if len(blocks) == 8:
+            blocks.pop(chance.randrange(8))[1].close()
+            assert _in_order() == [address for address, _ in blocks]
+    for _, session in blocks:
+        session.close()
+    assert not _inherited()
+    assert len(names) <= 50
+    assert len(texts) <= 16 * 8 + 1  # each patch in each place among eight, and "[]"
+
+
+def test_decorated_function_hands_on_in_each_task_that_calls_it(home: Environment, tmp_path: Path) -> None:
+    """Two threads are inside at once, and each starts a program."""
+    lines = """
+    barrier = threading.Barrier(2)
+
+    @hookpatch.active("loud", scope="task")
+    def start():
+        barrier.wait()
+        said.append(in_program())
+        barrier.wait()
+
+    threads = [threading.Thread(target=start) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    said.append(in_program())
+    """
+    assert scene(home, tmp_path, lines) == (["VENDOR!", "VENDOR!", "vendor"], "")
 
 
 def test_function_that_is_no_longer_found_by_its_name_is_refused(make_module: Callable[[str, str], Any]) -> None:
