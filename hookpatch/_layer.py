@@ -75,8 +75,10 @@ class Layer:
         self.owner: Final = owner
         self.rank: Final = rank
         self.wraps: Final = patch.verb in CALL_VERBS
-        self._gate: Final = gate or _always
-        self.call: Wrapper = self._gate(patch.change) if patch.verb == "wrap" else pass_through
+        self._gate: Final = gate
+        self.call: Wrapper = pass_through
+        if patch.verb == "wrap":
+            self.call = patch.change if gate is None else gate(patch.change)
         # What was derived from what: once for each value below, so that a derived class is the same class as long as
         # the session lasts, and in all the slots that the patch goes to.
         self._derived: Final = _NONE if patch.verb != "derive" else {} if derived is None else derived
@@ -91,7 +93,7 @@ class Layer:
     @property
     def is_gated(self) -> bool:
         """True when at each call it asks whether it is to run, or counts."""
-        return self._gate is not _always or self._count is not None
+        return self._gate is not None or self._count is not None
 
     def value(self, below: Any, slot: Slot) -> Any:
         """Return what this layer puts over ``below`` in a slot: the value given, the value derived, or ABSENT.
@@ -142,7 +144,8 @@ class Layer:
         if parameters is not None:
             check_call(self.patch, parameters, self.owner)
         if self.patch.verb == "inject":
-            self.call = self._gate(_injector(self.patch.change, parameters or []))
+            call = _injector(self.patch.change, parameters or [])
+            self.call = call if self._gate is None else self._gate(call)
         if self.ended:  # in another thread, meanwhile
             self.call = pass_through
 
@@ -190,11 +193,6 @@ _made: Final[WeakValueDictionary[int, FunctionType | type]] = WeakValueDictionar
 def _original(slot: Slot) -> Any:
     """Return what a slot holds without our layers: callers know that, and not what other patches made of it."""
     return (slot.copy or slot.owner) if isinstance(slot, FunctionSlot) else beneath(slot)
-
-
-def _always(wrapper: Wrapper) -> Wrapper:
-    """Return the wrapper of a patch that holds at every call."""
-    return wrapper
 
 
 def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter]) -> Wrapper:

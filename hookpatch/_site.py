@@ -20,7 +20,7 @@ from hookpatch._order import Pile
 from hookpatch._outcome import Ground, Outcome
 from hookpatch._slot import ABSENT, Slot
 from hookpatch._standing import Standing, bring_back, retire
-from hookpatch._turn import Turn, lock
+from hookpatch._turn import Turn
 
 _Edit: TypeAlias = Callable[[Pile], Pile]
 covered: Final[set[Site]] = set()  # those that cannot put what they should: something of somebody else's is there
@@ -58,11 +58,6 @@ class Site:
         self._standings = ()
         for layer in self._pile.layers:
             layer.standing = None
-
-    @property
-    def _my_turn(self) -> Turn:
-        with lock:  # not while a child is forked: that waits for all turns to end
-            return self.turn
 
     @property
     def original(self) -> Any:
@@ -133,7 +128,7 @@ class Site:
 
     def refresh(self) -> None:
         """Lay all layers over what the slot holds now: its module was executed anew."""
-        if not (turn := self._my_turn).take():
+        if not (turn := self.turn).take():
             return turn.later(self.refresh)
         try:
             if not self._pile.layers or self._hold.is_there:
@@ -172,7 +167,7 @@ class Site:
         # Factories are foreign code: they run outside the lock, lest they import what another thread is importing
         # while it waits for us. If somebody changed the site meanwhile, once more.
         while True:
-            if not (turn := self._my_turn).take():
+            if not (turn := self.turn).take():
                 return turn.later(partial(self._change, edit, note, one))
             try:
                 if not self._pile.layers:
@@ -192,7 +187,7 @@ class Site:
                 if self._pile is before:
                     raise
                 continue  # in the midst of somebody's change, things may not fit together
-            turn = self._my_turn
+            turn = self.turn
             turn.take()
             try:
                 # Without layers it may have got another original while a factory ran: by a reload.

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from hookpatch._leftover import Leftover, leftovers, on_stir
 from hookpatch._site import Site, covered
 from hookpatch._slot import Slot
-from hookpatch._turn import Turn, lock
+from hookpatch._turn import Turn, after_fork, before_fork, lock
 
 _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()  # by slot; changed under the lock
 _quiet: Final[set[Site]] = set()  # whose turn the forking thread has
@@ -71,7 +71,7 @@ def known() -> list[Site]:
 def _before_fork() -> None:
     # A child gets the slots as they are, and only this thread: let no other be in the midst of a change. One that runs
     # its owner's code may wait for this very thread, so do not wait long.
-    lock.acquire()
+    before_fork()
     end = monotonic() + _PATIENCE
     _quiet.update(site for site in list(_sites.values()) if site.turn.acquire(timeout=max(0, end - monotonic())))
 
@@ -79,7 +79,7 @@ def _before_fork() -> None:
 def _after_fork() -> None:
     while _quiet:
         _quiet.pop().turn.release()
-    lock.release()
+    after_fork()
 
 
 def _in_child() -> None:

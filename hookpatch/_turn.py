@@ -7,7 +7,22 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, final
 
-lock: Final = RLock()  # held to look a turn or a site up, and while a child is forked, which waits for all turns
+lock: Final = RLock()  # held to look a site up, and while a child is forked, which waits for all turns to end
+_is_forking = False
+
+
+def before_fork() -> None:
+    """Let no turn begin from now on, but for those of this thread."""
+    global _is_forking
+    lock.acquire()
+    _is_forking = True
+
+
+def after_fork() -> None:
+    """Let them begin again."""
+    global _is_forking
+    _is_forking = False
+    lock.release()
 
 
 @final
@@ -26,6 +41,9 @@ class Turn(RLock):  # type: ignore[misc]  # final to typeshed alone; one object 
 
     def take(self, wait: bool = True) -> bool:
         """Take it, and return True; return False if this thread has it, or if others have and it is not to wait."""
+        if _is_forking and wait:
+            with lock:
+                pass
         if not self.acquire(blocking=wait):
             return False
         if self._is_taken:
