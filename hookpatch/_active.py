@@ -73,7 +73,8 @@ def active(
     if children not in ("inherit", "local", "require"):
         raise SettingError("active()", f"children={children!r} is none of 'inherit', 'local' and 'require'")
     host, by_name = load(selection)
-    locked = _lock(lock, on_drift)
+    is_alone = _environment.asks_nothing_of_blocks()
+    locked = None if is_alone and lock is None and on_drift is None else _lock(lock, on_drift)
     luggage = pack(what, selection.options, children, scope, count, lock=locked)
     asked: list[Asked] = []
     for at, item in enumerate(what):
@@ -81,7 +82,7 @@ def active(
         left = luggage.left.get(at)
         why = "children='local'" if children == "local" else (left.why if left else None)
         asked += ones if why is None else [replace(one, stays=why) for one in ones]
-    if (folder := _environment.report_folder()) is not None:
+    if not is_alone and (folder := _environment.report_folder()) is not None:
         from hookpatch._receipt import leave_in  # few ask for reports
 
         leave_in(folder)

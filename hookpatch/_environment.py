@@ -11,7 +11,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Final
+    from typing import Any, Final
 
 PLUGINS: Final = "HOOKPATCH_PLUGINS"
 OPTIONS: Final = "HOOKPATCH_OPTIONS"
@@ -31,7 +31,6 @@ ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the run of which reports are; not for p
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 _environ: Final = os.environ
-_KEYS_ARE_BYTES: Final = os.name != "nt"
 _before: Final[list[str | None]] = []  # what INHERIT was before we set it; empty while we have not
 _handed: Final[dict[Variable, None]] = {}  # what hands something on, in order
 _GAPS: Final = 32  # so many numbers that are not in use are too many
@@ -60,16 +59,35 @@ def read(variable: str) -> str:
     return "" if sys.flags.ignore_environment else (_get(variable) or "").strip()
 
 
+def asks_nothing_of_blocks() -> bool:
+    """Tell at one look whether nothing is set that a block would have to read one by one; False if that is not known.
+
+    Most blocks find nothing.
+    """
+    kept = _kept()
+    return kept is not None and kept.keys().isdisjoint(_OF_BLOCKS)
+
+
 def _get(variable: str) -> str | None:
     """Return a variable, None when unset."""
-    # Each block asks for some, and mostly none is set: os.environ takes ten times as long to find that out, for it
-    # raises an error inside. So its dict is asked, unless a program has put something else in its place.
+    kept = _kept()
+    return None if kept is not None and _key(variable) not in kept else os.environ.get(variable)
+
+
+def _kept() -> dict[Any, Any] | None:
+    """Return the dict in which os.environ has it all, None if a program has put something else in its place.
+
+    To find out that a variable is unset takes os.environ ten times as long: it raises an error inside.
+    """
     kept = getattr(_environ, "_data", None)
-    if os.environ is _environ and type(kept) is dict:
-        key = variable.encode() if _KEYS_ARE_BYTES else variable
-        if key not in kept:
-            return None
-    return os.environ.get(variable)
+    return kept if os.environ is _environ and type(kept) is dict else None
+
+
+def _key(variable: str) -> str | bytes:
+    return variable if os.name == "nt" else variable.encode()
+
+
+_OF_BLOCKS: Final = frozenset(map(_key, (CONFIG, DISABLE, REPORT, LOCK)))
 
 
 def _unset(variable: str) -> None:

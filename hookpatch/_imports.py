@@ -111,6 +111,11 @@ def loaded(module: str) -> ModuleType | None:
     return None if here is None or _is_initializing(here) else here
 
 
+def named(module: str) -> ModuleType | None:
+    """Return what is imported under a name, or is being imported; None if there is nothing."""
+    return sys.modules.get(module)
+
+
 def begun(module: str) -> bool:
     """Tell whether a module is imported, or is being imported."""
     return module in sys.modules

@@ -209,15 +209,16 @@ def _packed_patch(patch: Patch) -> Piece:
         problem = f"it is made of {kind}, which another process does not find; define a function in a module"
         raise Left(_name(patch), problem)
     # A function is packed as its name. So a patch with one is packed once, however often its block is entered.
-    home = _imports.loaded(module) if patch.module is not None else None
+    home = _imports.named(module) if patch.module is not None else None
     if home is None or vars(home).get(name) is not patch.change:
         return _packed(patch)
     key = (module, name, patch.address, *_facts(patch))
-    if key not in _known:
+    known = _known.get(key)
+    if known is None:
         if len(_known) >= _MANY:
             _known.clear()
-        _known[key] = _packed(patch)
-    return _known[key]
+        known = _known[key] = _packed(patch)
+    return known
 
 
 def _packed(patch: Patch) -> Piece:

@@ -23,6 +23,7 @@ from hookpatch._standing import Standing, bring_back, retire
 from hookpatch._turn import Turn
 
 _Edit: TypeAlias = Callable[[Pile], Pile]
+_NOTHING: Final = Pile()
 covered: Final[set[Site]] = set()  # those that cannot put what they should: something of somebody else's is there
 
 
@@ -44,7 +45,7 @@ class Site:
         self.slot: Final = slot
         # One for each site, and not held while a factory runs: reading and setting the slot may run its owner's code.
         self.turn = Turn()
-        self._pile = Pile()
+        self._pile = _NOTHING
         self._retired: Sequence[ReferenceType[Standing]] = ()  # what stood there, and is held by somebody
         self._has_left_out = False
         self._ending: Ending = "restored"
