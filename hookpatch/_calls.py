@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from inspect import Parameter, Signature
 from time import sleep
+from types import FunctionType
 from typing import Any, Final
 
 from hookpatch._trampoline import HOOK
@@ -27,6 +28,19 @@ def takes(callee: Any, binds: bool) -> list[Parameter] | None:
         sleep(0.001)  # another thread is changing it in place at this moment
     parameters = [one for one in parameters if one.name != HOOK]
     return parameters[binds and parameters[:1] != [] and parameters[0].kind not in PACKED :]
+
+
+def take_the_same(one: FunctionType, other: Any) -> bool:
+    """Tell at a look whether something is a function that takes what another does; False where that is not enough."""
+    return type(other) is FunctionType and not (vars(one) or vars(other)) and _head(one) == _head(other)
+
+
+def _head(function: FunctionType) -> tuple[Any, ...]:
+    code = function.__code__
+    packed = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    count = code.co_argcount + code.co_kwonlyargcount + packed.bit_count()
+    by_place, by_keyword = len(function.__defaults__ or ()), (function.__kwdefaults__ or {}).keys()
+    return code.co_varnames[:count], code.co_posonlyargcount, code.co_argcount, packed, by_place, by_keyword
 
 
 def misfit(new: Signature, like: Signature, name: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hookpatch._attribute_slot import AttributeSlot
 from hookpatch._beneath import originals
-from hookpatch._calls import PACKED, as_text, misfit, takes
+from hookpatch._calls import PACKED, as_text, misfit, take_the_same, takes
 from hookpatch._function_slot import FunctionSlot
 from hookpatch._patch import CALL_VERBS, Patch, Scope
 from hookpatch._requirement import check_requirement
@@ -141,6 +141,8 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
     """
     function, new = inner(original), inner(value)
     if type(function) is not FunctionType or not callable(new) or new is function:
+        return
+    if take_the_same(function, new) and _is_bound(original) == _is_bound(value):
         return
     what = f"what {patch.verb} puts at {patch.address}"
     binds = slot.binds if isinstance(slot, FunctionSlot) else slot.in_class is not None and not _is_new(slot)

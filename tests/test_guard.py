@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
-from inspect import Parameter, Signature
-from itertools import combinations
+from inspect import Parameter, Signature, signature
+from itertools import combinations, product
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -18,7 +18,7 @@ import pytest
 
 import hookpatch
 from hookpatch import Patch
-from hookpatch._calls import as_text, from_text, misfit, takes
+from hookpatch._calls import as_text, from_text, misfit, take_the_same, takes
 from hookpatch.errors import (
     ApplyError,
     PatchFailedWarning,
@@ -630,6 +630,29 @@ def test_no_misfit_is_missed() -> None:
         found = misfit(new, from_text(as_text([*like.parameters.values()])), "f")
         assert (found is not None) == fails or "is meant for" in str(found), (like, new, found)
         assert misfit(like, like, "f") is None
+
+
+def test_first_look_at_two_functions_sees_what_their_signatures_say() -> None:
+    """Whether they take the same: each of these beside each other, and one that says something else of itself."""
+    heads = (
+        *("", "a", "b", "a, b", "a, b=1", "a=1, b=2", "a, /", "a, /, b", "a, /, b=1", "a=1, /, b=1", "*a", "*b", "**k"),
+        *("a, *b", "a, **k", "*, a", "*, a=1", "*, a, b=1", "*, a=1, b", "a, *, b", "a, *b, c", "a, *b, c, **d"),
+        *("a, *b, c=1, **d", "a, *, b, **c", "a, b, *c", "a, b, **c", "*a, **b", "*a, b", "self"),
+    )
+    functions: list[Any] = []
+    for head in heads:
+        space: dict[str, Any] = {}
+        exec(f"def plain({head}): pass\ndef other({head}):\n    x = y = 1\n    return x, y", space)
+        functions += space["plain"], space["other"]
+    for one, other in product(functions, repeat=2):
+        kinds = [
+            [(each.name, each.kind, each.default is each.empty) for each in takes(it, False) or ()]
+            for it in (one, other)
+        ]
+        assert take_the_same(one, other) == (kinds[0] == kinds[1]), (signature(one), signature(other))
+    functions[2].__signature__ = signature(functions[4])
+    assert not take_the_same(functions[2], functions[3])
+    assert not take_the_same(functions[3], functions[2])
 
 
 def test_value_is_compared_with_the_original_beneath_other_patches(vendor: ModuleType) -> None:
