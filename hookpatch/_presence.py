@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from hookpatch import _imports
@@ -58,10 +59,16 @@ def nearly(module: str) -> str:
     top = module.partition(".")[0]
     if presence_of(top).installed is not False:
         return ""
-    loaded = (name.partition(".")[0] for name in _imports.names())
-    known = {*sys.stdlib_module_names, *loaded, *(one.name for one in pkgutil.iter_modules())}
-    hint = _suggest(top, known, least=0.75)  # a slip of the keyboard: later is no misspelt alabaster
+    hint = _like(top, tuple(sys.path))
     return f"there is no module {top}{hint}" if hint else ""
+
+
+@lru_cache(maxsize=64)
+def _like(name: str, path: tuple[str, ...]) -> str:
+    """Return which module on this path has nearly that name, in words: kept, for many a block may ask the same."""
+    loaded = (name.partition(".")[0] for name in _imports.names())
+    known = {*sys.stdlib_module_names, *loaded, *(one.name for one in pkgutil.iter_modules(path))}
+    return _suggest(name, known, least=0.75)  # a slip of the keyboard: later is no misspelt alabaster
 
 
 def _look(name: str, folders: Sequence[str] | None) -> tuple[bool, Sequence[str] | None]:
