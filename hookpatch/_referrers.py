@@ -9,8 +9,6 @@ import gc
 import os
 import types
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from operator import is_not
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
@@ -134,7 +132,9 @@ def _referrers(things: dict[int, Any]) -> list[Any]:
     if len(things) < _MANY:
         return gc.get_referrers(*things.values())
     # The collector compares each reference with each of them. So the other way round, in steps that C does whole.
-    objects, found, has_none, referents = _objects(), [], set(things).isdisjoint, gc.get_referents
+    # What a function holds it has in a tuple or a dict.
+    may_be_functions = any(issubclass(type(thing), (dict, tuple)) for thing in things.values())
+    objects, found, has_none, referents = _objects(may_be_functions), [], set(things).isdisjoint, gc.get_referents
     for start in range(0, len(objects), _STEP):
         step = objects[start : start + _STEP]
         if not has_none(map(id, referents(*step))):
@@ -142,13 +142,16 @@ def _referrers(things: dict[int, Any]) -> list[Any]:
     return found
 
 
-def _objects() -> list[Any]:
-    """Return all objects but the module ``_asyncio``: what it holds is in its dict.
+def _objects(functions: bool) -> list[Any]:
+    """Return all objects, or all but functions; and without the module ``_asyncio``: what it holds is in its dict.
 
     From Python 3.12 on it shows the collector iterators that have died; a reference to one has it die twice, and the
     next look at the module does not end.
     """
-    return list(filter(partial(is_not, _imports.loaded("_asyncio")), gc.get_objects()))
+    odd = _imports.loaded("_asyncio")
+    if functions:
+        return [one for one in gc.get_objects() if one is not odd]
+    return [one for one in gc.get_objects() if type(one) is not FunctionType and one is not odd]
 
 
 def classes(top: type = object) -> Iterator[type]:
