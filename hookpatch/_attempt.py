@@ -77,7 +77,7 @@ class Attempt:
         self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
         self._watch: _imports.Watch | None = None
         self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb == "derive" else None
-        self._were_there: Final = _imports.names() if asked.patch.reach == "everywhere" else None
+        self._were_there: Final = ledger.were_there if asked.patch.reach == "everywhere" else None
 
     @property
     def touched(self) -> list[Site]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import time
 from typing import Any, Final, Literal, TypeAlias, final
 
+from hookpatch import _imports
 from hookpatch._patch import Patch
 from hookpatch._tally import Tally
 
@@ -100,12 +101,13 @@ listeners: Final[list[Callable[[Sequence[Entry]], None]]] = []
 class Ledger:
     """The entries of one session, in the order in which the patches were asked for."""
 
-    __slots__ = ("_first", "_further")
+    __slots__ = ("_first", "_further", "_were_there")
 
     def __init__(self) -> None:
         self._first: Final[list[Entry]] = []
         # Of those that have more than one, by the number of what was asked for, which the entries keep.
         self._further: Final[dict[int, list[Entry]]] = {}
+        self._were_there: frozenset[str] | None = None
 
     @property
     def entries(self) -> list[Entry]:
@@ -113,6 +115,13 @@ class Ledger:
         if not self._further:
             return list(self._first)
         return [one for first in self._first for one in (first, *self._further.get(id(first.asked), ()))]
+
+    @property
+    def were_there(self) -> frozenset[str]:
+        """The names of the modules that were imported when this was first asked: by a patch that goes everywhere."""
+        if self._were_there is None:
+            self._were_there = _imports.names()
+        return self._were_there
 
     def tell(self) -> None:
         """Have those who listen hear of all entries."""
