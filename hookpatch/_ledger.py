@@ -123,6 +123,10 @@ class Ledger:
             self._were_there = _imports.names()
         return self._were_there
 
+    def end(self) -> None:
+        """Keep what a report needs, and no more."""
+        self._were_there = None
+
     def tell(self) -> None:
         """Have those who listen hear of all entries."""
         for listener in listeners:

@@ -142,6 +142,7 @@ class Session:
         _open.pop(self._number, None)
         self._stack.close()
         settle()
+        self._ledger.end()
         self.tell()
         if self._errors:
             raise RestoreError(self._errors)
