@@ -120,7 +120,8 @@ class Attempt:
         _guard.check_patch(patch, self._scope, self._owner)
         slot = resolve(patch.target, module, self._owner)
         _guard.check_slot(patch, slot, own_beneath(slot), self._owner)
-        _everywhere.check(patch, slot, self._owner)
+        if patch.reach != "slot":
+            _everywhere.check(patch, slot, self._owner)
         if self._drift is not None and self._drift.policy == "error":
             self._drift.look(patch, slot, self._owner)
 
@@ -217,13 +218,14 @@ class Attempt:
             site_at(slot).refresh()  # before anything is looked up: if it has layers, it still has the old original
         held = own_beneath(slot)
         _guard.check_slot(patch, slot, held, owner)
-        _everywhere.check(patch, slot, owner)
+        if patch.reach != "slot":
+            _everywhere.check(patch, slot, owner)
         if self._drift is not None and (reason := self._drift.look(patch, slot, owner)) is not None:
             if self._drift.policy == "skip":
                 self._fresh_entry().become("skipped", reason)
                 return
             self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
-        for at, words in _everywhere.places(patch, slot):
+        for at, words in [(slot, None)] if patch.reach == "slot" else _everywhere.places(patch, slot):
             try:
                 self._lay(at, words, None if isinstance(at, FunctionSlot) else inner(held))
             except Exception:
@@ -235,12 +237,10 @@ class Attempt:
         site = site_at(slot)
         gate: Gate | None = partial(_task.only_inside, self._rank[0]) if self._scope == "task" else None
         asked, patch = self._asked, self._asked.patch
-        tally, gate, count = counters(patch, self._count, gate)
-        layer = Layer(
-            *(patch, asked.plugin, self._owner, self._rank, gate, self._derived),
-            distribution=asked.distribution,
-            count=count,
-        )
+        tally, count = None, None
+        if self._count or patch.required_calls:
+            tally, gate, count = counters(patch, self._count, gate)
+        layer = Layer(patch, asked.plugin, self._owner, self._rank, gate, self._derived, asked.distribution, count)
         one = Place(site, layer)
         known = self._placed.setdefault(site, one)
         if self._ended:
@@ -259,6 +259,7 @@ class Attempt:
             site.add(layer, note)
         except BaseException:
             self._placed.pop(site, None)
+            layer.end()
             raise
         one.library = _changes.await_library(site, layer)
         if self._ended and one.library is not None:

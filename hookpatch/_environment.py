@@ -41,17 +41,18 @@ class Variable:
 
     Attributes:
         number: its place among those, 0 for INHERIT itself.
+        name: its name in the environment.
     """
 
-    __slots__ = ("number",)
+    __slots__ = ("name", "number")
 
     def __init__(self, number: int) -> None:
-        self.number = number
+        self.renumber(number)
 
-    @property
-    def name(self) -> str:
-        """Its name in the environment."""
-        return f"{INHERIT}_{self.number}" if self.number else INHERIT
+    def renumber(self, number: int) -> None:
+        """Give it another place, and with it another name."""
+        self.number = number
+        self.name = f"{INHERIT}_{number}" if number else INHERIT
 
 
 def read(variable: str) -> str:
@@ -187,7 +188,7 @@ def hand_on(text: str) -> Variable:
             _close_gaps()
         variable = Variable(next(reversed(_handed)).number + 1)
         while _get(variable.name) is not None:
-            variable.number += 1  # somebody else's
+            variable.renumber(variable.number + 1)  # that one is somebody else's
     _handed[variable] = None
     os.environ[variable.name] = text
     return variable
@@ -204,7 +205,7 @@ def _close_gaps() -> None:
                 number += 1
             if (text := _get(variable.name)) is not None and number != variable.number:
                 os.environ[name] = text
-            variable.number = number
+            variable.renumber(number)
     for name in before.difference(variable.name for variable in _handed):
         _unset(name)
 

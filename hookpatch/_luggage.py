@@ -52,6 +52,7 @@ class Luggage:
     Attributes:
         id: what the block is known by if it was handed on to this process, as JSON; empty for one of its own.
         scope: that of the block.
+        pieces: its plugins and patches, packed.
         left: why something stays in this process, by its place among what was asked for.
         is_empty: True when there is nothing to hand on, and nothing to say of what stays.
         is_in_environment: True when all that this process starts is started inside the block.
@@ -75,18 +76,11 @@ class Luggage:
         self.is_empty: Final = not pieces and not left
         self.is_in_environment: Final = scope == "process"
         self.has_to_be_told: Final = bool(left) or not self.is_in_environment
-        self._pieces: Final = pieces
+        self.pieces: Final = pieces
         self._head: Final = _head(require, count, lock)
 
-    def text(self, id: str, main: bool) -> str:
-        """Return it as JSON; what can only be found in ``__main__`` as a note if ``main`` is not to be there."""
-        return self._text(id, [piece.text if main else piece.elsewhere for piece in self._pieces])
-
-    def notes(self, id: str) -> str:
-        """Return what to hand on when there is no room for it: what is missing, and why."""
-        return self._text(id, [_note(piece.of, _NO_ROOM) for piece in self._pieces])
-
-    def _text(self, id: str, pieces: Sequence[str]) -> str:
+    def text(self, id: str, pieces: Sequence[str]) -> str:
+        """Return it as JSON, of these pieces; empty if there are none."""
         return f'{{"id": {id}, {self._head}, "what": [{", ".join(pieces)}]}}' if pieces else ""
 
     def warn(self) -> None:
@@ -127,12 +121,12 @@ class Carried:
 
     def text(self, main: bool) -> str:
         """Return it as JSON; what can only be found in ``__main__`` as a note if ``main`` is not to be there."""
-        return self.luggage.text(self._id, main)
+        return self.luggage.text(self._id, [piece.text if main else piece.elsewhere for piece in self.luggage.pieces])
 
     @property
     def notes(self) -> str:
-        """What to hand on when there is no room for it."""
-        return self.luggage.notes(self._id)
+        """What to hand on when there is no room for it: what is missing, and why."""
+        return self.luggage.text(self._id, [_note(piece.of, _NO_ROOM) for piece in self.luggage.pieces])
 
 
 def pack(

@@ -119,7 +119,7 @@ class Session:
             raise
         if self._is_listed:
             _open[number] = ref(self)
-        self.tell()
+        self._ledger.tell()
         return self
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class Session:
         self._stack.close()
         settle()
         self._ledger.end()
-        self.tell()
+        self._ledger.tell()
         if self._errors:
             raise RestoreError(self._errors)
         said += map(UnknownModuleWarning, misspelt(entries))
