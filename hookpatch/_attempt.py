@@ -120,8 +120,7 @@ class Attempt:
         _guard.check_patch(patch, self._scope, self._owner)
         slot = resolve(patch.target, module, self._owner)
         _guard.check_slot(patch, slot, own_beneath(slot), self._owner)
-        if patch.reach != "slot":
-            _everywhere.check(patch, slot, self._owner)
+        _everywhere.check(patch, slot, self._owner)
         if self._drift is not None and self._drift.policy == "error":
             self._drift.look(patch, slot, self._owner)
 
@@ -199,7 +198,7 @@ class Attempt:
         patch, owner = self._asked.patch, self._owner
         self._warnings = ()
         _guard.check_patch(patch, self._scope, owner)
-        if patch.until is not None and (reason := unneeded(patch, owner)) is not None:
+        if (reason := unneeded(patch, owner)) is not None:
             self._warn(reason, f"{patch.address} of {owner}: {reason}", PatchUnneededWarning)
         if patch.verb != "enter":
             return self._place(module, anew)
@@ -218,14 +217,13 @@ class Attempt:
             site_at(slot).refresh()  # before anything is looked up: if it has layers, it still has the old original
         held = own_beneath(slot)
         _guard.check_slot(patch, slot, held, owner)
-        if patch.reach != "slot":
-            _everywhere.check(patch, slot, owner)
+        _everywhere.check(patch, slot, owner)
         if self._drift is not None and (reason := self._drift.look(patch, slot, owner)) is not None:
             if self._drift.policy == "skip":
                 self._fresh_entry().become("skipped", reason)
                 return
             self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
-        for at, words in [(slot, None)] if patch.reach == "slot" else _everywhere.places(patch, slot):
+        for at, words in _everywhere.places(patch, slot):
             try:
                 self._lay(at, words, None if isinstance(at, FunctionSlot) else inner(held))
             except Exception:
@@ -237,9 +235,7 @@ class Attempt:
         site = site_at(slot)
         gate: Gate | None = partial(_task.only_inside, self._rank[0]) if self._scope == "task" else None
         asked, patch = self._asked, self._asked.patch
-        tally, count = None, None
-        if self._count or patch.required_calls:
-            tally, gate, count = counters(patch, self._count, gate)
+        tally, gate, count = counters(patch, self._count, gate)
         layer = Layer(patch, asked.plugin, self._owner, self._rank, gate, self._derived, asked.distribution, count)
         one = Place(site, layer)
         known = self._placed.setdefault(site, one)

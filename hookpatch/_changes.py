@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from hookpatch import _imports
@@ -44,9 +44,7 @@ def await_library(site: Site, layer: Layer) -> _imports.Watch | None:
 
     A function of ours is what it seems to be. What is known as ours alone is a proxy, and a wrapper that asks first.
     """
-    stands = site.stands
-    is_known = type(stands) is FunctionType or not is_proxy(stands)
-    if (is_known and not layer.is_gated) or _imports.begun("torch"):
+    if _imports.begun("torch") or not (layer.is_gated or is_proxy(site.stands)):
         return None
     return _imports.watch("torch", _tell_of_all)
 

@@ -89,11 +89,10 @@ def _needed() -> set[str]:
             waiting.add(module)
         else:
             there.add(target)
-    if waiting != _watches.keys():
-        for module in _watches.keys() - waiting:
-            _watches.pop(module).cancel()
-        for module in waiting - _watches.keys():
-            _watches[module] = _imports.watch(module, _settle)
+    for module in _watches.keys() - waiting:
+        _watches.pop(module).cancel()
+    for module in waiting - _watches.keys():
+        _watches[module] = _imports.watch(module, _settle)
     return there
 
 

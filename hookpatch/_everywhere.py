@@ -22,11 +22,13 @@ from hookpatch.errors import TargetRefused
 
 
 def check(patch: Patch, slot: Slot, owner: str) -> None:
-    """Refuse a patch with reach="everywhere" that cannot go there.
+    """Refuse a patch that cannot go everywhere.
 
     Raises:
         TargetRefused: what the slot holds may stand anywhere by chance, or the patch would empty its holders.
     """
+    if patch.reach == "slot":
+        return
     thing = inner(beneath(slot))
     if patch.verb == "remove":
         problem = "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter"
@@ -37,10 +39,12 @@ def check(patch: Patch, slot: Slot, owner: str) -> None:
 
 
 def places(patch: Patch, slot: Slot) -> list[tuple[Slot, str | None]]:
-    """Return the slots that such a patch goes to, each with its place in words where it is not the target itself.
+    """Return the slots that a patch goes to, each with its place in words where it is not the target itself.
 
     A Python function is changed inside, whoever holds it. Of everything else the holders are changed that can be.
     """
+    if patch.reach == "slot":
+        return [(slot, None)]
     held = beneath(slot)  # not a trampoline of ours: the names bound to the function before us are to be reached
     thing = inner(held)
     if type(thing) is FunctionType:

@@ -60,8 +60,7 @@ def check_patch(patch: Patch, scope: Scope, owner: object) -> None:
         RequirementError: an installed version is not one that it requires.
         TargetRefused: its session holds for one task, and it is not around calls: it cannot tell who asks.
     """
-    if patch.requires is not None:
-        check_requirement(patch, owner)
+    check_requirement(patch, owner)
     if scope == "task" and patch.verb not in CALL_VERBS:
         problem = f"scope='task' is for wrap and inject: a call can ask who makes it, what {patch.verb} does is for all"
         raise TargetRefused(patch.address, owner, f"{problem}; take scope='process', or wrap what calls it")

@@ -51,7 +51,6 @@ class Luggage:
 
     Attributes:
         id: what the block is known by if it was handed on to this process, as JSON; empty for one of its own.
-        scope: that of the block.
         pieces: its plugins and patches, packed.
         left: why something stays in this process, by its place among what was asked for.
         is_empty: True when there is nothing to hand on, and nothing to say of what stays.
@@ -71,7 +70,6 @@ class Luggage:
         id: str | None = None,
     ) -> None:
         self.id: Final = "" if id is None else written(id)
-        self.scope: Final = scope
         self.left: Final = left
         self.is_empty: Final = not pieces and not left
         self.is_in_environment: Final = scope == "process"
@@ -117,7 +115,7 @@ class Carried:
     @property
     def is_here(self) -> bool:
         """True where a process that is started is started inside the block."""
-        return self.luggage.scope == "process" or _task.is_here(self._number)
+        return self.luggage.is_in_environment or _task.is_here(self._number)
 
     def text(self, main: bool) -> str:
         """Return it as JSON; what can only be found in ``__main__`` as a note if ``main`` is not to be there."""

@@ -64,7 +64,7 @@ class _Scriptable:
         Raises:
             BypassError: there is none; the patch would not run.
         """
-        function = _scriptable(_name(self._like), self._like, self._link)
+        function = _scriptable(self._like, self._link)
         self._tell_captured(self._link)
         return function
 
@@ -73,7 +73,7 @@ def _name(like: FunctionType) -> str:
     return f"{like.__module__}:{like.__qualname__}"
 
 
-def _scriptable(name: str, like: FunctionType, link: CellType) -> FunctionType:
+def _scriptable(like: FunctionType, link: CellType) -> FunctionType:
     """Return a function with the original's parameters, defaults and annotations that calls the patch.
 
     TorchScript knows no defaults of a function that it makes a call into Python for, so a bare mark is not enough.
@@ -81,6 +81,7 @@ def _scriptable(name: str, like: FunctionType, link: CellType) -> FunctionType:
     Raises:
         BypassError: there is no such function; the patch would not run.
     """
+    name = _name(like)
     try:
         (definition,) = ast.parse(dedent(inspect.getsource(like))).body
     except (OSError, SyntaxError, ValueError) as error:

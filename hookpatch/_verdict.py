@@ -71,8 +71,7 @@ def by_target(asked: Asked, module: ModuleType | None) -> tuple[Verdict, Slot | 
         if not known.fits:
             return known, slot
         _guard.check_slot(patch, slot, own_beneath(slot), owner)
-        if patch.reach != "slot":
-            _everywhere.check(patch, slot, owner)
+        _everywhere.check(patch, slot, owner)
         unknown = _look_at_signature(asked, slot, held)
     except TargetNotFound as error:
         return Verdict(error.problem, is_gone=True, unneeded=known.unneeded), None

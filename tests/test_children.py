@@ -297,23 +297,23 @@ def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: P
     assert missing == [["word2", "word3"], ["word3"]]
 
 
+def _inherited() -> dict[str, str]:
+    return {name: text for name, text in os.environ.items() if name.startswith("HOOKPATCH_INHERIT")}
+
+
 def test_block_that_is_too_large_by_itself_keeps_no_room_from_others() -> None:
     """It has none whatever ends; what was opened after it has what becomes free."""
     large, *others = (
         hookpatch.active(*(hookpatch.replace(f"never_imported:{name}{at}", "x" * 50_000) for at in range(count))).open()
         for name, count in {"large": 2, "a": 1, "b": 1, "c": 1}.items()
     )
-    sizes = [len(text) for name, text in os.environ.items() if name.startswith("HOOKPATCH_INHERIT")]
+    sizes = [len(text) for text in _inherited().values()]
     assert [size > 50_000 for size in sizes] == [False, True, True, False]
     others.pop(0).close()
-    sizes = [len(text) for name, text in os.environ.items() if name.startswith("HOOKPATCH_INHERIT")]
+    sizes = [len(text) for text in _inherited().values()]
     assert [size > 50_000 for size in sizes] == [False, True, True]
     for session in (large, *others):
         session.close()
-
-
-def _inherited() -> dict[str, str]:
-    return {name: text for name, text in os.environ.items() if name.startswith("HOOKPATCH_INHERIT")}
 
 
 def _in_order() -> list[str]:

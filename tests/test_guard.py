@@ -644,12 +644,11 @@ def test_first_look_at_two_functions_sees_what_their_signatures_say() -> None:
         space: dict[str, Any] = {}
         exec(f"def plain({head}): pass\ndef other({head}):\n    x = y = 1\n    return x, y", space)
         functions += space["plain"], space["other"]
-    for one, other in product(functions, repeat=2):
-        kinds = [
-            [(each.name, each.kind, each.default is each.empty) for each in takes(it, False) or ()]
-            for it in (one, other)
-        ]
-        assert take_the_same(one, other) == (kinds[0] == kinds[1]), (signature(one), signature(other))
+    kinds = [
+        [(each.name, each.kind, each.default is each.empty) for each in takes(it, False) or ()] for it in functions
+    ]
+    for (one, of_one), (other, of_other) in product(zip(functions, kinds, strict=True), repeat=2):
+        assert take_the_same(one, other) == (of_one == of_other), (signature(one), signature(other))
     functions[2].__signature__ = signature(functions[4])
     assert not take_the_same(functions[2], functions[3])
     assert not take_the_same(functions[3], functions[2])

@@ -794,7 +794,7 @@ def test_threads_that_import_hooked_modules_at_once_do_not_deadlock(write_module
             gave_up = any(type(error).__name__ == "_DeadlockError" for error in errors)
             assert gave_up or not errors, errors
             given_up += gave_up
-            assert all(sys.modules[name].run() == "original" for name in names if name in sys.modules)
+            assert all(sys.modules[name].run() == "original" for name in names if not gave_up or name in sys.modules)
         print("no deadlock" if given_up <= 1 else f"{{given_up}} rounds given up")
     """
     assert _python(code, str(folder)) == "no deadlock\n"

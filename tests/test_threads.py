@@ -791,7 +791,7 @@ def test_block_dropped_while_another_is_handed_on(make_module: MakeModule, other
         if not was_reached:
             break
     assert met == set(OF_THE_ENVIRONMENT)
-    assert number > 50  # Python 3.13 tells of fewer than 3.11: 86 for the shortest of these
+    assert number > (300 if sys.version_info < (3, 12) else 50)  # 3.13 tells of fewer: 86 for the shortest of these
 
 
 def _inherited() -> list[str]:
