@@ -91,6 +91,11 @@ class Layer:
         self.standing: Any = None
 
     @property
+    def asks_for_object(self) -> bool:
+        """True when its wrapper asks what object a method is called on; one that injects only hands arguments on."""
+        return self.patch.verb == "wrap"
+
+    @property
     def is_gated(self) -> bool:
         """True when at each call it asks whether it is to run, or counts."""
         return self._gate is not None or self._count is not None
@@ -128,12 +133,13 @@ class Layer:
         other.call = call
         return other
 
-    def fit(self, callee: Any, binds: bool) -> None:
+    def fit(self, callee: Any, binds: bool, before: int) -> None:
         """Get ready to run around a callee.
 
         Args:
             callee: the function, or what else is called.
             binds: True when its first parameter is the object or class that it is called on.
+            before: how many arguments a wrapper that asks for no object gets before those: that object, or none.
 
         Raises:
             SignatureError: it does not take an argument that is to be given, or has not a parameter that is expected.
@@ -144,7 +150,7 @@ class Layer:
         if parameters is not None:
             check_call(self.patch, parameters, self.owner)
         if self.patch.verb == "inject":
-            call = _injector(self.patch.change, parameters or [])
+            call = _injector(self.patch.change, parameters or [], before)
             self.call = call if self._gate is None else self._gate(call)
         if self.ended:  # in another thread, meanwhile
             self.call = pass_through
@@ -195,10 +201,10 @@ def _original(slot: Slot) -> Any:
     return (slot.copy or slot.owner) if isinstance(slot, FunctionSlot) else beneath(slot)
 
 
-def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter]) -> Wrapper:
+def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter], before: int) -> Wrapper:
     by_place = [
         (place, parameter.name, parameter.kind is Parameter.POSITIONAL_ONLY)
-        for place, parameter in enumerate(parameters)
+        for place, parameter in enumerate(parameters, before)
         if parameter.name in arguments
         and parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     ]

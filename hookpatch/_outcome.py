@@ -96,7 +96,7 @@ class Ground:
         if less:
             run = [*standing.layers[:at], *standing.layers[at + 1 :]]
         else:
-            layer.fit(standing.callee, standing.binds)
+            standing.fit(layer)
             run = [*standing.layers[:at], layer, *standing.layers[at:]]
         return Outcome(self.wanted, [(standing, run)], one=layer)
 
@@ -119,7 +119,7 @@ class Ground:
             try:
                 if layer.wraps:
                     standing = standing or self._standing(value, own, layer)
-                    layer.fit(standing.callee, standing.binds)
+                    standing.fit(layer)
                     run.insert(0, layer)
                     continue
                 if standing is not None and run:

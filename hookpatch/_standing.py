@@ -26,31 +26,29 @@ class Standing:
     Attributes:
         base: what it stands over, as it lay in the slot.
         value: what to put into the slot.
-        callee: what is called in the end.
-        binds: True when its first argument is the object or class that it is called on.
         layers: what it runs, the outermost first.
     """
 
-    __slots__ = ("__weakref__", "_bottom", "_inner", "_top", "base", "binds", "callee", "layers", "value")
+    __slots__ = ("__weakref__", "_binds", "_bottom", "_callee", "_inner", "_top", "base", "layers", "value")
 
     def __init__(self, base: Any, slot: Slot, own: bool) -> None:
         self.base: Final = base
         self.layers: Sequence[Layer] = ()
         self._inner: dict[Layer, Trampoline] = {}
         self._top: Trampoline | None = None
-        self.callee: Any = inner(base)
-        self.binds = binds(slot, base)
+        self._callee: Any = inner(base)
+        self._binds = binds(slot, base)
         inherits = not own and slot.in_class is not None
         if isinstance(slot, FunctionSlot):
             assert slot.copy is not None  # the site has made it
             self._bottom: Callable[..., Any] = base if isinstance(base, FunctionType) else _calling(base, slot.copy)
-            self._top = Trampoline(self._bottom, self._bottom, self.binds)
+            self._top = Trampoline(self._bottom, self._bottom, self._binds)
             self.value: Any = Swap(slot.copy, self._top)
-        elif isinstance(self.callee, FunctionType) or (inherits and isinstance(self.callee, _METHODS)):
-            self._bottom = _inherited(slot, self.callee, base) if inherits else self.callee
-            like: Any = self.callee if isinstance(self.callee, FunctionType) else self._bottom
-            self._top = Trampoline(like, self._bottom, self.binds)
-            self.value = self._top.function if base is self.callee else type(base)(self._top.function)
+        elif isinstance(self._callee, FunctionType) or (inherits and isinstance(self._callee, _METHODS)):
+            self._bottom = _inherited(slot, self._callee, base) if inherits else self._callee
+            like: Any = self._callee if isinstance(self._callee, FunctionType) else self._bottom
+            self._top = Trampoline(like, self._bottom, self._binds)
+            self.value = self._top.function if base is self._callee else type(base)(self._top.function)
         else:
             with _imports.for_ourselves():
                 from hookpatch._proxy import Proxy  # wrapt is heavy, and most patches are on functions
@@ -67,6 +65,10 @@ class Standing:
         """The links of its functions, each with the layer that is called there."""
         first = [(self._top.link, layer) for layer in self.layers[:1]] if self._top is not None else []
         return [*first, *((trampoline.link, layer) for layer, trampoline in list(self._inner.items()))]
+
+    def fit(self, layer: Layer) -> None:
+        """Have a layer get ready to run here; raises what ``Layer.fit`` does."""
+        layer.fit(self._callee, self._binds, int(self._binds and self._top is not None))
 
     def bear(self, something: object) -> None:
         """Keep something alive as long as what stood in the slot is."""
@@ -113,11 +115,11 @@ class Standing:
         layer, below = self.layers[place], self._beneath(place)
         if place and layer not in self._inner:
             # One for each inner layer, kept as long as the layer: an outer wrapper may hold it in a variable.
-            self._inner[layer] = Trampoline(top.function, self._bottom, self.binds)
+            self._inner[layer] = Trampoline(top.function, self._bottom, self._binds)
         if layer in self._inner:
-            self._inner[layer].point(layer.call, below, layer.owner)
+            self._inner[layer].point(layer.call, below, layer.owner, layer.asks_for_object)
         if not place:
-            top.point(layer.call, below, layer.owner)
+            top.point(layer.call, below, layer.owner, layer.asks_for_object)
 
     def _take_out(self, layer: Layer, below: Callable[..., Any]) -> None:
         """Let a layer that has gone pass through to what lies beneath."""

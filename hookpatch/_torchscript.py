@@ -34,7 +34,7 @@ def attributes(
 
     Args:
         like: the original.
-        link: the cell with what a call runs: a wrapper and what lies below.
+        link: the cell with what a call runs: a wrapper and what lies below, and more.
         tell_captured: called with it when it is captured.
         binds: True for a method.
     """
@@ -110,7 +110,7 @@ def _ignored(like: FunctionType, link: CellType) -> FunctionType:
     """Return a function that TorchScript calls in Python, with types that are objects and not their names."""
 
     def call(*args: Any) -> Any:
-        wrapper, below = link.cell_contents
+        wrapper, below, _ = link.cell_contents
         return wrapper(below, None, args, {})
 
     hints, signature = typing.get_type_hints(like), inspect.signature(like)

@@ -19,7 +19,8 @@ from hookpatch._code import as_collected, from_text, inner, placed, shape_of, wi
 from hookpatch._signature import Signature
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
-Link: TypeAlias = tuple[Wrapper, Any]  # a wrapper, and what it wraps
+# A wrapper, what it wraps, and what binds that to the object of a call: None if the wrapper asks for no object.
+Link: TypeAlias = tuple[Wrapper, Callable[..., Any], Callable[[Any], Callable[..., Any]] | None]
 
 
 def pass_through(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -53,10 +54,10 @@ class Trampoline:
             binds: True when its first argument is the object or class that it is called on.
         """
         self._binds: Final = binds
-        self._link: Final = CellType((pass_through, below.__get__ if binds else below))
+        self._link: Final = CellType((pass_through, below, None))
         if binds:  # the cells in the order of co_freevars: that of their names
             first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
-            begin = _copy(_METHOD, like, (self._link, CellType(first)))
+            begin = _copy(_METHOD, like, (self._link, CellType(first), _REST))
         else:
             begin = _copy(_FUNCTION, like, (self._link,))
         shape = shape_of(like)
@@ -86,9 +87,19 @@ class Trampoline:
             )
         return self._collected
 
-    def point(self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "") -> None:
-        """From now on call ``wrapper`` around ``below``, in a frame that names the wrapper's owner."""
-        self._link.cell_contents = (wrapper, below.__get__ if self._binds else below)
+    def point(
+        self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "", asks_for_object: bool = False
+    ) -> None:
+        """From now on call a wrapper around what it wraps.
+
+        Args:
+            wrapper: the wrapper.
+            below: what it wraps.
+            owner: whom the frame names.
+            asks_for_object: True if it gets the object of a method's call, and the method bound to that: a quarter of
+                such a call is spent on it, and a wrapper that only hands arguments on gets them with the object first.
+        """
+        self._link.cell_contents = (wrapper, below, below.__get__ if asks_for_object and self._binds else None)
         if owner:
             name_frames(self.function, self.function.__name__, owner)
         elif self.function.__code__ is not self._plain:
@@ -118,8 +129,7 @@ def beneath_link(function: FunctionType) -> Any:
     link = _cells(function)[HOOK]
     if type(link.cell_contents) is FunctionType:
         return beneath_link(link.cell_contents)
-    below = link.cell_contents[1]
-    return below.__self__ if "first" in _cells(function) else below  # bound it is the function's __get__
+    return link.cell_contents[1]
 
 
 def _cells(function: FunctionType) -> dict[str, CellType]:
@@ -129,10 +139,9 @@ def _cells(function: FunctionType) -> dict[str, CellType]:
 def tell_captured(link: CellType) -> None:
     """Have the wrappers that a link leads to count that TorchScript has captured them."""
     while True:
-        wrapper, below = link.cell_contents
+        wrapper, function, _ = link.cell_contents
         if (tally := getattr(wrapper, "tally", None)) is not None:
             tally.captured("script")
-        function = getattr(below, "__self__", below)  # bound it is the function's __get__
         if type(function) is not FunctionType or not is_trampoline(function):
             return
         link = (function.__closure__ or ())[function.__code__.co_freevars.index(HOOK)]
@@ -152,21 +161,23 @@ def name_frames(function: FunctionType, name: str, owner: str) -> None:
 
 def _function(__hookpatch__: Link) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
-        wrapper, below = __hookpatch__
+        wrapper, below, _ = __hookpatch__
         return wrapper(below, None, args, kwargs)
 
     return trampoline
 
 
-def _method(__hookpatch__: Link, first: str) -> Callable[..., Any]:
+def _method(__hookpatch__: Link, first: str, rest: slice) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
         # Bound by __get__ and not by types.MethodType, which torch.compile cannot trace.
-        wrapper, bind = __hookpatch__
+        wrapper, below, bind = __hookpatch__
+        if bind is None:
+            return wrapper(below, None, args, kwargs)
         if args:
             instance = args[0]
-            return wrapper(bind(instance), instance, args[1:], kwargs)
+            return wrapper(bind(instance), instance, args[rest], kwargs)
         if first not in kwargs:
-            return bind.__self__(**kwargs)  # called without its object: the TypeError is the original's own
+            return below(**kwargs)  # called without its object: the TypeError is the original's own
         instance = kwargs.pop(first)  # called as Class.method(self=object)
         return wrapper(bind(instance), instance, (), kwargs)
 
@@ -175,6 +186,7 @@ def _method(__hookpatch__: Link, first: str) -> Callable[..., Any]:
 
 _FUNCTION: Final = inner(_function.__code__)
 _METHOD: Final = inner(_method.__code__)
+_REST: Final = CellType(slice(1, None))  # made once, not with each call
 
 
 def can_stand_in(function: FunctionType, value: object) -> bool:

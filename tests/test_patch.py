@@ -167,13 +167,46 @@ def test_wrap_runs_around_each_call(make_module: MakeModule) -> None:
         ("x, *, y", lambda f: f(1, y=2)),
     ],
 )
+@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("path", ["f", "C.method", "Heir.method", "C.of_class", "Heir.of_class"])
 def test_injected_argument_takes_the_callers_place(
-    make_module: MakeModule, signature: str, call: Callable[[Any], object]
+    make_module: MakeModule, path: str, others: int, signature: str, call: Callable[[Any], object]
 ) -> None:
-    """However the caller passes an argument, or does not, the callee gets the injected one."""
-    vendor = make_module("vendor", f"def f({signature}): return x, y")
-    with hookpatch.active(hookpatch.inject("vendor:f", y=9)):
-        assert call(vendor.f) == (1, 9)
+    """However the caller passes an argument, or does not, the callee gets the injected one, once, of a method too."""
+    vendor = make_module(
+        "vendor",
+        f"""
+        def f({signature}): return x, y
+        class C:
+            def method(self, {signature}): return x, y
+            @classmethod
+            def of_class(cls, {signature}): return x, y
+        class Heir(C): pass
+        """,
+    )
+    owner, _, name = path.rpartition(".")
+    seen: list[object] = []
+    heir = vendor.Heir()
+
+    def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+        seen.append(instance)
+        return wrapped(*args, **kwargs)
+
+    wraps = [hookpatch.wrap(f"vendor:{path}", around)] * others
+    with hookpatch.active(*wraps, hookpatch.inject(f"vendor:{path}", y=9), *wraps):
+        assert call(getattr(heir if owner else vendor, name)) == (1, 9)
+        assert seen == [{"f": None, "method": heir, "of_class": vendor.Heir}[name]] * (2 * others)
+
+
+def test_method_with_an_injected_argument_is_called_with_its_object_by_keyword(make_module: MakeModule) -> None:
+    """An object given by keyword is the object, and one that is missing is told by the method itself."""
+    vendor = make_module("vendor", "class C:\n def method(self, x=0, y=0): return self, x, y")
+    with hookpatch.active(hookpatch.inject("vendor:C.method", y=9)):
+        assert vendor.C.method(self=1, x=2) == (1, 2, 9)
+        with pytest.raises(TypeError, match=r"C\.method\(\) missing 1 required positional argument: 'self'"):
+            vendor.C.method()
+        with pytest.raises(TypeError, match=r"C\.method\(\) got multiple values for argument 'self'"):
+            vendor.C.method(1, self=1)
 
 
 def test_injected_argument_reaches_methods_of_every_kind(make_module: MakeModule) -> None:
