@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,7 +80,7 @@ def active(
         ones = [Asked(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), [])
         left = luggage.left.get(at)
         why = "children='local'" if children == "local" else (left.why if left else None)
-        asked += ones if why is None else [replace(one, stays=why) for one in ones]
+        asked += ones if why is None else [one._replace(stays=why) for one in ones]
     if not is_alone and (folder := _environment.report_folder()) is not None:
         from hookpatch._receipt import leave_in  # few ask for reports
 

@@ -77,7 +77,7 @@ class Attempt:
         self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
         self._watch: _imports.Watch | None = None
         self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb == "derive" else None
-        self._were_there: Final = ledger.were_there if asked.patch.reach == "everywhere" else None
+        self._were_there: frozenset[str] | None = None  # the modules, for a patch that is taken back where it came to
 
     @property
     def touched(self) -> list[Site]:
@@ -233,6 +233,8 @@ class Attempt:
     def _lay(self, slot: Slot, words: str | None, held: object) -> None:
         """Put a layer on a slot, and note it."""
         site = site_at(slot)
+        if held is not None and self._asked.patch.reach == "everywhere":
+            self._were_there = self._ledger.were_there
         gate: Gate | None = partial(_task.only_inside, self._rank[0]) if self._scope == "task" else None
         asked, patch = self._asked, self._asked.patch
         tally, gate, count = counters(patch, self._count, gate)

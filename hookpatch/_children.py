@@ -38,14 +38,13 @@ _open: Final[dict[int, Carried]] = {}  # by the number of the session, as they w
 _places: Final = itertools.count(1)
 _free: Final[list[int]] = []  # the places that were given back: a heap
 _told: Final[set[int]] = set()  # those of which programs have to be told when they start
-_watches: Final[dict[str, _imports.Watch]] = {}  # for modules that are to be patched when they come
 
 
 def is_for_blocks(thing: _imports.Watch | Layer) -> bool:
     """Tell whether a watch or layer is ours, and there because some block is open."""
     if isinstance(thing, Layer):
         return bool(_open) and thing.plugin == "hookpatch" and thing.patch.address in _CARRIERS
-    return thing in list(_watches.values()) or (bool(_open) and thing.module in _MODULES.values())
+    return bool(_open) and thing.module in _MODULES.values()
 
 
 def carry(luggage: Luggage, number: int) -> Callable[[], None]:
@@ -59,6 +58,7 @@ def carry(luggage: Luggage, number: int) -> Callable[[], None]:
             _programs.hand_on(number, block)
         if luggage.has_to_be_told:
             _told.add(number)
+    _imports.hold()
     _carriers.settle(_needed)
     return partial(_end, number)
 
@@ -70,6 +70,7 @@ def _end(number: int) -> None:
             heappush(_free, block.place)
         _told.discard(number)
         _programs.hand_on_no_longer(number)
+    _imports.release()
     _carriers.settle(_needed)
 
 
@@ -78,22 +79,9 @@ def _nothing() -> None:
 
 
 def _needed() -> set[str]:
-    """Return the targets of those patches of ours that are needed now; wait for their modules."""
-    there: set[str] = set()
-    waiting: set[str] = set()
-    for target in _CARRIERS if _told else _LAUNCHES if _open else ():
-        module, package = _MODULES[target], _PACKAGES[target]
-        if not _imports.begun(package):
-            waiting.add(package)  # until that comes one watch does for all of its modules
-        elif not _imports.begun(module):
-            waiting.add(module)
-        else:
-            there.add(target)
-    for module in _watches.keys() - waiting:
-        _watches.pop(module).cancel()
-    for module in waiting - _watches.keys():
-        _watches[module] = _imports.watch(module, _settle)
-    return there
+    """Return the targets of those patches of ours that are needed now, in modules that there are."""
+    targets = _CARRIERS if _told else _LAUNCHES if _open else ()
+    return {target for target in targets if _imports.begun(_MODULES[target])}
 
 
 def _settle(module: ModuleType) -> None:
@@ -155,7 +143,6 @@ _OF_OTHERS: Final = (
 _LAUNCHES: Final = {_OF_WINDOWS} if os.name == "nt" else {*_OF_OTHERS}
 _CARRIERS: Final[dict[str, Wrapper]] = {**dict.fromkeys(_LAUNCHES, _launch), _POPEN: _run}
 _MODULES: Final = {target: target.partition(":")[0] for target in _CARRIERS}
-_PACKAGES: Final = {target: module.partition(".")[0] for target, module in _MODULES.items()}
 _carriers: Final = Shared(
     lambda target: Asked(
         wrap(target, _CARRIERS[target], why="hands patches on to other processes", required=False),
@@ -164,6 +151,8 @@ _carriers: Final = Shared(
     ),
     are_listed=False,
 )
+for _module in _MODULES.values():
+    _imports.listen(_module, _settle)
 
 
 # --- in the process that was started

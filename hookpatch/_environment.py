@@ -31,6 +31,7 @@ ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the run of which reports are; not for p
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 _environ: Final = os.environ
+_data: Final = getattr(_environ, "_data", None)  # the dict in which it has them all
 _before: Final[list[str | None]] = []  # what INHERIT was before we set it; empty while we have not
 _handed: Final[dict[Variable, None]] = {}  # what hands something on, in order
 _GAPS: Final = 32  # so many numbers that are not in use are too many
@@ -80,8 +81,7 @@ def _kept() -> dict[Any, Any] | None:
 
     To find out that a variable is unset takes os.environ ten times as long: it raises an error inside.
     """
-    kept = getattr(_environ, "_data", None)
-    return kept if os.environ is _environ and type(kept) is dict else None
+    return _data if os.environ is _environ and type(_data) is dict else None
 
 
 def _key(variable: str) -> str | bytes:

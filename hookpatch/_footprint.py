@@ -65,4 +65,4 @@ def _things() -> Iterator[tuple[object, object]]:
     yield from ((leftover, leftover) for leftover in leftovers() if leftover.is_covered)
     waiting = _imports.pending()
     yield from ((watch, watch) for watch in waiting if not _children.is_for_blocks(watch))  # those are told themselves
-    yield from ((finder, finder) for finder in _imports.finders(ours=True) if not waiting)
+    yield from ((finder, finder) for finder in _imports.finders(ours=True) if not (waiting or _imports.is_held()))

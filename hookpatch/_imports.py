@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _bootstrap: Final[Any] = _frozen_importlib  # Any: typeshed does not know the locks of imports
 _lock: Final = RLock()  # held for a change of the watches; nothing foreign runs meanwhile, but for finalizers
 _watches: Final[dict[str, dict[Watch, None]]] = {}  # by module, in order; read without the lock
+_listeners: Final[dict[str, dict[Watch, None]]] = {}  # likewise: those that are no reason for the finder to be there
+_holds: Final[list[None]] = []  # an entry for each other reason
 _executing: set[str] = set()
 _trusted: list[str] | None = None
 _own_imports: Final[set[int]] = set()  # of threads that import something for ourselves at this moment
@@ -96,6 +98,25 @@ def watch(module: str, arrival: Arrival) -> Watch:
     return wish
 
 
+def listen(module: str, arrival: Arrival) -> None:
+    """Call ``arrival(module)`` each time the module has been executed while the finder is there, whoever it is for."""
+    _listeners.setdefault(module, {})[Watch(module, arrival)] = None
+
+
+def hold() -> None:
+    """Have the finder there, for those who listen, until it is released as often."""
+    with _lock:
+        _holds.append(None)
+        _place_finder()
+
+
+def release() -> None:
+    """Have it there for that no more."""
+    with _lock:
+        _holds.pop()
+        _place_finder()
+
+
 def present(module: str) -> ModuleType | None:
     """Return the module if it is imported, to its end; None while it is, or is reloaded, and a watch will tell."""
     if module not in sys.modules and module in _bootstrap._module_locks:
@@ -144,18 +165,18 @@ def trust() -> None:
 class for_ourselves:
     """Have this thread import from trusted places alone, if there are such, for a block."""
 
-    __slots__ = ("_finder",)
+    __slots__ = ("_is_first",)
 
     def __enter__(self) -> None:
-        self._finder: Watch | None = None
-        if _trusted is not None and get_ident() not in _own_imports:
-            self._finder = watch("", lambda _: None)  # so that our finder is asked
+        self._is_first = _trusted is not None and get_ident() not in _own_imports
+        if self._is_first:
+            hold()  # so that our finder is asked
             _own_imports.add(get_ident())
 
     def __exit__(self, *failure: object) -> None:
-        if self._finder is not None:
+        if self._is_first:
             _own_imports.discard(get_ident())
-            self._finder.cancel()
+            release()
 
 
 def new_main() -> ModuleType:
@@ -192,6 +213,11 @@ def pending() -> list[Watch]:
     return [wish for _, wishes in sorted(_watches.items()) for wish in wishes]
 
 
+def is_held() -> bool:
+    """Tell whether the finder is to be there though nobody waits for a module."""
+    return bool(_holds)
+
+
 def finders(ours: bool) -> list[object]:
     """Return what stands on sys.meta_path: our finder if it does, or all others."""
     return [finder for finder in sys.meta_path if (finder is _Finder) is ours]
@@ -215,9 +241,9 @@ def _forget(wish: Watch) -> None:
 
 
 def _place_finder() -> None:
-    """Have the finder on sys.meta_path while there are watches, and only then."""
-    while (_Finder in sys.meta_path) != bool(_watches):
-        if _watches:
+    """Have the finder on sys.meta_path while there is a reason, and only then."""
+    while (_Finder in sys.meta_path) != bool(_watches or _holds):
+        if _watches or _holds:
             sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
         else:
             _take_off()
@@ -267,7 +293,8 @@ def _announce(name: str, foreseen: Collection[Watch] = ()) -> None:
     while True:
         with _lock:
             module = sys.modules.get(name)
-            waiting = [wish for wish in _watches.get(name, ()) if wish not in told and wish not in foreseen]
+            wishes = [*_watches.get(name, ()), *_listeners.get(name, ())]
+            waiting = [wish for wish in wishes if wish not in told and wish not in foreseen]
             if module is None or not waiting:
                 _executing.discard(name)
                 break
@@ -282,11 +309,11 @@ def _announce(name: str, foreseen: Collection[Watch] = ()) -> None:
 
 
 class _Finder:
-    """On sys.meta_path while there are watches: finds nothing itself, puts a loader of ours before the real one."""
+    """On sys.meta_path while there is a reason: finds nothing itself, puts a loader of ours before the real one."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in _watches:
+        if name not in _watches and name not in _listeners:
             is_own = _own_imports and path is None and get_ident() in _own_imports
             return _find_trusted(name, target) if is_own else None
         asking: tuple[str, ...] = getattr(_asking, "names", ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import time
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
 from hookpatch import _imports
 from hookpatch._patch import Patch
@@ -19,9 +19,7 @@ State: TypeAlias = Literal[
 Key: TypeAlias = tuple[str | None, str | None, str, str]  # plugin, distribution, verb, target: in any process
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A patch and who asked for it.
 
     Attributes:

@@ -5,14 +5,13 @@ One for all would have to be written anew with each: the thousandth block would 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections import deque
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from hookpatch import _environment
 from hookpatch._environment import Variable
 from hookpatch._luggage import Carried
-from hookpatch._turn import Turn
 
 _VARIABLE: Final = 100_000  # bytes: Linux starts no program with a variable of 128 KiB or more
 _ALL: Final = 200_000  # bytes: nor with too much in all, the program's own arguments and variables included
@@ -34,21 +33,24 @@ class _Handed(NamedTuple):
 
 _handed: Final[dict[int, _Handed]] = {}  # by the number of the session, as they were opened
 _missing: Final[dict[int, None]] = {}  # those for which others left no room, likewise
-_turn: Final = Turn()
+_changes: Final[deque[tuple[int, Carried | None]]] = deque()  # the number of a session; the block, None at its end
+_is_changing = False
 _size = 0
 
 
 def hand_on(number: int, block: Carried) -> None:
     """Have programs inherit a block; where there is too little room for all, what was opened first has its own.
 
-    Called under a lock, as ``hand_on_no_longer`` is. A finalizer may call that in the midst of either.
+    Called under a lock, as ``hand_on_no_longer`` is.
     """
-    _in_turn(partial(_begin, number, block))
+    _changes.append((number, block))
+    _change()
 
 
 def hand_on_no_longer(number: int) -> None:
     """Have them inherit it no more."""
-    _in_turn(partial(_end, number))
+    _changes.append((number, None))
+    _change()
 
 
 def environment(blocks: Iterable[Carried]) -> dict[str, str]:
@@ -59,13 +61,23 @@ def environment(blocks: Iterable[Carried]) -> dict[str, str]:
     return _environment.handing_on([text for text in texts if text])
 
 
-def _in_turn(change: Callable[[], None]) -> None:
-    if not _turn.take():
-        return _turn.later(partial(_in_turn, change))
+def _change() -> None:
+    """Do what is to be done. A finalizer may call this in the midst of it: whoever is at it goes on with that, too."""
+    global _is_changing
+    if _is_changing:
+        return
+    _is_changing = True
     try:
-        change()
+        while _changes:
+            number, block = _changes.popleft()
+            if block is None:
+                _end(number)
+            else:
+                _begin(number, block)
     finally:
-        _turn.end()
+        _is_changing = False
+        if _changes:
+            _change()
 
 
 def _begin(number: int, block: Carried) -> None:

@@ -46,6 +46,8 @@ class Shared:
         ended: list[_One] = []
         begun: dict[str, _One] = {}
         with self.lock:
+            if not self._is_settling and needed() == self._there.keys():
+                return  # mostly
             self._is_stale = True
             while self._is_stale and not self._is_settling:  # called by a finalizer, in the midst of this: once more
                 self._is_settling = True

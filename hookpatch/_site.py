@@ -237,9 +237,9 @@ class Site:
         if adding:
             known = self._known
             for standing, run in runs:
-                if all(standing is not one for one in known):
+                if standing not in known:
                     standing.point(run)  # before anybody can call it
-            runs = [(standing, run) for standing, run in runs if standing.layers is not run]
+            runs = [one for one in runs if one[0] in known]
             if not self._pile.layers:
                 began(self._hold)
             try:

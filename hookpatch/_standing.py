@@ -136,9 +136,11 @@ def retire(
         standings: what stands there no more.
         retired: what did before; both together are returned.
     """
+    if not standings:
+        return retired
     for standing in standings:
         standing.point([layer for layer in standing.layers if not layer.ended])
-    if standings and retired:
+    if retired:
         retired = bring_back(standings, retired)
     for standing in standings:
         if standing.layers:

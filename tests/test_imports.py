@@ -513,6 +513,30 @@ def test_finder_is_there_only_while_something_is_watched() -> None:
     assert _imports.watched() == []
 
 
+def test_who_listens_hears_as_long_as_somebody_holds_the_finder(write_module: WriteModule) -> None:
+    """To listen is no reason for the finder to be there: that goes with the last who holds it."""
+    write_module("listened_to", SOURCE)
+    heard: list[ModuleType] = []
+    _imports.listen("listened_to", heard.append)
+    before = list(sys.meta_path)
+    module = importlib.import_module("listened_to")
+    assert not heard
+    _imports.hold()
+    _imports.hold()
+    assert importlib.reload(module) is module
+    assert heard == [module]
+    assert _imports.watched() == []
+    _imports.release()
+    del sys.modules["listened_to"]
+    anew = importlib.import_module("listened_to")
+    assert _loaders(anew) == REAL_LOADERS
+    assert heard == [module, anew]
+    _imports.release()
+    assert sys.meta_path == before
+    importlib.reload(anew)
+    assert heard == [module, anew]
+
+
 def test_finder_is_gone_when_entering_failed() -> None:
     """A session that could not be opened leaves no watch and no finder."""
     before = list(sys.meta_path)
