@@ -119,8 +119,9 @@ class Attempt:
             return
         _guard.check_patch(patch, self._scope, self._owner)
         slot = resolve(patch.target, module, self._owner)
-        _guard.check_slot(patch, slot, own_beneath(slot), self._owner)
-        _everywhere.check(patch, slot, self._owner)
+        held = own_beneath(slot)
+        _guard.check_slot(patch, slot, held, self._owner)
+        _everywhere.check(patch, slot, held, self._owner)
         if self._drift is not None and self._drift.policy == "error":
             self._drift.look(patch, slot, self._owner)
 
@@ -217,13 +218,13 @@ class Attempt:
             site_at(slot).refresh()  # before anything is looked up: if it has layers, it still has the old original
         held = own_beneath(slot)
         _guard.check_slot(patch, slot, held, owner)
-        _everywhere.check(patch, slot, owner)
+        _everywhere.check(patch, slot, held, owner)
         if self._drift is not None and (reason := self._drift.look(patch, slot, owner)) is not None:
             if self._drift.policy == "skip":
                 self._fresh_entry().become("skipped", reason)
                 return
             self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
-        for at, words in _everywhere.places(patch, slot):
+        for at, words in _everywhere.places(patch, slot, held):
             try:
                 self._lay(at, words, None if isinstance(at, FunctionSlot) else inner(held))
             except Exception:

@@ -7,7 +7,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from hookpatch import _imports
-from hookpatch._beneath import beneath, originals, own_beneath
+from hookpatch._beneath import beneath, originals
 from hookpatch._function_slot import FunctionSlot
 from hookpatch._holders import Holder, holders
 from hookpatch._layer import derived
@@ -21,15 +21,21 @@ from hookpatch._target import a_kind
 from hookpatch.errors import TargetRefused
 
 
-def check(patch: Patch, slot: Slot, owner: str) -> None:
+def check(patch: Patch, slot: Slot, own: Any, owner: str) -> None:
     """Refuse a patch that cannot go everywhere.
+
+    Args:
+        patch: the declaration.
+        slot: the target's slot.
+        own: what the slot's owner has there of its own, without our layers, or ABSENT.
+        owner: who asks for it, for messages.
 
     Raises:
         TargetRefused: what the slot holds may stand anywhere by chance, or the patch would empty its holders.
     """
     if patch.reach == "slot":
         return
-    thing = inner(beneath(slot))
+    thing = inner(_found(slot, own))
     if patch.verb == "remove":
         problem = "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter"
         raise TargetRefused(patch.address, owner, f"{problem}; take one remove for each name")
@@ -38,23 +44,22 @@ def check(patch: Patch, slot: Slot, owner: str) -> None:
         raise TargetRefused(patch.address, owner, f"{problem}; take reach='slot', and one patch for each place")
 
 
-def places(patch: Patch, slot: Slot) -> list[tuple[Slot, str | None]]:
+def places(patch: Patch, slot: Slot, own: Any) -> list[tuple[Slot, str | None]]:
     """Return the slots that a patch goes to, each with its place in words where it is not the target itself.
 
     A Python function is changed inside, whoever holds it. Of everything else the holders are changed that can be.
     """
     if patch.reach == "slot":
         return [(slot, None)]
-    held = beneath(slot)  # not a trampoline of ours: the names bound to the function before us are to be reached
+    held = _found(slot, own)
     thing = inner(held)
     if type(thing) is FunctionType:
         return [(FunctionSlot(thing, binds(slot, held)), None)]
-    own = own_beneath(slot) is not ABSENT
     of_patches = [
         patch.change,
         *derived(),
     ]  # kept until the look is over: one that is garbage might go, and its cell not
-    found: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if own else {}
+    found: dict[tuple[Any, ...], tuple[Slot, str | None]] = {} if own is ABSENT else {slot.key: (slot, None)}
     for site in over(thing):
         found.setdefault(site.slot.key, (site.slot, str(site.slot)))
     for holder in holders([thing]):
@@ -62,6 +67,11 @@ def places(patch: Patch, slot: Slot) -> list[tuple[Slot, str | None]]:
             found.setdefault(holder.slot.key, (holder.slot, holder.words))
     the_same = {("part", 0, *slot.key)} if thing is not held else set()
     return [place for key, place in found.items() if key not in the_same.union(*map(_of_its_own, of_patches))]
+
+
+def _found(slot: Slot, own: Any) -> Any:
+    """Return what a user finds there without our layers: names bound to that before us are to be reached."""
+    return beneath(slot) if own is ABSENT else own
 
 
 def call_back(

@@ -13,7 +13,7 @@ from hookpatch._trampoline import Swap, as_it_was
 class FunctionSlot:
     """The code of a Python function, for patches that hold wherever the function is bound: its identity stays."""
 
-    __slots__ = ("_added", "_keyword_defaults", "_swap", "binds", "copy", "owner")
+    __slots__ = ("_added", "_keyword_defaults", "_swap", "binds", "copy", "key", "owner")
 
     def __init__(self, function: FunctionType, binds: bool) -> None:
         """Take a function.
@@ -24,18 +24,15 @@ class FunctionSlot:
 
         Attributes:
             copy: what ``copy_with`` returned last.
+            key: what two slots share when they are the same place.
         """
         self.owner: Final = function
         self.binds: Final = binds
+        self.key: Final[tuple[Any, ...]] = ("function", id(function))
         self._swap: Swap | None = None
         self.copy: FunctionType | None = None
         self._keyword_defaults: dict[str, Any] | None = None
         self._added: set[str] = set()
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What two slots share when they are the same place."""
-        return "function", id(self.owner)
 
     @property
     def in_class(self) -> None:

@@ -246,8 +246,8 @@ class Swap:
     __slots__ = ("attributes", "code", "keyword_defaults")
 
     def __init__(self, like: FunctionType, trampoline: Trampoline) -> None:
-        names, shape = like.__code__.co_freevars, shape_of(like)
-        self.code: Final = placed(from_text(shape, len(names)).replace(co_freevars=names), like, like.__code__)
+        shape = shape_of(like)
+        self.code: Final = placed(from_text(shape, like.__code__.co_freevars), like, like.__code__)
         called = trampoline.collected if shape is None else trampoline.function
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: called}
         borne = {"__signature__", *_torchscript.ATTRIBUTES}

@@ -70,8 +70,9 @@ def by_target(asked: Asked, module: ModuleType | None) -> tuple[Verdict, Slot | 
             raise missing(slot, patch.target, owner)
         if not known.fits:
             return known, slot
-        _guard.check_slot(patch, slot, own_beneath(slot), owner)
-        _everywhere.check(patch, slot, owner)
+        own = own_beneath(slot)
+        _guard.check_slot(patch, slot, own, owner)
+        _everywhere.check(patch, slot, own, owner)
         unknown = _look_at_signature(asked, slot, held)
     except TargetNotFound as error:
         return Verdict(error.problem, is_gone=True, unneeded=known.unneeded), None
