@@ -173,8 +173,11 @@ def _method(__hookpatch__: Link, first: str, rest: slice) -> Callable[..., Any]:
         wrapper, below, bind = __hookpatch__
         if bind is None:
             return wrapper(below, None, args, kwargs)
-        if args:
+        try:  # to ask first whether there are any would cost each call
             instance = args[0]
+        except IndexError:
+            pass
+        else:
             return wrapper(bind(instance), instance, args[rest], kwargs)
         if first not in kwargs:
             return below(**kwargs)  # called without its object: the TypeError is the original's own
@@ -230,6 +233,9 @@ def _dress(copy: FunctionType, like: FunctionType) -> None:
 # --- the same inside a function that is changed in place
 
 
+_BORNE: Final = frozenset({"__signature__", *_torchscript.ATTRIBUTES})
+
+
 @final
 class Swap:
     """What is put into a Python function to change it in place: other code, and the trampoline that the code calls.
@@ -250,8 +256,7 @@ class Swap:
         self.code: Final = placed(from_text(shape, like.__code__.co_freevars), like, like.__code__)
         called = trampoline.collected if shape is None else trampoline.function
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: called}
-        borne = {"__signature__", *_torchscript.ATTRIBUTES}
-        self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in borne}
+        self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in _BORNE}
 
 
 def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:
