@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from functools import lru_cache
+from functools import cache, lru_cache
 from textwrap import dedent, indent
 from types import CodeType, FunctionType
 from typing import Final
@@ -90,8 +90,8 @@ _BODIES: Final = {
 }
 
 
-@lru_cache(maxsize=1024)
-def from_text(shape: str | None, cells: tuple[str, ...] | None) -> CodeType:
+@cache
+def from_text(shape: str | None, cells: int | None) -> CodeType:
     """Return the code of a function that hands its arguments on to ``__hookpatch__``.
 
     From a text, because a function takes only code with as many free variables as it has cells, and the interpreter
@@ -99,16 +99,15 @@ def from_text(shape: str | None, cells: tuple[str, ...] | None) -> CodeType:
 
     Args:
         shape: a key of _BODIES.
-        cells: the names of the cells of the function that is changed in place, ``__hookpatch__`` being a keyword
-            default; None when it is new, ``__hookpatch__`` being its one cell.
+        cells: how many cells the function has that is changed in place, ``__hookpatch__`` being a keyword default;
+            None when it is new, ``__hookpatch__`` being its one cell.
     """
-    names = ["__hookpatch__"] if cells is None else [f"cell{number:06}" for number in range(len(cells))]
+    names = [f"cell{number:06}" for number in range(cells)] if cells is not None else ["__hookpatch__"]
     parameters = "*args, **kwargs" if cells is None else "*args, __hookpatch__=None, **kwargs"
     kind = "async def" if shape in ("coroutine", "async generator") else "def"
     seen = f"if 0: {', '.join(names)}" if names else ""
     text = f"def make({', '.join(names)}):\n {kind} trampoline({parameters}):\n  {seen}\n{_indented(_BODIES[shape])}"
-    code = inner(inner(compile(text, "<hookpatch>", "exec")))
-    return code.replace(co_freevars=cells) if cells else code
+    return inner(inner(compile(text, "<hookpatch>", "exec")))
 
 
 def _indented(body: str) -> str:

@@ -54,8 +54,6 @@ class Shared:
                 try:
                     self._is_stale = False
                     targets = needed()
-                    if targets == self._there.keys():
-                        continue
                     ended += [self._there.pop(target) for target in self._there.keys() - targets]
                     for target in targets - self._there.keys():
                         one = _One(Session([self._asked(target)], is_listed=self._are_listed))

@@ -34,7 +34,7 @@ def attributes(
 
     Args:
         like: the original.
-        link: the cell with what a call runs: a wrapper and what lies below, and more.
+        link: the cell with what a call runs: a wrapper, what lies below, and what binds that.
         tell_captured: called with it when it is captured.
         binds: True for a method.
     """

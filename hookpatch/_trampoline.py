@@ -252,8 +252,9 @@ class Swap:
     __slots__ = ("attributes", "code", "keyword_defaults")
 
     def __init__(self, like: FunctionType, trampoline: Trampoline) -> None:
-        shape = shape_of(like)
-        self.code: Final = placed(from_text(shape, like.__code__.co_freevars), like, like.__code__)
+        names, shape = like.__code__.co_freevars, shape_of(like)
+        code = from_text(shape, len(names))
+        self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, like.__code__)
         called = trampoline.collected if shape is None else trampoline.function
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: called}
         self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in _BORNE}
