@@ -4,15 +4,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-OTHERS := 3.12 3.13
+OTHERS := 3.12 3.13 3.14 3.15
 RELEASES := plugins/hookpatch-onnxsim/tests/releases.txt
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: help demo test check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	bench-scan bench-runtimes against effect soak clean bench-restore pictures docs plugins-table
+.PHONY: help demo test test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
+	bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore pictures docs plugins-table
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,8 +20,13 @@ help: ## this list
 demo: $(INSTALLED) ## the main job on a real model; SMALL=1 takes a minute
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
+# In two processes. Left out are long rows of small cells, real models, and what needs a launcher; test-all has them.
+test: check ## what catches most, on this Python; six minutes
+	@$(BIN)/python -m pytest -p no:cacheprovider -q -n 2 --dist loadfile -m "not (ends or model or launcher)" \
+		tests plugins/test_contract.py plugins/test_public_names.py plugins/hookpatch-onnxsim plugins/hookpatch-example-printer
+
 # Two processes at a time: this Python's tests; the other Pythons', the plugins' and the examples'.
-test: check ## check, then every test; a quarter of an hour on two cores
+test-all: check ## every test on every Python; half an hour
 	@sh tests/meanwhile.sh $(VENV) $(OTHERS) & meanwhile=$$!; \
 	STRESS_SECONDS=60 $(BIN)/python -m pytest tests; here=$$?; wait $$meanwhile && exit $$here
 
@@ -53,6 +58,10 @@ test-dist: dist ## each of dist/ tried in an empty environment; half an hour
 # Figures, not tests: what is measured, the ratio to the others, the goal. (imports_at_once.py, five minutes, by itself.)
 bench: $(INSTALLED) bench-startup ## what patches cost, beside what other tools cost
 	@for benchmark in calls sessions scale memory holders; do $(BIN)/python tests/benchmarks/$$benchmark.py || exit 1; done
+
+# The same ratios on several Pythons, side by side; those environments are what `make test-pythons` makes.
+bench-pythons: $(INSTALLED) ## what patches cost on several Pythons, side by side
+	@$(BIN)/python tests/benchmarks/side_by_side.py $(BIN)/python .venv-3.13/bin/python .venv-3.15/bin/python -- calls sessions
 
 # What a patch costs a model's step, eager and compiled.
 bench-torch: $(INSTALLED) ## what a patch costs a model's step
@@ -115,10 +124,10 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 plugins-table: $(INSTALLED) ## plugins/README.md anew
 	@PYTHONPATH=tests $(BIN)/python tests/plugins_table.py
 
-# The state machine of tests/test_machine.py from new seeds, for as long as one likes: make soak MINUTES=10
+# The state machine of tests/promises/test_machine.py from new seeds, for as long as one likes: make soak MINUTES=10
 MINUTES ?= 10
 soak: $(INSTALLED) ## the tests' state machine from new seeds; MINUTES=10
-	@$(BIN)/python tests/soak.py $(MINUTES)
+	@PYTHONPATH=tests $(BIN)/python tests/promises/soak.py $(MINUTES)
 
 clean: ## remove what all of this has made
 	rm -rf $(VENV) .venv-* build dist .pytest_cache .mypy_cache .ruff_cache

@@ -16,7 +16,7 @@ from hookpatch.testing import pristine
 
 # A source distribution has the core's tests alone; what looks at the rest of the repository is left out there.
 IN_REPOSITORY = (ROOT / "plugins").is_dir()
-collect_ignore = [] if IN_REPOSITORY else ["tests/test_contributing.py", "tests/test_readme.py", "docs/examples"]
+collect_ignore = [] if IN_REPOSITORY else ["tests/docs/test_contributing.py", "tests/test_readme.py", "docs/examples"]
 
 MakeModule = Callable[..., ModuleType]
 MakeDistribution = Callable[..., Path]

@@ -65,7 +65,7 @@ def _fill(app: Any, docname: str, source: list[str]) -> None:
 
 
 def _resolve(app: Any, env: Any, node: Any, contnode: Any) -> Any:
-    """Lead ``hookpatch._session.Session``, as annotations have it, to the public name ``hookpatch.Session``."""
+    """Lead ``hookpatch._session.session.Session``, as annotations have it, to the public name ``hookpatch.Session``."""
     name = public_name(node.get("reftarget", ""))
     if name is None:
         return None

@@ -3,24 +3,24 @@
 ``with hookpatch.active("fuse_qkv_off"): ...`` holds a plugin's patches for a block; the six verbs ``wrap``,
 ``inject``, ``replace``, ``derive``, ``remove`` and ``enter`` declare patches without a plugin.
 
-Importing this package imports nothing else: each name is fetched when it is first used.
+Importing this package imports no other file: each name is fetched at its first use.
 
-PYTEST_DONT_REWRITE: pytest would warn that it cannot where the start-up file has imported us before it.
+PYTEST_DONT_REWRITE: pytest would warn that hookpatch, imported at interpreter start, is too early for a rewrite.
 """
 
-TYPE_CHECKING = False  # what typing.TYPE_CHECKING is, without the import: this file runs at interpreter start
+TYPE_CHECKING = False  # as in typing, without the import: this file runs at interpreter start
 if TYPE_CHECKING:
     from hookpatch import errors, testing
-    from hookpatch._active import active, environment
-    from hookpatch._patch import Patch, derive, enter, inject, remove, replace, wrap
-    from hookpatch._plan import Plan, PlannedPatch, PlannedTarget, plan
-    from hookpatch._receipts import ProcessReport, RunReport, receipts
-    from hookpatch._relations import Relations
-    from hookpatch._report import PatchReport, Report
-    from hookpatch._session import Session, report
-    from hookpatch._slot_report import LayerReport, SlotReport
-    from hookpatch._target import Target
-    from hookpatch._why import why
+    from hookpatch._engine.patch.patch import Patch, derive, enter, inject, remove, replace, wrap
+    from hookpatch._engine.patch.target import Target
+    from hookpatch._inspect.plan import Plan, PlannedPatch, PlannedTarget, plan
+    from hookpatch._inspect.slot_report import LayerReport, SlotReport
+    from hookpatch._inspect.why import why
+    from hookpatch._plugins.relations import Relations
+    from hookpatch._processes.active import active, environment
+    from hookpatch._processes.run_report import ProcessReport, RunReport, receipts
+    from hookpatch._session.report import PatchReport, Report
+    from hookpatch._session.session import Session, report
     from hookpatch.hookspecs import hookimpl
 
 __all__ = [
@@ -57,39 +57,28 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
-    "LayerReport": "_slot_report",
-    "Patch": "_patch",
-    "PatchReport": "_report",
-    "Plan": "_plan",
-    "PlannedPatch": "_plan",
-    "PlannedTarget": "_plan",
-    "ProcessReport": "_receipts",
-    "Relations": "_relations",
-    "Report": "_report",
-    "RunReport": "_receipts",
-    "Session": "_session",
-    "SlotReport": "_slot_report",
-    "Target": "_target",
-    "active": "_active",
-    "derive": "_patch",
-    "enter": "_patch",
-    "environment": "_active",
-    "hookimpl": "hookspecs",
-    "inject": "_patch",
-    "plan": "_plan",
-    "receipts": "_receipts",
-    "remove": "_patch",
-    "replace": "_patch",
-    "report": "_session",
-    "why": "_why",
-    "wrap": "_patch",
+    name: home
+    for home, names in {
+        "_engine.patch.patch": "Patch derive enter inject remove replace wrap",
+        "_engine.patch.target": "Target",
+        "_inspect.plan": "Plan PlannedPatch PlannedTarget plan",
+        "_inspect.slot_report": "LayerReport SlotReport",
+        "_inspect.why": "why",
+        "_plugins.relations": "Relations",
+        "_processes.active": "active environment",
+        "_processes.run_report": "ProcessReport RunReport receipts",
+        "_session.report": "PatchReport Report",
+        "_session.session": "Session report",
+        "hookspecs": "hookimpl",
+    }.items()
+    for name in names.split()
 }
 
 
-if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of ours
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
     def __getattr__(name: str) -> object:
-        """Fetch a public name from the file that defines it (PEP 562)."""
+        """Return a public name, imported from its file (PEP 562)."""
         if name not in __all__:
             raise AttributeError(f"module 'hookpatch' has no attribute '{name}'")
         from importlib import import_module  # not at the top: start-up cost
@@ -103,22 +92,22 @@ if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of o
 
 
 def _open_now() -> None:
-    """Open what the interpreter's start has put off, if it was started with plugins."""
+    """Open the session that was put off at interpreter start, if any."""
     if "_startup" in globals():
         globals()["_startup"].open_now()
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Add the magics ``%hookpatch`` and ``%%hookpatch``: what ``%load_ext hookpatch`` calls."""
-    from hookpatch.notebook import load  # it needs IPython
+    """Add the magics ``%hookpatch`` and ``%%hookpatch``, for ``%load_ext hookpatch``."""
+    from hookpatch.notebook import load  # imports IPython
 
     _open_now()
     load(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """Switch off what the magics switched on: what ``%unload_ext hookpatch`` calls."""
-    from hookpatch.notebook import unload  # likewise
+    """Switch off the plugins switched on by the magics, for ``%unload_ext hookpatch``."""
+    from hookpatch.notebook import unload
 
     unload(shell)
 

@@ -1,7 +1,7 @@
-"""The pytest plugin: a test that leaves a patch behind fails and is told which, and the patch is taken back.
+"""The pytest plugin: fail a test that leaves patches applied, name the patches, and restore their slots.
 
-Every pytest run loads this where hookpatch is installed. So it looks at nothing until somebody else has imported what
-patches are made with.
+Every pytest run with hookpatch installed loads this file. So it imports no engine, and checks nothing until other code
+has imported sessions.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import pytest
 
 import hookpatch
-from hookpatch import _fixtures
+from hookpatch.testing import _fixtures
 
 R = TypeVar("R")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Have an option for machines that cannot install."""
+    """Add an option for machines that cannot install releases."""
     parser.getgroup("hookpatch").addoption(
         "--hookpatch-releases",
         metavar="FOLDER",
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to look; what the environment asks for is no test's doing, and is opened before."""
+    """Register the checks and fixtures; first open the session of the environment, which no test is to blame for."""
     hookpatch._open_now()
     config.addinivalue_line("markers", "hookpatch_leaves: the test may leave patches behind")
     config.addinivalue_line(
@@ -40,42 +40,42 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Watchman:
-    """Looks before and after each test. Lives as long as the run."""
+    """Compares the sessions, layers and watches before and after each test. Lives as long as the run."""
 
     def __init__(self) -> None:
-        self._allowed: set[object] = set()  # what was there before the test, and what fixtures made
+        self._allowed: set[object] = set()  # keys from before the test and from its fixtures
         self._makers: dict[object, pytest.FixtureDef[Any]] = {}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Generator[None, R, R]:
-        """Note what is there before the test."""
-        __tracebackhide__ = True  # an error of somebody's fixture is not ours
+        """Note the keys from before the test."""
+        __tracebackhide__ = True  # the error of a fixture is not ours
         self._allowed = _footprint()
-        self._makers = {thing: maker for thing, maker in self._makers.items() if thing in self._allowed}
+        self._makers = {key: maker for key, maker in self._makers.items() if key in self._allowed}
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, R, R]:
-        """Note what a fixture makes: it may stay until the fixture ends. One that fails has nothing that may stay."""
+        """Allow the keys made by a fixture until the fixture ends; a failing fixture has none."""
         __tracebackhide__ = True
         before = _footprint()
         result = yield
-        made = _footprint() - before - self._makers.keys()  # less what fixtures that this one asked for have made
+        made = _footprint() - before - self._makers.keys()  # without keys of other fixtures
         self._makers |= dict.fromkeys(made, fixturedef)
         self._allowed |= made
         return result
 
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:
-        """Allow no longer what a fixture made: it has ended."""
-        self._allowed -= {thing for thing, maker in self._makers.items() if maker is fixturedef}
+        """Allow the keys of an ended fixture no longer."""
+        self._allowed -= {key for key, maker in self._makers.items() if maker is fixturedef}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, R, R]:
-        """Fail the test if it left patches behind, now that its fixtures have ended."""
+        """Fail the test if patches are left after the end of its fixtures."""
         try:
             result = yield
         except BaseException as error:
-            __tracebackhide__ = True  # likewise
+            __tracebackhide__ = True
             for line in self._left_by(item):
                 error.add_note(line)
             raise
@@ -84,12 +84,12 @@ class Watchman:
         return result
 
     def _left_by(self, item: pytest.Item) -> list[str]:
-        """Take back what a test left behind; return what to say of it."""
+        """Close the sessions left by a test; return the lines of the failure."""
         if item.get_closest_marker("hookpatch_leaves") is not None or _footprint() <= self._allowed:
             return []
-        from hookpatch._footprint import held_by_sessions, lines_beyond
-        from hookpatch._session import open_sessions
+        from hookpatch._session.session import open_sessions
         from hookpatch.errors import RestoreError
+        from hookpatch.testing._leaks import held_by_sessions, lines_beyond
 
         lines = []
         for key, session in reversed(open_sessions().items()):
@@ -97,20 +97,22 @@ class Watchman:
                 continue
             maker = self._makers.get(key)
             by = f"the {maker.scope}-scoped fixture {maker.argname!r}" if maker else "the test"
-            left = session.report()
-            lines += [f"{session!r}, opened by {by}:", *(f"  {patch}" for patch in left)]
+            before = session.report()
+            lines += [f"{session!r}, opened by {by}:", *(f"  {patch}" for patch in before)]
             with suppress(RestoreError):  # the report has the reasons
                 session.close()
-            ends = zip(left, session.report(), strict=True)
-            lines += [f"  {end}" for was, end in ends if end.state not in ("restored", "unlinked", "unused", was.state)]
+            pairs = zip(before, session.report(), strict=True)
+            lines += [
+                f"  {end}" for old, end in pairs if end.state not in ("restored", "unlinked", "unused", old.state)
+            ]
         lines += lines_beyond(self._allowed | held_by_sessions())
         return [f"{item.name} left patches behind; what can be taken back is taken back now:", *lines] if lines else []
 
 
 def _footprint() -> set[object]:
-    """Return what hookpatch has in this process; without a look if what opens sessions is not imported."""
+    """Return the keys of our sessions, layers and watches in this process; none if no session file is imported."""
     if "_session" not in vars(hookpatch):
         return set()
-    from hookpatch._footprint import footprint
+    from hookpatch.testing._leaks import footprint
 
     return footprint()

@@ -1,36 +1,35 @@
-"""What can go wrong, each with its own class: who, what, where, and what now.
+"""All errors and warnings of hookpatch. Each message says who, what, where, and what to do now.
 
-Long because it is the public list of all errors and warnings, a class for each with nothing but its message: it is
-read as one, from the root down, and ``hookpatch.errors`` is the name by which users know it.
+Attributes named ``distribution`` hold a name with its version, and ``asked_by`` the setting or call of the request.
+
+Long because it is the public list of all errors and warnings, to be read from the root down as ``hookpatch.errors``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import Any, Final
+
+importer: Callable[[str], Any] = import_module  # replaced at start-up by ``imports.fetch_ours``, see there
 
 
 def _suggest(word: str, known: Iterable[str], least: float = 0.6) -> str:
-    """Return ``; did you mean 'x'?`` for the known word nearest to ``word``; nothing if none is so near (0 to 1)."""
-    from hookpatch import _imports
-
-    with _imports.for_ourselves():
-        import difflib  # only the failing path pays for it
-
-    near = difflib.get_close_matches(word, [other for other in known if other != word], n=1, cutoff=least)
+    """Return ``; did you mean 'x'?`` for the nearest known word; empty if none is as near as ``least`` (0 to 1)."""
+    near = importer("difflib").get_close_matches(word, [other for other in known if other != word], n=1, cutoff=least)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def for_stderr(error: Exception) -> str:
-    """Return the text of an error or warning for stderr: its first line ends with what to type to read more of it."""
+    """Return the text of an error or warning for stderr: its first line ends with the command that explains it."""
     first, *rest = str(error).split("\n")
     return "\n".join([f"{first} [hookpatch explain {type(error).__name__}]", *rest])
 
 
 class HookpatchError(Exception):
-    """The root of all errors of hookpatch. They keep class, text and attributes when they cross processes.
+    """The root of all errors of hookpatch. Errors keep class, text and attributes when they cross processes.
 
-    A traceback ends with a note that says what to type to read more.
+    A traceback ends with a note: the command that explains the error.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -51,38 +50,32 @@ def _unpickled(kind: type[HookpatchError], args: tuple[Any, ...]) -> HookpatchEr
     return error
 
 
-# --- what was asked for
+# --- requests
 
 
 class SelectionError(HookpatchError):
-    """What was asked for makes no sense: the names, the options or the policy."""
+    """A request makes no sense: its names, options or policies."""
 
 
 class UnknownPlugin(SelectionError):
-    """No installed distribution offers a plugin of that name.
+    """No installed distribution offers a plugin of the requested name.
 
-    Attributes:
-        name: the name asked for.
-        asked_by: where it was asked for.
-        installed: the names of the installed plugins.
+    Has ``name``, ``asked_by`` and ``installed`` (the names of the installed plugins).
     """
 
     def __init__(self, name: str, asked_by: str, installed: Sequence[str]) -> None:
         self.name: Final = name
         self.asked_by: Final = asked_by
         self.installed: Final = tuple(installed)
-        there = ", ".join(installed) or "none"
         hint = _suggest(name, installed) or ";"
-        super().__init__(f"no plugin '{name}' (asked for by {asked_by}){hint} installed: {there}")
+        names = ", ".join(installed) or "none"
+        super().__init__(f"no plugin '{name}' (asked for by {asked_by}){hint} installed: {names}")
 
 
 class UnknownCommand(SelectionError):
-    """A word after ``hookpatch`` that is neither a command nor a plugin.
+    """The word after ``hookpatch`` is neither a command nor a plugin.
 
-    Attributes:
-        word: the word.
-        commands: the commands there are.
-        installed: the names of the installed plugins.
+    Has ``word``, ``commands`` (all commands) and ``installed`` (the names of the installed plugins).
     """
 
     def __init__(self, word: str, commands: Sequence[str], installed: Sequence[str]) -> None:
@@ -97,11 +90,9 @@ class UnknownCommand(SelectionError):
 
 
 class UnknownMessage(SelectionError):
-    """``hookpatch explain`` was asked for a message that nobody has written.
+    """``hookpatch explain`` was asked for an unknown error or warning.
 
-    Attributes:
-        name: the name asked for.
-        known: the names of the errors and warnings there are.
+    Has ``name`` and ``known`` (the names of all errors and warnings).
     """
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
@@ -112,12 +103,9 @@ class UnknownMessage(SelectionError):
 
 
 class AmbiguousPlugin(SelectionError):
-    """Two installed distributions offer a plugin of one name.
+    """Several installed distributions offer a plugin of one name.
 
-    Attributes:
-        name: the name asked for.
-        asked_by: where it was asked for.
-        distributions: the distributions that offer it.
+    Has ``name``, ``asked_by`` and ``distributions`` (the distributions, without versions).
     """
 
     def __init__(self, name: str, asked_by: str, distributions: Sequence[str]) -> None:
@@ -132,13 +120,9 @@ class AmbiguousPlugin(SelectionError):
 
 
 class NotAllowed(SelectionError):
-    """The environment has a list of the plugins that may be used there, and this one is not on it.
+    """An allow list of the environment does not name the plugin.
 
-    Attributes:
-        name: the plugin's name.
-        distribution: the distribution that offers it, with its version.
-        asked_by: where it was asked for.
-        problem: which list, and what it says.
+    Has ``name``, ``distribution``, ``asked_by`` and ``problem`` (which list, and the reason).
     """
 
     def __init__(self, name: str, distribution: str, asked_by: str, problem: str) -> None:
@@ -150,13 +134,9 @@ class NotAllowed(SelectionError):
 
 
 class MissingPlugin(SelectionError):
-    """A plugin needs another one, which is not on: nothing is switched on that was not asked for.
+    """A plugin needs another plugin, which was not requested.
 
-    Attributes:
-        plugin: the name of the plugin that needs it.
-        distribution: the distribution that offers that, with its version.
-        needs: the name of what it needs.
-        asked_by: where the plugin was asked for.
+    Has ``plugin``, ``distribution``, ``needs`` (the name of the needed plugin) and ``asked_by``.
     """
 
     def __init__(self, plugin: str, distribution: str, needs: str, asked_by: str, way: str) -> None:
@@ -168,13 +148,9 @@ class MissingPlugin(SelectionError):
 
 
 class ConflictingPlugins(SelectionError):
-    """Two plugins are to be on of which one declares that it cannot be on together with the other.
+    """A plugin declares a conflict with another requested plugin.
 
-    Attributes:
-        plugin: the name of the plugin that declares it.
-        distribution: the distribution that offers it, with its version.
-        other: the other plugin's name, and its distribution with its version.
-        asked_by: where they were asked for.
+    Has ``plugin``, ``distribution``, ``other`` (the name and distribution of the other plugin) and ``asked_by``.
     """
 
     def __init__(
@@ -191,12 +167,9 @@ class ConflictingPlugins(SelectionError):
 
 
 class OptionsError(SelectionError):
-    """Options for a plugin that it does not have, or of the wrong type.
+    """An option is unknown to its plugin, or of the wrong type.
 
-    Attributes:
-        plugin: the plugin's name.
-        distribution: the distribution that offers it, with its version.
-        problem: what is wrong.
+    Has ``plugin``, ``distribution`` and ``problem``.
     """
 
     def __init__(self, plugin: str, distribution: str, problem: str) -> None:
@@ -207,11 +180,9 @@ class OptionsError(SelectionError):
 
 
 class SettingError(SelectionError):
-    """An environment variable, an argument of hookpatch's own or a key of a configuration holds what it cannot use.
+    """An environment variable, an argument of hookpatch or a key of a configuration has an unusable value.
 
-    Attributes:
-        setting: the variable, the argument, or the key with its file.
-        problem: what is wrong with it, and what it takes.
+    Has ``setting`` (the variable, the argument, or the key with its file) and ``problem``.
     """
 
     def __init__(self, setting: str, problem: str) -> None:
@@ -221,11 +192,9 @@ class SettingError(SelectionError):
 
 
 class NewPluginError(HookpatchError):
-    """``hookpatch new`` cannot write what it was asked for, and has written nothing.
+    """``hookpatch new`` cannot write a plugin, and has written no file.
 
-    Attributes:
-        name: the name that the plugin was to have.
-        problem: what is wrong.
+    Has ``name`` (the intended name of the plugin) and ``problem``.
     """
 
     def __init__(self, name: str, problem: str) -> None:
@@ -234,16 +203,13 @@ class NewPluginError(HookpatchError):
         super().__init__(f"new plugin '{name}': {problem}")
 
 
-# --- what plugins and patches declare
+# --- declarations of plugins and patches
 
 
 class PluginError(HookpatchError):
-    """A plugin could not be loaded, or what it yields is not a patch.
+    """A plugin could not be loaded, or failed when it was asked for its patches.
 
-    Attributes:
-        plugin: the plugin's name.
-        distribution: the distribution that offers it, with its version.
-        problem: what went wrong.
+    Has ``plugin``, ``distribution`` and ``problem``.
     """
 
     def __init__(self, plugin: str, distribution: str, problem: str) -> None:
@@ -254,11 +220,9 @@ class PluginError(HookpatchError):
 
 
 class PatchError(HookpatchError, TypeError):
-    """A patch was declared with arguments that can mean nothing.
+    """A patch was declared with unusable arguments.
 
-    Attributes:
-        verb: the verb that was called.
-        problem: what is wrong.
+    Has ``verb`` (the function that was called) and ``problem``.
     """
 
     def __init__(self, verb: str, problem: str) -> None:
@@ -268,11 +232,9 @@ class PatchError(HookpatchError, TypeError):
 
 
 class TargetSyntaxError(HookpatchError, ValueError):
-    """A target's address cannot be read.
+    """The address of a target cannot be read.
 
-    Attributes:
-        address: the address as it was given.
-        problem: what is wrong with it.
+    Has ``address`` and ``problem``.
     """
 
     def __init__(self, address: str, problem: str) -> None:
@@ -283,16 +245,13 @@ class TargetSyntaxError(HookpatchError, ValueError):
         super().__init__(f"target '{address}' {problem}{end} {form}")
 
 
-# --- what a patch meets at its target
+# --- the target of a patch
 
 
 class ApplyError(HookpatchError):
     """A patch could not be applied at its target.
 
-    Attributes:
-        target: the target's address.
-        owner: the plugin or caller that asked for it.
-        problem: what is wrong, and what now.
+    Has ``target`` (the address), ``owner`` (the plugin or caller of the patch) and ``problem``.
     """
 
     def __init__(self, target: object, owner: object, problem: str) -> None:
@@ -303,7 +262,7 @@ class ApplyError(HookpatchError):
 
 
 class TargetNotFound(ApplyError):
-    """The module is there, the name or key in it is not."""
+    """The module of a target is there, its name or key is not."""
 
     def __init__(
         self, target: object, owner: object, where: str, kind: str, name: object, known: Iterable[str]
@@ -313,7 +272,7 @@ class TargetNotFound(ApplyError):
 
 
 class TargetRefused(ApplyError):
-    """The slot is there but must not or cannot be patched."""
+    """The slot of a target must not or cannot be patched."""
 
 
 class SignatureError(ApplyError):
@@ -321,23 +280,21 @@ class SignatureError(ApplyError):
 
 
 class RequirementError(ApplyError):
-    """The installed version of a distribution is not one that the patch was made for."""
+    """The installed version of a distribution is outside of the versions declared by the patch."""
 
 
 class DriftError(ApplyError):
-    """The target is no longer what was locked, and ``on_drift`` is *error*."""
+    """The target differs from the lock file, and ``on_drift`` is *error*."""
 
 
 class ConflictError(ApplyError):
-    """Two plugins want to put a value of their own into one slot, and neither declares its place."""
+    """Two plugins put a value of their own into one slot, and neither declares an order."""
 
 
 class OrderError(HookpatchError):
     """The ``before`` and ``after`` of several patches on one site, or of their plugins, form a cycle.
 
-    Attributes:
-        cycle: the plugins around the cycle, the first repeated at the end.
-        declared: who declares each step of it, in words.
+    Has ``cycle`` (the plugins, the first repeated at the end) and ``declared`` (who declares each step, in words).
     """
 
     def __init__(self, site: object, cycle: Sequence[str], declared: Sequence[str]) -> None:
@@ -350,12 +307,9 @@ class OrderError(HookpatchError):
 
 
 class BypassError(HookpatchError):
-    """What captures code would go past a patch, or cannot take it up: a result without the patch would say nothing.
+    """Code is captured past a patch, or a patch cannot be captured: the result would silently lack the patch.
 
-    Attributes:
-        target: what is patched.
-        mode: what captures it, such as ``torch.jit.script``.
-        problem: why, and what now.
+    Has ``target``, ``mode`` (the capturing function, such as ``torch.jit.script``) and ``problem``.
     """
 
     def __init__(self, target: object, mode: str, problem: str) -> None:
@@ -365,18 +319,17 @@ class BypassError(HookpatchError):
         super().__init__(f"{mode} would go past the patch of {target} by hookpatch: {problem}")
 
 
-# --- spans
+# --- sessions
 
 
 class SessionError(HookpatchError):
-    """A session was used in a way that it cannot be, such as opened twice."""
+    """A session was misused, such as opened twice."""
 
 
 class CallsError(SessionError):
-    """Patches were applied and received fewer calls than they require (``required_calls=``) until their session ended.
+    """Applied patches received fewer calls than required (``required_calls=``) until their session ended.
 
-    Attributes:
-        problems: which ones, and how many they received.
+    Has ``problems`` (each patch with its number of calls).
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -385,10 +338,9 @@ class CallsError(SessionError):
 
 
 class NotCarriedError(SessionError):
-    """A block's patches are to hold in the processes that it starts, and some cannot be carried there.
+    """Patches of a block are required in its child processes, and cannot be carried there.
 
-    Attributes:
-        problems: what cannot be carried, and why.
+    Has ``problems`` (each patch with the reason).
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -397,7 +349,7 @@ class NotCarriedError(SessionError):
 
 
 class RestoreError(ExceptionGroup[Exception], HookpatchError):
-    """Some undos failed at the end of a session; all others were done. Holds one error for each."""
+    """Some undos failed at the end of a session; all others were done. Holds one error for each failed undo."""
 
     def __new__(cls, errors: Sequence[Exception]) -> RestoreError:
         count = "one undo" if len(errors) == 1 else f"{len(errors)} undos"
@@ -405,7 +357,7 @@ class RestoreError(ExceptionGroup[Exception], HookpatchError):
 
     def __init__(self, errors: Sequence[Exception]) -> None:
         super().__init__(self.message, errors)
-        _note_page(self)  # the group's own __init__ asks no other
+        _note_page(self)  # the __init__ of ExceptionGroup calls no other
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RestoreError, (list(self.exceptions),)
@@ -423,7 +375,7 @@ class HookpatchWarning(UserWarning):
 
 
 class PatchFailedWarning(HookpatchWarning):
-    """A patch could not be applied when its module was imported: the program goes on without it.
+    """A patch could not be applied when its module was imported: the program goes on without the patch.
 
     Remedy: the message holds the error that ``active`` would have raised; mend the patch, or declare it
     ``required=False`` if the program may run without it.
@@ -438,51 +390,65 @@ class PatchUnneededWarning(HookpatchWarning):
 
 
 class DriftWarning(HookpatchWarning):
-    """A patch was applied to a target that is no longer what was locked.
+    """A patch was applied to a target that differs from the lock file.
 
-    Remedy: look at the difference (``hookpatch check``); where the patch still fits, write the lock file anew.
+    Remedy: look at the difference (``hookpatch check``); if the patch still fits, write the lock file anew.
     """
 
 
 class BypassWarning(HookpatchWarning):
-    """Something that captures code would go past a patch, or run it more than once, and cannot be kept from it.
+    """Code is captured past a patch, or runs a patch more than once, and hookpatch cannot prevent this.
 
-    Remedy: patch what calls the target instead, or capture where the patch is not on.
+    Remedy: patch the caller of the target instead, or capture while the patch is off.
     """
 
 
 class NeverCalledWarning(HookpatchWarning):
-    """A required patch whose calls were counted was applied and received none until its session ended.
+    """A required patch whose calls were counted was applied and received no call until its session ended.
 
-    Remedy: nothing called what it patches, or whoever did had taken the original before: look at the patch's stale
-    holders in the report, and consider ``reach="everywhere"``.
+    Remedy: the target was not called, or its callers hold the original from before: look at the patch's stale holders
+    in the report, and consider ``reach="everywhere"``.
     """
 
 
 class NeverOpenedWarning(HookpatchWarning):
-    """What ``active`` returned was dropped, and nothing was patched: it had not been opened.
+    """A session made by ``active`` was dropped without being opened: no patch was applied.
 
     Remedy: write ``with hookpatch.active(...):``, or ``@hookpatch.active(...)`` above a function.
     """
 
 
 class UnknownModuleWarning(HookpatchWarning):
-    """A required patch waited for a module until its session ended: there is none of that name, but of nearly that.
+    """A required patch waited in vain for a module that does not exist; a module of a similar name does.
 
-    Remedy: correct the address; or install what has the module, or say ``required=False``.
+    Remedy: correct the address, install the module, or declare ``required=False``.
     """
 
 
 class NotCarriedWarning(HookpatchWarning):
-    """A process is started inside a block, and some of the block's patches cannot be carried to it.
+    """A child process starts inside a block, and some of the block's patches cannot be carried to it.
 
-    Remedy: define what the patch is made of in a module that the process can import, or make it a plugin; with
-    ``children="local"`` nothing is carried and nothing said, with ``children="require"`` it is an error on entering.
+    Remedy: define the functions of the patch in a module that the child process can import, or make it a plugin.
+    ``children="local"`` carries no patches, without a warning; ``children="require"`` makes this an error on entering.
+    """
+
+
+class LateWarning(HookpatchWarning):
+    """A patch was applied long after its module was imported, by a finder before hookpatch's.
+
+    Remedy: import the module before the session is opened, or put the other finder on ``sys.meta_path`` before that.
+    """
+
+
+class OutlivedWarning(HookpatchWarning):
+    """An interpreter of this process was made inside a block, and keeps the patches after the block's end.
+
+    Remedy: close the interpreter inside the block; with ``children="local"`` it runs without the patches.
     """
 
 
 class DisplacedWarning(HookpatchWarning):
-    """At the end of a session a slot no longer held what the patch put there, and was left alone.
+    """At the end of a session a slot held another value than that of the patch, and was left alone.
 
-    Remedy: end the span of whoever patched the same slot before this session ends.
+    Remedy: undo the other patch of the same slot before this session ends.
     """

@@ -1,4 +1,4 @@
-"""The hooks a plugin can implement, and the marker for it."""
+"""The hooks of a plugin, and the marker of their implementations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pluggy
 
-from hookpatch._patch import Patch
-from hookpatch._site import Site
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.site.site import Site
 
 hookspec: Final = pluggy.HookspecMarker("hookpatch")
 hookimpl: Final = pluggy.HookimplMarker("hookpatch")
@@ -18,7 +18,7 @@ hookimpl: Final = pluggy.HookimplMarker("hookpatch")
 def hookpatch_patches(options: Any) -> Iterable[Patch]:  # type: ignore[empty-body]  # a hook's declaration has none
     """Yield the plugin's patches.
 
-    Called once for each session that selects the plugin. It must not import its targets.
+    Called once for each session that selects the plugin. The plugin must not import its targets.
 
     Args:
         options: an instance of the plugin module's ``Options`` dataclass; leave it out when there is none.
@@ -27,27 +27,40 @@ def hookpatch_patches(options: Any) -> Iterable[Patch]:  # type: ignore[empty-bo
 
 @hookspec
 def hookpatch_changed(sites: Sequence[Site]) -> None:
-    """Drop what was made from what stood at these sites: compiled code, a cache by class, a table.
+    """Drop compiled code, caches by class and tables made from earlier values of these sites.
 
-    Called when a session has been opened or closed, or one of its modules has been imported or reloaded, for the sites
-    of its patches; told are the plugins of all sessions that are open, and of one that closes. The slots hold by then
-    what they are to hold.
+    Called after a session has opened or closed, or a module of its targets was imported or reloaded, with the sites of
+    its patches, for the plugins of all open sessions and of the closing session. The slots have their new values.
 
     Args:
-        sites: the sites; of each ``site.slot`` is the place (``owner``, and ``name`` or ``index``), ``site.original``
-            what was there before all patches, ``site.stands`` what stands there now and ``site.stood`` all that is
-            known to have stood there.
+        sites: the sites, each with ``site.slot`` (its ``owner``, and ``name`` or ``index``), ``site.original`` (the
+            value before all patches), ``site.stands`` (the value now) and ``site.stood`` (all values known so far).
     """
 
 
 @hookspec
 def hookpatch_commands(app: Any) -> None:
-    """Add the plugin's own commands: what ``hookpatch NAME ...`` runs, NAME being the plugin's.
+    """Add the plugin's own commands, for ``hookpatch NAME ...`` with the name of the plugin.
 
-    Called when that is typed, and never else. The plugin's module is imported wherever its patches are selected: what
-    the commands alone need is imported in here.
+    Called for such a command line alone. The plugin's module is imported wherever its patches are selected: import in
+    this function what the commands alone need.
 
     Args:
         app: a ``typer.Typer`` of the plugin's own; ``app.command("diff")(diff)`` makes ``hookpatch NAME diff``. An only
-            command that bears the plugin's name is ``hookpatch NAME`` itself.
+            command with the plugin's name is ``hookpatch NAME`` itself.
+    """
+
+
+@hookspec
+def hookpatch_run(value: str, run: Any) -> int:  # type: ignore[empty-body]  # a hook's declaration has none
+    """Run a program in the plugin's own way, for ``hookpatch run --OPTION VALUE``, and return the exit status.
+
+    The distribution declares the option: ``OPTION = "NAME"`` in the entry point group ``hookpatch.run_options``, with
+    the name of the plugin.
+
+    Args:
+        value: the value of the option.
+        run: the program. ``run.plain(options)`` runs it unpatched, ``run.patched(options)`` as ``hookpatch run`` does;
+            ``options`` are further plugins, with their options. ``run.target`` has the program's words, ``run.option``
+            is the option, and ``run.write_line`` writes a line to stderr.
     """

@@ -1,4 +1,4 @@
-"""``%load_ext hookpatch``: plugins on and off in a notebook.
+"""The magics of ``%load_ext hookpatch``: switch plugins on and off in a notebook.
 
 ``%hookpatch on NAME...``, ``%hookpatch off [NAME...]``; ``%hookpatch`` for a table; ``%%hookpatch NAME...`` for a cell.
 """
@@ -14,9 +14,9 @@ from typing import Any, Final, final
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
-from hookpatch._active import active
-from hookpatch._discovery import Installed, find, installed
-from hookpatch._session import Session, report
+from hookpatch._bootstrap.installed import Installed, find, installed
+from hookpatch._processes.active import active
+from hookpatch._session.session import Session, report
 from hookpatch.errors import HookpatchError, MissingPlugin
 
 _USAGE: Final = (
@@ -31,9 +31,8 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Switch off what the magics switched on."""
-    magics = _of(shell)
-    if magics is not None:
+    """Switch off the plugins switched on by the magics."""
+    if (magics := _of(shell)) is not None:
         magics.off([])
 
 
@@ -73,18 +72,18 @@ class HookpatchMagics(Magics):
         return PatchTable(self._on)
 
     def on(self, names: Sequence[str]) -> None:
-        """Switch plugins on, all or none; those that are on stay so."""
+        """Switch plugins on, all or none; plugins already on stay on."""
         waiting = [plugin for name in names if (plugin := find(name, "%hookpatch on")) not in self._on]
         with ExitStack() as undo:
             opened: dict[Installed, Session] = {}
-            put_off = 0  # how many in a row
+            put_off = 0  # plugins in a row
             while waiting:
                 plugin = waiting.pop(0)
                 try:
                     if plugin not in opened:
                         opened[plugin] = undo.enter_context(active(f"{plugin.name}@{plugin.distribution}"))
                     put_off = 0
-                except MissingPlugin:  # each has a session of its own: what it needs may come behind it
+                except MissingPlugin:  # its session is its own, and the needed plugin may come later in the list
                     waiting.append(plugin)
                     put_off += 1
                     if put_off == len(waiting):
@@ -93,12 +92,12 @@ class HookpatchMagics(Magics):
         self._on.update(opened)
 
     def off(self, names: Sequence[str]) -> None:
-        """Switch plugins off, all of them when none is named."""
+        """Switch plugins off, all of them if no name is given."""
         plugins = [find(name, "%hookpatch off") for name in names] or list(self._on)
         for plugin in plugins:
             if plugin not in self._on:
                 raise UsageError(f"hookpatch: '{plugin.name}' was not switched on by %hookpatch on")
-        with ExitStack() as closing:  # all of them, whatever one raises
+        with ExitStack() as closing:  # all of them, even if a close fails
             for plugin in plugins:
                 closing.callback(self._on.pop(plugin).close)
 
@@ -110,25 +109,23 @@ class HookpatchMagics(Magics):
             result = shell.run_cell(cell)
         error = result.error_before_exec or result.error_in_exec
         if error is not None:
-            vars(error)["_render_traceback_"] = list  # it has been shown; whoever runs the notebook is to hear of it
+            vars(error)["_render_traceback_"] = list  # already shown; raised for the runner of the notebook
             raise error
 
 
 @final
 class PatchTable:
-    """What is installed, what is on, and what became of each patch, as it was when this was made."""
+    """A table of the installed plugins, on or off, and the state of each patch, when the table was made."""
 
     def __init__(self, on: dict[Installed, Session]) -> None:
         rows = [("plugin", "", "patch", "")]
-        of_plugins = [(plugin, on.get(plugin)) for plugin in installed()]
+        plugins = installed()
         patches = report().patches
-        for plugin, session in of_plugins:
-            mine = [patch for patch in patches if patch.plugin == plugin.name]
-            state = "on" if session is not None or mine else "off"
-            rows += [(plugin.name, state, patch.target, patch.state) for patch in mine] or [
-                (plugin.name, state, "", "")
-            ]
-        names = {plugin.name for plugin, _ in of_plugins}
+        for plugin in plugins:
+            own = [patch for patch in patches if patch.plugin == plugin.name]
+            state = "on" if plugin in on or own else "off"
+            rows += [(plugin.name, state, patch.target, patch.state) for patch in own] or [(plugin.name, state, "", "")]
+        names = {plugin.name for plugin in plugins}
         others = [patch for patch in patches if patch.plugin not in names]
         self._rows: Final = rows + [(patch.plugin or "active()", "on", patch.target, patch.state) for patch in others]
 
@@ -138,7 +135,7 @@ class PatchTable:
         return "\n".join(lines) if len(lines) > 1 else "no plugins are installed, and nothing is patched"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the table as HTML, for the notebook."""
         head, *rows = [[html.escape(text) for text in row] for row in self._rows]
         if not rows:
             return f"<p>{html.escape(repr(self))}</p>"

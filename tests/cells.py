@@ -17,7 +17,7 @@ from snapshot import ABSENT, Snapshot, is_mapping
 
 import hookpatch
 from hookpatch import Target
-from hookpatch._torchscript import ATTRIBUTES
+from hookpatch._engine.calls.torchscript import ATTRIBUTES
 
 NAME: Final = "targets.awkward"
 CALLS: Final = ("wrap", "inject")
@@ -106,7 +106,7 @@ def _parsed(address: str) -> tuple[CodeType, bool, Any]:
 
 
 def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
-    """Change nothing: what is compared is no behaviour."""
+    """Call the wrapped function and change nothing."""
     return wrapped(*args, **kwargs)
 
 
@@ -126,7 +126,7 @@ class World:
             importlib.import_module(NAME)
 
     def executed(self, module: ModuleType) -> None:
-        """Look at the module when its code has run, before anybody can have patched it."""
+        """Take a snapshot of the module when its code has run, before a patch is applied."""
         self.module, self.before = module, Snapshot(module)
         if self.original is ABSENT:  # executed again: what a patch had put there is there still
             self.before.drop(self.cell.place)
@@ -170,7 +170,7 @@ class World:
         return session
 
     def is_patched(self, *also: str) -> bool:
-        """Tell whether the slot is changed, and nothing else."""
+        """Return True if the slot is changed, and nothing else."""
         changed = set(self.before.changed(self.moves()))
         return bool(changed) and changed <= {*self.changes, *also}
 

@@ -1,4 +1,4 @@
-"""Does a patch have its effect under each of torch's capture modes? Real runs, each target and mode for itself.
+"""The effect of a patch under each of torch's capture modes: real runs, one for each target and mode.
 
 A cell is *right* (the effect inside, none outside), *loud* (an error or a warning of the tool's), *product* (an
 artifact keeps what it captured: an exported program, a traced or scripted module, an .onnx), *broken* (an error that
@@ -26,8 +26,8 @@ import torch
 import wrapt
 
 import hookpatch
-from hookpatch._capture import CAPTURES, Capture, Run
-from hookpatch._judge import judged, quiet
+from hookpatch.testing._capture_matrix import judged, quiet
+from hookpatch.testing._capture_modes import CAPTURES, Capture, Run
 
 try:
     import wrapture

@@ -1,4 +1,4 @@
-"""Virtual environments made for a test: a user's own, with the real wheels in it."""
+"""Virtual environments for tests, with the real wheels installed in them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Environment:
             (folder / releases.name).symlink_to(releases)
 
     def take_over(self, other: Environment) -> None:
-        """Have hookpatch as another environment has it: what pip put there, in a tenth of pip's time."""
+        """Copy hookpatch from another environment, in a tenth of the time that pip takes."""
         for entry in other.site_packages.glob("hookpatch*"):
             copy = shutil.copytree if entry.is_dir() else shutil.copy
             copy(entry, self.site_packages / entry.name)
@@ -50,7 +50,7 @@ class Environment:
         script.chmod(0o755)
 
     def add_scripts(self) -> None:
-        """Have the commands of the environment the tests run in, such as pip and pytest, run this one's python."""
+        """Add the commands of the test environment, such as pip and pytest, for the python of this environment."""
         for script in Path(sys.executable).parent.iterdir():
             there = self.python.parent / script.name
             if (
@@ -85,7 +85,7 @@ class Environment:
         (info / "entry_points.txt").write_text(f"[hookpatch]\n{name} = {module}\n{waits}")
 
     def work_in(self, folder: Path, files: Mapping[str, str]) -> None:
-        """Have a folder with these files be the current one of what is run."""
+        """Write files into a folder, and make it the current folder of the programs that are run."""
         self.folder = folder
         for name, text in files.items():
             path = folder / name
@@ -93,7 +93,7 @@ class Environment:
             path.write_text(text)
 
     def run(self, *command: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run this environment's python in a new process, with our variables as given and no others."""
+        """Run this environment's python in a new process, with hookpatch's variables as given and no others."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
         return subprocess.run(
             [str(self.python), *map(str, command)],
@@ -114,6 +114,32 @@ LOUD = """
     def hookpatch_patches():
         yield hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs).upper())
 """
+
+
+VENDOR = """
+def speak(word="vendor"):
+    return word
+REGISTRY = {"a": 1}
+"""
+
+LOUDER = """
+    '''Speak louder.'''
+    import hookpatch
+
+    def louder(wrapped, instance, args, kwargs):
+        return wrapped(*args, **kwargs).upper() + "!"
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("vendor:speak", louder)
+"""
+
+SCRIPT = "import vendor; print(vendor.speak(), __name__)"
+
+
+def hookpatch(home: Environment, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in an environment."""
+    return home.run(home.python.parent / "hookpatch", *words, **variables)
 
 
 def furnished(folder: Path, wheels: Path, plugins: Mapping[str, str], files: Mapping[str, str]) -> Environment:

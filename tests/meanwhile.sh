@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make test` runs while this Python runs the tests of tests/: the core's on other Pythons, then the plugins' and the examples'.
+# What `make test-all` runs while this Python runs the tests of tests/: the core's on other Pythons, then the plugins' and the examples'.
 # usage: sh tests/meanwhile.sh .venv 3.12 3.13
 set -u
 venv=$1 failed=0

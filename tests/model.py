@@ -1,4 +1,4 @@
-"""What every slot must hold, by a model that knows nothing of hookpatch's code; for test_machine.py.
+"""A model of what every slot must hold, without hookpatch's code, for promises/test_machine.py.
 
 A Thing is an object that may lie in a place, and what a call of it answers. A Place is a slot: what lies there, and
 the layers over it. The rules of the model are these:
@@ -67,7 +67,7 @@ class Text(Thing):
 
 
 class Given(Thing):
-    """A value of a replace, or of somebody else's."""
+    """A value of a replace, or a foreign value."""
 
     def __init__(self, tag: str, thing: Any) -> None:
         self.tag: Final = tag
@@ -89,7 +89,7 @@ class Derived(Thing):
 
 
 class Ours(Thing):
-    """What stands there for layers around calls."""
+    """Our stand-in for layers around calls."""
 
     def __init__(self, below: Thing) -> None:
         self.below: Final = below
@@ -121,7 +121,7 @@ class Inherited(Thing):
 
 
 class Foreign(Thing):
-    """A wrapper of somebody else's, over what it found; ``is_proxy``: it shows in ``__wrapped__`` what it calls."""
+    """A foreign wrapper around the value that it found; ``is_proxy``: ``__wrapped__`` is the value that it calls."""
 
     def __init__(self, tag: str, below: Thing, is_proxy: bool) -> None:
         self.tag: Final = tag
@@ -140,7 +140,7 @@ class Entry:
 
 
 @dataclass(eq=False)
-class Attempt:
+class Lifecycle:
     """One patch of one session."""
 
     label: str
@@ -170,7 +170,7 @@ class Attempt:
 class Layer:
     """One patch at one place."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Lifecycle) -> None:
         self.attempt: Final = attempt
         self.verb, self.tag, self.rank = attempt.verb, attempt.tag, attempt.rank
         self.owner, self.is_for_task = attempt.owner, attempt.is_for_task
@@ -193,7 +193,7 @@ class Layer:
 
 
 def is_outside(one: str | None, other: str | None) -> bool:
-    """Tell whether the patches of an owner are declared to lie outside those of another."""
+    """Return True if the patches of an owner are declared to lie outside those of another."""
     return (one, other) == ("outer", "inner")
 
 
@@ -244,9 +244,9 @@ class Place:
         self.warned: Counter[str] = Counter()
         self._foreign: list[tuple[Thing, Thing]] = []  # what was put there, and what it found there
         self._left: list[tuple[list[Thing], Thing, Entry]] = []  # ours, what is to take its place, who is to be told
-        self._ground()
+        self._read_original()
 
-    def _ground(self) -> None:
+    def _read_original(self) -> None:
         self.base = self.held = self.wanted = self.content
         self._below = self.found()
         self._ours: list[Ours] = []
@@ -269,7 +269,7 @@ class Place:
     def add(self, layer: Layer) -> None:
         """Lay a layer."""
         if not self.layers:
-            self._ground()
+            self._read_original()
         layers = in_order([*self.layers, layer])
         value, runs, left_out = self._laid(layers)
         if any(not one.is_left_out for one in left_out):
@@ -304,19 +304,19 @@ class Place:
                 entry.state = "dormant"
         if self._mine and (self.content is not self.base or self.was_taken):
             self._left.append((self._mine, self.base, entry))
-        self._ground()
+        self._read_original()
         self.settle()
 
     def refresh(self) -> None:
-        """Lay the layers over what lies there now."""
+        """Lay the layers over the value that the slot holds now."""
         if self.layers and self.content is not self.held:
-            self._ground()
+            self._read_original()
             value, runs, left_out = self._laid(self.layers)
             self._put(value)
             self._commit(self.layers, value, runs, left_out)
 
     def settle(self) -> None:
-        """Put what belongs there where ours has come to light."""
+        """Restore the slot late, where our stand-in is back in it."""
         for left in list(self._left):
             ours, base, entry = left
             if self.content in ours:
@@ -407,11 +407,11 @@ class Place:
     # --- somebody else
 
     def is_changed_by_others(self) -> bool:
-        """Tell whether something of somebody else's is there, or was when our first layer came."""
+        """Return True if a foreign value is in the slot, or was there when our first layer came."""
         return bool(self._foreign) or (bool(self.layers) and self.base is not self.original)
 
     def put_foreign(self, thing: Thing) -> None:
-        """Put something of somebody else's there."""
+        """Put a foreign value into the slot."""
         self._foreign.append((thing, self.content))
         self.content = thing
 

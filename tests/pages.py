@@ -38,7 +38,7 @@ def name_of(page: Path) -> str:
 
 @dataclass
 class Reader:
-    """Who goes through one page, from its top to its end: a folder, a shell, what was printed last."""
+    """The state of running one page from top to end: a folder, a shell, and the last output."""
 
     folder: Path
     environment: Environment
@@ -157,7 +157,7 @@ def commands(source: str) -> Iterator[tuple[str, str]]:
 
 
 def difference(expected: str, printed: str) -> str | None:
-    """Tell what was printed, if not what was expected; ``...`` stands for anything, a line of it for any lines."""
+    """Return the difference between the output and the expected text; ``...`` stands for any text, or for any lines."""
     # Blanks at a line's end are seen by nobody, and editors take them away.
     wanted, got = ("\n".join(map(str.rstrip, text.strip("\n").split("\n"))) for text in (expected, printed))
     pattern = re.escape(wanted + "\n")
@@ -186,6 +186,6 @@ def blocks(page: Path, evaluator: Reader | None = None) -> Document:
 
 
 def imports_torch(page: Path) -> bool:
-    """Whether a block of the page imports torch, which takes seconds, and is not on every Python."""
+    """Return True if a block of the page imports torch, which takes seconds and is not on every Python."""
     run = [region for _, region in blocks(page).regions if not why_not(blocks(page), region)]
     return any(HEAVY.search(region.parsed[1]) for region in run)

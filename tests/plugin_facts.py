@@ -1,4 +1,4 @@
-"""What installed plugins declare, as a new process tells it that has imported none of their targets."""
+"""The declarations of installed plugins, read in a new process that imports none of their targets."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 _PROGRAM = """
 import json, sys
 sys.path[:0] = json.loads(sys.argv[1])
-from hookpatch._discovery import installed
-from hookpatch._host import Host
-from hookpatch._release import release_of
+from hookpatch._bootstrap.installed import installed
+from hookpatch._plugins.host import Host
+from hookpatch._engine.patch.versions import release_of
 options, before, found = json.loads(sys.argv[2]), set(sys.modules), {}
 for one in installed():
     host = Host()

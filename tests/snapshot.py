@@ -1,4 +1,4 @@
-"""What everything within reach of a module holds, to be compared later; knows nothing of hookpatch."""
+"""A snapshot of all objects within reach of a module, to be compared later; without hookpatch's code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Snapshot:
         return next(place for place, (owner, _, _) in self._owners.items() if owner is function)
 
     def drop(self, place: str) -> None:
-        """Take it that nothing was at a place."""
+        """Note that a place held nothing."""
         self._owners.pop(place, None)
         for at, (_, _, held) in self._owners.items():
             held[:] = [one for one in held if _joined(at, one[0]) != place]
@@ -84,7 +84,7 @@ class Snapshot:
 
 
 def is_mapping(owner: object) -> bool:
-    """Tell whether an owner has entries by key. Not by an ABC, which becomes slow with each class that is made."""
+    """Return True if an owner has entries by key. Not by an ABC, which becomes slow with each class that is made."""
     return hasattr(type(owner), "popitem")
 
 

@@ -3,7 +3,7 @@
     python docs/images/pictures.py
 
 writes session.svg, a terminal, and graph.png, the page of a graph diff as Chromium shows it, into this folder. Two
-minutes; tests/test_pictures.py looks whether the terminal's first command says still what the picture shows.
+minutes; tests/docs/test_pictures.py looks whether the terminal's first command says still what the picture shows.
 """
 
 from __future__ import annotations

@@ -1,19 +1,38 @@
-"""``hookpatch check``: whether the targets of plugins still fit, here or in other releases."""
+"""``hookpatch check`` and ``hookpatch lock``: check the targets of plugins, here or in other releases."""
 
 from __future__ import annotations
 
 import json as _json
-from typing import Annotated
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from hookpatch import _check
-from hookpatch._lock import NAME
-from hookpatch.command._against import against_releases, print_releases, releases_of
-from hookpatch.command._arguments import AsJson, Names, OptionWords
-from hookpatch.command._option_words import words_of
-from hookpatch.command._targets import imports_aside, lock_of, named, print_targets
+from hookpatch._bootstrap import selection
+from hookpatch._engine.lock.lockfile import NAME, Lock, key_of, write_lock
+from hookpatch._inspect import check as _check
+from hookpatch._inspect.check import lockable
+from hookpatch._inspect.dry_run import SEVERITY
+from hookpatch._inspect.releases import has_pip, install, last_line, run
+from hookpatch.command._arguments import (
+    FOLD,
+    NO_WRAP,
+    AsJson,
+    Names,
+    OptionWords,
+    print_json,
+    print_table,
+    words_of,
+)
+from hookpatch.command._targets import WORDS, imports_aside, lock_of, named, print_targets
+from hookpatch.errors import SettingError
 
 
 def check(
@@ -47,22 +66,123 @@ def check(
     lock = lock_of(path)
     given = named("check", names or (), option or (), lock)
     if against is not None:
-        elsewhere = {name: of for name, of in given.options.items() if lock is None or lock.options.get(name) != of}
-        words = words_of(elsewhere, "--against")  # what -o gives is among them
-        rows = against_releases(releases_of(against), given, words, lock, pip_arg or (), no_deps)
-        status = max((row.severity for row in rows), default=0)
+        changed = {name: of for name, of in given.options.items() if lock is None or lock.options.get(name) != of}
+        words = [*given.names, *(word for text in words_of(changed, "--against") for word in ("-o", text))]
+        releases = _against_releases(_releases_of(against), words, lock, pip_arg or (), no_deps)
+        status = max((release.severity for release in releases), default=0)
         if json:
-            content = {"against": rows[0].distribution, "status": status, "releases": [row.to_dict() for row in rows]}
-            typer.echo(_json.dumps(content, indent=2))
+            rows = [release.to_dict() for release in releases]
+            print_json({"against": releases[0].distribution, "status": status, "releases": rows})
         else:
-            print_releases(Console(), rows)
+            _print_releases(Console(), releases)
         raise typer.Exit(status)
     with imports_aside():
-        targets = _check.check(given.asked, lock)
-    status = max((one.severity for one in targets), default=0)
+        targets = _check.check(given.requests, lock)
+    status = max((target.severity for target in targets), default=0)
     if json:
-        content = {"lock": lock and lock.path, "status": status, "targets": [one.to_dict() for one in targets]}
-        typer.echo(_json.dumps(content, indent=2))
+        print_json({"lock": lock and lock.path, "status": status, "targets": [target._asdict() for target in targets]})
     else:
         print_targets(Console(), targets)
     raise typer.Exit(status)
+
+
+def lock(
+    names: Names = None,
+    option: OptionWords = None,
+    path: Annotated[str | None, typer.Option("--lock", metavar="FILE", help=f"The file; {NAME} if none.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Write down what the targets of plugins are like.
+
+    In a file to be reviewed and committed, written anew each time: name all plugins that it is to have. For each
+    target: distribution and version, signature, source; of a class the members, of a registry the keys. Imports the
+    targets, applies nothing. Ends with status 2, and writes nothing, if one does not fit.
+
+    Example: hookpatch lock fuse_qkv_off
+    """
+    default, _ = selection.lock_path()
+    known = lock_of(path) if not names and (path or not default or os.path.exists(default)) else None
+    given = named("lock", names or (), option or (), known)
+    with imports_aside():
+        entries, problems = lockable(given.requests)
+    if problems:
+        if json:
+            print_json({"lock": None, "targets": [target._asdict() for target in problems]})
+        else:
+            print_targets(Console(), problems)
+        raise typer.Exit(2)
+    written = Lock(given.names, given.options, entries, path or default or NAME)
+    is_new = write_lock(written)
+    if json:
+        print_json({"lock": written.path, "written": is_new, "targets": sorted(entries)})
+        return
+    for address in sorted(entries):
+        typer.echo(f"{entries[address].fingerprint.release}  {address}")
+    for address in sorted({request.patch.address for request in given.requests if key_of(request.patch) is None}):
+        typer.echo(f"not locked: {address}, an object at hand without an address")
+    typer.echo(f"{written.path} {'written' if is_new else 'holds that already'}")
+
+
+class _Release(NamedTuple):
+    """The check of one release."""
+
+    distribution: str
+    version: str
+    status: str  # the worst status of a target, "uninstallable", or "failed" if the check ended with an error
+    reasons: tuple[str, ...] = ()
+    targets: tuple[dict[str, Any], ...] = ()  # as in `hookpatch check --json`
+
+    @property
+    def severity(self) -> int:
+        return {**SEVERITY, "uninstallable": 1, "failed": 2}[self.status]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in self._asdict().items() if name != "distribution"}
+
+
+def _releases_of(text: str) -> list[tuple[str, str]]:
+    """Return name and version of each release in a text such as ``onnxsim==0.4.36,0.8.1``."""
+    name, equals, rest = text.partition("==")
+    versions = [version.strip() for version in rest.split(",") if version.strip()]
+    if not (equals and name.strip() and versions) or any("=" in version or " " in version for version in versions):
+        raise SettingError("--against", f"'{text}' cannot be read; write it like onnxsim==0.4.36,0.8.1")
+    return [(name.strip(), version) for version in dict.fromkeys(versions)]
+
+
+def _against_releases(
+    releases: Sequence[tuple[str, str]], words: Sequence[str], lock: Lock | None, pip_args: Sequence[str], no_deps: bool
+) -> list[_Release]:
+    """Check each release, installed by pip into a folder that precedes the current environment on the path."""
+    if not has_pip():
+        raise SettingError("--against", "this environment has no pip to install a release; run python -m ensurepip")
+    words = [*words, "--json", *(["--lock", os.path.abspath(lock.path)] if lock is not None else [])]
+    checked = partial(_checked, words=words, pip_args=[*pip_args, *(["--no-deps"] if no_deps else [])])
+    message = f"checking {len(releases)} releases of {releases[0][0]}"
+    with Console(stderr=True).status(message), ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        return list(pool.map(checked, releases))
+
+
+def _checked(release: tuple[str, str], words: Sequence[str], pip_args: Sequence[str]) -> _Release:
+    with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
+        problem = install("==".join(release), "--target", folder, *pip_args)
+        if problem is not None:
+            return _Release(*release, "uninstallable", (problem,))
+        # `python -m` puts the current folder first on the path.
+        done = run([sys.executable, "-m", "hookpatch", "check", *words], folder)
+        try:
+            targets = tuple(_json.loads(done.stdout)["targets"])
+        except (ValueError, KeyError):
+            return _Release(*release, "failed", (last_line(done),))
+        if not targets:
+            return _Release(*release, "fits")
+        worst = max(targets, key=lambda target: SEVERITY[target["status"]])
+        return _Release(*release, worst["status"], tuple(worst["reasons"]), targets)
+
+
+def _print_releases(console: Console, releases: Sequence[_Release]) -> None:
+    words = {**WORDS, "uninstallable": ("not installable here", "yellow"), "failed": ("the check failed", "red")}
+    rows = (
+        (f"{release.distribution} {release.version}", Text(*words[release.status]), "\n".join(release.reasons))
+        for release in releases
+    )
+    print_table(console, {"release": NO_WRAP, "verdict": NO_WRAP, "why": FOLD}, rows)

@@ -1,18 +1,13 @@
-"""``hookpatch doctor``: is hookpatch on in this Python, what would each plugin do, what is wrong and how to mend it."""
+"""``hookpatch doctor``: print the findings on the interpreter, the variables and each plugin."""
 
 from __future__ import annotations
 
-import json as _json
-from collections.abc import Iterable
-
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from hookpatch._doctor import Finding, findings
-from hookpatch.command._arguments import AsJson
+from hookpatch._inspect.doctor import Finding, findings
+from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, print_json, print_table
 
 
 def doctor(json: AsJson = False) -> None:
@@ -24,27 +19,19 @@ def doctor(json: AsJson = False) -> None:
 
     Example: hookpatch doctor
     """
-    found = list(findings())
-    wrong = sum(finding.mend is not None for finding in found)
+    results = list(findings())
+    wrong = sum(finding.mend is not None for finding in results)
     if json:
-        content = {"status": int(wrong > 0), "findings": [finding._asdict() for finding in found]}
-        typer.echo(_json.dumps(content, indent=2))
+        print_json({"status": int(wrong > 0), "findings": [finding._asdict() for finding in results]})
     else:
-        _print(Console(), found)
-        typer.echo(f"{wrong} to mend" if wrong else "all is well")
+        print_table(Console(), {"": NO_WRAP, "looked at": NO_WRAP, "found": FOLD}, map(_row, results))
+        typer.echo(f"{wrong} problem{'s' * (wrong > 1)}" if wrong else "all is well")
     if wrong:
         raise typer.Exit(1)
 
 
-def _print(console: Console, found: Iterable[Finding]) -> None:
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    table.add_column("looked at", no_wrap=True)
-    table.add_column("found", overflow="fold")
-    for finding in found:
-        mark = Text("ok", style="green") if finding.mend is None else Text("mend", style="bold red")
-        said = Text(finding.found)
-        if finding.mend is not None:
-            said.append(f"\n-> {finding.mend}", style="yellow")
-        table.add_row(mark, finding.about, said)
-    console.print(table)
+def _row(finding: Finding) -> tuple[Text, str, Text]:
+    if finding.mend is None:
+        return Text("ok", style="green"), finding.about, Text(finding.found)
+    text = Text(finding.found).append(f"\n-> {finding.mend}", style="yellow")
+    return Text("mend", style="bold red"), finding.about, text

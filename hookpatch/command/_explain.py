@@ -1,10 +1,14 @@
-"""``hookpatch explain``: what an error or warning means, and what to do now."""
+"""``hookpatch explain``: print the meaning and the remedy of an error or warning."""
 
 from __future__ import annotations
 
-import json as _json
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import groupby
-from typing import Annotated
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -12,12 +16,13 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from hookpatch._messages import Message, message, messages
-from hookpatch.command._arguments import AsJson
+from hookpatch._bootstrap.installed import installed
+from hookpatch.command._arguments import AsJson, print_json
+from hookpatch.errors import UnknownMessage
 
 
 def _names(incomplete: str) -> list[tuple[str, str]]:
-    return [(one.name, one.meaning) for one in messages() if one.name.lower().startswith(incomplete.lower())]
+    return [(known.name, known.meaning) for known in messages() if known.name.lower().startswith(incomplete.lower())]
 
 
 def explain(
@@ -33,8 +38,8 @@ def explain(
     Example: hookpatch explain UnknownPlugin
     """
     if json:
-        found = [message(name)] if name else messages()
-        typer.echo(_json.dumps({"messages": [{**one._asdict(), "meaning": one.meaning} for one in found]}, indent=2))
+        chosen = [message(name)] if name else messages()
+        print_json({"messages": [{**entry._asdict(), "meaning": entry.meaning} for entry in chosen]})
         return
     console = Console()
     if name:
@@ -43,23 +48,71 @@ def explain(
         _print_all(console)
 
 
-def _print(console: Console, found: Message) -> None:
+def _print(console: Console, entry: Message) -> None:
     if console.is_terminal:
-        title = Text(found.name, style="bold") + Text(f"  {found.distribution}", style="dim")
-        console.print(title, Text(), Markdown(found.text, hyperlinks=False), sep="\n")
+        title = Text(entry.name, style="bold") + Text(f"  {entry.distribution}", style="dim")
+        console.print(title, Text(), Markdown(entry.text, hyperlinks=False), sep="\n")
     else:
-        typer.echo(f"{found.name}  {found.distribution}\n\n{found.text}")
+        typer.echo(f"{entry.name}  {entry.distribution}\n\n{entry.text}")
 
 
 def _print_all(console: Console) -> None:
-    for distribution, of_it in groupby(messages(), key=_distribution):
+    for distribution, entries in groupby(messages(), key=attrgetter("distribution")):
         table = Table.grid(padding=(0, 2), pad_edge=False)
         table.add_column(style="cyan", no_wrap=True)
         table.add_column(overflow="fold")
-        for one in of_it:
-            table.add_row(one.name, Text(one.meaning.replace("`", "")))
+        for entry in entries:
+            table.add_row(entry.name, Text(entry.meaning.replace("`", "")))
         console.print(Text(distribution, style="bold"), table, "")
 
 
-def _distribution(one: Message) -> str:
-    return one.distribution
+_HERE = Path(__file__).parents[1]
+
+
+class Message(NamedTuple):
+    """The documentation of one error or warning."""
+
+    name: str  # of the class
+    distribution: str
+    text: str  # the section of messages.md without the heading
+
+    @property
+    def meaning(self) -> str:
+        """Return the first sentence."""
+        first = " ".join(self.text.partition("\n\n")[0].split())
+        return re.split(r"(?<=\.) ", first)[0]
+
+
+def messages() -> list[Message]:
+    """Return the documented errors and warnings of hookpatch, then of the plugins by distribution."""
+    pages = {"hookpatch": _HERE / "messages.md"}
+    if not pages["hookpatch"].exists():  # an editable install has no copy of the page
+        pages["hookpatch"] = _HERE.parent / "docs" / "messages.md"
+    for plugin in sorted(installed(), key=attrgetter("distribution")):
+        if plugin.distribution not in pages and (page := _page_beside(plugin.module)) is not None:
+            pages[plugin.distribution] = page
+    return [message for distribution, page in pages.items() for message in _sections(distribution, page)]
+
+
+def message(name: str) -> Message:
+    """Return the documentation of an error or warning by its class's name, also with a module or in lower case."""
+    known = messages()
+    for entry in known:
+        if entry.name.lower() == name.rpartition(".")[2].lower():
+            return entry
+    raise UnknownMessage(name, [entry.name for entry in known])
+
+
+def _page_beside(module: str) -> Path | None:
+    try:
+        spec = find_spec(module.partition(".")[0])  # imports nothing: the name has no dots
+    except (ImportError, ValueError):
+        return None
+    folders = spec.submodule_search_locations if spec is not None else None
+    return next((page for folder in folders or () if (page := Path(folder) / "messages.md").exists()), None)
+
+
+def _sections(distribution: str, page: Path) -> Iterator[Message]:
+    parts = re.split(r"^## (\w+)\n", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    for name, text in zip(parts[::2], parts[1::2], strict=True):
+        yield Message(name, distribution, text.strip())

@@ -1,13 +1,30 @@
-"""``hookpatch new``: writes the distribution of a new plugin, which passes its tests as it is."""
+"""``hookpatch new``: write the distribution of a new plugin. The plugin passes its own tests."""
 
 from __future__ import annotations
 
+import keyword
+import re
 import shlex
-from typing import Annotated
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import date
+from importlib import metadata
+from pathlib import Path
+from string import Template
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from hookpatch._new import DEFAULT, write_plugin
+from hookpatch._bootstrap.installed import installed
+from hookpatch._engine.patch.module_lookup import presence_of
+from hookpatch._engine.patch.target import Target
+from hookpatch._engine.patch.versions import release_of, releases_like
+from hookpatch.errors import NewPluginError
+
+# A function of the standard library without side effects; neither hookpatch nor pytest imports the module.
+DEFAULT: Final = "statistics:mean"
+_DEFAULT_USE: Final = "print(statistics.mean([1, 2, 3]))"
 
 
 def new(
@@ -19,7 +36,7 @@ def new(
 ) -> None:
     """Write a plugin that passes its own tests, to begin with.
 
-    A distribution: one module, a README, a test. It tells each call of its target; what is yours to change is marked
+    A distribution: one module, a README, a test. It prints each call of its target; what is yours to change is marked
     CHANGE. Imports nothing of the target, and writes nothing if something is wrong.
 
     Example: hookpatch new keep_linear --target onnxsim.onnx_simplifier:simplify
@@ -29,7 +46,7 @@ def new(
     if written.missing:
         typer.echo(f"Note: {written.missing}. The tests that need it are skipped meanwhile.")
     default = "" if target != DEFAULT else "; `--target ADDRESS` names another"
-    typer.echo(f"It tells each call of {target}{default}. What is yours to change is marked CHANGE. Next:")
+    typer.echo(f"It prints each call of {target}{default}. What is yours to change is marked CHANGE. Next:")
     folder = str(written.folder)
     steps = [
         *([f"cd {shlex.quote(folder)}"] if folder != "." else []),
@@ -39,3 +56,126 @@ def new(
         f"HOOKPATCH_PLUGINS={name} python program.py",
     ]
     typer.echo("\n".join(f"  {step}" for step in steps))
+
+
+_TEMPLATE: Final = Path(__file__).parent / "_template"
+_SUFFIX: Final = ".in"  # of files with placeholders: no tool takes them for Python files or for a project
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
+
+
+class Written(NamedTuple):
+    """The new distribution of a plugin."""
+
+    folder: Path
+    files: tuple[str, ...]  # relative to the folder
+    missing: str  # the reason why the target's module cannot be found; empty if found
+
+
+def write_plugin(name: str, address: str = DEFAULT, into: str | None = None) -> Written:
+    """Write the distribution of a new plugin: all files or none. Imports no target.
+
+    Raises:
+        NewPluginError: the name is invalid or taken; the folder cannot be written, or is not empty; the target's
+            package is installed and lacks the module.
+        TargetSyntaxError: the address cannot be parsed.
+    """
+    target = Target(address)
+    distribution = f"hookpatch-{name.replace('_', '-')}"
+    _check_name(name, distribution)
+    module = target.module or ""  # never empty for a parsed address
+    presence = presence_of(module)
+    if presence.missing and presence_of(module.partition(".")[0]).installed:
+        raise NewPluginError(name, f"target '{address}': {presence.missing}")
+    files = dict(sorted(_files(_words(name, distribution, target))))
+    folder = Path(into or distribution)
+    try:
+        _write(folder, name, files)
+    except OSError as error:
+        problem = f"{folder} cannot be written ({error.strerror}); name another one with --into"
+        raise NewPluginError(name, problem) from None
+    return Written(folder, tuple(files), presence.missing)
+
+
+def _check_name(name: str, distribution: str) -> None:
+    """Refuse an invalid name, and the name of an installed plugin or distribution."""
+    if _NAME.fullmatch(name) is None or keyword.iskeyword(name):
+        near = "_".join(re.findall(r"[A-Za-z0-9]+", name)).lstrip("0123456789_")
+        hint = f"; did you mean '{near}'?" if near and not keyword.iskeyword(near) else ""
+        takes = "a letter, then letters, digits and single '_', no word of Python's own, since it names a module, too"
+        raise NewPluginError(name, f"that cannot be a plugin's name{hint or ';'} it takes {takes}")
+    for plugin in installed():
+        if plugin.answers_to(name):
+            problem = f"{plugin.origin} has a plugin '{plugin.name}'; choose another name, or uninstall it"
+            raise NewPluginError(name, problem)
+    try:
+        version = metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return
+    problem = f"the distribution {distribution} {version} is installed, and this one would take its place"
+    raise NewPluginError(name, f"{problem}; choose another name")
+
+
+def _words(name: str, distribution: str, target: Target) -> Mapping[str, str]:
+    """Return the value of each placeholder."""
+    address, module = target.up_to(len(target.steps)), target.module or ""
+    installed_as, version = release_of(module)
+    requires = releases_like(installed_as, version) if installed_as else ""
+    is_default = address == DEFAULT
+    program = f"import {module}; {_DEFAULT_USE}" if is_default else f"import {module}"
+    shown = program if is_default else f"{program}  # CHANGE: and call it"
+    package = module.partition(".")[0]
+    no_release = f"CHANGE: the releases of `{module}`."
+    if package in sys.stdlib_module_names:
+        no_release = f"Python {sys.version_info.major}.{sys.version_info.minor}, whose standard library has `{module}`."
+    return {
+        "name": name,
+        "distribution": distribution,
+        "package": distribution.replace("-", "_"),
+        "hookpatch": ".".join(metadata.version("hookpatch").split(".")[:2]),
+        "waits_for": package,
+        "module": _literal(module),
+        "module_shown": module,
+        "target": _literal(address),
+        "target_shown": address,
+        "target_told": address.replace("\\", r"\\").replace('"""', r"\"\"\""),
+        "requires": f"\n        requires={_literal(requires)}," if requires else "",
+        "versions": f"{requires}; tested on {version}." if requires else no_release,
+        "program": _literal(program),
+        "calls": str(int(is_default)),
+        "try_it": f"HOOKPATCH_PLUGINS={name} python -c {shlex.quote(shown)}",
+        "year": str(date.today().year),
+    }
+
+
+def _literal(text: str) -> str:
+    """Return a Python literal as ruff formats it: in the quotes that need fewer escapes."""
+    quote = "'" if text.count('"') > text.count("'") else '"'
+    escaped = text.replace("\\", r"\\").replace(quote, rf"\{quote}")
+    return f"{quote}{escaped}{quote}"
+
+
+def _write(folder: Path, name: str, files: Mapping[str, str]) -> None:
+    """Write the files; on an error delete all of them. Refuse a folder that is not empty."""
+    exists = folder.exists() or folder.is_symlink()
+    if exists and not (folder.is_dir() and not any(folder.iterdir())):
+        raise NewPluginError(name, f"{folder} is there already, and no empty folder; name another one with --into")
+    if not exists:
+        folder.mkdir()
+    try:
+        for path, text in files.items():
+            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+    except BaseException:
+        for entry in folder.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        if not exists:
+            folder.rmdir()
+        raise
+
+
+def _files(words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each file."""
+    for source in _TEMPLATE.rglob(f"*{_SUFFIX}"):
+        path = source.relative_to(_TEMPLATE).as_posix().removesuffix(_SUFFIX)
+        path = path.replace("package/", f"{words['package']}/").replace("plugin.py", f"{words['name']}.py")
+        yield path, Template(source.read_text(encoding="utf-8")).substitute(words)

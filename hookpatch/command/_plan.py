@@ -1,7 +1,9 @@
-"""``hookpatch plan``: what would be patched, in which order, and whether it fits."""
+"""``hookpatch plan``: print the patches on each target, their order, and whether the patches fit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -9,14 +11,15 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from hookpatch import _environment, _selection
-from hookpatch._host import Host
-from hookpatch._load import load
-from hookpatch._plan import BY_HAND, SEVERITY, WORDS, Plan, PlannedPatch, plan_of
-from hookpatch._relations import check
-from hookpatch._selection import Selection, normalise
-from hookpatch.command._arguments import AsJson, OptionWords, plugin_names
-from hookpatch.command._option_words import options_of_words
+from hookpatch._bootstrap import environment
+from hookpatch._bootstrap import selection as _selection
+from hookpatch._bootstrap.selection import Selection, normalise
+from hookpatch._inspect.dry_run import SEVERITY
+from hookpatch._inspect.plan import BY_HAND, WORDS, Plan, PlannedPatch, plan_of
+from hookpatch._plugins.host import Host
+from hookpatch._plugins.relations import check
+from hookpatch._session.load import load
+from hookpatch.command._arguments import AsJson, OptionWords, options_of_words, plugin_names
 from hookpatch.errors import SettingError
 
 _STYLES = ("green", "yellow", "red")
@@ -25,7 +28,9 @@ _STYLES = ("green", "yellow", "red")
 def plan(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Plugins; else those on here.", autocompletion=plugin_names),
+        typer.Argument(
+            metavar="[NAME]...", help="Plugins; default: those of the environment.", autocompletion=plugin_names
+        ),
     ] = None,
     option: OptionWords = None,
     json: AsJson = False,
@@ -41,8 +46,8 @@ def plan(
     Example: hookpatch plan fuse_qkv_off linear_kept
     """
     planned = _planned(names or (), option or ())
-    if _environment.disabled():
-        typer.echo(f"hookpatch: warning: {_environment.DISABLE} is set: nothing of this would be applied", err=True)
+    if environment.disabled():
+        typer.echo(f"hookpatch: warning: {environment.DISABLE} is set: nothing of this would be applied", err=True)
     if json:
         typer.echo(planned.to_json())
     elif (console := Console()).is_terminal:
@@ -52,20 +57,20 @@ def plan(
     raise typer.Exit(planned.status)
 
 
-def _planned(names: list[str] | tuple[str, ...], words: list[str] | tuple[str, ...]) -> Plan:
+def _planned(names: Sequence[str], words: Sequence[str]) -> Plan:
     selection, host = Selection(names, {}, "hookpatch plan") if names else _selection.from_environment(), Host()
     if not selection.names:
-        problem = f"no plugin is named, and neither {_environment.PLUGINS} nor a configuration names one"
+        problem = f"no plugin is named, and neither {environment.PLUGINS} nor a configuration names one"
         raise SettingError("hookpatch plan", f"{problem}; write it like 'hookpatch plan fuse_qkv_off'")
     given = options_of_words(words, selection, host, "name it, too: {name}")
     _, by_name = load(_selection.selection_of(selection.names, given, selection.asked_by), host)
     check(host.relations, selection.asked_by)
     idle = [name for name in selection.names if by_name.get(normalise(name)) == []]
-    return plan_of([one for asked in by_name.values() for one in asked], idle)
+    return plan_of(chain.from_iterable(by_name.values()), idle)
 
 
 def _print(console: Console, planned: Plan) -> None:
-    """Print it for a person: aligned, and what is long is folded beneath where it begins."""
+    """Print a plan in columns; a line too long for the terminal continues indented."""
     names = [patch.plugin or BY_HAND for target in planned for patch in target.patches]
     width = max(map(len, names), default=0)
     for target in planned:
@@ -76,10 +81,10 @@ def _print(console: Console, planned: Plan) -> None:
             beside = Text.assemble(line, "  ", origin)
             fits_beside = beside.cell_len <= console.width
             console.print(beside if fits_beside else line, soft_wrap=True)
-            beneath = [] if fits_beside else [origin]
-            beneath += [Text(patch.reason, style=style)] if patch.reason else []
-            beneath += [Text(said, style="yellow") for said in patch.warnings]
-            for text in beneath:
+            below = [] if fits_beside else [origin]
+            below += [Text(patch.reason, style=style)] if patch.reason else []
+            below += [Text(warning, style="yellow") for warning in patch.warnings]
+            for text in below:
                 console.print(Padding(text, (0, 0, 0, 5), expand=False))
     for plugin in planned.idle:
         console.print(Text(f"{plugin} patches nothing", style="yellow"))

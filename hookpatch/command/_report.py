@@ -1,4 +1,4 @@
-"""``hookpatch report``: what the processes of a run have left, process by process."""
+"""``hookpatch report``: print the report files of a run, process by process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from hookpatch._receipts import ProcessReport, receipts
-from hookpatch._report import PatchReport
+from hookpatch._processes.run_page import page_of
+from hookpatch._processes.run_report import receipts
+from hookpatch._session.report import PatchReport
 from hookpatch.command._arguments import AsJson
-from hookpatch.command._page import page_of
 from hookpatch.errors import SettingError
 
 _STYLES = {
@@ -41,15 +41,21 @@ def report(
     """
     run = receipts(folder)
     if html is not None:
-        _write(html, page_of(run))
+        page = page_of(run)
+        try:
+            html.write_text(page, encoding="utf-8")
+        except OSError as error:
+            raise SettingError("--html", f"{html} cannot be written: {error.strerror}") from None
     if json:
         typer.echo(run.to_json())
     else:
         console = Console()
-        for said in run.warnings:
-            _print(console, Text.assemble(("warning", "yellow"), f" {said}"), 0)
+        for warning in run.warnings:
+            _print(console, Text.assemble(("warning", "yellow"), f" {warning}"), 0)
         for process in run:
-            _print(console, Text.assemble((_who(process), "bold"), f"  {shlex.join(process.argv)}"), 0)
+            rank = "" if process.rank is None else f", rank {process.rank}"
+            title = f"{process.pid}{rank}" + ("" if process.ended else ", no word of its end")
+            _print(console, Text.assemble((title, "bold"), f"  {shlex.join(process.argv)}"), 0)
             for problem in process.problems:
                 _print(console, Text(problem, style="red"), 2)
             for patch in process.patches:
@@ -58,33 +64,20 @@ def report(
         raise typer.Exit(1)
 
 
-def _write(path: Path, page: str) -> None:
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise SettingError("--html", f"{path} cannot be written: {error.strerror}") from None
-
-
-def _who(process: ProcessReport) -> str:
-    rank = "" if process.rank is None else f", rank {process.rank}"
-    return f"{process.pid}{rank}" + ("" if process.ended else ", no word of its end")
-
-
 def _print_patch(console: Console, patch: PatchReport) -> None:
-    owner = patch.plugin or "active()"
     line = Text.assemble((f"{patch.state:<9}", _STYLES.get(patch.state, "")), f" {patch.verb:<7} {patch.target}")
-    line.append(f"  ({owner})", style="bold")
+    line.append(f"  ({patch.plugin or 'active()'})", style="bold")
     if patch.calls is not None:
         line.append(f"  {patch.calls_in_words}")
     _print(console, line, 2)
-    if patch.reason is not None and patch.state not in ("failed", "skipped"):  # these are problems, and told there
+    if patch.reason is not None and patch.state not in ("failed", "skipped"):  # already printed among the problems
         _print(console, Text(patch.reason, style="dim"), 12)
     if patch.reasons:
         _print(console, Text(f"why {patch.reasons}", style="dim"), 12)
 
 
 def _print(console: Console, text: Text, indent: int) -> None:
-    """Print it for a person folded within the terminal, for a log as one line."""
+    """Print a text: folded within a terminal's width, or as one line into a log."""
     if console.is_terminal:
         console.print(Padding(text, (0, 0, 0, indent), expand=False))
     else:

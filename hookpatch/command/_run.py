@@ -1,54 +1,124 @@
-"""``hookpatch run``: python itself, with plugins on."""
+"""``hookpatch run``: run a program as python does, with plugins on."""
 
 from __future__ import annotations
 
 import os
+import signal
 import site
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any
+from importlib import metadata
+from threading import Thread
+from typing import Annotated, Any, Final, final
 
 import typer
 from typer.core import TyperCommand
 
-from hookpatch import _environment, _selection, _variables
-from hookpatch._discovery import Installed, check_allowed, find
-from hookpatch._host import Host
-from hookpatch._relations import Relations, check
-from hookpatch._selection import Selection
-from hookpatch._startup import begin
-from hookpatch.command._arguments import OptionWords, PluginWords
-from hookpatch.command._graph_diff import GRAPH_DIFF, recorder_for, run_twice
-from hookpatch.command._in_process import Program
-from hookpatch.command._option_words import options_of_words
+from hookpatch._bootstrap import environment as _environment
+from hookpatch._bootstrap import selection as _selection
+from hookpatch._bootstrap.installed import Installed, check_allowed, find
+from hookpatch._bootstrap.selection import Selection
+from hookpatch._bootstrap.stderr import CALLS_STATUS, write_line
+from hookpatch._plugins.host import Host
+from hookpatch._plugins.relations import Relations, check
+from hookpatch._processes.active import environment_with, variables
+from hookpatch.command._arguments import OptionWords, PluginWords, options_of_words
 from hookpatch.errors import HookpatchError, SettingError
 
-_BOOTSTRAP = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_bootstrap")
-_TAKES_VALUE = ("-p", "--plugin", "-o", "--option", "--report", "--graph-diff")
+_SITECUSTOMIZE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_sitecustomize")
+_PASSED_ON = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)]
+_TAKES_VALUE = ("-p", "--plugin", "-o", "--option", "--report")
+_OPTIONS: Final = "hookpatch.run_options"  # the group of entry points: option = plugin
 
 
 class RunCommand(TyperCommand):
-    """Leaves everything from the script, ``-m`` or ``-c`` on alone, as python does."""
+    """Parse the words up to the script, ``-m`` or ``-c``; all later words belong to the program, as with python."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put ``--`` before the first word that is python's."""
-        at = 0
-        while at < len(args):
-            word = args[at]
-            if word in _TAKES_VALUE:
-                at += 2
-                continue
-            if not word.startswith("-") or word == "-" or word[:2] in ("-m", "-c"):
-                args = [*args[:at], "--", *args[at:]]
+        """Store the options that plugins declare, and put ``--`` before the program's words. Loads no plugin."""
+        options, index = _options_of_plugins(), 0
+        while index < len(args):
+            word = args[index]
+            option, equals, value = word.partition("=")
+            if option in options and (equals or index + 1 < len(args)):
+                ctx.meta[_OPTIONS] = options[option], option, value if equals else args[index + 1]
+                args = [*args[:index], *args[index + (1 if equals else 2) :]]
+            elif word in _TAKES_VALUE:
+                index += 2
+            elif not word.startswith("-") or word == "-" or word[:2] in ("-m", "-c"):
+                args = [*args[:index], "--", *args[index:]]
                 break
-            if word == "--":
+            elif word == "--":
                 break
-            at += 1  # an option of ours, or one that is none and that typer refuses: -I would switch us off in silence
+            else:
+                index += 1  # typer refuses an unknown option: python's -I would switch hookpatch off without a word
         return list(super().parse_args(ctx, args))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options for the help, with the options that plugins declare."""
+        super().format_options(ctx, formatter)
+        if options := _options_of_plugins():
+            with formatter.section("Options of plugins"):
+                formatter.write_dl(
+                    [(f"{name} VALUE", f"Let plugin '{plugin}' run it.") for name, plugin in options.items()]
+                )
+
+
+def _options_of_plugins() -> dict[str, str]:
+    return {f"--{entry.name}": entry.value for entry in sorted(metadata.entry_points(group=_OPTIONS))}
+
+
+@final
+class Run:
+    """A program that a plugin runs: the argument of the hook ``hookpatch_run``.
+
+    Attributes:
+        target: the words after ``python``: a script, ``-m MODULE`` or ``-c CODE``, and the program's arguments.
+        option: the option, such as ``--graph-diff``.
+    """
+
+    def __init__(self, target: Sequence[str], option: str, selection: Selection, report: str | None) -> None:
+        self.target: Final = tuple(target)
+        self.option: Final = option
+        self._selection: Final = selection
+        self._report: Final = report
+
+    def plain(self, options: Mapping[str, Mapping[str, Any]]) -> int:
+        """Run the program without the selected plugins; return the exit status, 128 + n after signal n.
+
+        Args:
+            options: the plugins to switch on, with their options.
+        """
+        only = variables(Selection(options, options, self.option))
+        return _status_of(_command_of(self.target), _ready({**_environment.without_ours(), **only}))
+
+    def patched(self, options: Mapping[str, Mapping[str, Any]]) -> int:
+        """Run the program as ``hookpatch run`` does, and count the calls; return the exit status.
+
+        Args:
+            options: further plugins with their options; their patches are outside all others.
+        """
+        both = {**self._selection.options, **options}
+        environment = environment_with(self._selection.names, both, self._report, count=True, first=options)
+        return _status_of(_command_of(self.target), _ready(environment))
+
+    def write_line(self, message: str) -> None:
+        """Write a line to stderr; flushes stdout first."""
+        sys.stdout.flush()
+        write_line(f"{self.option}: {message}")
+
+
+def _command_of(target: Sequence[str]) -> list[str]:
+    """Return the command that runs a program with the current interpreter and its flags."""
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # what multiprocessing uses
+    return [sys.executable, *flags, *target]
 
 
 def run(
+    context: typer.Context,
     target: Annotated[list[str], typer.Argument(metavar="SCRIPT | -m MODULE | -c CODE [ARGUMENTS]")],
     plugin: PluginWords = None,
     option: OptionWords = None,
@@ -58,15 +128,6 @@ def run(
     count: Annotated[
         bool, typer.Option("--count", help="Count the calls that each patch receives, and tell at each process's end.")
     ] = False,
-    in_process: Annotated[
-        bool, typer.Option("--in-process", help="Run it in this very process, for a debugger that is attached to it.")
-    ] = False,
-    graph_diff: Annotated[
-        str | None,
-        typer.Option(
-            "--graph-diff", metavar="FOLDER", help="Run it twice, plain and patched; compare the ONNX models it makes."
-        ),
-    ] = None,
 ) -> None:
     """Run a program with plugins on, else as python does.
 
@@ -80,54 +141,78 @@ def run(
     selection = Selection(plugin or (), {}, "-p")
     given = options_of_words(option or (), Selection([*selection.names, *known.names], {}, "-p"), host, "add -p {name}")
     also = [name for name in known.names if _selection.is_any_of(name, given)]
-    # A mistake ends here, not in the program.
-    host.load(_selection.selection_of([*selection.names, *also], given, "-p"))
-    check(host.relations, "-p", on=_of_environment())
+    # Load the plugins here: an error should end hookpatch, not the program.
+    loaded = host.load(_selection.selection_of([*selection.names, *also], given, "-p"))
+    for name in set(known.names).difference(also):
+        with suppress(HookpatchError):  # reported when the program starts
+            loaded += Host().load(_selection.selection_of([name], {}, known.asked_by))
+    check(host.relations, "-p", on=_plugins_of_environment())
     if sys.flags.ignore_environment:
         raise SettingError(
             "hookpatch run",
             "this python ignores the environment (-I or -E), so the program would run unpatched; leave the flag out",
         )
-    command = [sys.executable, *subprocess._args_from_interpreter_flags(), *target]  # type: ignore[attr-defined]  # what multiprocessing uses
-    if graph_diff is not None:
-        if in_process:
-            raise SettingError(GRAPH_DIFF, "runs the program twice, which --in-process cannot; leave that out")
-        recorder = recorder_for(graph_diff, target)
-        asked = Selection(selection.names, given, "-p")
-        raise typer.Exit(run_twice(graph_diff, recorder, command, asked, report, _ready))
-    environment = _ready(_variables.environment_with(selection.names, given, report, count))
-    if in_process:
-        _environment.take(environment)
-        begin()
-        raise Program(target)
+    if _OPTIONS in context.meta:
+        name, written, value = context.meta[_OPTIONS]
+        runner = host.plugin(find(name, written), written)
+        raise typer.Exit(host.run(runner, value, Run(target, written, Selection(selection.names, given, "-p"), report)))
+    command = _command_of(target)
+    environment = _ready(environment_with(selection.names, given, report, count))
     sys.stdout.flush()
     sys.stderr.flush()
-    if os.name == "nt":  # exec there returns to the shell before the program has ended
-        raise typer.Exit(subprocess.call(command, env=environment))
+    requires_calls = any(patch.required_calls for _, _, patches in loaded for patch in patches)
+    if requires_calls or os.name == "nt":  # exec on Windows returns to the shell at once
+        raise typer.Exit(_status_of(command, environment))
     os.execve(sys.executable, command, environment)
 
 
-def _of_environment() -> dict[Installed, Relations]:
-    """Return the plugins that the environment asks for, too; what is wrong with them is told at the program's start."""
-    found: dict[Installed, Relations] = {}
+def _status_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a program; return its exit status, 128 + n after signal n, 70 in place of 0 if required calls are missing."""
+    with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
+        note = os.path.join(folder, "calls_missed")
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write)  # written to at once: a handler in Python would have to wait for child.wait()
+        for number in (*_PASSED_ON, signal.SIGINT):  # the terminal sends SIGINT to the program, too
+            signal.signal(number, lambda *_: None)  # not ignored: what is ignored here would be in the program, too
+        child = subprocess.Popen(command, env={**environment, _environment.CALLS_MISSED: note})
+        Thread(target=_pass_on, args=(read, child), daemon=True).start()
+        status = child.wait()
+        if status < 0:
+            return 128 - status
+        return status or (CALLS_STATUS if os.path.exists(note) else 0)
+
+
+def _pass_on(numbers: int, child: subprocess.Popen[bytes]) -> None:
+    """Send a child each signal whose number, a byte, can be read from a file descriptor."""
+    while number := os.read(numbers, 1):
+        if number[0] in _PASSED_ON:
+            child.send_signal(number[0])
+
+
+def _plugins_of_environment() -> dict[Installed, Relations]:
+    """Return the plugins that the environment selects; errors are reported when the program starts."""
+    plugins: dict[Installed, Relations] = {}
     for name in _selection.asked_names():
         with suppress(HookpatchError):
-            found[find(name, _environment.PLUGINS)] = Relations()
-    return found
+            plugins[find(name, _environment.PLUGINS)] = Relations()
+    return plugins
 
 
 def _ready(environment: dict[str, str]) -> dict[str, str]:
-    """Have hookpatch start in an environment, also in one without the start-up file.
+    """Add our sitecustomize to an environment without the start-up file.
 
-    That is an installation with --target, or one that is only on PYTHONPATH: a sitecustomize of ours does the same.
+    The file is missing if hookpatch was installed with ``--target``, or is only on PYTHONPATH.
     """
-    if startup_file():
+    if _has_startup_file():
         return environment
-    folders = (_BOOTSTRAP, environment.get("PYTHONPATH", ""))
+    folders = (_SITECUSTOMIZE, environment.get("PYTHONPATH", ""))
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
-def startup_file() -> bool:
-    """Tell whether the start-up file lies where this Python reads it."""
+def _has_startup_file() -> bool:
+    """Return True if the interpreter reads the start-up file; from Python 3.18 on False (PEP 829)."""
+    if sys.version_info >= (3, 18):
+        return False
     folders = [*site.getsitepackages(), site.getusersitepackages() if site.ENABLE_USER_SITE else ""]
     return any(folder and os.path.exists(os.path.join(folder, "hookpatch.pth")) for folder in folders)

@@ -1,22 +1,22 @@
-"""``hookpatch why``: who stands at an address, layer by layer, in a process with the plugins asked for on."""
+"""``hookpatch why``: print the layers of a slot while the selected plugins are on."""
 
 from __future__ import annotations
 
-import json as _json
 from importlib import import_module
+from itertools import chain
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from hookpatch import _selection
-from hookpatch._active import active
-from hookpatch._slot_report import LayerReport, SlotReport
-from hookpatch._target import Target
-from hookpatch._why import modules_of
-from hookpatch._why import why as look
-from hookpatch.command._arguments import AsJson, PluginWords
+from hookpatch._bootstrap import selection
+from hookpatch._engine.patch.target import Target
+from hookpatch._inspect.slot_report import LayerReport, SlotReport
+from hookpatch._inspect.why import modules_of
+from hookpatch._inspect.why import why as layers_of
+from hookpatch._processes.active import active
+from hookpatch.command._arguments import AsJson, PluginWords, print_json
 from hookpatch.command._targets import imports_aside
 from hookpatch.errors import SettingError
 
@@ -35,32 +35,27 @@ def why(
     Example: hookpatch why onnxsim:simplify -p fuse_qkv_off
     """
     targets = [Target(address) for address in addresses]
-    of_environment = _selection.from_environment()
+    of_environment = selection.from_environment()
     names = dict.fromkeys([*of_environment.names, *(plugin or ())])
     with imports_aside(), active(*names, options=of_environment.options, children="local"):
-        for target in targets:
-            for name in modules_of(target):
-                _import(name)
-        found = [look(target) for target in targets]
+        for name in chain.from_iterable(map(modules_of, targets)):
+            try:
+                import_module(name)
+            except Exception as error:  # the module's code may raise any error
+                problem = f"{name} cannot be imported: {type(error).__name__}: {error}"
+                raise SettingError("hookpatch why", f"{problem}; look in the Python that has it") from error
+        reports = [layers_of(target) for target in targets]
     if json:
-        typer.echo(_json.dumps({"slots": [one.to_dict() for one in found]}, indent=2))
+        print_json({"slots": [report.to_dict() for report in reports]})
         return
     console = Console()
-    for one in found:
-        console.print(_text(one), soft_wrap=True)
+    for report in reports:
+        console.print(_text(report), soft_wrap=True)
 
 
-def _import(name: str) -> None:
-    try:
-        import_module(name)
-    except Exception as error:  # whatever somebody's module raises
-        problem = f"{name} cannot be imported: {type(error).__name__}: {error}"
-        raise SettingError("hookpatch why", f"{problem}; look in the Python that has it") from error
-
-
-def _text(one: SlotReport) -> Text:
-    lines = [Text(one.target, style="bold") + Text(f": {one.note}" if one.note else "")]
-    return Text("\n").join([*lines, *map(_layer, one.layers)])
+def _text(report: SlotReport) -> Text:
+    head = Text(report.target, style="bold") + Text(f": {report.note}" if report.note else "")
+    return Text("\n").join([head, *map(_layer, report.layers)])
 
 
 def _layer(layer: LayerReport) -> Text:

@@ -77,19 +77,19 @@ def each(spans: list[Patches], step: int, count: int) -> tuple[float, float]:
 CASES: dict[str, tuple[Callable[[int], Patches], Callable[[Patches], list[Patches]], int, int]] = {
     "as many functions wrapped, one session": (wraps_of_functions, in_one, 1, 10_000),
     "as many entries of a dict replaced, one session": (values_in_a_dict, in_one, 1, 10_000),
-    "one function wrapped as often, one session": (wraps_of_one_function, in_one, 1, 1_000),
-    "one function wrapped as often, a session each, first closed first": (wraps_of_one_function, in_many, 1, 1_000),
-    "one function wrapped as often, a session each, last closed first": (wraps_of_one_function, in_many, -1, 1_000),
-    "one entry replaced as often, one session": (values_of_one_entry, in_one, 1, 1_000),
-    "one entry replaced as often, a session each, first closed first": (values_of_one_entry, in_many, 1, 1_000),
-    "one entry replaced as often, a session each, last closed first": (values_of_one_entry, in_many, -1, 1_000),
+    "one function wrapped as often, one session": (wraps_of_one_function, in_one, 1, 50),
+    "one function wrapped as often, a session each, first closed first": (wraps_of_one_function, in_many, 1, 50),
+    "one function wrapped as often, a session each, last closed first": (wraps_of_one_function, in_many, -1, 50),
+    "one entry replaced as often, one session": (values_of_one_entry, in_one, 1, 50),
+    "one entry replaced as often, a session each, first closed first": (values_of_one_entry, in_many, 1, 50),
+    "one entry replaced as often, a session each, last closed first": (values_of_one_entry, in_many, -1, 50),
 }
 
 
 def main(most: int) -> None:
     for title, (make, divide, step, largest) in CASES.items():
         heading(title)
-        spans = {count: divide(make(count)) for count in (1, 10, 100, 1_000, 10_000) if count <= min(most, largest)}
+        spans = {count: divide(make(count)) for count in (1, 10, 50, 1_000, 10_000) if count <= min(most, largest)}
         found: dict[int, list[tuple[float, float]]] = {count: [] for count in spans}
         for _ in range(ROUNDS):
             for count in spans:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from environments import ROOT, Environment, build
 
 import hookpatch
-from hookpatch import _imports
+from hookpatch._bootstrap import imports
 
 IDLE: Final = """
     '''Patches modules that nobody imports.'''
@@ -155,7 +155,7 @@ def main(runs: int) -> None:
             print(f"\nimport torch with 50 watches: {ratio:.3f} of without, medians of 9   goal 1.01")
     with hookpatch.active(*(hookpatch.replace(f"never_imported_{at}:x", 1) for at in range(50)), children="local"):
         number = 200_000
-        taken = min(repeat("find('nothing')", globals={"find": _imports._Finder.find_spec}, number=number))
+        taken = min(repeat("find('nothing')", globals={"find": imports._Finder.find_spec}, number=number))
     print(f"a miss of the finder: {taken / number * 1e9:.0f} ns, goal 100 ns")
 
 

@@ -70,7 +70,7 @@ def test_unmodified_script_is_patched_from_the_environment(installed_wheels: Env
 
 
 def test_unmodified_program_is_patched_by_the_command(installed_wheels: Environment, tmp_path: Path) -> None:
-    """The second way; tests/test_run.py has modules and code, too."""
+    """The second way; tests/command/test_run.py has modules and code, too."""
     command = [installed_wheels.python.parent / "hookpatch", "run", "-p", "fuse_qkv_off", "-p", "linear_printer"]
     done = installed_wheels.run(*command, "export.py", "--small", "--output", tmp_path / "m.onnx", cwd=HERE)
     assert done.returncode == 0, done.stderr

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 @hookpatch.hookimpl
 def hookpatch_commands(app: typer.Typer) -> None:
     """Add ``hookpatch scan``."""
-    from hookpatch_export._scan_command import scan_command  # needs typer, rich and torch
+    from hookpatch_export._show.scan_command import scan_command  # needs typer, rich and torch
 
     app.command("scan")(scan_command)

@@ -1,4 +1,4 @@
-"""What can go wrong with a scan, a probe or an export that is scanned first."""
+"""Errors and warnings of a scan, a probe, and an export that is scanned first."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from hookpatch.errors import HookpatchError, HookpatchWarning
-from hookpatch_export._finding import Finding
+from hookpatch_export._findings.finding import Finding
 
 
 class ModelError(HookpatchError):
     """What was named on the command line is no model that can be scanned, or none that can be probed.
 
     Attributes:
-        word: what was named.
-        problem: why not, and what now.
+        word: the argument of the command.
+        problem: the reason and the remedy.
     """
 
     def __init__(self, word: str, problem: str) -> None:
@@ -28,7 +28,7 @@ class FileError(HookpatchError):
 
     Attributes:
         path: the file.
-        problem: why not.
+        problem: the reason.
     """
 
     def __init__(self, path: object, problem: str) -> None:
@@ -41,8 +41,8 @@ class ExportScanError(HookpatchError):
     """The plugin ``export_scan`` was told to ``fail``, and has found something. Nothing has been exported.
 
     Attributes:
-        call: what was called.
-        findings: what was found, the worst first.
+        call: the function that was called.
+        findings: the findings, the worst first.
     """
 
     def __init__(self, call: str, findings: Sequence[Finding], lines: Sequence[str]) -> None:
@@ -61,8 +61,8 @@ class ExportWarning(HookpatchWarning):
     Remedy: do what the message says instead; or write ``# hookpatch: ignore[shape]`` behind a line that may stay so.
 
     Attributes:
-        call: what is called.
-        finding: what was found, None when something could not be looked at.
+        call: the function that is called.
+        finding: the finding; None if code could not be read.
     """
 
     def __init__(self, call: str, message: str, finding: Finding | None = None) -> None:

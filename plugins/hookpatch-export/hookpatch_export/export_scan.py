@@ -23,11 +23,11 @@ _running: Final[ContextVar[bool]] = ContextVar("hookpatch_export", default=False
 
 @dataclass(frozen=True)
 class Options:
-    """What the plugin can be told.
+    """The options of the plugin.
 
     Attributes:
-        level: what is told: this kind of finding, and worse ones.
-        fail: whether something found is an error, and nothing is exported.
+        level: the least kind to warn of.
+        fail: whether a finding is an error, so that nothing is exported.
     """
 
     level: Literal["data", "shape", "config"] = "shape"
@@ -43,19 +43,20 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
 
 
 def _scan_first(call: str, parameter: str, options: Options) -> Callable[..., Any]:
-    """Return the wrapper of one of the calls. One that another of them makes has been scanned already."""
+    """Return the wrapper of one of the calls. A call made inside another of them is not scanned again."""
 
     def captured(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         model = args[0] if args else kwargs.get(parameter)
         if _running.get() or model is None:
             return wrapped(*args, **kwargs)
-        from hookpatch_export._at_export import names_of_caller, tell  # imports torch, which is here by now
+        # Imports torch, which has been imported by now.
+        from hookpatch_export._show.export_warnings import names_of_caller, scan_and_warn
 
         if isinstance(model, type) and call == "torch.jit.script" and len(args) < 4 and kwargs.get("_rcb") is None:
             kwargs = {**kwargs, "_rcb": names_of_caller()}
         token = _running.set(True)
         try:
-            tell(call, model, kwargs, level=options.level, fail=options.fail)
+            scan_and_warn(call, model, kwargs, level=options.level, fail=options.fail)
             return wrapped(*args, **kwargs)
         finally:
             _running.reset(token)

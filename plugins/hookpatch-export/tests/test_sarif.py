@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hookpatch_export._sarif import as_sarif
-from hookpatch_export._silenced import Remark
+from hookpatch_export._findings.ignore_comments import Remark
+from hookpatch_export._show.sarif import as_sarif
 from typer.testing import CliRunner
 
 from hookpatch.command import app

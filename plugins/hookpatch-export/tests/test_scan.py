@@ -11,9 +11,9 @@ from types import ModuleType
 import pytest
 import torch
 from hookpatch_export import Finding, Kind, scan
-from hookpatch_export._join import join
-from hookpatch_export._question import alternatives
-from hookpatch_export._value import Known
+from hookpatch_export._values.join import join
+from hookpatch_export._values.questions import alternatives
+from hookpatch_export._values.value import Known
 from hookpatch_export.errors import ModelError
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 from hookpatch_export import Kind, scan
-from hookpatch_export._text import print_lines, report, width_of
+from hookpatch_export._show.text import print_lines, report, width_of
 from rich.console import Console
 from typer.testing import CliRunner
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from hookpatch_export import scan
-from hookpatch_export._scanned import spans
-from hookpatch_export._silenced import heard
+from hookpatch_export._findings.ignore_comments import apply_ignores
+from hookpatch_export._findings.spans import spans
 
 pytestmark = pytest.mark.model
 
@@ -24,7 +24,7 @@ def told(write_module: Callable[[str, str], Path], make_module: Callable[[str, s
         head = "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"
         net = make_module("net", head + textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8) + "\n")
         found = scan(net.Net)  # type: ignore[attr-defined]  # a module that was just made
-        left, remarks = heard(found, spans(net.Net, found))  # type: ignore[attr-defined]  # likewise
+        left, remarks = apply_ignores(found, spans(net.Net, found))  # type: ignore[attr-defined]  # likewise
         return [(one.line, str(one.kind)) for one in left], [(one.line, one.text) for one in remarks]
 
     return tell
@@ -108,5 +108,5 @@ def test_comment_of_another_model_is_left_alone(make_module: Callable[[str, str]
                 return x
         """,
     )
-    assert heard([], spans(net.Net, [])) == ([], [])  # type: ignore[attr-defined]  # a module that was just made
-    assert len(heard([], spans(net.Other, []))[1]) == 1  # type: ignore[attr-defined]  # likewise
+    assert apply_ignores([], spans(net.Net, [])) == ([], [])  # type: ignore[attr-defined]  # a module that was just made
+    assert len(apply_ignores([], spans(net.Other, []))[1]) == 1  # type: ignore[attr-defined]  # likewise

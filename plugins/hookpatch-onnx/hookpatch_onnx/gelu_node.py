@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import hookpatch
-from hookpatch_onnx._export import Export, during_export, loaded
+from hookpatch_onnx._export.during_export import during_export, loaded
+from hookpatch_onnx._export.export import Export
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "gelu_node"
@@ -34,29 +35,29 @@ def mark_gelus(export: Export) -> Iterator[hookpatch.Patch]:
 
 
 def _is_registered(module: object) -> bool:
-    """Tell whether a module's class is in transformers' registry of activations."""
+    """Return True if the class of a module is in transformers' registry of activations."""
     if (activations := loaded("transformers.activations")) is None:
         return False
-    # Past its own way to look up, which makes an instance.
+    # dict.values: the registry's own look-up would make instances.
     entries: Iterator[Any] = iter(dict.values(activations.ACT2FN))
     return type(module) in [entry[0] if isinstance(entry, tuple) else entry for entry in entries]
 
 
 def _is_tanh_gelu(module: Any) -> bool:
-    """Tell whether a module computes it, whatever its class is called."""
+    """Return True if a module computes a tanh-approximated GELU, whatever the name of the class."""
     import torch
 
     x = torch.linspace(-20, 20, 4001)
     try:
         with torch.no_grad():
             difference = module(x) - torch.nn.functional.gelu(x, approximate="tanh")
-    except Exception:  # it takes something else
+    except Exception:  # the module takes other inputs
         return False
     return bool(difference.abs().max() < _TOLERANCE)
 
 
 def _forward(export: Export, name: str) -> Callable[..., Any]:
-    from hookpatch_onnx._region import Region, run_marked
+    from hookpatch_onnx._export.region import Region, run_marked
 
     def build(place: Any) -> Sequence[Any]:
         (y,) = place.put("", "Gelu", place.inputs, {"approximate": "tanh"})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hookpatch
-from hookpatch_onnx._picture._record import recorder
+from hookpatch_onnx._record.recorder import recorder
 
 if TYPE_CHECKING:
     import typer
@@ -33,6 +33,14 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
 @hookpatch.hookimpl
 def hookpatch_commands(app: typer.Typer) -> None:
     """Add ``hookpatch onnx diff``."""
-    from hookpatch_onnx._picture._command import diff  # needs onnx and rich, which a recorder does not
+    from hookpatch_onnx._picture.command import diff  # needs onnx and rich, which a recorder does not
 
     app.command("diff")(diff)
+
+
+@hookpatch.hookimpl
+def hookpatch_run(value: str, run: Any) -> int:
+    """Run a program plain and patched, and compare the models it makes: ``hookpatch run --graph-diff FOLDER``."""
+    from hookpatch_onnx._picture.graph_diff import run_twice  # likewise
+
+    return run_twice(value, run)

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 import hookpatch
-from hookpatch_onnx._export import Export, during_export, loaded
+from hookpatch_onnx._export.during_export import during_export, loaded
+from hookpatch_onnx._export.export import Export
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "onnx_function"
@@ -86,8 +87,8 @@ def _is_class(value: object) -> bool:
 
 
 def _forward(export: Export, part: str, domain: str, name: str) -> Callable[..., Any]:
-    from hookpatch_onnx._function import put_function
-    from hookpatch_onnx._region import Region, run_marked
+    from hookpatch_onnx._export.region import Region, run_marked
+    from hookpatch_onnx._nodes.function import put_function
 
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         kind = f"{type(instance).__module__}:{type(instance).__qualname__}"

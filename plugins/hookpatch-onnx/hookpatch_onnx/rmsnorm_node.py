@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 import hookpatch
-from hookpatch_onnx._export import Export, during_export
+from hookpatch_onnx._export.during_export import during_export
+from hookpatch_onnx._export.export import Export
 
 NAME: Final = "rmsnorm_node"
 
@@ -36,7 +37,7 @@ class Options:
 
 def mark_norms(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
     """Have each call of an RMSNorm of the model be a region of its own."""
-    from hookpatch_onnx._rmsnorm import rmsnorms  # torch is here by now
+    from hookpatch_onnx._nodes.rmsnorm import rmsnorms  # torch is here by now
 
     found = {name: (module, norms) for name, module in export.modules(NAME) if (norms := rmsnorms(module))}
     export.want(NAME, bool(found))
@@ -51,8 +52,8 @@ def mark_norms(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
 def _forward(export: Export, options: Options, name: str, norms: Any) -> Callable[..., Any]:
     import torch
 
-    from hookpatch_onnx._region import Region, run_marked
-    from hookpatch_onnx._rmsnorm_nodes import put_norm, takes_weight
+    from hookpatch_onnx._export.region import Region, run_marked
+    from hookpatch_onnx._nodes.rmsnorm_nodes import put_norm, takes_weight
 
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given: list[Any] = [one for one in (*args, *kwargs.values()) if one is not None]

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, Final
 
 import hookpatch
-from hookpatch_onnx._export import Export, during_export
+from hookpatch_onnx._export.during_export import during_export
+from hookpatch_onnx._export.export import Export
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "symbolic_functions"
@@ -27,8 +28,8 @@ def mark_functions(export: Export) -> Iterator[hookpatch.Patch]:
 def _apply(export: Export) -> Callable[..., Any]:
     import torch  # here by now
 
-    from hookpatch_onnx._region import Region, run_marked
-    from hookpatch_onnx._symbolic import declared_nodes, without_tensors
+    from hookpatch_onnx._export.region import Region, run_marked
+    from hookpatch_onnx._nodes.symbolic import declared_nodes, without_tensors
 
     def apply(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not hasattr(instance, "symbolic"):

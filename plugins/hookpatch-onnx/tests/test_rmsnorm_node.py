@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.onnx.verification
 from exported import attributes, evaluated, exported, imports, nodes, ops, quiet, ran
-from hookpatch_onnx._rmsnorm import rmsnorms
+from hookpatch_onnx._nodes.rmsnorm import rmsnorms
 from hookpatch_onnx.errors import CapturedWarning, NodeError
 
 import hookpatch

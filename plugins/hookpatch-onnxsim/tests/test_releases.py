@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.model
 HERE = Path(__file__).parent
 
 
+@pytest.mark.skipif(find_spec("onnxruntime") is None, reason="onnxruntime is not installed: no build for this Python")
 @pytest.mark.hookpatch_releases(file="releases.txt")
 def test_plugins_on_an_older_release(fresh_process: FreshProcess, release: str) -> None:
     """Every test of the plugins holds there, and none is left out."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hookpatch_torchscript._explain import explain
-    from hookpatch_torchscript._guard import guard
-    from hookpatch_torchscript._record import Explanation
-    from hookpatch_torchscript._verdict import Verdict
+    from hookpatch_torchscript._report.explanation import Explanation
+    from hookpatch_torchscript._scripting.explain import explain
+    from hookpatch_torchscript._tracing.guard import guard
+    from hookpatch_torchscript._values.verdict import Verdict
 
 __all__ = ["Explanation", "Verdict", "explain", "guard"]
 
@@ -19,6 +19,7 @@ if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of o
         # Lazily: the plugins are loaded in processes that may never import torch.
         if name not in __all__:
             raise AttributeError(f"module 'hookpatch_torchscript' has no attribute '{name}'")
-        from hookpatch_torchscript import _explain, _guard
+        from hookpatch_torchscript._scripting import explain
+        from hookpatch_torchscript._tracing import guard
 
-        return getattr(_guard if name in ("Verdict", "guard") else _explain, name)
+        return getattr(guard if name in ("Verdict", "guard") else explain, name)

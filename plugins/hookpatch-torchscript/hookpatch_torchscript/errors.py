@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from hookpatch.errors import HookpatchError, HookpatchWarning
 
 if TYPE_CHECKING:
-    from hookpatch_torchscript._record import Place
-    from hookpatch_torchscript._verdict import Verdict
+    from hookpatch_torchscript._values.place import Place
+    from hookpatch_torchscript._values.verdict import Verdict
 
 
 class NotWrittenWarning(HookpatchWarning):

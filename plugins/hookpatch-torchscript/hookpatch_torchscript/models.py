@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from hookpatch_torchscript._resnet import ResNet18
+from hookpatch_torchscript._models.resnet import ResNet18
 
 Example = tuple[nn.Module, tuple[Tensor, ...]]
 KeywordExample = tuple[nn.Module, tuple[Tensor, ...], dict[str, Tensor]]

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 @hookpatch.hookimpl
 def hookpatch_commands(app: typer.Typer) -> None:
     """Add ``hookpatch runtimes``."""
-    from hookpatch_torchscript._runtimes._command import runtimes_command  # needs typer and rich
+    from hookpatch_torchscript._runtimes.command.command import runtimes_command  # needs typer and rich
 
     app.command("runtimes")(runtimes_command)

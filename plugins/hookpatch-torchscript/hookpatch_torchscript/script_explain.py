@@ -28,7 +28,7 @@ class Options:
 @hookpatch.hookimpl
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.jit.script."""
-    from hookpatch_torchscript._output import Output
-    from hookpatch_torchscript._scripting import recording
+    from hookpatch_torchscript._report.output import Output
+    from hookpatch_torchscript._scripting.recording import recording
 
     yield recording(Output(options.to, options.form, options.failures_only))

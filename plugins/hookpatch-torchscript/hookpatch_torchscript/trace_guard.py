@@ -28,6 +28,6 @@ class Options:
 @hookpatch.hookimpl
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Compare what each call of torch.jit.trace and torch.jit.trace_module returns."""
-    from hookpatch_torchscript._tracing import compared_calls
+    from hookpatch_torchscript._tracing.trace_calls import compared_calls
 
     yield from compared_calls(options.probes, options.rtol, options.atol, options.fail)

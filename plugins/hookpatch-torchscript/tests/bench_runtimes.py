@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hookpatch_torchscript._runtimes import _figures as figures
-from hookpatch_torchscript._runtimes._asked import modes_of, settings_of
-from hookpatch_torchscript._runtimes._plot import check, draw
-from hookpatch_torchscript._runtimes._result import Comparison, Result
-from hookpatch_torchscript._runtimes._rounds import Plan, compare
+from hookpatch_torchscript._runtimes.command.arguments import modes_of, settings_of
+from hookpatch_torchscript._runtimes.command.rounds import compare
+from hookpatch_torchscript._runtimes.jobs.job import Plan
+from hookpatch_torchscript._runtimes.jobs.result import Comparison, Result
+from hookpatch_torchscript._runtimes.show import figures
+from hookpatch_torchscript._runtimes.show.plot import check, draw
 
 MODELS = {"BERT base": "bert_base", "ResNet-18": "resnet18", "GPT-Neo 125M": "gpt_neo_125m"}
 BEGIN, END = "<!-- figures: make bench-runtimes -->\n", "<!-- end of figures -->\n"

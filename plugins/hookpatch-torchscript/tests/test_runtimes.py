@@ -16,15 +16,15 @@ import torch
 import transformers
 import typer
 from click.testing import Result as Done
-from hookpatch_torchscript._runtimes._command import runtimes_command
-from hookpatch_torchscript._runtimes._factory import FactoryError, build
-from hookpatch_torchscript._runtimes._job import MODES, Job, Refusal, Setting, Trial
-from hookpatch_torchscript._runtimes._measure import reply
-from hookpatch_torchscript._runtimes._memory import Watch
-from hookpatch_torchscript._runtimes._onnxruntime import running
-from hookpatch_torchscript._runtimes._process import ended
-from hookpatch_torchscript._runtimes._reason import reason
-from hookpatch_torchscript._runtimes._without import without_packages, without_provider, without_torchscript
+from hookpatch_torchscript._runtimes.command.command import runtimes_command
+from hookpatch_torchscript._runtimes.command.process import ended
+from hookpatch_torchscript._runtimes.jobs.job import MODES, Job, Refusal, Setting, Trial
+from hookpatch_torchscript._runtimes.jobs.requirements import without_packages, without_provider, without_torchscript
+from hookpatch_torchscript._runtimes.measure.factory import FactoryError, build
+from hookpatch_torchscript._runtimes.measure.measure import reply
+from hookpatch_torchscript._runtimes.measure.memory import Watch
+from hookpatch_torchscript._runtimes.measure.onnxruntime import running
+from hookpatch_torchscript._runtimes.measure.reason import reason
 from hookpatch_torchscript.errors import RuntimesError
 from hookpatch_torchscript.models import bert_base, gpt_neo_125m, resnet18
 from typer.testing import CliRunner

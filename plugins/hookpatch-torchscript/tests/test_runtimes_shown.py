@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from hookpatch_torchscript._runtimes import _figures as figures
-from hookpatch_torchscript._runtimes._agreement import OtherAnswerError, difference, tensors
-from hookpatch_torchscript._runtimes._command import left_out, status_of
-from hookpatch_torchscript._runtimes._job import MODES, Difference, Setting, Trial
-from hookpatch_torchscript._runtimes._plot import draw
-from hookpatch_torchscript._runtimes._result import Comparison, Result
-from hookpatch_torchscript._runtimes._table import show
+from hookpatch_torchscript._runtimes.command.command import left_out, status_of
+from hookpatch_torchscript._runtimes.jobs.job import MODES, Difference, Setting, Trial
+from hookpatch_torchscript._runtimes.jobs.result import Comparison, Result
+from hookpatch_torchscript._runtimes.measure.agreement import OtherAnswerError, difference, tensors
+from hookpatch_torchscript._runtimes.show import figures
+from hookpatch_torchscript._runtimes.show.plot import draw
+from hookpatch_torchscript._runtimes.show.table import show
 from hookpatch_torchscript.errors import RuntimesError
 from rich.console import Console
 from transformers.modeling_outputs import BaseModelOutput
@@ -192,6 +192,6 @@ def test_picture_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_command_needs_no_torch() -> None:
     """It measures in other processes; what it asks of torch is asked there."""
-    code = "import sys, hookpatch_torchscript._runtimes._command; print('torch' in sys.modules)"
+    code = "import sys, hookpatch_torchscript._runtimes.command.command; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

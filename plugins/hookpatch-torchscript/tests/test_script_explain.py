@@ -19,8 +19,9 @@ import onnx
 import pytest
 import torch
 from failing import quiet
-from hookpatch_torchscript import Explanation, _seams, explain
-from hookpatch_torchscript._tree import show
+from hookpatch_torchscript import Explanation, explain
+from hookpatch_torchscript._report.tree import show
+from hookpatch_torchscript._scripting import seams
 from hookpatch_torchscript.errors import NotWrittenWarning
 
 import hookpatch
@@ -589,8 +590,8 @@ def test_class_without_source_is_named() -> None:
 
 def test_torch_without_a_seam_is_scripted_and_says_so(nets: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is missing is missing; the rest is recorded."""
-    lacking = {**_seams._OF_TORCH, "torch.jit._recursive:no_such_function": _seams.Recorder.check}
-    monkeypatch.setattr(_seams, "_OF_TORCH", lacking)
+    lacking = {**seams._OF_TORCH, "torch.jit._recursive:no_such_function": seams.Recorder.check}
+    monkeypatch.setattr(seams, "_OF_TORCH", lacking)
     explanation = explain(nets.Caller())
     limit = f"torch {torch.__version__} lacks seam torch.jit._recursive:no_such_function: what it would tell is missing"
     assert explanation.limits == [limit]
@@ -600,8 +601,8 @@ def test_torch_without_a_seam_is_scripted_and_says_so(nets: Any, monkeypatch: py
 
 def test_python_without_torchscript_is_said_in_one_line() -> None:
     """torch.jit is not supported on Python 3.14 and later by torch itself."""
-    assert _seams.limits("2.13.0", (3, 14)) == ["torch 2.13.0 does not support torch.jit on Python 3.14: it may break"]
-    assert _seams.limits("2.13.0", (3, 13)) == []
+    assert seams.limits("2.13.0", (3, 14)) == ["torch 2.13.0 does not support torch.jit on Python 3.14: it may break"]
+    assert seams.limits("2.13.0", (3, 13)) == []
 
 
 def test_error_of_our_own_is_not_the_programs(nets: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -610,8 +611,8 @@ def test_error_of_our_own_is_not_the_programs(nets: Any, monkeypatch: pytest.Mon
     def broken(recorder: Any, wrapped: Any, *_: Any) -> Any:
         raise ValueError("no such thing")
 
-    seams = {**_seams._OF_TORCH, "torch.jit._recursive:make_stub": broken}
-    monkeypatch.setattr(_seams, "_OF_TORCH", seams)
+    broken_seams = {**seams._OF_TORCH, "torch.jit._recursive:make_stub": broken}
+    monkeypatch.setattr(seams, "_OF_TORCH", broken_seams)
     explanation = explain(nets.Caller())
     assert explanation.limits == ["not all was recorded: ValueError: no such thing"]
     assert explanation.scripted(torch.ones(1)).item() == 3

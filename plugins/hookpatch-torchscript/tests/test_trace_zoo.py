@@ -271,7 +271,7 @@ class OfItsOwn(nn.Module):
     """Draws from a generator that no seed reaches."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + random.SystemRandom().random()
+        return x * 10 ** random.SystemRandom().uniform(0, 30)  # two draws are hardly ever near each other
 
 
 class Locked(nn.Module):

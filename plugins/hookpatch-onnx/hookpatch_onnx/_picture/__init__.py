@@ -1,1 +1,1 @@
-"""What changed from one ONNX model to another: read without weights, matched node by node, told and drawn."""
+"""Show a comparison of two ONNX models: in words, as JSON, as an HTML page."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import onnx
 import onnxsim
 import torch
-from hookpatch_onnx._picture._compare import compare
-from hookpatch_onnx._picture._read import pruned
+from hookpatch_onnx._compare.compare import compare
+from hookpatch_onnx._model.read import pruned
 from onnxsim.model_info import diff_graphs
 from picture_models import norms, renamed
 from rich.console import Console

@@ -8,9 +8,9 @@ from typing import Any
 
 import onnx
 import pytest
-from hookpatch_onnx._picture._compare import compare
-from hookpatch_onnx._picture._page import page_of
-from hookpatch_onnx._picture._read import read
+from hookpatch_onnx._compare.compare import compare
+from hookpatch_onnx._model.read import read
+from hookpatch_onnx._picture.html_page import page_of
 from onnx import helper
 from picture_browser import NAMES, Browser, chromium
 from picture_models import model

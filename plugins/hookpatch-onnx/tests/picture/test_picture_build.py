@@ -63,8 +63,8 @@ def test_page_without_them_is_one_error(project: Path) -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(project)!r})\n"
         "import onnx\n"
-        "from hookpatch_onnx._picture._compare import compare\n"
-        "from hookpatch_onnx._picture._page import page_of\n"
+        "from hookpatch_onnx._compare.compare import compare\n"
+        "from hookpatch_onnx._picture.html_page import page_of\n"
         "node = onnx.helper.make_node('Relu', ['x'], ['y'])\n"
         "model = onnx.helper.make_model(onnx.helper.make_graph([node], 'g', [], []))\n"
         "page_of(compare(model, model, ('a', 'b')))\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import onnx
 import pytest
-from hookpatch_onnx._picture._compare import Comparison, compare
-from hookpatch_onnx._picture._read import read
+from hookpatch_onnx._compare.compare import Comparison, compare
+from hookpatch_onnx._model.read import read
 from hookpatch_onnx.errors import NothingInCommonError
 from onnx import TensorProto, helper
 from picture_models import model, norms, renamed, weight

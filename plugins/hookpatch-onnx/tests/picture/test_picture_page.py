@@ -13,9 +13,9 @@ from typing import Any
 
 import onnx
 import pytest
-from hookpatch_onnx._picture._compare import Comparison, compare
-from hookpatch_onnx._picture._page import data_of, page_of
-from hookpatch_onnx._picture._read import read
+from hookpatch_onnx._compare.compare import Comparison, compare
+from hookpatch_onnx._model.read import read
+from hookpatch_onnx._picture.html_page import data_of, page_of
 from onnx import TensorProto, helper
 from picture_models import model, norms, weight
 

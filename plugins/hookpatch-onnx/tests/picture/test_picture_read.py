@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from hookpatch_onnx._picture._read import parse, pruned, read
+from hookpatch_onnx._model.read import parse, pruned, read
 from hookpatch_onnx.errors import ModelFileError
 from onnx import TensorProto, helper
 from picture_models import model, norms, weight

@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import onnx
 import pytest
 from picture_models import norms
 
-pytestmark = pytest.mark.model
+NO_TORCH = "torch is not installed: no build for this Python"
+pytestmark = [pytest.mark.model, pytest.mark.skipif(find_spec("torch") is None, reason=NO_TORCH)]
 
 PROGRAM = """
 import sys, warnings
@@ -37,10 +39,10 @@ sys.exit(int(sys.argv[1]))
 """
 
 
-def hookpatch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def hookpatch(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     command = [sys.executable, "-m", "hookpatch", *words]
-    return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=folder, env={**clean, **variables}, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +160,31 @@ def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
         ("simplified", "only the second run has made it: there is nothing to compare it with"),
     ]
     assert [len(place["gained"]) for place in told[1]["graphs"][0]["places"]] == [7, 7]
+
+
+@pytest.mark.parametrize(
+    ("words", "disable", "problem"),
+    [
+        (["-"], "", "runs the program twice, and stdin can be read once; put it into a file"),
+        (["script.py"], "1", "HOOKPATCH_DISABLE is set, so nothing would be patched; unset it"),
+    ],
+)
+def test_what_cannot_be_run_twice_is_refused(tmp_path: Path, words: list[str], disable: str, problem: str) -> None:
+    """Before anything is run or made."""
+    done = hookpatch(tmp_path, "run", "--graph-diff", "out", "-p", "fuse_qkv_off", *words, HOOKPATCH_DISABLE=disable)
+    said = f"hookpatch: error: --graph-diff: {problem} [hookpatch explain SettingError]\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert not (tmp_path / "out").exists()
+
+
+def test_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    """One of an earlier run: two runs' models are never mixed. Or a file of that name."""
+    (tmp_path / "earlier" / "plain").mkdir(parents=True)
+    (tmp_path / "file").write_text("")
+    for folder, problem in (
+        ("earlier", "earlier/plain is of an earlier run; name another folder"),
+        ("file", "file cannot be written: Not a directory"),
+    ):
+        done = hookpatch(tmp_path, "run", "--graph-diff", folder, "-p", "fuse_qkv_off", "script.py")
+        said = f"hookpatch: error: --graph-diff: {problem} [hookpatch explain SettingError]\n"
+        assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)

@@ -1,4 +1,4 @@
-"""A process of its own for one job: ``python -m hookpatch_torchscript._runtimes JOB REPLY``, JSON and a file for it."""
+"""Do one job in this process: ``python -m hookpatch_torchscript._runtimes JOB REPLY``, JSON and a file for JSON."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from hookpatch_torchscript._runtimes._job import Job, Setting
-from hookpatch_torchscript._runtimes._measure import reply
+from hookpatch_torchscript._runtimes.jobs.job import Job, Setting
+from hookpatch_torchscript._runtimes.measure.measure import reply
 
 told = json.loads(sys.argv[1])
 done = reply(Job(**{**told, "setting": Setting(**told["setting"])}))

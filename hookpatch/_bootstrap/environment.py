@@ -1,0 +1,175 @@
+"""Read and write the environment variables of hookpatch; the only file that touches os.environ."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Final
+
+PLUGINS: Final = "HOOKPATCH_PLUGINS"
+OPTIONS: Final = "HOOKPATCH_OPTIONS"
+CONFIG: Final = "HOOKPATCH_CONFIG"
+DISABLE: Final = "HOOKPATCH_DISABLE"
+ON_ERROR: Final = "HOOKPATCH_ON_ERROR"
+REPORT: Final = "HOOKPATCH_REPORT"
+COUNT: Final = "HOOKPATCH_COUNT"
+LOCK: Final = "HOOKPATCH_LOCK"
+ON_DRIFT: Final = "HOOKPATCH_ON_DRIFT"
+
+# Set by hookpatch alone.
+INHERIT: Final = "HOOKPATCH_INHERIT"  # open blocks, for child processes
+FIRST: Final = "HOOKPATCH_FIRST"  # the id of the first process of a tree that was asked for plugins
+CALLS_MISSED: Final = "HOOKPATCH_CALLS_MISSED"  # the file in which a program notes missing calls for ``hookpatch run``
+ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the name of a run, in all of its report files
+
+# The content of hookpatch.pth; hookpatch doctor compares the two.
+LINE = (
+    'import os, sys; any(map(os.environ.get, ("HOOKPATCH_PLUGINS", "HOOKPATCH_CONFIG", "HOOKPATCH_INHERIT"))) and '
+    'not sys.flags.ignore_environment and __import__("hookpatch._startup", fromlist=["main"]).main()\n'
+)
+
+# Set by torchrun and Lightning, Open MPI, MPICH and Intel MPI, SLURM.
+_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+_environ: Final = os.environ
+_data: Final = getattr(_environ, "_data", None)  # the dict inside os.environ
+_before: Final[list[str | None]] = []  # the value of INHERIT before ``hand_on`` set another; empty if unchanged
+
+
+def read(variable: str) -> str:
+    """Return a variable of ours, empty when unset or when the interpreter ignores the environment (-E, -I)."""
+    return "" if sys.flags.ignore_environment else (_get(variable) or "").strip()
+
+
+def asks_nothing_of_blocks() -> bool:
+    """Return True if no variable is set that a block reads, in one look; False if the look is not possible."""
+    data = _environ_data()
+    return data is not None and data.keys().isdisjoint(_OF_BLOCKS)
+
+
+def _get(variable: str) -> str | None:
+    data = _environ_data()
+    return None if data is not None and _key(variable) not in data else os.environ.get(variable)
+
+
+def _environ_data() -> dict[Any, Any] | None:
+    """Return the dict inside os.environ, None if a program has replaced os.environ.
+
+    For an unset variable os.environ takes ten times as long: a KeyError is raised inside.
+    """
+    return _data if os.environ is _environ and type(_data) is dict else None
+
+
+def _key(variable: str) -> str | bytes:
+    return variable if os.name == "nt" else variable.encode()
+
+
+_OF_BLOCKS: Final = frozenset(map(_key, (CONFIG, DISABLE, REPORT, LOCK)))
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a comma list, stripped, empty ones dropped."""
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def asked() -> bool:
+    """Return True if the environment asks for plugins, names a configuration, or hands blocks on to this process."""
+    return bool(split_names(read(PLUGINS)) or inherits() or read(CONFIG)) and not disabled()
+
+
+def disabled() -> bool:
+    """Return True if HOOKPATCH_DISABLE is set: no session applies a patch."""
+    return read(DISABLE) not in ("", "0")
+
+
+def report_folder() -> str | None:
+    """Return the folder for report files, None when no reports are asked for."""
+    return read(REPORT) or None
+
+
+def report_root() -> tuple[bool, str]:
+    """Return whether this process is the first of a run, and the name of the run.
+
+    The first process names the run and makes the folder of the reports absolute, for all child processes.
+    """
+    import time
+
+    os.environ[REPORT] = os.path.abspath(os.environ[REPORT])
+    own = f"{host()}-{os.getpid()}-{time.time_ns()}"
+    return own == os.environ.setdefault(ROOT, own), os.environ[ROOT]
+
+
+def is_first() -> bool:
+    """Return True if this process, and none of its parents, is the first to be asked for plugins."""
+    return os.environ.setdefault(FIRST, str(os.getpid())) == str(os.getpid())
+
+
+def host() -> str:
+    """Return the name of this machine in its network."""
+    return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+
+
+def rank() -> int | None:
+    """Return the number of this process among the processes of a launcher, None without a launcher."""
+    texts = (os.environ.get(variable, "") for variable in _RANKS)
+    return next((int(text) for text in texts if text.isdecimal()), None)
+
+
+def counts() -> bool:
+    """Return True if calls are to be counted."""
+    return read(COUNT) not in ("", "0")
+
+
+def take(environment: Mapping[str, str]) -> None:
+    """Set variables, for this process and its child processes."""
+    os.environ.update(environment)
+
+
+def inherits() -> bool:
+    """Return True if blocks of the parent process are handed on to this process."""
+    return bool(read(INHERIT))
+
+
+def take_inherited() -> str:
+    """Remove and return the blocks handed on by the parent process, so that no child process inherits them."""
+    return os.environ.pop(INHERIT, "")
+
+
+def hand_on(text: str) -> None:
+    """Let programs started by this process inherit a text; an empty text restores the variable."""
+    if text:
+        if not _before:
+            _before.append(_get(INHERIT))
+        os.environ[INHERIT] = text
+    elif _before:
+        before = _before.pop()
+        if before is None:
+            os.environ.pop(INHERIT, None)
+        else:
+            os.environ[INHERIT] = before
+
+
+def handing_on(text: str) -> dict[str, str]:
+    """Return a copy of the environment that hands on this text and no other."""
+    rest = {name: value for name, value in os.environ.items() if name != INHERIT}
+    return {**rest, INHERIT: text} if text else rest
+
+
+def as_first() -> dict[str, str]:
+    """Return a copy of the environment for a process that begins its own process tree."""
+    return {name: value for name, value in os.environ.items() if name != FIRST}
+
+
+def without_ours() -> dict[str, str]:
+    """Return a copy of the environment without our variables."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
+
+
+def forget() -> None:
+    """Remove our variables from the environment, so that no child process is patched either."""
+    for variable in (INHERIT, PLUGINS, OPTIONS, CONFIG):
+        os.environ.pop(variable, None)

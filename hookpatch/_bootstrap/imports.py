@@ -1,0 +1,515 @@
+"""Hear of each executed module: watches, and the finder, loader and spec that make them fire.
+
+The only file that touches sys.meta_path and sys.modules. The import hooks of wrapt do not do: they take module locks in
+find_spec (a deadlock when threads import at once), forget a hook after the first import (a reload loses the patch),
+cannot be cancelled, and run on half-imported modules.
+
+Rules of the finder: never import in find_spec, never take a lock in find_spec, ask the other finders directly.
+
+Long because each further file slows each start of a patched interpreter, and watches, finder, loader and spec share one
+lock and one set of names.
+"""
+
+from __future__ import annotations
+
+import _frozen_importlib
+import _frozen_importlib_external
+import os
+import sys
+from _thread import RLock, get_ident
+from _thread import _local as local
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import FrameType, ModuleType
+    from typing import Any, Final, TypeAlias
+
+    Arrival: TypeAlias = Callable[[ModuleType], None]
+
+# Internals of the import system, which a later Python may lack: see ``not_there``.
+_BootstrapSpec: Final[Any] = getattr(_frozen_importlib, "ModuleSpec", None) or type(sys.__spec__)
+_PathFinder: Final[Any] = getattr(_frozen_importlib_external, "PathFinder", None)
+_module_locks: Final[dict[str, Any]] = getattr(_frozen_importlib, "_module_locks", {})
+_lock_unlock_module: Final[Any] = getattr(_frozen_importlib, "_lock_unlock_module", None)
+_SEARCH: Final[Any] = getattr(getattr(_frozen_importlib, "_find_spec", None), "__code__", None)
+_LOAD: Final[Any] = getattr(getattr(_frozen_importlib, "_load_unlocked", None), "__code__", None)
+
+_lock: Final = RLock()  # held for a change of the watches; no foreign code but finalizers runs under the lock
+# By module, in order. GIL: read without the lock, in one operation or as a copy made in one.
+_watches: Final[dict[str, dict[Watch, None]]] = {}
+_listeners: Final[dict[str, dict[Watch, None]]] = {}  # likewise: watches that do not bring the finder in place
+_unheard: Final[dict[Watch, None]] = {}  # watches of a module that was missing, until the first import is heard of
+_late: Final[set[str]] = set()  # modules announced at this moment, long after their import
+_holds: Final[list[None]] = []  # an entry for each caller of ``hold``
+_executing: set[str] = set()
+_trusted: list[str] | None = None
+_own_imports: Final[set[int]] = set()  # threads inside of ``for_ourselves``
+_asking: Final = local()
+
+
+class Watch:
+    """A callback after (early: before) each import and reload of a module, until the watch is cancelled."""
+
+    __slots__ = ("_arrival", "_has_heard", "is_early", "module")
+
+    def __init__(self, module: str, arrival: Arrival, is_early: bool = False) -> None:
+        self.module: Final = module
+        self.is_early: Final = is_early
+        self._arrival: Arrival | None = arrival
+        self._has_heard = False
+
+    def cancel(self) -> None:
+        """Stop the callbacks; a second call does nothing."""
+        self._arrival = None
+        with _lock:
+            watches = _watches.get(self.module, {})
+            watches.pop(self, None)
+            if not watches:
+                _watches.pop(self.module, None)
+            _unheard.pop(self, None)
+            _place_finder()
+
+    def present(self) -> ModuleType | None:
+        """Return the module if its import has ended; else None, and ``notify_late`` looks for the module."""
+        imported = present(self.module)
+        if imported is None:
+            self.expect()
+        return imported
+
+    def expect(self) -> None:
+        """Let ``notify_late`` look for the module until the first import is heard of."""
+        _unheard[self] = None
+        if self._has_heard:  # in between
+            _unheard.pop(self, None)
+
+    def fire(self, module: ModuleType) -> None:
+        """Call the callback."""
+        self._has_heard = True
+        _unheard.pop(self, None)
+        arrival = self._arrival
+        if arrival is not None:
+            arrival(module)
+
+    def __repr__(self) -> str:
+        return f"<Watch of {self.module}, {'cancelled' if self._arrival is None else 'waiting'}>"
+
+
+def foresee(module: str, arrival: Arrival) -> Watch:
+    """Call ``arrival(module)`` before each execution of a module not ``begun``; of a namespace package, after."""
+    watch = _noted(Watch(module, arrival, is_early=True))
+    watch.expect()
+    return watch
+
+
+def watch(module: str, arrival: Arrival) -> Watch:
+    """Call ``arrival(module)`` after each execution of a module from now on.
+
+    The end of an import or reload that is running now counts. For a module imported earlier ask ``Watch.present``.
+    """
+    watch = _noted(Watch(module, arrival))
+    imported = _imported(module)
+    if imported is not None and module not in _executing and _is_initializing(imported):
+        spec = vars(imported)["__spec__"]
+        _notify_when_initialized(spec)
+        if not _is_initializing(imported):
+            _stop_notifying(spec)  # the import ended in between: the module is ``present`` now
+    return watch
+
+
+def listen(module: str, arrival: Arrival) -> None:
+    """Call ``arrival(module)`` after each execution of a module, as long as other watches keep the finder in place."""
+    _listeners.setdefault(module, {})[Watch(module, arrival)] = None
+
+
+def hold() -> None:
+    """Keep the finder in place, for listeners, until ``release`` is called as often."""
+    with _lock:
+        _holds.append(None)
+        _place_finder()
+
+
+def release() -> None:
+    """End one ``hold``."""
+    with _lock:
+        _holds.pop()
+        _place_finder()
+
+
+def present(module: str) -> ModuleType | None:
+    """Return a module if its import has ended; None during an import or reload, of which a watch will hear."""
+    imported = _imported(module)
+    return None if imported is None or module in _executing or _is_initializing(imported) else imported
+
+
+def loaded(module: str) -> ModuleType | None:
+    """Return a module if its import has ended, else None. Waits for no other thread."""
+    imported = sys.modules.get(module)
+    return None if imported is None or _is_initializing(imported) else imported
+
+
+def named(module: str) -> ModuleType | None:
+    """Return a module, half imported or not; None if its import has not begun."""
+    return sys.modules.get(module)
+
+
+def begun(module: str) -> bool:
+    """Return True if the import of a module has begun."""
+    return module in sys.modules
+
+
+def is_overlooked(module: str) -> bool:
+    """Return True if a watched module was imported past our finder: a program put another finder before ours."""
+    return _is_executed(module) and any(watch.module == module for watch in list(_unheard))
+
+
+def _imported(module: str) -> ModuleType | None:
+    """Return a module, half imported or not.
+
+    While another thread searches for the module, too early for our finder, or takes it from sys.modules for a moment,
+    as importlib does at the end of each import, this waits as imports do.
+    """
+    if module not in sys.modules and module in _module_locks and _lock_unlock_module is not None:
+        _lock_unlock_module(module)
+    return sys.modules.get(module)
+
+
+def _is_executed(module: str) -> bool:
+    imported = sys.modules.get(module)
+    # LazyLoader has put the execution off: our loader will announce the module.
+    is_put_off = type(imported).__module__ == "importlib.util"
+    return imported is not None and module not in _executing and not is_put_off and not _is_initializing(imported)
+
+
+def past_us(module: str | None) -> str:
+    """Return in words how a module was imported past our finder."""
+    finders = sys.meta_path
+    kinds = [
+        finder if isinstance(finder, type) else type(finder)
+        for finder in (finders[: finders.index(_Finder)] if _Finder in finders else ())
+    ]
+    first = ", ".join(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)
+    return f"{module} was imported " + (
+        f"by {first}, before hookpatch's finder" if first else "past hookpatch's finder"
+    )
+
+
+def notify_late() -> None:
+    """Fire the watches of overlooked modules, then raise their first error. Called before each look at patches."""
+    failure: BaseException | None = None
+    for name in filter(_is_executed, dict.fromkeys(watch.module for watch in list(_unheard))):
+        _late.add(name)
+        try:
+            for watch in [watch for watch in list(_unheard) if watch.module == name]:
+                try:
+                    if _unheard.pop(watch, watch) is None:  # no other thread fires the watch
+                        watch.fire(sys.modules[name])
+                except BaseException as error:  # as in _announce
+                    failure = failure or error
+        finally:
+            _late.discard(name)
+    if failure is not None:
+        raise failure
+
+
+def how_late(module: str | None) -> str:
+    """Return ``past_us`` of a module that ``notify_late`` announces at this moment; else an empty text."""
+    return past_us(module) if module in _late else ""
+
+
+def is_ending(system: Any = sys) -> bool:
+    """Return True if this interpreter is ending: then a subinterpreter has emptied its modules, hence the default."""
+    return system.is_finalizing() or getattr(system, "meta_path", None) is None
+
+
+def not_there() -> Iterator[tuple[str, str]]:
+    """Yield each internal of the import system that this Python lacks, with the effect of the lack."""
+    if _lock_unlock_module is None or not hasattr(_frozen_importlib, "_module_locks"):
+        yield "the locks of modules", "a module that another thread has begun to import is patched late"
+    if _SEARCH is None or not hasattr(sys, "_current_frames"):
+        yield "the search for modules", "sys.meta_path becomes another list with each session"
+    spec = _BootstrapSpec("hookpatch", None)
+    spec._initializing = True
+    _notify_when_initialized(spec)
+    if type(spec) is not _WatchedSpec or "_initializing" not in getattr(_LOAD, "co_names", ()):
+        yield "the end of an import", "a namespace package, or a module that is half imported, is patched late"
+
+
+def spec_of(
+    name: str, path: Sequence[str] | None, target: ModuleType | None = None, folders: Sequence[str] | None = None
+) -> ModuleSpec | None:
+    """Return the spec of a module as the other finders find it, None if none does; nothing is imported.
+
+    ``path`` holds the folders of the package of the module. PathFinder looks in ``folders`` instead, if given.
+    """
+    for finder in tuple(sys.meta_path):
+        find = getattr(finder, "find_spec", None)
+        if finder is not _Finder and find is not None:
+            spec: ModuleSpec | None = find(
+                name, path if folders is None or finder is not _PathFinder else folders, target
+            )
+            if spec is not None:
+                return spec
+    return None
+
+
+def trust() -> None:
+    """Trust the folders now on ``sys.path``: ``for_ourselves`` imports from these alone.
+
+    At interpreter start the folder of the program is missing: a file named like a library of ours is not run.
+    """
+    global _trusted
+    _trusted = list(sys.path)
+
+
+class for_ourselves:
+    """A block in which this thread imports from trusted folders alone, if ``trust`` was called."""
+
+    __slots__ = ("_is_first",)
+
+    def __enter__(self) -> None:
+        self._is_first = _trusted is not None and get_ident() not in _own_imports
+        if self._is_first:
+            hold()  # so that our finder is asked
+            _own_imports.add(get_ident())
+
+    def __exit__(self, *failure: object) -> None:
+        if self._is_first:
+            _own_imports.discard(get_ident())
+            release()
+
+
+def fetch(module: str) -> ModuleType:
+    """Import and return a module: for the key of a slot, never for a target."""
+    __import__(module)
+    return sys.modules[module]
+
+
+def fetch_ours(module: str) -> ModuleType:
+    """Import and return a module that hookpatch itself needs, from trusted folders alone."""
+    with for_ourselves():
+        return fetch(module)
+
+
+def modules() -> list[tuple[str, ModuleType]]:
+    """Return the imported modules by name, without other objects in sys.modules such as lazy stand-ins."""
+    return [(name, module) for name, module in list(sys.modules.items()) if issubclass(type(module), type(sys))]
+
+
+def names() -> frozenset[str]:
+    """Return the names of the imported modules."""
+    return frozenset(sys.modules)
+
+
+def count() -> int:
+    """Return the number of imported modules."""
+    return len(sys.modules)
+
+
+def pending() -> list[Watch]:
+    """Return the watches not yet cancelled, by the names of their modules."""
+    return [watch for _, watches in sorted(_watches.items()) for watch in watches]
+
+
+def is_held() -> bool:
+    """Return True if the finder is in place for listeners, too."""
+    return bool(_holds)
+
+
+def finders(ours: bool) -> list[object]:
+    """Return our finder if on sys.meta_path, or all other finders."""
+    return [finder for finder in sys.meta_path if (finder is _Finder) is ours]
+
+
+def _noted(watch: Watch) -> Watch:
+    with _lock:
+        while watch not in _watches.get(watch.module, ()):  # again if a finalizer closed a session and removed the dict
+            _watches.setdefault(watch.module, {})[watch] = None
+        _place_finder()
+    return watch
+
+
+def _place_finder() -> None:
+    """Put our finder on sys.meta_path while watches or holds need it, and remove it after.
+
+    An import that is walking through the list would skip a finder if ours were deleted from the list, and miss a
+    module. So the running import keeps the old list, and sys.meta_path becomes a new one. Mostly no import is running,
+    and the list stays the same object.
+    """
+    while (_Finder in sys.meta_path) != bool(_watches or _holds):
+        if _watches or _holds:
+            sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
+            continue
+        searched = sys.meta_path
+        sys.meta_path = [finder for finder in searched if finder is not _Finder]
+        # A running import refers to the list twice, by a variable and by the loop (before Python 3.12 once). With fewer
+        # references no import is running, and the slower search through the frames is not needed.
+        if sys.getrefcount(searched) < _references_of_a_variable() + 2 or not _is_searching():
+            searched[:] = sys.meta_path
+            sys.meta_path = searched
+
+
+def _references_of_a_variable() -> int:
+    """Return how many references Python counts for an object with one variable: since 3.14 a call adds none."""
+    variable: list[object] = []
+    return sys.getrefcount(variable)
+
+
+def _is_searching() -> bool:
+    """Return True if any thread, this one included, may be asking the finders at this moment."""
+    if _SEARCH is None or not hasattr(sys, "_current_frames"):
+        return True
+    frame: FrameType | None = None
+    is_found = False
+    frames = list(sys._current_frames().values())
+    while not is_found and (frames or frame is not None):
+        frame = frame.f_back if frame is not None else frames.pop()
+        is_found = frame is not None and frame.f_code is _SEARCH
+    # The frames include our own: a variable of ours that refers to our frame would keep all callers alive.
+    frame = None
+    frames.clear()
+    return is_found
+
+
+def _announce(name: str, foreseen: Collection[Watch] = ()) -> None:
+    """Fire all watches of a module but the foreseen, new ones included; end the execution; raise the first error."""
+    failure: BaseException | None = None
+    fired: set[Watch] = set()
+    while True:
+        with _lock:
+            module = sys.modules.get(name)
+            watches = [*_watches.get(name, ()), *_listeners.get(name, ())]
+            waiting = [watch for watch in watches if watch not in fired and watch not in foreseen]
+            if module is None or not waiting:
+                _executing.discard(name)
+                break
+        for watch in waiting:
+            fired.add(watch)
+            try:
+                watch.fire(module)
+            except BaseException as error:  # raised below: after the failure of a plugin the next gets its module, too
+                failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+class _Finder:
+    """The finder on sys.meta_path: puts our loader around the loader found by the other finders."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if (
+            name not in _watches
+            and name not in _listeners
+            # A finder before ours may have imported a watched module: to be announced before the next is executed.
+            # Checked for modules outside of packages alone, since each import of the program comes through here.
+            and (
+                path is not None
+                or sys.meta_path[0] is _Finder
+                or not any(watch.module in sys.modules for watch in list(_unheard))
+            )
+        ):
+            if not _own_imports or path is not None or get_ident() not in _own_imports:
+                return None
+            spec = spec_of(name, None, target, _trusted)
+            if spec is None:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            return spec
+        asking: tuple[str, ...] = getattr(_asking, "names", ())
+        if name in asking:
+            return None
+        _asking.names = (*asking, name)  # a finder that asks the others, as ours does, would ask ours again
+        try:
+            spec = spec_of(name, path, target)
+        finally:
+            _asking.names = asking
+        if spec is not None and spec.loader is None:
+            _notify_when_initialized(spec)  # a namespace package
+        elif spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _Loader(spec.loader)  # type: ignore[assignment]  # a loader by duck type
+        return spec
+
+
+class _Loader:
+    """Stands in for the real loader of a module until the module has been executed, then announces the module."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        create = getattr(self._loader, "create_module", None)
+        module: ModuleType | None = create(spec) if create is not None else None
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        assert spec is not None  # importlib sets it before it calls a loader
+        spec.loader = module.__loader__ = self._loader  # before the module runs: its code may look
+        reloading = not _is_initializing(module)
+        _executing.add(spec.name)
+        if _unheard:
+            notify_late()
+        foreseen = [watch for watch in list(_watches.get(spec.name, ())) if watch.is_early]
+        try:
+            for watch in foreseen:
+                watch.fire(module)
+            self._loader.exec_module(module)
+        except BaseException:
+            if reloading:
+                _announce(spec.name, foreseen)  # the module stays imported, with new values from before the error
+            _executing.discard(spec.name)
+            raise
+        _announce(spec.name, foreseen)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other attribute of the real loader (get_code, get_source, is_package...)."""
+        if name.startswith("_"):
+            raise AttributeError(name)  # copy and pickle ask for such names before ``_loader`` is set
+        return getattr(self._loader, name)
+
+
+def _is_initializing(module: ModuleType) -> bool:
+    # Read as importlib itself does (_bootstrap._find_and_load); through vars, for modules that fetch attributes lazily.
+    spec = getattr(module, "__dict__", {}).get("__spec__")
+    return getattr(spec, "_initializing", False) is True
+
+
+class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has no such module
+    """The class of a spec until importlib ends the import of the module.
+
+    Naughty, and the only way to hear of an import begun before our finder was in place, or of a namespace package,
+    which has no loader. importlib keeps the spec in a local variable and sets ``_initializing`` to False at the very
+    end. The original class is restored before the watches fire.
+    """
+
+    @property
+    def _initializing(self) -> bool:
+        return bool(self.__dict__["_initializing"])
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        if not value:
+            _executing.add(self.name)  # until all watches have fired
+        self.__dict__["_initializing"] = value
+        if not value:
+            _stop_notifying(self)
+            _announce(self.name)
+
+
+def _notify_when_initialized(spec: ModuleSpec) -> None:
+    if type(spec) is _BootstrapSpec:
+        try:
+            spec.__class__ = _WatchedSpec
+        except TypeError:  # not possible in this Python: ``notify_late`` finds the module
+            return
+
+
+def _stop_notifying(spec: ModuleSpec) -> None:
+    if type(spec) is _WatchedSpec:
+        spec.__class__ = _BootstrapSpec
+
+
+if hasattr(os, "register_at_fork"):
+    # Otherwise a forked child could inherit a lock held by another thread of its parent, for ever.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)

@@ -1,0 +1,176 @@
+"""Find installed plugins: entry points of the group ``hookpatch``, read from the files themselves.
+
+importlib.metadata.entry_points costs 40 ms at interpreter start, this file some tenths of one. The loader of pluggy
+imports every plugin, and takes the first of two equal names in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hookpatch._bootstrap import selection
+from hookpatch._bootstrap.selection import PluginName, normalise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+GROUP: Final = "hookpatch"
+WAITS_FOR: Final = "hookpatch.waits_for"
+
+
+class Installed:
+    """An entry point of an installed distribution, not imported. Frozen by convention.
+
+    ``waits_for`` is the module or package with all targets of the plugin, as declared by the distribution, or empty.
+    """
+
+    __slots__ = ("_key", "distribution", "module", "name", "version", "waits_for")
+
+    def __init__(self, name: str, module: str, distribution: str, version: str, waits_for: str = "") -> None:
+        self.name: Final = name
+        self.module: Final = module
+        self.distribution: Final = distribution
+        self.version: Final = version
+        self.waits_for: Final = waits_for
+        self._key: Final = (name, module, distribution, version, waits_for)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Installed) and self._key == other._key
+
+    def __lt__(self, other: Installed) -> bool:
+        return self._key < other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"Installed{self._key}"
+
+    @property
+    def origin(self) -> str:
+        """The distribution with its version, for messages."""
+        return f"{self.distribution} {self.version}"
+
+    def answers_to(self, name: str) -> bool:
+        """Return True if a name, or ``name@distribution``, means this plugin."""
+        return PluginName(name).means(self.name, self.distribution)
+
+
+_cache: dict[tuple[tuple[str, int], ...], tuple[Installed, ...]] = {}
+
+
+def installed() -> tuple[Installed, ...]:
+    """Return the plugins installed in the folders of ``sys.path``, by name; the current folder is left out.
+
+    Of a distribution installed twice the first counts, as for importlib.metadata.
+    """
+    folders = [folder for folder in dict.fromkeys(sys.path) if folder]
+    stamp = tuple((folder, _changed(folder)) for folder in folders)
+    plugins = _cache.get(stamp)
+    if plugins is None:
+        _cache.clear()
+        plugins = _cache[stamp] = tuple(sorted(_scan(folders)))
+    return plugins
+
+
+def find(name: str, asked_by: str) -> Installed:
+    """Return the installed plugin of a name, or of ``name@distribution``; raise UnknownPlugin or AmbiguousPlugin."""
+    plugins = installed()
+    matches = [plugin for plugin in plugins if plugin.answers_to(name)]
+    exact = [plugin for plugin in matches if plugin.name == name.partition("@")[0]]
+    if len(exact) == 1 and len({plugin.distribution for plugin in matches}) == 1:
+        return exact[0]  # one distribution with two spellings of a name
+    if len(matches) == 1:
+        return matches[0]
+    from hookpatch.errors import AmbiguousPlugin, UnknownPlugin  # at interpreter start mostly not needed
+
+    if not matches:
+        raise UnknownPlugin(name, asked_by, sorted({plugin.name for plugin in plugins}))
+    raise AmbiguousPlugin(name, asked_by, [plugin.distribution for plugin in matches])
+
+
+def check_config() -> None:
+    """Raise UnknownPlugin if the configuration has options for a plugin not installed: they would have no effect."""
+    if (config := selection.config()) is None:
+        return
+    for name in config.options:
+        if not any(plugin.answers_to(name) for plugin in installed()):
+            find(name, config.where("options", name))  # which raises
+
+
+def check_allowed(plugin: Installed, asked_by: str) -> None:
+    """Raise NotAllowed for a plugin missing from an allow list: of the configuration, or of this environment.
+
+    The list of the environment is the file ``<sys.prefix>/hookpatch.allow``: a name, or ``name@distribution``, a line;
+    ``#`` begins a comment.
+    """
+    config = selection.config()
+    path = os.path.join(sys.prefix, "hookpatch.allow")
+    if config is not None and config.allow is not None and not any(map(plugin.answers_to, config.allow)):
+        problem = f"{config.where('allow')} does not name it"
+    else:
+        try:
+            with open(path, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            problem = f"{path}: it cannot be read ({error})"
+        else:
+            names = (line.partition("#")[0].strip() for line in lines)
+            if any(plugin.answers_to(name) for name in names if name):
+                return
+            problem = f"{path} does not name it"
+    from hookpatch.errors import NotAllowed  # at interpreter start mostly not needed
+
+    raise NotAllowed(plugin.name, plugin.origin, asked_by, problem)
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _scan(folders: list[str]) -> Iterator[Installed]:
+    seen: set[str] = set()
+    for folder in folders:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            continue  # a zip file, or a missing folder
+        for entry in entries:
+            stem, kind = os.path.splitext(entry.name)
+            if kind not in (".dist-info", ".egg-info"):
+                continue
+            distribution, _, version = stem.partition("-")
+            distribution = normalise(distribution)
+            if distribution not in seen:
+                seen.add(distribution)
+                groups = _entry_points(entry.path)
+                waits_for = groups.get(WAITS_FOR, {})
+                for name, module in groups.get(GROUP, {}).items():
+                    release = version.partition("-")[0] or "unknown"
+                    yield Installed(name, module, distribution, release, waits_for.get(name, ""))
+
+
+def _entry_points(folder: str) -> dict[str, dict[str, str]]:
+    """Return the entry points of a distribution: by group, then by name."""
+    groups: dict[str, dict[str, str]] = {}
+    try:
+        with open(os.path.join(folder, "entry_points.txt"), encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return groups
+    group: dict[str, str] = {}
+    for line in map(str.strip, text.splitlines() if GROUP in text else ()):
+        if line.startswith("["):
+            group = groups.setdefault(line.strip("[] "), {})
+        elif "=" in line and not line.startswith(("#", ";")):
+            name, _, module = line.partition("=")
+            group[name.strip()] = module.partition("[")[0].strip()
+    return groups

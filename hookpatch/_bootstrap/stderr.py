@@ -1,0 +1,31 @@
+"""Write messages to stderr in one form (``hookpatch: error: ...``), and the exit statuses that go with errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, Literal
+
+EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: a requested patch cannot be applied
+CALLS_STATUS: Final = 70  # EX_SOFTWARE: an applied patch was called less often than required
+
+
+def of_this_process() -> str:
+    """Return the name of hookpatch in a line of one of several processes."""
+    return f"hookpatch[{os.getpid()}]"
+
+
+def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", who: str = "hookpatch") -> None:
+    """Write a line for each message, after a name and a kind; nothing without a stderr, as in a service."""
+    start = f"{who}: {kind}: " if kind else f"{who}: "
+    if messages and sys.stderr is not None:
+        sys.stderr.write("".join(f"{start}{message}\n" for message in messages))
+
+
+def refusal(why: object, who: str = "hookpatch") -> SystemExit:
+    """Write why the program cannot run as requested; return the exception that ends the program."""
+    write_line(why, kind="error", who=who)
+    return SystemExit(EXIT_STATUS)

@@ -1,0 +1,167 @@
+"""Code objects for our functions: compiled from text, with the name and place of another function's code."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from functools import cache, lru_cache, partial
+from textwrap import dedent, indent
+from types import CodeType, FunctionType, MappingProxyType, MethodType
+from typing import Any, Final, final
+
+
+def inner(code: CodeType, name: str) -> CodeType:
+    """Return the code of the function of that name inside other code, with all of its instructions on its first line.
+
+    Tracebacks show the function in the file of the original, whose lines are not its own. From Python 3.14 on the code
+    of an annotated function lies beside the code of its ``__annotate__`` (PEP 649).
+    """
+    (function,) = (const for const in code.co_consts if isinstance(const, CodeType) and const.co_name == name)
+    units = len(function.co_code) // 2
+    # An entry of the line table for up to eight units each: kind 13 (a line without columns), no line further down.
+    entries = (bytes([0x80 | 13 << 3 | min(units - unit, 8) - 1, 0]) for unit in range(0, units, 8))
+    return function.replace(co_linetable=b"".join(entries))
+
+
+def as_collected(code: CodeType) -> CodeType:
+    """Return a trampoline's code as code of two parameters: the tuple and the dict of collected arguments."""
+    flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return with_place(code, code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, flags, parameters=2)
+
+
+def placed(code: CodeType, like: FunctionType, source: CodeType) -> CodeType:
+    """Return code with the name of a function and the place of its source, for inspect.getsource."""
+    flags = code.co_flags | like.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE  # types.coroutine: awaitable
+    place = source.co_filename, source.co_firstlineno
+    return with_place(code, like.__name__, like.__qualname__, *place, flags, code.co_argcount)
+
+
+@lru_cache(maxsize=1024)
+def with_place(code: CodeType, name: str, qualname: str, file: str, line: int, flags: int, parameters: int) -> CodeType:
+    """Return code with another name and place: the same object each time, since torch.compile caches by code.
+
+    Every field is an argument: two codes can be equal in different places.
+    """
+    named = code.replace(co_name=name, co_qualname=qualname, co_filename=file, co_firstlineno=line)
+    return named.replace(co_flags=flags, co_argcount=parameters)
+
+
+def shape_of(like: FunctionType) -> str | None:
+    """Return the kind of a coroutine or generator function, a key of _BODIES; None for a function that runs at once."""
+    # By its code, not by inspect: a function that is only marked (inspect.markcoroutinefunction) runs when called.
+    flags = like.__code__.co_flags & _ALL_SHAPES
+    return next(shape for flag, shape in _SHAPES.items() if flags & flag) if flags else None
+
+
+_SHAPES: Final = {
+    inspect.CO_COROUTINE: "coroutine",
+    inspect.CO_ASYNC_GENERATOR: "async generator",
+    inspect.CO_GENERATOR: "generator",
+}
+_ALL_SHAPES: Final = sum(_SHAPES)
+_BODIES: Final = {
+    None: "return __hookpatch__(args, kwargs)",  # collected arguments: not unpacked and collected again
+    "coroutine": "return await __hookpatch__(*args, **kwargs)",
+    "generator": "return (yield from __hookpatch__(*args, **kwargs))",
+    # PEP 525 has no `yield from` for async generators: pass values, exceptions and the end on, each by itself.
+    "async generator": """
+        inner = __hookpatch__(*args, **kwargs)
+        try:
+            item = await anext(inner)
+            while True:
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    await inner.aclose()
+                    raise
+                except BaseException as error:
+                    item = await inner.athrow(error)
+                else:
+                    item = await (anext(inner) if sent is None else inner.asend(sent))
+        except StopAsyncIteration:
+            return
+    """,
+}
+
+
+@cache
+def from_text(shape: str | None, cells: int | None) -> CodeType:
+    """Return the code of a function that passes its arguments on to ``__hookpatch__``.
+
+    Compiled from text: a function takes only code with as many free variables as it has cells, and the interpreter
+    crashes on code with free variables that the compiler has not seen. A new function (``cells`` is None) has a cell
+    of that name. A function with so many cells, changed in place, has a keyword default of that name.
+    """
+    names = [f"cell{number:06}" for number in range(cells)] if cells is not None else ["__hookpatch__"]
+    parameters = "*args, **kwargs" if cells is None else "*args, __hookpatch__=None, **kwargs"
+    kind = "async def" if shape in ("coroutine", "async generator") else "def"
+    seen = f"if 0: {', '.join(names)}" if names else ""
+    body = indent(dedent(_BODIES[shape]), "  ")
+    text = f"def make({', '.join(names)}):\n {kind} trampoline({parameters}):\n  {seen}\n{body}"
+    return inner(inner(compile(text, "<hookpatch>", "exec"), "make"), "trampoline")
+
+
+@final
+class Signature(inspect.Signature):
+    """The signature of a function, read at the first look: few programs look, and reading is half of a copy's cost.
+
+    At the first look the object becomes a plain inspect.Signature.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, like: FunctionType) -> None:
+        self._parameters: Any = like  # in a slot of inspect.Signature, so that the class can be exchanged
+
+    def __getattribute__(self, name: str) -> Any:
+        like = object.__getattribute__(self, "_parameters")
+        # Not read by another thread yet; maybe a proxy of a function. GIL: two threads set the same, in turn.
+        if type(like) is not MappingProxyType:
+            read = _read(like)
+            self._return_annotation: Any = read.return_annotation
+            self._parameters = read.parameters
+        self.__class__ = inspect.Signature  # type: ignore[assignment]  # of the same layout
+        return getattr(self, name)
+
+
+def signature_without_annotations(callee: Any) -> inspect.Signature:
+    """Return the signature of a callee without evaluating its annotations, so that no foreign code runs.
+
+    Raises:
+        TypeError, ValueError: the callee has no signature.
+    """
+    shown = vars(callee).get("__signature__") if type(callee) is FunctionType else None
+    if type(shown) is Signature:
+        callee = object.__getattribute__(shown, "_parameters")
+    return _unevaluated(callee)
+
+
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
+
+    def _unevaluated(callee: Any) -> inspect.Signature:
+        return inspect.signature(_without_annotations(callee), annotation_format=Format.STRING)
+
+    def _without_annotations(callee: Any) -> Any:
+        """Return a callable with the same parameters: even for text inspect would evaluate annotations."""
+        if type(callee) is MethodType:
+            return MethodType(_without_annotations(callee.__func__), callee.__self__)
+        if type(callee) is partial:
+            return partial(_without_annotations(callee.func), *callee.args, **callee.keywords)
+        if type(callee) is not FunctionType or "__signature__" in vars(callee):
+            return callee
+        if "__wrapped__" in vars(callee):
+            return _without_annotations(callee.__wrapped__)
+        name, defaults, closure = callee.__name__, callee.__defaults__, callee.__closure__
+        like = FunctionType(callee.__code__, callee.__globals__, name, defaults, closure)
+        like.__kwdefaults__ = callee.__kwdefaults__
+        return like
+
+    def _read(like: FunctionType) -> inspect.Signature:
+        try:
+            return inspect.signature(like)
+        except Exception:  # an annotation that cannot be evaluated, such as a name that only type checkers import
+            return inspect.signature(like, annotation_format=Format.FORWARDREF)
+
+else:
+    _unevaluated = _read = inspect.signature

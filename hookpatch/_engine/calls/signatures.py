@@ -1,0 +1,135 @@
+"""Compare signatures: find a call that one function takes and another refuses."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Sequence
+from inspect import Parameter, Signature
+from time import sleep
+from types import FunctionType
+from typing import Any, Final
+
+from hookpatch._engine.calls.code import signature_without_annotations
+from hookpatch._engine.calls.trampoline import HOOK
+
+PACKED: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_KINDS: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY, *PACKED)
+_TRIES: Final = 50  # of a millisecond each
+
+
+def takes(callee: Any, binds: bool) -> list[Parameter] | None:
+    """Return a callee's parameters, without the object or class of a method call; None without a signature."""
+    for _ in range(_TRIES):
+        try:
+            parameters = list(signature_without_annotations(callee).parameters.values())
+        except (TypeError, ValueError):
+            return None  # some C functions have none
+        if all(parameter.name != HOOK for parameter in parameters):
+            break
+        sleep(0.001)  # another thread is changing the function in place at this moment
+    parameters = [parameter for parameter in parameters if parameter.name != HOOK]
+    return parameters[binds and parameters[:1] != [] and parameters[0].kind not in PACKED :]
+
+
+def take_the_same(one: FunctionType, other: Any) -> bool:
+    """Return True if two functions have the same parameters, as far as their code shows; False if in doubt."""
+    return type(other) is FunctionType and not (vars(one) or vars(other)) and _head(one) == _head(other)
+
+
+def _head(function: FunctionType) -> tuple[Any, ...]:
+    code = function.__code__
+    packed = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    count = code.co_argcount + code.co_kwonlyargcount + packed.bit_count()
+    by_place, by_keyword = len(function.__defaults__ or ()), (function.__kwdefaults__ or {}).keys()
+    return code.co_varnames[:count], code.co_posonlyargcount, code.co_argcount, packed, by_place, by_keyword
+
+
+def misfit(new: Signature, like: Signature, name: str) -> str | None:
+    """Return, in words, a call of the function ``name`` that ``like`` takes and ``new`` refuses; None without one.
+
+    Calls are tried as inspect binds them: by place and by keyword, with and without each optional argument.
+    """
+    by_place_alone = {key for key, parameter in new.parameters.items() if parameter.kind is Parameter.POSITIONAL_ONLY}
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in new.parameters.values()):
+        by_place_alone = set()
+    for args, keywords in _calls(like, len(new.parameters) + 1):
+        words = ", ".join([*dict.fromkeys(args), *(f"{key}=..." for key in keywords)])
+        for key in by_place_alone.intersection(keywords):  # Python 3.13.0 binds some of these
+            return f"{name}({words}) fails: '{key}' is positional-only"
+        try:
+            bound = new.bind(*args, **{key: key for key in keywords}).arguments
+        except TypeError as error:
+            return f"{name}({words}) fails: {error}"
+        for given in args:
+            if given in bound and bound[given] != given and new.parameters[given].kind not in PACKED:
+                return f"{name}({words}) gives what is meant for '{given}' to another parameter"
+    return None
+
+
+def _calls(like: Signature, more: int) -> list[tuple[list[str], list[str]]]:
+    """Return the calls to try: the parameters by place and by keyword; ``more`` arguments for ``*args``."""
+    parameters = like.parameters.items()
+    only, either, by_keyword, star, star_star = (
+        [name for name, parameter in parameters if parameter.kind is kind] for kind in _KINDS
+    )
+    optional = [name for name, parameter in parameters if parameter.default is not parameter.empty]
+    first = [name for name in only if name not in optional]
+    rest = [name for name in either if name not in optional]
+    keywords = [name for name in by_keyword if name not in optional]
+    return [
+        ([*first, *rest], keywords),
+        (first, [*rest, *keywords]),
+        *((first, [*rest, *keywords, name]) for name in optional if name not in only),
+        ([*only, *either], by_keyword),
+        *(([*only, *either, *[f"*{name}"] * more], by_keyword) for name in star),
+        *(([*first, *rest], [*keywords, "any_other_name"]) for _ in star_star),
+    ]
+
+
+def as_text(parameters: Sequence[Parameter]) -> str:
+    """Return parameters as text, such as ``(model, checks=1, *, skipped=...)``, without annotations.
+
+    Only defaults that are short and look the same in any process are shown.
+    """
+    shown = []
+    for parameter in parameters:
+        default = parameter.default
+        if default is not parameter.empty and not (isinstance(default, _PLAIN) and len(repr(default)) < 60):
+            default = _Dots()
+        shown.append(parameter.replace(annotation=parameter.empty, default=default))
+    return str(Signature(shown))
+
+
+_PLAIN: Final = (bool, int, float, str, bytes, type(None))
+
+
+class _Dots:
+    """A default that is not shown."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+def from_text(text: str) -> Signature:
+    """Return the signature that ``as_text`` wrote.
+
+    Raises:
+        ValueError: the text is no signature.
+    """
+    try:
+        (function,) = ast.parse(f"def _{text}: pass").body
+        assert isinstance(function, ast.FunctionDef)
+    except (SyntaxError, AssertionError):
+        raise ValueError(f"{text!r} is no signature") from None
+    given = function.args
+    defaults = [None] * (len(given.posonlyargs) + len(given.args) - len(given.defaults)) + given.defaults
+    groups = zip(_KINDS, (given.posonlyargs, given.args, given.kwonlyargs), strict=False)
+    named = [(argument, kind) for kind, arguments in groups for argument in arguments]
+    parameters = [
+        Parameter(argument.arg, kind, default=Parameter.empty if default is None else ...)
+        for (argument, kind), default in zip(named, [*defaults, *given.kw_defaults], strict=True)
+    ]
+    packed = zip((given.vararg, given.kwarg), PACKED, strict=True)
+    parameters += [Parameter(argument.arg, kind) for argument, kind in packed if argument is not None]
+    return Signature(sorted(parameters, key=lambda parameter: parameter.kind))

@@ -1,0 +1,240 @@
+"""The trampoline: a plain function in the place of a Python function, which calls a wrapper.
+
+A plain function, not a proxy: torch.compile, torch.export and pickle look through proxies or fail, and a call takes a
+third of the time. The function stays the same object while layers come and go, since foreign code may hold it. Its
+wrapper lies in a cell that each call reads once. So a call in another thread sees all layers from before a change or
+all from after (GIL: the cell is set in one operation).
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import cache
+from types import CellType, CodeType, FunctionType
+from typing import Any, Final, TypeAlias, final
+from weakref import ReferenceType, ref
+
+from hookpatch._engine.calls import torchscript
+from hookpatch._engine.calls.annotations import share_annotations
+from hookpatch._engine.calls.code import Signature, as_collected, from_text, inner, placed, shape_of, with_place
+
+Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
+# The wrapper, the callable below, and the function that binds it to the object of a call; None without an object.
+Link: TypeAlias = tuple[Wrapper, Callable[..., Any], Callable[[Any], Callable[..., Any]] | None]
+
+
+def pass_through(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the wrapped callable: the wrapper of a trampoline without layers."""
+    return wrapped(*args, **kwargs)
+
+
+# The name of a trampoline's cell, and of the keyword default in a function that is changed in place.
+HOOK: Final = "__hookpatch__"
+
+
+@final
+class Trampoline:
+    """A plain function that looks like another and calls a wrapper around it. Lives as long as its function is held.
+
+    ``function`` goes into the slot; ``link`` is the cell of its ``Link``.
+    """
+
+    __slots__ = ("__weakref__", "_binds", "_collected", "_plain", "function", "link")
+
+    def __init__(self, like: FunctionType, below: Callable[..., Any], binds: bool) -> None:
+        """Make a trampoline that looks like a function and passes calls through to ``below``.
+
+        ``binds``: its first argument is the object or class of a method call.
+        """
+        self._binds: Final = binds
+        self.link: Final = CellType((pass_through, below, None))
+        if binds:  # the cells in the order of co_freevars: by name
+            first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
+            begin = _copy(_codes()[1], like, (self.link, CellType(first), _REST))
+        else:
+            begin = _copy(_codes()[0], like, (self.link,))
+        shape = shape_of(like)
+        self.function: Final = begin if shape is None else _copy(from_text(shape, None), like, (CellType(begin),))
+        vars(self.function).update(torchscript.attributes(like, self.link, on_captured, binds))
+        self._plain: Final = self.function.__code__
+        self._collected: FunctionType | None = None
+        _all.add(ref(self, _forget))
+
+    @staticmethod
+    def links() -> list[object]:
+        """Return the contents of all links: tuples that hold an original without a name."""
+        return [trampoline.link.cell_contents for weak in _all.copy() if (trampoline := weak()) is not None]
+
+    @property
+    def collected(self) -> FunctionType:
+        """A function that does the same, called with the tuple and the dict of arguments collected before."""
+        if self._collected is None:
+            function = self.function
+            self._collected = FunctionType(
+                as_collected(function.__code__), function.__globals__, function.__name__, None, function.__closure__
+            )
+        return self._collected
+
+    def point(
+        self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "", asks_for_object: bool = False
+    ) -> None:
+        """Call a wrapper around ``below`` from now on, in frames that name the owner.
+
+        ``asks_for_object``: the wrapper gets the object of a method call, and the method bound to the object, which
+        takes a quarter of such a call. Else the wrapper gets the object as the first argument.
+        """
+        self.link.cell_contents = (wrapper, below, below.__get__ if asks_for_object and self._binds else None)
+        if owner:
+            name_frames(self.function, self.function.__name__, owner)
+        elif self.function.__code__ is not self._plain:
+            self.function.__code__ = self._plain
+        if self._collected is not None:
+            self._collected.__code__ = as_collected(self.function.__code__)
+
+
+_all: Final[set[ReferenceType[Trampoline]]] = set()
+_forget: Final = _all.discard  # once: every access to the attribute makes another object
+
+
+def is_trampoline(function: FunctionType) -> bool:
+    """Return True if a function is a trampoline's."""
+    return HOOK in function.__code__.co_freevars
+
+
+def link_of(function: FunctionType) -> CellType:
+    """Return the link of a trampoline's function."""
+    link = (function.__closure__ or ())[function.__code__.co_freevars.index(HOOK)]
+    # A coroutine or generator function calls a plain trampoline, which has the link.
+    return link_of(link.cell_contents) if type(link.cell_contents) is FunctionType else link
+
+
+def beneath_link(function: FunctionType) -> Any:
+    """Return the callable below a trampoline's function, not bound to an object."""
+    return link_of(function).cell_contents[1]
+
+
+def on_captured(link: CellType) -> None:
+    """Count a capture by TorchScript for each wrapper to which a link leads."""
+    while True:
+        wrapper, function, _ = link.cell_contents
+        if (tally := getattr(wrapper, "tally", None)) is not None:
+            tally.captured("script")
+        if type(function) is not FunctionType or not is_trampoline(function):
+            return
+        link = link_of(function)
+
+
+def name_frames(function: FunctionType, name: str, owner: str) -> None:
+    """Name the owner of a patch in tracebacks and profiles of a function's calls."""
+    # In the code's name, which costs a call nothing. A note on the error would change a foreign object.
+    shown, code = f"{name} [hookpatch: {owner}]", function.__code__
+    if code.co_name != shown:
+        place = code.co_qualname, code.co_filename, code.co_firstlineno
+        function.__code__ = with_place(code, shown, *place, code.co_flags, code.co_argcount)
+
+
+# The code of a trampoline is taken out of the next two functions, which are never called.
+def _function(__hookpatch__: Link) -> Callable[..., Any]:
+    def trampoline(*args: Any, **kwargs: Any) -> Any:
+        wrapper, below, _ = __hookpatch__
+        return wrapper(below, None, args, kwargs)
+
+    return trampoline
+
+
+def _method(__hookpatch__: Link, first: str, rest: slice) -> Callable[..., Any]:
+    def trampoline(*args: Any, **kwargs: Any) -> Any:
+        # Bound by __get__, since torch.compile cannot trace types.MethodType.
+        wrapper, below, bind = __hookpatch__
+        if bind is None:
+            return wrapper(below, None, args, kwargs)
+        try:  # faster than to ask first whether there are arguments
+            instance = args[0]
+        except IndexError:
+            pass
+        else:
+            return wrapper(bind(instance), instance, args[rest], kwargs)
+        if first not in kwargs:
+            return below(**kwargs)  # called without its object: the original raises its own TypeError
+        instance = kwargs.pop(first)  # called as Class.method(self=object)
+        return wrapper(bind(instance), instance, (), kwargs)
+
+    return trampoline
+
+
+_REST: Final = CellType(slice(1, None))  # made once, not at each call
+
+
+@cache
+def _codes() -> tuple[CodeType, CodeType]:
+    """Return the code of a function's trampoline, and of a method's."""
+    return inner(_function.__code__, "trampoline"), inner(_method.__code__, "trampoline")
+
+
+def can_stand_in(function: FunctionType, value: object) -> bool:
+    """Return True if a function can be changed in place to call a value: Python forbids to change its kind."""
+    shape = shape_of(function)
+    return shape is None or (isinstance(value, FunctionType) and shape_of(value) == shape)
+
+
+def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:
+    """Return a function of this code that looks like another."""
+    source = like
+    if "__wrapped__" in vars(like):
+        # Source text, and the names in annotations, belong to the function inside the decorator.
+        inside = inspect.unwrap(like)
+        source = inside if isinstance(inside, FunctionType) else like
+    code = placed(code, like, source.__code__)
+    copy = FunctionType(code, source.__globals__, like.__name__, like.__defaults__, closure)
+    _dress(copy, like)
+    attributes = vars(copy)
+    # By these inspect.unwrap, TorchScript and Dynamo look through a function, past its wrapper.
+    for name in ("__wrapped__", "_torchdynamo_orig_callable"):
+        attributes.pop(name, None)
+    if not isinstance(attributes.get("__signature__"), inspect.Signature):
+        attributes["__signature__"] = Signature(like)
+    return copy
+
+
+def _dress(copy: FunctionType, like: FunctionType) -> None:
+    """Give a function the names, annotations and attributes of another."""
+    defaults = like.__kwdefaults__
+    if defaults is not None and HOOK in defaults:  # the function is changed in place at this moment
+        defaults = {name: value for name, value in defaults.items() if name != HOOK} or None
+    copy.__kwdefaults__ = defaults
+    copy.__module__, copy.__qualname__, copy.__doc__ = like.__module__, like.__qualname__, like.__doc__
+    share_annotations(copy, like)
+    if sys.version_info >= (3, 12):
+        copy.__type_params__ = like.__type_params__
+    copy.__dict__.update(vars(like))
+
+
+_BORNE: Final = frozenset({"__signature__", *torchscript.ATTRIBUTES})
+
+
+@final
+class Swap:
+    """The value of a function slot, for a function that is changed in place: code that calls a trampoline.
+
+    The code finds the trampoline as a keyword default. A global would be gone for a coroutine that is awaited after
+    the end; torch.compile refuses a constant. The attributes are added unless the function has them.
+    """
+
+    __slots__ = ("attributes", "code", "keyword_defaults")
+
+    def __init__(self, like: FunctionType, trampoline: Trampoline) -> None:
+        names, shape = like.__code__.co_freevars, shape_of(like)
+        code = from_text(shape, len(names))
+        self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, like.__code__)
+        called = trampoline.collected if shape is None else trampoline.function
+        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: called}
+        self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in _BORNE}
+
+
+def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:
+    """Return a copy of a function with the code from before."""
+    copy = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    _dress(copy, function)
+    return copy

@@ -1,0 +1,1 @@
+"""Declare a patch: its verb, its target, its versions. Imports no other part of the engine."""

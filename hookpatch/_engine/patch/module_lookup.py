@@ -1,0 +1,75 @@
+"""Find out whether a module is installed and imported, without an import."""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from hookpatch._bootstrap import imports
+from hookpatch.errors import _suggest
+
+
+class Presence(NamedTuple):
+    """The installation state of a module. A value."""
+
+    installed: bool | None  # None if only the import of the parent module could tell
+    imported: bool = False  # imported by this process, or now being imported
+    missing: str = ""  # the part that cannot be found, in words
+    hint: str = ""  # a similar name in the same package, in words
+
+
+def presence_of(module: str) -> Presence:
+    """Return the installation state of a module."""
+    if imports.begun(module):
+        return Presence(installed=True, imported=True)
+    parts = module.split(".")
+    folders: Sequence[str] | None = None
+    for index, part in enumerate(parts):
+        if index and folders is None:
+            return Presence(installed=None)  # the parent is no package, such as a C extension with inner modules
+        name = ".".join(parts[: index + 1])
+        try:
+            is_found, inner_folders = _find(name, folders)
+        except Exception:  # of a foreign finder: the import itself will show
+            return Presence(installed=None)
+        if not is_found:
+            if folders is None:
+                where = "here; one that lies beside a program's script is found when that runs"
+                return Presence(installed=False, missing=f"there is no module {name} {where}")
+            hint = _suggest(part, [info.name for info in pkgutil.iter_modules(folders)])
+            return Presence(installed=False, missing=f"there is no module {name}{hint}", hint=hint)
+        folders = inner_folders
+    return Presence(installed=True)
+
+
+def nearly(module: str) -> str:
+    """Return in words the similar name of a missing module; empty if the module exists or no name is similar."""
+    if (presence := presence_of(module)).hint:
+        return presence.missing
+    top = module.partition(".")[0]
+    if presence_of(top).installed is not False:
+        return ""
+    hint = _similar(top, tuple(sys.path))
+    return f"there is no module {top}{hint}" if hint else ""
+
+
+@lru_cache(maxsize=64)  # many blocks may ask for one name
+def _similar(name: str, path: tuple[str, ...]) -> str:
+    """Return a similar top-level module on a path, in words."""
+    loaded = (module.partition(".")[0] for module in imports.names())
+    names = {*sys.stdlib_module_names, *loaded, *(info.name for info in pkgutil.iter_modules(path))}
+    return _suggest(name, names, least=0.75)  # a typing error: `later` is not a misspelt `alabaster`
+
+
+def _find(name: str, folders: Sequence[str] | None) -> tuple[bool, Sequence[str] | None]:
+    """Return True if a module exists, and the folders of a package, None for another module."""
+    if (module := imports.loaded(name)) is not None:
+        inner_folders = vars(module).get("__path__")
+    elif (spec := imports.spec_of(name, folders)) is not None:
+        inner_folders = spec.submodule_search_locations
+    else:
+        return False, None
+    return True, None if inner_folders is None else list(inner_folders)

@@ -1,0 +1,271 @@
+"""Declare a patch by one of six verbs. A declaration imports nothing and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
+from inspect import CO_VARARGS, Parameter, Signature, signature
+from operator import attrgetter
+from types import FunctionType, ModuleType
+from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, final
+
+from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.patch.target import Target, is_module_name
+from hookpatch.errors import PatchError
+
+Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
+Factory: TypeAlias = Callable[[Any], Any]
+Entered: TypeAlias = Callable[[ModuleType], AbstractContextManager[object]]
+Verb: TypeAlias = Literal["wrap", "inject", "replace", "derive", "remove", "enter"]
+Reach: TypeAlias = Literal["slot", "everywhere"]
+Scope: TypeAlias = Literal["process", "task"]
+
+CALL_VERBS: Final = frozenset({"wrap", "inject"})
+
+
+class Facts(TypedDict, total=False):
+    """The options of every verb, by keyword.
+
+    Attributes:
+        reach: ``"slot"``, the address alone; or ``"everywhere"``, wherever the same function is bound.
+        requires: supported versions of a distribution, such as ``"onnxsim>=0.4.36,<1"``; or several such texts.
+        required: False if the program may run without the patch: a refusal is then only reported.
+        before: names of plugins whose patches on the same site lie inside this patch.
+        after: names of plugins whose patches on the same site lie outside this patch.
+        why: the fault of the target, in a line.
+        upstream: a link to the issue or change in the target's own project, or the reason for having none.
+        until: the versions that no longer need the patch, such as ``"onnxsim>=1.0"``.
+        required_calls: the least number of calls until an applied patch ends; only for a value that can be called.
+    """
+
+    reach: Reach
+    requires: str | Iterable[str] | None
+    required: bool
+    before: str | Iterable[str]
+    after: str | Iterable[str]
+    why: str | None
+    upstream: str | None
+    until: str | None
+    required_calls: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """A declared change of a target. Frozen.
+
+    Attributes:
+        verb: the name of the verb.
+        target: the address; None for ``enter``.
+        module: the module whose import makes the patch possible, None for objects at hand.
+        change: the wrapper, the arguments, the value or the factory; None for ``remove``.
+        reach, requires, required, before, after, why, upstream, until, required_calls: see ``Facts``.
+        expects: for ``wrap``, names of parameters that the target must have.
+    """
+
+    verb: Verb
+    target: Target | None
+    module: str | None
+    change: Any
+    reach: Reach = "slot"
+    requires: str | tuple[str, ...] | None = None
+    required: bool = True
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    why: str | None = None
+    upstream: str | None = None
+    until: str | None = None
+    required_calls: int = 0
+    expects: tuple[str, ...] = ()
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """The texts of ``requires``."""
+        return (self.requires,) if isinstance(self.requires, str) else self.requires or ()
+
+    @property
+    def address(self) -> str:
+        """The target in words."""
+        return str(self.target) if self.target is not None else str(self.module)
+
+    def __reduce__(self) -> Any:
+        """Return a short form for pickle: a block packs its patches each time it is entered."""
+        where = self.target if self.module is None or self.target is None else self.target.address
+        return _unpickled, (where, *_all_but_target(self))
+
+
+_ALL_BUT_TARGET: Final = tuple(field.name for field in fields(Patch) if field.name != "target")
+_all_but_target: Final = attrgetter(*_ALL_BUT_TARGET)
+
+
+def _unpickled(where: str | Target | None, *rest: Any) -> Patch:
+    target = Target(where) if isinstance(where, str) else where
+    return Patch(target=target, **dict(zip(_ALL_BUT_TARGET, rest, strict=True)))
+
+
+def wrap(target: str | Target, wrapper: Wrapper, *, expects: str | Iterable[str] = (), **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that runs ``wrapper`` around each call of the value at ``target``.
+
+    Args:
+        target: the address of a callable.
+        wrapper: ``wrapper(wrapped, instance, args, kwargs)``, as in wrapt: for a method ``wrapped`` is bound,
+            ``instance`` is the object (for a class method the class) and ``args`` do not contain ``instance``.
+        expects: names of parameters that the wrapper needs: if the target lacks one, the patch is refused, or
+            skipped. A C function without a signature passes.
+        **facts: see ``Facts``.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: the wrapper cannot be called with these arguments, or an option is invalid.
+    """
+    if not callable(wrapper):
+        raise PatchError("wrap", f"the wrapper is {a_kind(wrapper)} and cannot be called")
+    _check_form("wrap", "wrapper", wrapper, "wrapped, instance, args, kwargs")
+    return _declare("wrap", target, wrapper, facts, _texts("wrap", "expects", expects, "a parameter's name"))
+
+
+def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Patch:
+    """Return a patch that passes arguments to every call of the value at ``target``.
+
+    An injected argument replaces the caller's argument of the same name. Lists, dicts and sets are copied for each
+    call, so a callee may change its copy.
+
+    Args:
+        target: the address of a callable.
+        arguments: arguments by name; needed for a parameter with the name of an option in ``Facts``.
+        **more: further arguments by name, and the options in ``Facts``.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: no argument is given, or an option is invalid.
+    """
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise PatchError("inject", f"the arguments are {a_kind(arguments)}, not a mapping of names to values")
+    facts = {name: more.pop(name) for name in Facts.__annotations__ if name in more}
+    injected = {**(arguments or {}), **more}
+    if not injected:
+        raise PatchError("inject", "no argument to give; write inject(target, name=value)")
+    for name in injected:
+        if not isinstance(name, str):
+            raise PatchError("inject", f"an argument's name is {a_kind(name)}, not text")
+    return _declare("inject", target, injected, facts)
+
+
+def replace(target: str | Target, value: object, **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that puts ``value`` into the slot at ``target``; an absent key or name is added.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: an option is invalid.
+    """
+    return _declare("replace", target, value, facts)
+
+
+def derive(target: str | Target, factory: Factory, **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that puts ``factory(original)`` into the slot at ``target``.
+
+    The factory is called after the target's module is imported, so a factory can subclass the vendor's class without
+    an import. For a class or static method and for a property, ``original`` is the descriptor.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: the factory cannot be called with one argument, or an option is invalid.
+    """
+    if not callable(factory):
+        raise PatchError("derive", f"the factory is {a_kind(factory)} and cannot be called")
+    _check_form("derive", "factory", factory, "original")
+    return _declare("derive", target, factory, facts)
+
+
+def remove(target: str | Target, **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that deletes the name or key at ``target``.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: an option is invalid.
+    """
+    return _declare("remove", target, None, facts)
+
+
+def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that enters the context manager ``factory(module)`` once the module is imported.
+
+    The context manager is left at the end of the session: for changes that have an undo of their own.
+
+    Args:
+        module: the module's full name.
+        factory: takes the module, returns a context manager.
+        **facts: see ``Facts``.
+
+    Raises:
+        PatchError: the module's name, the factory or an option is invalid.
+    """
+    if not is_module_name(module):
+        raise PatchError("enter", f"'{module}' is not a module's name")
+    if not callable(factory):
+        raise PatchError("enter", f"the factory is {a_kind(factory)} and cannot be called")
+    _check_form("enter", "factory", factory, "module")
+    return Patch(verb="enter", target=None, module=module, change=factory, **_checked("enter", facts))
+
+
+def _check_form(verb: Verb, what: str, function: Callable[..., Any], form: str) -> None:
+    """Refuse a Python function that does not accept the arguments by position; other callables fail when called."""
+    if type(function) is not FunctionType:
+        return
+    code, count = function.__code__, form.count(",") + 1
+    least = code.co_argcount - len(function.__defaults__ or ())
+    most = count if code.co_flags & CO_VARARGS else code.co_argcount
+    if not least <= count <= most or code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
+        bare = [parameter.replace(annotation=Parameter.empty) for parameter in signature(function).parameters.values()]
+        takes = f"{function.__name__}{Signature(bare)}"
+        raise PatchError(verb, f"the {what} is called as {what}({form}), and cannot be: it is {takes}")
+
+
+def _declare(
+    verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any], expects: tuple[str, ...] = ()
+) -> Patch:
+    target = where if isinstance(where, Target) else Target(where)
+    checked = _checked(verb, facts)
+    return Patch(verb=verb, target=target, module=target.module, change=change, expects=expects, **checked)
+
+
+def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
+    if not facts:
+        return {}
+    checked = dict(facts)
+    if unknown := set(checked) - set(Facts.__annotations__):
+        raise PatchError(verb, f"takes no '{min(unknown)}'; it takes {', '.join(Facts.__annotations__)}")
+    if checked.get("reach", "slot") not in ("slot", "everywhere"):
+        raise PatchError(verb, f"reach={checked['reach']!r} is neither 'slot' nor 'everywhere'")
+    for fact in ("why", "upstream", "until"):
+        if not isinstance(checked.get(fact), str | None):
+            raise PatchError(verb, f"{fact}= is {a_kind(checked[fact])}, not text")
+    if not isinstance(checked.get("requires"), str | None):
+        checked["requires"] = _texts(verb, "requires", checked["requires"], "a distribution's versions")
+    calls = checked.get("required_calls", 0)
+    if type(calls) is not int or calls < 0:
+        raise PatchError(verb, f"required_calls={calls!r} is not a number of calls")
+    if calls and verb in ("remove", "enter"):
+        raise PatchError(verb, "takes no required_calls=: nothing of it is called")
+    for side in ("before", "after"):
+        if side in checked:
+            checked[side] = plugin_names(verb, side, checked[side])
+    return checked
+
+
+def plugin_names(verb: str, fact: str, given: object) -> tuple[str, ...]:
+    """Return the plugin names of an option; raise PatchError for a name with a comma, or not a str."""
+    names = _texts(verb, fact, given, "a plugin's name")
+    if joined := next((name for name in names if "," in name), None):
+        apart = [name.strip() for name in joined.split(",")]
+        raise PatchError(verb, f"{fact}= takes a plugin's name or several, not {joined!r}; write {fact}={apart}")
+    return names
+
+
+def _texts(verb: str, fact: str, given: object, what: str) -> tuple[str, ...]:
+    """Return the texts of an option that takes one text or several."""
+    texts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(text, str) for text in texts):
+        raise PatchError(verb, f"{fact}= takes {what} or several, not {given!r}")
+    return texts

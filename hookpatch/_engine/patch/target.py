@@ -1,0 +1,186 @@
+"""Parse the address of a slot, such as ``onnxsim:simplify``. No address is guessed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, Final, final
+
+from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch.errors import TargetSyntaxError
+
+_MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_NAME: Final = re.compile(r"[^\W\d]\w*")
+# A quoted text, a quote without an end, or a bracket.
+_QUOTE_OR_BRACKET: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|['"].*|[\[\]]""", re.DOTALL)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One step of an address: an attribute's name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One step of an address: a key, either an object at hand or another address."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key}]" if isinstance(self.key, Target) else f"[{self.key!r}]"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The address of a slot: of an attribute or an item. The slot may not exist yet.
+
+    ``Target("onnxsim:simplify")``, ``Target("m:Class.method")``, ``Target("m:mapping['text']")``,
+    ``Target("m:mapping[torch.nn:Linear]")``; for objects at hand ``Target.attribute`` and ``Target.item``.
+
+    Attributes:
+        address: the address in words.
+        module: the name of the slot's module, None for an object at hand.
+        steps: the steps from the module, or from the object at hand, to the slot; the last step is the slot.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+    """
+
+    address: str
+    module: str | None = field(init=False)
+    steps: tuple[Attribute | Item, ...] = field(init=False)
+    start: Any = field(init=False, default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.address, str):
+            raise TargetSyntaxError(
+                str(self.address),
+                f"is a {type(self.address).__name__}, not text; for an object at hand take "
+                "hookpatch.Target.attribute(owner, name) or hookpatch.Target.item(mapping, key)",
+            )
+        for name, value in zip(("module", "steps"), _parse(self.address), strict=True):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def attribute(cls, owner: object, name: str) -> Target:
+        """Return the target for the attribute ``name`` of an object at hand.
+
+        Raises:
+            TargetSyntaxError: the name is not a str.
+        """
+        if not isinstance(name, str):
+            raise TargetSyntaxError(describe(owner), f"has an attribute's name that is {a_kind(name)}, not text")
+        return cls._at_hand(owner, Attribute(name))
+
+    @classmethod
+    def item(cls, mapping: object, key: object) -> Target:
+        """Return the target for the entry ``key`` of a mapping or list at hand."""
+        return cls._at_hand(mapping, Item(key))
+
+    @classmethod
+    def _at_hand(cls, start: object, step: Attribute | Item) -> Target:
+        target = object.__new__(cls)
+        for name, value in (("module", None), ("steps", (step,)), ("start", start)):
+            object.__setattr__(target, name, value)
+        object.__setattr__(target, "address", target.up_to(1))
+        return target
+
+    def up_to(self, count: int) -> str:
+        """Return the address up to and including its first ``count`` steps."""
+        way = "".join(map(str, self.steps[:count]))
+        if self.module is not None:
+            return f"{self.module}:{way[1:]}"
+        is_module = isinstance(self.start, ModuleType)
+        return f"{self.start.__name__}:{way.removeprefix('.')}" if is_module else f"{describe(self.start)}{way}"
+
+    @property
+    def slot(self) -> Attribute | Item:
+        """The last step: the place of the slot in its owner."""
+        return self.steps[-1]
+
+    def __str__(self) -> str:
+        return self.address
+
+
+def is_module_name(text: object) -> bool:
+    """Return True if a text can be the full name of a module."""
+    return isinstance(text, str) and _MODULE.fullmatch(text) is not None
+
+
+def _colon_hint(address: str) -> str:
+    """Return a hint at the missing colon: before the first capitalised name, or before the last name."""
+    parts = address.split(".")
+    if len(parts) < 2 or not is_module_name(address):
+        return ""
+    count = next((index for index, part in enumerate(parts) if index and part[0].isupper()), len(parts) - 1)
+    return f"; did you mean '{'.'.join(parts[:count])}:{'.'.join(parts[count:])}'?"
+
+
+@lru_cache(maxsize=1024)
+def _parse(address: str) -> tuple[str, tuple[Attribute | Item, ...]]:
+    module, colon, rest = address.partition(":")
+    if not colon:
+        raise TargetSyntaxError(address, f"has no colon between module and name{_colon_hint(address)}")
+    if not is_module_name(module):
+        raise TargetSyntaxError(address, f"has no module's name before the colon, but '{module}'")
+    steps: list[Attribute | Item] = []
+    position = 0
+    while position < len(rest) or not steps:
+        if rest.startswith("[", position) and steps:
+            end = _closing(address, rest, position)
+            steps.append(Item(_key(address, rest[position + 1 : end].strip())))
+            position = end + 1
+            continue
+        if steps:
+            if not rest.startswith(".", position):
+                raise TargetSyntaxError(address, f"cannot be read from '{rest[position:]}' on")
+            position += 1
+        name = _NAME.match(rest, position)
+        if name is None:
+            raise TargetSyntaxError(address, f"has no name after {'a dot' if steps else 'the colon'}")
+        steps.append(Attribute(name.group()))
+        position = name.end()
+    return module, tuple(steps)
+
+
+def _closing(address: str, text: str, opening: int) -> int:
+    """Return the position at which the bracket at ``opening`` is closed, past quoted texts and inner brackets."""
+    depth = 0
+    for token in _QUOTE_OR_BRACKET.finditer(text, opening):
+        depth += {"[": 1, "]": -1}.get(token.group(), 0)
+        if depth == 0:
+            return token.start()
+    raise TargetSyntaxError(address, "has a bracket that is not closed")
+
+
+def _key(address: str, text: str) -> object:
+    if not text:
+        raise TargetSyntaxError(address, "has an empty key")
+    try:
+        key = ast.literal_eval(text)
+        hash(key)
+        return key
+    except (ValueError, SyntaxError):
+        pass  # not a literal, perhaps an address
+    except (TypeError, MemoryError, RecursionError):
+        raise TargetSyntaxError(address, f"has the key {text}, which cannot be a key") from None
+    if ":" not in text:
+        problem = "which is neither a Python literal (quote a text) nor an address such as m:Class"
+        raise TargetSyntaxError(address, f"has the key {text}, {problem}")
+    try:
+        return Target(text)
+    except TargetSyntaxError as error:
+        raise TargetSyntaxError(address, f"has the key {text}, which {error.problem}") from None
+    except RecursionError:
+        raise TargetSyntaxError(address, "has keys nested too deeply") from None

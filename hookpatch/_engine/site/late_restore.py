@@ -1,0 +1,133 @@
+"""Restore a slot late: when a foreign value covered our wrapper at the end of our session.
+
+The foreign code saved our wrapper as "the original" and will write our wrapper back. The wrapper then only passes
+calls through, but the slot does not hold the original. We watch the foreign value with a weak reference, and look
+whenever a session opens, closes or reports. As soon as the slot holds our wrapper again, we write the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import Any, Final, final
+from weakref import ReferenceType, ref
+
+from hookpatch._engine.site.stand_in import keep_alive
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.item import ItemSlot
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, put, same
+
+# Values of these types are shared all over a program: an equal value in the slot may come from any code.
+_PLAIN: Final = (str, bytes, int, float, complex, tuple, frozenset, type(None), type(ABSENT))
+
+
+def is_recognisable(value: object) -> bool:
+    """Return True if a value in a slot can be recognised as the object that was written."""
+    return not issubclass(type(value), _PLAIN)  # not isinstance: a proxy of a number passes isinstance
+
+
+@final
+class LateRestore:
+    """A slot to restore as soon as it holds one of our wrappers again.
+
+    Who keeps a late restore alive? Only our dead wrapper does. A global list would hold the slot's owner, which holds
+    the foreign value, which holds our wrapper: a cycle that is never collected.
+    """
+
+    def __init__(
+        self, slot: Slot, ours: Sequence[Callable[[], object]], original: object, on_restored: Callable[[], None]
+    ) -> None:
+        """Note our last values in a slot, each ``weakly``, and the original."""
+        self._slot: Callable[[], Slot | None] = lambda: slot
+        self._original: Final = original
+        self._on_restored: Final = on_restored
+        self._ours: Final = tuple(ours)
+        self._foreign: Callable[[], object] | None = None
+
+    @property
+    def slot(self) -> Slot | None:
+        """The slot, None once its owner is gone."""
+        return self._slot()
+
+    @property
+    def is_covered(self) -> bool:
+        """True when the slot does not hold the original."""
+        slot = self.slot
+        return slot is not None and not same(slot.read(), self._original)
+
+    def look(self) -> bool:
+        """Restore the slot if it holds one of our wrappers; return True when there is nothing left to wait for."""
+        slot, ours = self.slot, self._living()
+        if slot is None or not ours:
+            return True  # no code holds our wrapper, so no code can write it back
+        value = slot.read()
+        if all(value is not wrapper for wrapper in ours):
+            foreign, late_restore = inner(value), ref(self)
+            is_watched = is_recognisable(foreign) and _is_plainly_set(slot)
+            self._foreign = weakly(foreign, lambda _: _on_death(late_restore)) if is_watched else None
+            return False
+        put(slot, self._original)
+        self._on_restored()
+        return True
+
+    def wait(self) -> None:
+        """Let our wrappers keep this late restore alive, and ``late_restores`` find it."""
+        _waiting.add(ref(self, _waiting.discard))
+        kept = [keep_alive(value, self) for value in self._living()]
+        if all(kept):
+            return
+        # A global set keeps this late restore alive: do not hold the slot's owner, where a weak reference will do.
+        slot = self.slot
+        if isinstance(slot, AttributeSlot) and _is_plainly_set(slot):
+            with suppress(TypeError):
+                weak, name = ref(slot.owner), slot.name
+                self._slot = lambda: None if (owner := weak()) is None else AttributeSlot(owner, name)
+        _unborne.add(self)
+
+    def forget(self) -> None:
+        """Stop waiting."""
+        _waiting.discard(ref(self))
+        _unborne.discard(self)
+
+    def _living(self) -> list[object]:
+        """Return our values that are alive."""
+        return [value for value in (weak() for weak in self._ours) if value is not None]
+
+
+# Called when a foreign value has died, in any thread.
+on_foreign_death: Final[list[Callable[[LateRestore], None]]] = []
+_waiting: Final[set[ReferenceType[LateRestore]]] = set()
+_unborne: Final[set[LateRestore]] = set()  # kept alive here, since our value cannot
+
+
+def late_restores() -> list[LateRestore]:
+    """Return the late restores that wait for a foreign value to go."""
+    return [late for late in (weak() for weak in _waiting.copy()) if late is not None] if _waiting else []
+
+
+def _on_death(weak: Callable[[], LateRestore | None]) -> None:
+    if (late_restore := weak()) is not None:
+        for look_again in on_foreign_death:
+            look_again(late_restore)
+
+
+_SETTERS: Final = {vars(kind)["__setattr__"] for kind in (object, type)}
+_ITEM_SETTERS: Final = (vars(dict)["__setitem__"], vars(list)["__setitem__"])
+
+
+def _is_plainly_set(slot: Slot) -> bool:
+    """Return True if a value may be exchanged while its owner is being set: an OrderedDict would be corrupted."""
+    if isinstance(slot, ItemSlot):
+        return along_mro(type(slot.owner), "__setitem__") in _ITEM_SETTERS
+    if isinstance(slot, AttributeSlot):
+        return isinstance(slot.owner, ModuleType) or along_mro(type(slot.owner), "__setattr__") in _SETTERS
+    return False
+
+
+def weakly(value: object, died: Callable[[Any], None] | None = None) -> Callable[[], object]:
+    """Return a weak reference; a strong reference to an object without weak ones, such as a static method."""
+    try:
+        return ref(value, died)
+    except TypeError:
+        return lambda: value

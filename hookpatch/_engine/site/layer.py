@@ -1,0 +1,220 @@
+"""One patch at one site."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
+from types import FunctionType
+from typing import Any, Final, Protocol, TypeAlias, final
+from weakref import WeakValueDictionary
+
+from hookpatch._engine.calls.signatures import takes
+from hookpatch._engine.calls.trampoline import pass_through
+from hookpatch._engine.patch.patch import CALL_VERBS, Patch, Wrapper
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.guard import check_call, check_value
+from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner
+
+Count: TypeAlias = Callable[[Any, Slot, "Layer"], Any]  # returns a stand-in for a value, which counts the calls
+Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # returns a wrapper that asks at each call whether to run
+
+
+class Notes(Protocol):
+    """The record of a layer in its session."""
+
+    def left_out(self, error: Exception | None) -> Callable[[], None] | None:
+        """Note why the layer cannot lie at its site any more, None if it can again; return a warning to make later."""
+
+
+_NONE: Final[dict[int, Any]] = {}  # shared by most layers, and never written to
+
+
+@final
+class Layer:
+    """One Patch at one Site. Lives until its session ends or its module is executed anew.
+
+    Attributes:
+        owner: the plugin or the block, in words for messages.
+        wraps: True for a layer that runs around calls, False for a layer that puts a value into the slot.
+        rank: the order without ``before`` and ``after``; the greater lies outside.
+        ended: True when the layer passes through for good.
+        is_left_out: True while the layer does not fit the value below.
+        call: the wrapper to run at each call.
+    """
+
+    __slots__ = (
+        *("_count", "_counted", "_derived", "_gate", "call", "distribution", "ended", "is_left_out"),
+        *("owner", "notes", "patch", "plugin", "rank", "wraps"),
+    )
+
+    def __init__(
+        self,
+        patch: Patch,
+        plugin: str | None,
+        owner: str,
+        rank: tuple[int, ...],
+        gate: Gate | None = None,
+        derived: dict[int, tuple[Any, Any]] | None = None,
+        distribution: str | None = None,
+        count: Count | None = None,
+    ) -> None:
+        self.patch: Final = patch
+        self.plugin: Final = plugin
+        self.distribution: Final = distribution
+        self.owner: Final = owner
+        self.rank: Final = rank
+        self.wraps: Final = patch.verb in CALL_VERBS
+        self._gate: Final = gate
+        self.call: Wrapper = pass_through
+        if patch.verb == "wrap":
+            self.call = patch.change if gate is None else gate(patch.change)
+        # The derived value of each value below, made once: a derived class stays the same class as long as the
+        # session lasts, and in all the slots of the patch.
+        self._derived: Final = _NONE if patch.verb != "derive" else {} if derived is None else derived
+        self._count: Final = count
+        self._counted: Final[dict[int, Any]] = _NONE if count is None else {}  # by the number of the value
+        self.ended = False
+        self.is_left_out = False
+        self.notes: Notes | None = None
+
+    @property
+    def asks_for_object(self) -> bool:
+        """True when the wrapper gets the object of a method's call; the wrapper of ``inject`` needs no object."""
+        return self.patch.verb == "wrap"
+
+    @property
+    def is_gated(self) -> bool:
+        """True when the wrapper counts its calls, or asks at each call whether to run."""
+        return self._gate is not None or self._count is not None
+
+    def value(self, below: Any, slot: Slot) -> Any:
+        """Return the value to put over ``below``: given, derived, or ABSENT.
+
+        Raises:
+            SignatureError: the derived value does not take the calls that the original takes.
+        """
+        if self.patch.verb == "replace":
+            return self._as_counted(self.patch.change, slot)
+        if self.patch.verb == "remove":
+            return ABSENT
+        if id(below) not in self._derived:
+            made = self.patch.change(below)
+            # Callers know the original, and not the values that other patches derived.
+            original = (slot.copy or slot.owner) if isinstance(slot, FunctionSlot) else beneath(slot)
+            check_value(self.patch, slot, original, made, self.owner)
+            self._derived.setdefault(id(below), (below, made))  # the first, if two threads derive; GIL: one operation
+            if isinstance(inner(made), (FunctionType, type)):
+                _made[id(inner(made))] = inner(made)
+        return self._as_counted(self._derived[id(below)][1], slot)
+
+    def _as_counted(self, value: Any, slot: Slot) -> Any:
+        """Return the counting stand-in for a value, the same each time; the value itself if none is asked for."""
+        if self._count is None:
+            return value
+        if id(value) not in self._counted:
+            self._counted.setdefault(id(value), self._count(value, slot, self))
+        return self._counted[id(value)]
+
+    def fit(self, callee: Any, binds: bool, before: int) -> None:
+        """Prepare to run around a callee; ``binds``: its first parameter is the object or class of a method call.
+
+        The wrapper of ``inject`` gets ``before`` arguments of that kind: 0 or 1.
+
+        Raises:
+            SignatureError: the callee has no parameter that the patch gives or expects.
+        """
+        if self.ended or (self.patch.verb != "inject" and not self.patch.expects):
+            return
+        parameters = takes(callee, binds)
+        if parameters is not None:
+            check_call(self.patch, parameters, self.owner)
+        if self.patch.verb == "inject":
+            call = _injector(self.patch.change, parameters or [], before)
+            self.call = call if self._gate is None else self._gate(call)
+        if self.ended:  # in another thread, meanwhile
+            self.call = pass_through
+
+    def derived_from(self, made: Any) -> Any:
+        """Return the value from which the layer derived ``made``, ABSENT if another layer made it."""
+        derived = list(self._derived.values())
+        return next((below for below, value in derived if made is self._counted.get(id(value), value)), ABSENT)
+
+    @property
+    def put(self) -> tuple[Any, ...]:
+        """The values that the layer has put into slots; empty for a layer that runs around calls."""
+        if self.wraps:
+            return ()
+        derived = [made for _, made in list(self._derived.values())]
+        values = derived if self.patch.verb == "derive" else [self.patch.change]
+        return tuple(self._counted.get(id(value), value) for value in values)
+
+    def leave_out(self, error: Exception | None) -> Callable[[], None] | None:
+        """Note why the layer does not fit the value below, None if it fits; return a warning to make later."""
+        if (error is not None) == self.is_left_out:
+            return None
+        self.is_left_out = error is not None
+        notes = self.notes  # another thread may end the layer
+        return None if notes is None else notes.left_out(error)
+
+    def end(self) -> None:
+        """Pass through from now on, for every holder of the wrapper."""
+        self.ended = True
+        self.call = pass_through
+        self.notes = None
+
+    def __repr__(self) -> str:
+        return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"
+
+
+def derived() -> list[FunctionType | type]:
+    """Return the living functions and classes that patches have derived."""
+    return list(_made.values())
+
+
+_made: Final[WeakValueDictionary[int, FunctionType | type]] = WeakValueDictionary()
+
+
+def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter], before: int) -> Wrapper:
+    by_place = [
+        (place, parameter.name, parameter.kind is Parameter.POSITIONAL_ONLY)
+        for place, parameter in enumerate(parameters, before)
+        if parameter.name in arguments
+        and parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+
+    # Most calls have fewer positional arguments than this, and none of them changes.
+    least = min((place + 1 - positional_only for place, _, positional_only in by_place), default=sys.maxsize)
+
+    def injected(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = {name: _fresh(value) for name, value in arguments.items()}
+        if len(args) < least:
+            return wrapped(*args, **{**kwargs, **given})
+        placed = list(args)
+        for place, name, positional_only in by_place:
+            if place < len(placed):
+                placed[place] = given.pop(name)
+            elif positional_only and place == len(placed):
+                placed.append(given.pop(name))
+        return wrapped(*placed, **{**kwargs, **given})
+
+    if any(_fresh(value) is not value for value in arguments.values()):
+        return injected
+
+    def added(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # A tenth faster for most calls: no value to copy, and no argument given already.
+        if kwargs or len(args) >= least:
+            return injected(wrapped, instance, args, kwargs)
+        return wrapped(*args, **arguments)
+
+    return added
+
+
+def _fresh(value: Any) -> Any:
+    """Return a copy of built-in containers; other values, such as tensors and models, are not copied."""
+    if type(value) is dict:
+        return {key: _fresh(entry) for key, entry in value.items()}
+    if type(value) in (list, set):
+        return type(value)(map(_fresh, value))
+    return value

@@ -1,0 +1,74 @@
+"""Put the layers of a site in order, and refuse plugins that exclude each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import combinations, pairwise, permutations
+
+from hookpatch._bootstrap.selection import PluginName
+from hookpatch._engine.site.layer import Layer
+from hookpatch.errors import ConflictError, OrderError
+
+
+def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
+    """Return layers from the outermost to the innermost.
+
+    By ``before`` and ``after``, then by rank: a session opened later lies outside, and in one session the first
+    selected does.
+
+    Args:
+        layers: the layers of one site in any order, the new layer last; errors name the new layer.
+        site: the site, in words for messages.
+
+    Raises:
+        OrderError: ``before`` and ``after`` form a cycle.
+        ConflictError: two plugins put values of their own and neither declares its place.
+    """
+    putting = [layer for layer in layers if layer.plugin and not layer.wraps]
+    for earlier, later in combinations(putting, 2):
+        if earlier.owner != later.owner and not (_declared(earlier, later) or _declared(later, earlier)):
+            problem = f"{earlier.owner} puts a value of its own there, too ({earlier.patch.verb})"
+            remedy = "select one of them, or let one declare its place with before= or after="
+            raise ConflictError(later.patch.address, later.owner, f"{problem}; {remedy}")
+    by_rank = sorted(layers, key=lambda layer: layer.rank, reverse=True)
+    if not any(layer.patch.before or layer.patch.after for layer in by_rank):
+        return by_rank
+    sorter: TopologicalSorter[Layer] = TopologicalSorter(dict.fromkeys(by_rank, ()))
+    for outer, inner in permutations(by_rank, 2):
+        if outer.owner != inner.owner and _declared(outer, inner):
+            sorter.add(inner, outer)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        # From the first name of the alphabet on, whatever the order of selection.
+        around: list[Layer] = error.args[1][:-1]
+        names = [layer.plugin or layer.owner for layer in around]
+        first = names.index(min(names))
+        cycle = [*around[first:], *around[: first + 1]]
+        declared = [_declared(outer, inner) or "" for outer, inner in pairwise(cycle)]
+        raise OrderError(site, [layer.plugin or layer.owner for layer in cycle], declared) from None
+    result: list[Layer] = []
+    ready: list[Layer] = []
+    while sorter.is_active():
+        ready = sorted([*ready, *sorter.get_ready()], key=lambda layer: layer.rank, reverse=True)
+        result.append(ready.pop(0))
+        sorter.done(result[-1])
+    return result
+
+
+def _declared(outer: Layer, inner: Layer) -> str | None:
+    """Return the declaration, in words, by which a layer lies outside another; None if neither declares so."""
+    if name := _named(inner, outer.patch.before):
+        return f"{outer.owner} declares before='{name}'"
+    if name := _named(outer, inner.patch.after):
+        return f"{inner.owner} declares after='{name}'"
+    return None
+
+
+def _named(layer: Layer, names: Sequence[str]) -> str | None:
+    """Return the first of these names, with or without ``@distribution``, that means the plugin of a layer."""
+    if layer.plugin is None or not names:
+        return None
+    distribution = (layer.distribution or "").partition(" ")[0]
+    return next((name for name in names if PluginName(name).means(layer.plugin, distribution)), None)

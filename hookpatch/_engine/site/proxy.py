@@ -1,0 +1,126 @@
+"""The proxy of a callable that is no Python function; the only file that imports wrapt.
+
+Apart from stand_in.py because wrapt takes tens of milliseconds to import, and most patches are on functions.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from operator import itemgetter
+from pkgutil import resolve_name
+from types import FunctionType
+from typing import Any, cast, final
+
+import wrapt
+
+from hookpatch._engine.calls.trampoline import Wrapper, name_frames, pass_through
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.slots.slot import ABSENT, along_mro
+
+
+def _itself(proxy: Any, memo: object = None) -> Any:
+    return proxy
+
+
+class _BoundProxy(wrapt.BoundFunctionWrapper[Any, Any]):
+    """A proxy's method bound to an object: pickles as the object and the method's name."""
+
+    __copy__ = __deepcopy__ = _itself
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        instance = self._self_instance
+        if instance is None or self._self_binding in ("classmethod", "staticmethod"):
+            return self._self_parent.__reduce_ex__(protocol)
+        return getattr, (instance, self.__wrapped__.__name__)
+
+
+class _Step(wrapt.CallableObjectProxy[Any]):
+    """The callable for a wrapper with more wrappers inside: looks like the wrapped value, calls the next layer."""
+
+    def __init__(self, wrapped: Any, instance: Any, inner: Wrapper) -> None:
+        super().__init__(wrapped)
+        self._self_instance = instance
+        self._self_inner = inner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._self_inner(self.__wrapped__, self._self_instance, args, kwargs)
+
+
+def _around(inner: Wrapper, layer: Layer) -> Wrapper:
+    """Return a wrapper that runs a layer around another wrapper."""
+
+    def run(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        below = wrapped if inner is pass_through else _Step(wrapped, instance, inner)
+        return layer.call(below, instance, args, kwargs)
+
+    name_frames(cast(FunctionType, run), layer.patch.address, layer.owner)
+    return run
+
+
+def _calling(wrapper: Wrapper, below: Any) -> Any:
+    """Return a plain function that calls a wrapper around ``below``."""
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        return wrapper(below, None, args, kwargs)
+
+    return traced
+
+
+class Proxy(wrapt.FunctionWrapper[Any, Any]):
+    """A wrapt.FunctionWrapper over layers that come and go; pickles and copies by reference."""
+
+    __bound_function_wrapper__ = _BoundProxy
+    __copy__ = __deepcopy__ = _itself
+
+    def __new__(cls, value: Any, reference: tuple[str, str] | None) -> Proxy:
+        """Make a proxy of a class for a class."""
+        return super().__new__(_ClassProxy if issubclass(type(value), type) else cls, value, reference)
+
+    def __init__(self, value: Any, reference: tuple[str, str] | None) -> None:
+        """Make a proxy that passes through; without a reference for pickle it pickles as the value itself."""
+        outermost: list[Wrapper] = [pass_through]
+
+        def dispatch(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+            return outermost[0](wrapped, instance, args, kwargs)
+
+        super().__init__(value, dispatch)
+        self._self_outermost = outermost
+        self._self_reference = reference
+        self._self_borne: list[object] = []  # objects that it keeps alive
+        self._self_point(())
+
+    # Named as wrapt demands: another name would hide an attribute of the value.
+    def _self_point(self, layers: Sequence[Layer]) -> None:
+        """Run these layers from now on, the outermost first."""
+        self._self_layers = tuple(layers)  # read by why()
+        outermost: Wrapper = pass_through
+        traced = self.__wrapped__
+        for layer in reversed(layers):
+            outermost = _around(outermost, layer)
+            traced = _calling(layer.call, traced)
+        self._self_outermost[0] = outermost
+        # The same for torch.compile, which cannot trace wrapt's code.
+        self._self_traced = traced if layers else _calling(pass_through, traced)
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        # By functions of the standard library: a process without hookpatch can load the pickle.
+        if self._self_reference is None:
+            return itemgetter(0), ((self.__wrapped__,),)
+        return resolve_name, (":".join(self._self_reference),)
+
+
+@final
+class _ClassProxy(Proxy):
+    """A proxy of a class: ``Model.__init__`` is the method of the class, not of the proxy."""
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The signature of the class, for inspect: from Python 3.13 on it does not look through a proxy of a class."""
+        return inspect.signature(self.__wrapped__)
+
+    def __getattribute__(self, name: str) -> Any:
+        wrapped = super().__getattribute__("__wrapped__")
+        if name in ("__reduce_ex__", "__deepcopy__") or along_mro(wrapped, name) is ABSENT:
+            return super().__getattribute__(name)
+        return getattr(wrapped, name)

@@ -1,0 +1,113 @@
+"""Compute the new state of a slot when a layer comes or goes, from the original and the layers alone.
+
+Nothing is written here. A ``derive`` factory runs here: foreign code, so no lock is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, final
+
+from hookpatch._engine.calls.trampoline import can_stand_in
+from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.slot_state import SlotState
+from hookpatch._engine.site.stand_in import StandIn
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.guard import check_callable
+from hookpatch._engine.slots.resolve import missing
+from hookpatch._engine.slots.slot import ABSENT, inner
+from hookpatch.errors import TargetRefused
+
+Run: TypeAlias = tuple[StandIn, list[Layer]]  # call layers beside each other, and their stand-in
+
+
+@final
+@dataclass(slots=True)
+class NewState:
+    """The new state of a slot: the value to write, and the layers for each stand-in to run."""
+
+    value: Any = ABSENT
+    runs: list[Run] = field(default_factory=list)
+    left_out: dict[Layer, Exception] = field(default_factory=dict)  # the layers that do not fit the value below
+
+
+@final
+@dataclass(slots=True)
+class SlotBefore:
+    """A slot before a change. Lives as long as the change."""
+
+    state: SlotState
+    layers: Sequence[Layer]
+    known: Sequence[StandIn]  # in the slot, or held by foreign code
+
+    def under(self, layers: Sequence[Layer], adding: bool) -> NewState:
+        """Return the new state with these layers, one at least, the outermost first.
+
+        A layer that does not fit is left out. When a layer is being added, its error is raised instead.
+        """
+        value, own = self.state.base, self.state.original is not ABSENT
+        runs: list[Run] = []
+        left_out: dict[Layer, Exception] = {}
+        run: list[Layer] = []
+        stand_in: StandIn | None = None
+        for layer in reversed(layers):
+            try:
+                if layer.wraps:
+                    stand_in = stand_in or self._stand_in_over(value, own, layer)
+                    stand_in.fit(layer)
+                    run.insert(0, layer)
+                    continue
+                if stand_in is not None and run:
+                    stand_in = self._stand_in_for_run(stand_in, run, layers, own)
+                    runs.append((stand_in, run))
+                    value, run = stand_in.seen, []
+                stand_in = None
+                if value is ABSENT and layer.patch.verb == "derive":
+                    assert layer.patch.target is not None  # only enter has none
+                    raise missing(self.state.slot, layer.patch.target, layer.owner)
+                over = layer.value(value, self.state.slot)
+                value, own = self._callable(over, layer) if isinstance(self.state.slot, FunctionSlot) else over, True
+            except Exception as error:
+                if adding and not layer.is_left_out:
+                    raise
+                left_out[layer] = error
+        calls = isinstance(self.state.slot, FunctionSlot) and value is not self.state.base
+        if calls and not run:
+            # A function slot holds code: the code of a stand-in calls the value.
+            stand_in = self._stand_in_over(value, own, layers[0])
+        if stand_in is not None and (run or calls):
+            stand_in = self._stand_in_for_run(stand_in, run, layers, own)
+            runs.append((stand_in, run))
+            value = stand_in.value
+        return NewState(self.state.original if value is self.state.base else value, runs, left_out)
+
+    def _callable(self, value: Any, layer: Layer) -> Any:
+        """Return the callable that a function slot calls for a value."""
+        called = inner(value)
+        if callable(called) and can_stand_in(self.state.base, called):
+            return called
+        what = "something of another kind (async, generator)" if callable(called) else a_kind(value)
+        problem = f"reach='everywhere' changes the function inside: it is to call something else, not {what}"
+        raise TargetRefused(layer.patch.address, layer.owner, f"{problem}; take reach='slot'")
+
+    def _stand_in_over(self, base: Any, own: bool, layer: Layer) -> StandIn:
+        """Return the stand-in over a base: a known stand-in, or a new one."""
+        for stand_in in self.known:
+            if stand_in.base is base:
+                return stand_in
+        if not isinstance(self.state.slot, FunctionSlot):
+            check_callable(layer.patch, self.state.slot, base, layer.owner)
+        return StandIn(base, self.state.slot, own)
+
+    def _stand_in_for_run(self, stand_in: StandIn, run: list[Layer], layers: Sequence[Layer], own: bool) -> StandIn:
+        """Return the stand-in of a run: a known stand-in with the same remaining layers, or a new one.
+
+        No layer moves from one stand-in to another: a call on its way through both would run it twice, or not at all.
+        """
+        came_before = set(run).intersection(self.layers)
+        for candidate in self.known:
+            if candidate.base is stand_in.base and set(layers).intersection(candidate.layers) == came_before:
+                return candidate
+        return StandIn(stand_in.base, self.state.slot, own) if stand_in in self.known else stand_in

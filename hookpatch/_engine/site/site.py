@@ -1,0 +1,258 @@
+"""A site: a slot, its original, and the layers over it.
+
+A Site keeps the original once, and an ordered list of layers. When a layer comes or goes, the new value of the slot is
+computed from both. So layers can be removed in any order, exactly: saved values on a stack can not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Any, Final, TypeAlias, final
+from weakref import ReferenceType
+
+from hookpatch._engine.site.late_restore import LateRestore, late_restores
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.order import ordered
+from hookpatch._engine.site.recompute import NewState, SlotBefore
+from hookpatch._engine.site.slot_state import Ending, SlotState
+from hookpatch._engine.site.stand_in import StandIn, keep_pointed, reuse
+from hookpatch._engine.site.turn_lock import SiteLock
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.lazy import follow, lazy_names
+from hookpatch._engine.slots.originals import began, originals
+from hookpatch._engine.slots.slot import ABSENT, Slot
+
+_Layers: TypeAlias = Sequence[Layer]  # never changed: a layer more or less makes another list
+_Edit: TypeAlias = Callable[[_Layers], _Layers]
+covered: Final[set[Site]] = set()  # the sites whose slots hold a foreign value in place of ours
+
+
+@final
+class Site:
+    """A slot and its layers. Lives while it has layers."""
+
+    __slots__ = (
+        *("__weakref__", "_ending", "_has_left_out", "_layers", "_lazy", "_retired", "_stand_ins", "_state", "_wanted"),
+        *("lock", "slot"),
+    )
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot: Final = slot
+        # A lock for each site, since reading and writing the slot may run its owner's code; not held by factories.
+        self.lock = SiteLock()
+        self._layers: _Layers = []
+        self._stand_ins: Sequence[StandIn] = ()  # in the slot, for each run of call layers
+        self._retired: Sequence[ReferenceType[StandIn]] = ()  # no longer in the slot, but held by foreign code
+        self._has_left_out = False
+        self._ending: Ending = "restored"
+        self._state: Final = SlotState(slot)
+        self._wanted: Any = ABSENT
+        self._lazy: Sequence[AttributeSlot] = ()  # lazy imports that will bind the value of this slot
+
+    @property
+    def original(self) -> Any:
+        """The owner's own value before any layer, or ABSENT."""
+        return self._state.original
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers, the outermost first."""
+        return tuple(self._layers)
+
+    @property
+    def stand_ins(self) -> Sequence[StandIn]:
+        """The stand-ins of its runs of call layers, and the former ones that foreign code may hold."""
+        if not self._retired:
+            return self._stand_ins
+        return [*self._stand_ins, *(stand_in for weak in self._retired if (stand_in := weak()) is not None)]
+
+    @property
+    def stands(self) -> Any:
+        """Our value in the slot; the original without layers."""
+        return self._state.value
+
+    @property
+    def stood(self) -> list[Any]:
+        """The original, the inherited value, and our last values in the slot."""
+        return self._state.stood
+
+    def apply(self, layer: Layer, note: Callable[[], None]) -> None:
+        """Add a layer, unless the layer has ended; ``note`` is called before another change of the site.
+
+        Raises:
+            ApplyError, OrderError: the layer cannot lie there; nothing is changed.
+        """
+        self._change(
+            lambda layers: layers if layer.ended else ordered([*layers, layer], self.slot),
+            lambda: note() if layer in self._layers else None,
+            adding=True,
+        )
+
+    def restore(self, layer: Layer, note: Callable[[Ending], None], on_restored: Callable[[], None]) -> Ending:
+        """Remove a layer; return the ending of the slot, with which ``note`` is called. Layers may be left out.
+
+        If a foreign value covers our value, the slot is restored late: ``on_restored`` is called then.
+
+        Raises:
+            Exception: raised by the owner when the slot was written; the layer passes through all the same.
+        """
+        layer.end()
+        ending: Ending = "restored"
+
+        def end() -> None:
+            nonlocal ending
+            if not self._layers and self._ending != "restored":
+                ending = "displaced" if self._ending == "dormant" and not layer.wraps else self._ending
+            note(ending)
+            if ending != "restored" or (not self._layers and self._state.may_come_back):
+                self._state.restore_later(on_restored)
+
+        self._change(lambda layers: [other for other in layers if other is not layer], end)
+        return ending
+
+    def refresh(self) -> None:
+        """Put all layers over the present value of the slot: its module was executed anew."""
+        if not (lock := self.lock).take():
+            return lock.later(self.refresh)
+        try:
+            if not self._layers or self._state.is_intact:
+                return None
+            # Functions imported before the reload stay patched as long as our layers last.
+            self._retired = keep_pointed(self._stand_ins, self._retired)
+            self._read_original()
+            self._layers = _not_ended(self._layers)  # another list: a change that is being computed starts again
+            began(self._state)
+        finally:
+            lock.end()
+        return self._change(_not_ended)
+
+    def look_again(self, waiting: Sequence[LateRestore]) -> None:
+        """Write our value if the foreign value over it has gone. Never wait for the lock."""
+        if (lock := self.lock).take(wait=False):
+            try:
+                self._restore_late(waiting)
+            finally:
+                lock.end()
+
+    def _restore_late(self, waiting: Sequence[LateRestore]) -> None:
+        # An error of the owner is suppressed: the code that looks has not caused it, and the next look tries again.
+        for late_restore in waiting:
+            with suppress(Exception):
+                slot = late_restore.slot
+                is_here = slot is not None and slot.key == self.slot.key
+                if is_here and not (self._layers and self._state.is_ours) and late_restore.look():
+                    late_restore.forget()
+        if self._layers:
+            with suppress(Exception):
+                self._put(self._wanted, self._layers)
+
+    def _read_original(self) -> None:
+        self._state.read_original()
+        self._stand_ins = ()
+
+    def _change(self, edit: _Edit, note: Callable[[], None] = lambda: None, adding: bool = False) -> None:
+        """Compute the new value for an edited list of layers, and commit it."""
+        # Factories are foreign code, called without the lock: a factory may import a module that another thread is
+        # importing while that thread waits for the lock. If another thread has changed the site meanwhile, try again.
+        while True:
+            if not (lock := self.lock).take():
+                return lock.later(partial(self._change, edit, note))
+            try:
+                if not self._layers:
+                    if waiting := late_restores():
+                        self._restore_late(waiting)
+                    self._read_original()
+                before, stand_ins = self._layers, self.stand_ins
+                after = edit(before)
+                if not after:  # no layers, nothing to compute
+                    warnings = self._commit(after, NewState(self._state.original), note)
+                    break
+            finally:
+                lock.end()
+            try:
+                if after[-1].patch.verb != "replace":
+                    self._state.look_up_base()
+                new_state = SlotBefore(self._state, before, stand_ins).under(after, adding)
+            except Exception:
+                if self._layers is before:
+                    raise
+                continue  # the layers did not fit the site while another thread changed it
+            lock = self.lock
+            lock.take()
+            try:
+                # Without layers a reload may have changed the original while a factory ran.
+                if self._layers is before and (before or not self._state.is_foreign):
+                    warnings = self._commit(after, new_state, note)
+                    break
+            finally:
+                lock.end()
+        if warnings:
+            with ExitStack() as stack:  # every warning is made, even if an earlier warning raises
+                for warn in warnings:
+                    stack.callback(warn)
+
+    def _commit(self, layers: _Layers, new_state: NewState, note: Callable[[], None]) -> list[Callable[[], None]]:
+        """Write the new state and note it; return the warnings to make when no lock is held."""
+        self._lay(layers, new_state)
+        note()
+        left_out = new_state.left_out
+        if not (left_out or self._has_left_out):
+            return []
+        self._has_left_out = bool(left_out)
+        return [warn for layer in layers if (warn := layer.leave_out(left_out.get(layer))) is not None]
+
+    def _lay(self, layers: _Layers, new_state: NewState) -> None:
+        runs, adding = new_state.runs, len(layers) > len(self._layers)
+        stand_ins = [stand_in for stand_in, _ in runs]
+        if adding:
+            present = self.stand_ins
+            for stand_in, run in runs:
+                if stand_in not in present:
+                    stand_in.point(run)  # before any thread can call the new stand-in
+            runs = [(stand_in, run) for stand_in, run in runs if stand_in in present]
+            if not self._layers:
+                began(self._state)
+                self._lazy = lazy_names(self.slot)
+            try:
+                self._put(new_state.value, layers, adding)  # first: if the owner refuses it, nothing has changed
+            except BaseException:
+                if not self._layers:
+                    originals.pop(self.slot.key, None)
+                raise
+        for stand_in, run in runs:
+            stand_in.point(run)
+        gone = [stand_in for stand_in in self.stand_ins if stand_in not in stand_ins] if stand_ins else self.stand_ins
+        self._retired = keep_pointed(gone, self._retired)
+        if self._retired:
+            self._retired = reuse(stand_ins, self._retired)
+        self._stand_ins, self._layers, self._wanted = stand_ins, layers, new_state.value
+        try:
+            if not adding:
+                self._put(new_state.value, layers)
+        except BaseException:
+            if layers:
+                covered.add(self)  # the next look tries again
+            raise
+        finally:
+            if not layers:
+                originals.pop(self.slot.key, None)
+                covered.discard(self)
+        if not layers:
+            self._ending = self._state.end()
+
+    def _put(self, value: Any, layers: Sequence[Layer], adding: bool = False) -> None:
+        before = self._state.value
+        self._state.put(value, layers, adding)
+        if self._lazy and not adding:
+            follow(self._lazy, before, self._state.value)
+        (covered.add if self._state.is_covered else covered.discard)(self)
+
+    def __repr__(self) -> str:
+        return f"<Site {self.slot} with {list(self.layers)}>"
+
+
+def _not_ended(layers: _Layers) -> _Layers:
+    """Return another list of those layers that have not ended."""
+    return [layer for layer in layers if not layer.ended]

@@ -1,0 +1,95 @@
+"""All sites: find the site of a slot, list the patched sites, and pass sites on to a forked process."""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from hookpatch._engine.site.late_restore import LateRestore, late_restores, on_foreign_death
+from hookpatch._engine.site.site import Site, covered
+from hookpatch._engine.site.turn_lock import SiteLock, after_fork, before_fork, lock
+from hookpatch._engine.slots.slot import Slot
+
+_sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()  # by slot; changed under the lock
+_held: Final[set[Site]] = set()  # the sites whose locks the forking thread has taken
+_PATIENCE: Final = 1.0  # seconds
+
+
+def site_at(slot: Slot) -> Site:
+    """Return the site of a slot: the known site, or a new one."""
+    with lock:
+        site = _sites.get(slot.key)
+        if site is None:
+            site = _sites[slot.key] = Site(slot)
+        return site
+
+
+def over(original: Any) -> list[Site]:
+    """Return the sites whose slots held an object before any layer."""
+    return [site for site in patched() if site.original is original]
+
+
+def restore_late() -> None:
+    """Restore every slot whose foreign value has gone."""
+    late = late_restores()
+    if not (covered or late):
+        return
+    waiting: dict[Site, list[LateRestore]] = {site: [] for site in list(covered)}
+    for late_restore in late:
+        if (slot := late_restore.slot) is None:
+            late_restore.forget()  # the owner is gone
+        else:
+            waiting.setdefault(site_at(slot), []).append(late_restore)
+    for site, late in waiting.items():
+        site.look_again(late)  # without waiting: a thread that has the lock may wait for this thread
+
+
+def _look_again(late_restore: LateRestore) -> None:
+    # Called by the collector, anywhere: never wait, since this thread may hold any lock already.
+    slot = late_restore.slot
+    if slot is not None and lock.acquire(blocking=False):
+        try:
+            site = site_at(slot)
+        finally:
+            lock.release()
+        site.look_again([late_restore])
+
+
+def patched() -> list[Site]:
+    """Return the sites that have layers."""
+    return [site for site in known() if site.layers]
+
+
+def known() -> list[Site]:
+    """Return all sites, with layers or without."""
+    with lock:
+        return list(_sites.values())
+
+
+def _before_fork() -> None:
+    # The child process gets the slots as they are, and only this thread: no other thread may be changing a site. A
+    # thread that runs the code of an owner may wait for this thread, so do not wait long.
+    before_fork()
+    end = monotonic() + _PATIENCE
+    _held.update(site for site in list(_sites.values()) if site.lock.acquire(timeout=max(0, end - monotonic())))
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop().lock.release()
+    after_fork()
+
+
+def _in_child() -> None:
+    for site in list(_sites.values()):
+        if site not in _held:
+            site.lock = SiteLock()
+    _after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+
+on_foreign_death.append(_look_again)

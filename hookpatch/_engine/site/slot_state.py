@@ -1,0 +1,147 @@
+"""The state of a slot: its original, our value, and whether a foreign value covers our value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import Any, Final, Literal, TypeAlias, final
+
+from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, weakly
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.stand_in import is_ours
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.item import ItemSlot
+from hookpatch._engine.slots.originals import beneath_proxies
+from hookpatch._engine.slots.slot import ABSENT, Slot, put, same
+from hookpatch.errors import TargetRefused
+
+Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
+
+_LAST: Final = 32  # as many of the values that we wrote are recognised later
+
+
+@final
+class SlotState:
+    """The state of a slot, as of our last look. Lives as long as its site.
+
+    Attributes:
+        base: the value under the innermost layer: the original, or the value that the owner inherits.
+        value: our value, or the original without layers.
+        is_covered: True while a foreign value keeps us from writing our value.
+        may_come_back: True when foreign code may have saved our value and may write the saved value later.
+    """
+
+    __slots__ = ("_written", "base", "is_covered", "may_come_back", "original", "slot", "value")
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot: Final = slot
+        # Other threads may look before read_original has run.
+        self.original: Any = ABSENT
+        self.base: Any = ABSENT
+        self.value: Any = ABSENT
+        self._written: tuple[Callable[[], object], ...] = ()  # weak references to our last values
+
+    def read_original(self) -> None:
+        """Read the original from the slot."""
+        if isinstance(self.slot, ItemSlot):
+            self.slot.forget()
+        original: Any = self.slot.read()
+        self.original = self.base = self.value = original
+        if original is ABSENT and not isinstance(self.slot.owner, ModuleType):
+            self.base = self.slot.inherited()  # now: later some owners return our value here
+        if isinstance(self.slot, FunctionSlot):
+            self.base = self.slot.copy_with(original)
+        self.is_covered = False
+        self.may_come_back = False
+        self._written = ()
+
+    def look_up_base(self) -> None:
+        """Read the lazy attribute of a module: only for a layer over the attribute, since reading may run an import."""
+        if self.base is ABSENT and isinstance(self.slot.owner, ModuleType):
+            self.base = self.slot.inherited()
+
+    def put(self, value: Any, layers: Sequence[Layer], adding: bool) -> None:
+        """Write the value for these layers, or the original without layers. A foreign value is never overwritten.
+
+        Raises:
+            TargetRefused: the slot does not keep the value, or an added layer under a foreign value has no effect.
+            Exception: raised by the owner.
+        """
+        current = self.slot.read()
+        if current is value:
+            # Foreign code has written this value. The same code may have saved our last value, and write that later.
+            self.may_come_back = self.may_come_back or not same(self.value, value)
+            self.value = value
+            return
+        place = self.slot if self._is_known(current) else beneath_proxies(current, self._is_known)
+        if place is None or (value is ABSENT and place is not self.slot):
+            if adding and value is not self.value:
+                problem = (
+                    f"{self.slot} was replaced by other code after hookpatch patched it; a new patch under it would"
+                )
+                remedy = "have no effect. Undo that replacement first, or open the session before it is made"
+                raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem} {remedy}")
+            self.is_covered = True
+            return
+        is_written = place is not self.slot and place.read() is value  # inside a foreign proxy, at an earlier look
+        if not is_written:
+            put(place, value)
+        if layers and not same(place.read(), value):
+            if self.value is not ABSENT:
+                put(place, self.value)
+            else:
+                with suppress(AttributeError, LookupError):  # the owner may keep the value elsewhere: torch modules do
+                    put(place, ABSENT, unseen=True)
+            problem = f"{self.slot} does not keep what is put there"
+            raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch what it is made from")
+        self.value = value
+        self.is_covered = place is not self.slot
+        if layers and not is_written and is_recognisable(value):
+            self._written = (*self._written, weakly(value))[-_LAST:]
+
+    @property
+    def is_intact(self) -> bool:
+        """True when the slot holds our value, or the original without layers."""
+        return same(self.slot.read(), self.value)
+
+    @property
+    def is_ours(self) -> bool:
+        """True when the slot holds our value."""
+        return self.value is not self.original and self.slot.read() is self.value
+
+    @property
+    def is_foreign(self) -> bool:
+        """True when the slot holds a foreign value."""
+        value = self.slot.read()
+        return not same(value, self.value) and same(value, self.slot.read())
+
+    @property
+    def stood(self) -> list[Any]:
+        """The original, the base, and our last values."""
+        written = [weak() for weak in self._written]
+        return [value for value in (self.original, self.base, *written) if value is not None]
+
+    def _is_known(self, value: Any) -> bool:
+        """Return True if a value is the original or one of our values."""
+        if same(value, self.value) or any(weak() is value for weak in self._written if value is not None):
+            return True
+        # Or a wrapper of ours for the same original in another slot, copied from there by a reload.
+        wrapped = getattr(value, "__wrapped__", ABSENT) if is_ours(value) else ABSENT
+        return wrapped is not ABSENT and wrapped is self.original
+
+    def end(self) -> Ending:
+        """Return the ending of the slot, after the last layer has ended."""
+        value = self.slot.read()
+        self.value = self.original
+        if same(value, self.original):
+            return "restored"
+        if beneath_proxies(value, lambda wrapped: wrapped is self.original) is not None:
+            return "unlinked"
+        return "displaced" if value is ABSENT else "dormant"
+
+    def restore_later(self, on_restored: Callable[[], None]) -> None:
+        """Restore the slot when it holds one of our values again; ``on_restored`` is called after that."""
+        late_restore = LateRestore(self.slot, self._written, self.original, on_restored)
+        if not late_restore.look():
+            late_restore.wait()

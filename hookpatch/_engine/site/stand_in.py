@@ -1,0 +1,211 @@
+"""The stand-in of a run of call layers: the wrapper in the slot, the same object while layers come and go."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import wraps
+from types import CellType, FunctionType, MethodDescriptorType, WrapperDescriptorType
+from typing import Any, Final, cast, final
+from weakref import ReferenceType, ref
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.calls.code import Signature
+from hookpatch._engine.calls.trampoline import HOOK, Swap, Trampoline, is_trampoline, pass_through
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.slot import Slot, inner
+from hookpatch._engine.slots.trial import functions_stand_in
+
+
+@final
+class StandIn:
+    """Our wrapper (``value``) of a ``base`` for a run of call layers, the outermost first.
+
+    Lives as long as its site; a leaked wrapper passes through.
+    """
+
+    __slots__ = ("__weakref__", "_binds", "_bottom", "_callee", "_inner", "_top", "base", "layers", "value")
+
+    def __init__(self, base: Any, slot: Slot, own: bool) -> None:
+        self.base: Final = base
+        self.layers: Sequence[Layer] = ()
+        self._inner: dict[Layer, Trampoline] = {}
+        self._top: Trampoline | None = None
+        self._callee: Any = inner(base)
+        self._binds = binds(slot, base)
+        inherits = not own and slot.in_class is not None
+        if isinstance(slot, FunctionSlot):
+            assert slot.copy is not None  # made by the site
+            self._bottom: Callable[..., Any] = base if isinstance(base, FunctionType) else _calling(base, slot.copy)
+            self._top = Trampoline(self._bottom, self._bottom, self._binds)
+            self.value: Any = Swap(slot.copy, self._top)
+        elif (
+            isinstance(self._callee, FunctionType) or (inherits and isinstance(self._callee, _METHODS))
+        ) and functions_stand_in():
+            self._bottom = _inherited(slot, self._callee, base) if inherits else self._callee
+            like: Any = self._callee if isinstance(self._callee, FunctionType) else self._bottom
+            self._top = Trampoline(like, self._bottom, self._binds)
+            self.value = self._top.function if base is self._callee else type(base)(self._top.function)
+        else:
+            with imports.for_ourselves():
+                from hookpatch._engine.site.proxy import Proxy  # wrapt is slow to import, and most patches need none
+
+            self.value = Proxy(base, _reference(slot))
+
+    @property
+    def seen(self) -> Any:
+        """The value that an outer layer gets: for a function changed in place the trampoline, else the wrapper."""
+        return self._top.function if isinstance(self.value, Swap) and self._top is not None else self.value
+
+    @property
+    def links(self) -> list[tuple[CellType, Layer]]:
+        """The links of its trampolines, each with its layer."""
+        first = [(self._top.link, layer) for layer in self.layers[:1]] if self._top is not None else []
+        return [*first, *((trampoline.link, layer) for layer, trampoline in list(self._inner.items()))]
+
+    def fit(self, layer: Layer) -> None:
+        """Prepare a layer to run here; raises like ``Layer.fit``."""
+        layer.fit(self._callee, self._binds, int(self._binds and self._top is not None))
+
+    def point(self, layers: Sequence[Layer]) -> None:
+        """Run these layers from now on, the outermost first."""
+        before, self.layers = self.layers, layers
+        if self._top is None:
+            self.value._self_point(layers)
+            return
+        below = self._bottom
+        for place, layer in reversed(list(enumerate(layers))):
+            if place and layer not in self._inner:
+                # A trampoline for each inner layer, kept with the layer: an outer wrapper may hold it in a variable.
+                self._inner[layer] = Trampoline(self._top.function, self._bottom, self._binds)
+            if layer in self._inner:
+                self._inner[layer].point(layer.call, below, layer.owner, layer.asks_for_object)
+            if place:
+                below = self._inner[layer].function
+            else:
+                self._top.point(layer.call, below, layer.owner, layer.asks_for_object)
+        if not layers:
+            self._top.point(pass_through, self._bottom)
+        # A call may be on its way to a layer that has gone: the call goes on to the next layer, and runs none twice.
+        for place in reversed(range(len(before) if self._inner else 0)):
+            if before[place] in self._inner and before[place] not in layers:
+                beneath = next((layer for layer in before[place + 1 :] if layer in self._inner), None)
+                below = self._bottom if beneath is None else self._inner[beneath].function
+                self._inner.pop(before[place]).point(pass_through, below)
+
+
+def keep_pointed(
+    stand_ins: Sequence[StandIn], retired: Sequence[ReferenceType[StandIn]]
+) -> Sequence[ReferenceType[StandIn]]:
+    """Return the retired stand-ins with these, which have left the slot. Their wrappers now keep them alive.
+
+    A stand-in runs its layers until they end, as long as foreign code holds its wrapper.
+    """
+    if not stand_ins:
+        return retired
+    for stand_in in stand_ins:
+        stand_in.point([layer for layer in stand_in.layers if not layer.ended])
+    if retired:
+        retired = reuse(stand_ins, retired)
+    for stand_in in stand_ins:
+        if stand_in.layers:
+            _borne(stand_in.value).append(stand_in)
+            retired = [*retired, ref(stand_in)]
+    return retired
+
+
+def reuse(stand_ins: Sequence[StandIn], retired: Sequence[ReferenceType[StandIn]]) -> Sequence[ReferenceType[StandIn]]:
+    """Return the retired stand-ins without these, whose wrappers no longer keep them alive."""
+    living = [(weak, stand_in) for weak in retired if (stand_in := weak()) is not None]
+    for _, stand_in in living:
+        if stand_in in stand_ins:
+            _borne(stand_in.value).remove(stand_in)
+    return [weak for weak, stand_in in living if stand_in not in stand_ins]
+
+
+def keep_alive(value: object, companion: object) -> bool:
+    """Keep an object alive as long as a wrapper of ours; return False if the value is no wrapper of ours."""
+    if is_ours(value):
+        _borne(value).append(companion)
+        return True
+    return False
+
+
+def is_ours(value: object) -> bool:
+    """Return True if a value is a wrapper of ours."""
+    callee = inner(value)
+    if type(callee) is FunctionType:
+        return is_trampoline(callee)
+    return type(value) is Swap or is_proxy(value)
+
+
+def is_proxy(value: object) -> bool:
+    """Return True if a value is a proxy of ours: the wrapper of a callable that is no Python function."""
+    return getattr(type(inner(value)), "__module__", None) == "hookpatch._engine.site.proxy"
+
+
+def _borne(value: Any) -> list[object]:
+    """Return the list of the objects that a wrapper keeps alive."""
+    callee = value.keyword_defaults[HOOK] if type(value) is Swap else inner(value)
+    if type(callee) is FunctionType:
+        return cast("list[object]", vars(callee).setdefault(HOOK, []))
+    return cast("list[object]", callee._self_borne)
+
+
+def binds(slot: Slot, held: Any) -> bool:
+    """Return True if the value of a slot gets, as its first argument, the object or class of a method call."""
+    if isinstance(slot, FunctionSlot):
+        return slot.binds
+    return slot.in_class is not None and hasattr(type(held), "__get__") and not isinstance(held, (staticmethod, type))
+
+
+_METHODS: Final = (MethodDescriptorType, WrapperDescriptorType)  # of C functions
+
+
+def _calling(value: Callable[..., Any], like: FunctionType) -> FunctionType:
+    """Return a function that calls another callable, with the name and signature of ``like``."""
+
+    def below(*args: Any, **kwargs: Any) -> Any:
+        return value(*args, **kwargs)
+
+    return cast(FunctionType, wraps(like)(below))
+
+
+def _inherited(slot: Slot, like: Any, base: Any) -> FunctionType:
+    """Return a function that looks the inherited method up at each call: the base class may be patched, too."""
+    owner, name = slot.in_class, cast(AttributeSlot, slot).name
+    if isinstance(base, staticmethod):
+
+        def below(*args: Any, **kwargs: Any) -> Any:
+            return getattr(super(owner, owner), name)(*args, **kwargs)
+    else:
+
+        def below(*args: Any, **kwargs: Any) -> Any:
+            try:
+                callee = getattr(super(owner, args[0]), name)
+            except (IndexError, TypeError):
+                return like(*args, **kwargs)  # called without an object of the class: raise as the original does
+            return callee(*args[1:], **kwargs)
+
+    function = cast(FunctionType, below)
+    function.__name__, function.__qualname__, function.__doc__ = like.__name__, like.__qualname__, like.__doc__
+    function.__module__ = getattr(like, "__module__", None) or cast(type, owner).__module__
+    if isinstance(like, FunctionType):
+        vars(function)["__signature__"] = Signature(like)
+    else:
+        with suppress(TypeError, ValueError):  # a C function without a signature
+            vars(function)["__signature__"] = inspect.signature(like)
+    return function
+
+
+def _reference(slot: Slot) -> tuple[str, str] | None:
+    """Return the module and path by which pickle finds the value of a slot, None without such a name."""
+    if not isinstance(slot, AttributeSlot):
+        return None
+    if slot.in_class is not None:
+        return slot.in_class.__module__, f"{slot.in_class.__qualname__}.{slot.name}"
+    module = getattr(slot.owner, "__name__", None)
+    return (module, slot.name) if isinstance(module, str) and hasattr(slot.owner, "__spec__") else None

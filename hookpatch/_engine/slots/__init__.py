@@ -1,0 +1,1 @@
+"""The places that hold a value: attribute, item, function, part. Knows no layer."""

@@ -1,0 +1,108 @@
+"""An attribute as a slot. No other file sets or deletes foreign attributes."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import BuiltinMethodType, MethodType, MethodWrapperType, ModuleType
+from typing import Any, Final, final
+
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
+
+_METHODS: Final = (MethodType, BuiltinMethodType, MethodWrapperType)
+
+
+@final
+class AttributeSlot:
+    """An attribute of a module, class or instance.
+
+    A proxy forwards an attribute to another object by its own ``__setattr__`` and ``__delattr__``. Such an attribute
+    is restored as unittest.mock does: deleted, then set to the original value unless the original is back by itself.
+    """
+
+    __slots__ = ("_forwarded", "_member", "key", "name", "owner")
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.owner: Final = owner
+        self.name: Final = name
+        self.key: Final[tuple[Any, ...]] = ("attribute", id(owner), name)
+        self._forwarded: tuple[Any] | None = None  # the original of a forwarded attribute, while ours is set
+        member = along_mro(type(owner), name)
+        self._member: Final = member if isinstance(member, KEPT) and name != "__dict__" else None
+
+    @property
+    def in_class(self) -> type | None:
+        return self.owner if isinstance(self.owner, type) else None
+
+    def read(self) -> Any:
+        """Return the owner's *own* value, never a bound or inherited value, or ABSENT."""
+        if self._member is not None:
+            try:
+                return self._member.__get__(self.owner)
+            except AttributeError:
+                return ABSENT
+        try:
+            own = vars(self.owner).get(self.name, ABSENT)
+        except TypeError:  # no __dict__
+            own = ABSENT
+        if own is not ABSENT or self._forwarded is None:
+            return own
+        value = self._fetched()
+        return ABSENT if _is_same(value, self._forwarded[0]) else value
+
+    def inherited(self) -> Any:
+        if self._forwarded is not None:
+            return self._forwarded[0]
+        if self.in_class is not None:
+            return along_mro(self.in_class, self.name, past_owner=True)
+        member = along_mro(type(self.owner), self.name)
+        if member is ABSENT:
+            return self._fetched()
+        if member is self._member:
+            return ABSENT  # an unset name of __slots__
+        if hasattr(type(member), "__set__") or not hasattr(type(member), "__get__"):
+            return member  # a property is not run
+        return member.__get__(self.owner, type(self.owner))
+
+    def _fetched(self) -> Any:
+        """Return the result of the owner's ``__getattr__`` or own ``__getattribute__``, or ABSENT."""
+        kind = type(self.owner)
+        fetch = along_mro(kind, "__getattr__")
+        fetch = fetch.__get__(self.owner) if fetch is not ABSENT else None
+        if isinstance(self.owner, ModuleType):
+            fetch = vars(self.owner).get("__getattr__", fetch)  # PEP 562
+        elif along_mro(kind, "__getattribute__") is not vars(object)["__getattribute__"]:
+            fetch = partial(getattr, self.owner)
+        try:
+            return fetch(self.name) if fetch is not None else ABSENT
+        except AttributeError:
+            return ABSENT
+
+    def write(self, value: Any) -> None:
+        if self._forwarded is None and self.is_forwarded:
+            self._forwarded = (self._fetched(),)
+        setattr(self.owner, self.name, value)
+
+    def delete(self) -> None:
+        delattr(self.owner, self.name)
+        if self._forwarded is not None:
+            (original,), self._forwarded = self._forwarded, None
+            if original is not ABSENT and not _is_same(self._fetched(), original):
+                setattr(self.owner, self.name, original)
+
+    @property
+    def is_forwarded(self) -> bool:
+        """True if setting the attribute changes another object, and the owner has no such attribute itself."""
+        if isinstance(self.owner, (ModuleType, type)) or self.read() is not ABSENT:
+            return False
+        is_own_setter = along_mro(type(self.owner), "__setattr__") is not vars(object)["__setattr__"]
+        return is_own_setter and along_mro(type(self.owner), self.name) is ABSENT
+
+    def __str__(self) -> str:
+        mark = ":" if isinstance(self.owner, ModuleType) else "."
+        return f"{describe(self.owner)}{mark}{self.name}"
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Return True if two fetched values are one object, or one method: each fetch binds a method anew."""
+    return left is right or (type(left) is type(right) and type(left) in _METHODS and left == right)

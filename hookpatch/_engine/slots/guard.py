@@ -1,0 +1,130 @@
+"""Refuse a patch that does not fit its slot, before the patch is applied."""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence, Sequence
+from inspect import Parameter, Signature
+from types import FunctionType
+from typing import Any
+
+from hookpatch._engine.calls.signatures import PACKED, as_text, misfit, take_the_same, takes
+from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch._engine.patch.patch import CALL_VERBS, Patch, Scope
+from hookpatch._engine.patch.versions import check_requirement
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.lazy import is_lazy, source_of
+from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.resolve import missing
+from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner
+from hookpatch.errors import SignatureError, TargetRefused, _suggest
+
+
+def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
+    """Raise TargetNotFound, TargetRefused or SignatureError if a patch does not fit a slot.
+
+    ``own`` is the own value of the slot's owner without our layers, or ABSENT. ``owner`` is named in messages.
+    """
+    assert patch.target is not None  # patches without a slot are not checked against a slot
+    # A value to be replaced is not read from a module's __getattr__: the read would import a lazy module.
+    original = own if own is not ABSENT or patch.verb == "replace" else slot.inherited()
+    # replace may add a new entry. In a slot with layers another layer may have added the value: the site checks.
+    if original is ABSENT and patch.verb != "replace" and slot.key not in originals:
+        raise missing(slot, patch.target, owner)
+    if own is ABSENT and isinstance(slot, AttributeSlot):
+        _refuse_unsettable(patch, slot, owner)
+    if patch.verb == "remove":
+        if isinstance(slot.owner, MutableSequence):
+            raise TargetRefused(patch.address, owner, f"{slot} cannot be absent: its neighbours would move")
+        if own is ABSENT and original is not ABSENT:
+            raise TargetRefused(patch.address, owner, f"{slot} is inherited; remove it from the class that defines it")
+    if patch.verb == "replace":
+        like = slot.inherited() if own is ABSENT and slot.in_class is not None else own
+        check_value(patch, slot, like, patch.change, owner)
+    if is_lazy(original) and (patch.verb not in ("replace", "remove") or patch.reach == "everywhere"):
+        home = ":".join(source_of(original).rsplit(".", 1))
+        problem = f"{slot} is a lazy import of {source_of(original)} that nothing has used yet"
+        raise TargetRefused(patch.address, owner, f"{problem}; patch {home}, where it is defined")
+    if patch.verb in CALL_VERBS and slot.key not in originals:
+        check_callable(patch, slot, original, owner)
+
+
+def check_patch(patch: Patch, scope: Scope, owner: object) -> None:
+    """Raise RequirementError for an unsupported installed version, TargetRefused for scope="task" without calls."""
+    check_requirement(patch, owner)
+    if scope == "task" and patch.verb not in CALL_VERBS:
+        problem = f"scope='task' is for wrap and inject: a call can ask who makes it, what {patch.verb} does is for all"
+        raise TargetRefused(patch.address, owner, f"{problem}; take scope='process', or wrap what calls it")
+
+
+def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None:
+    """Raise TargetRefused if the slot's owner does not store the attribute under its name."""
+    member = along_mro(type(slot.owner), slot.name)
+    if slot.name == "__new__":
+        # CPython keeps its slot function after a __new__ is set and deleted: the class would stay broken.
+        problem = "is inherited, and a class whose __new__ was set and deleted can no longer be called with arguments"
+        raise TargetRefused(patch.address, owner, f"{slot} {problem}; patch __init__, or the class that defines it")
+    is_data = member is not ABSENT and hasattr(type(member), "__set__")
+    if slot.in_class is None and is_data and not isinstance(member, KEPT):
+        problem = f"is {a_kind(member)} of its class: to set it would run it"
+        raise TargetRefused(patch.address, owner, f"{slot} {problem}; patch {describe(type(slot.owner))}.{slot.name}")
+    if slot.is_forwarded and hasattr(slot.owner, "__dict__"):
+        for name, table in vars(slot.owner).items():
+            if isinstance(table, dict) and slot.name in table:  # a torch module: a restored key would be the last one
+                way = f"take hookpatch.Target.item(owner.{name}, {slot.name!r})"
+                raise TargetRefused(patch.address, owner, f"{slot} is kept in {name} of {a_kind(slot.owner)}; {way}")
+
+
+def check_callable(patch: Patch, slot: Slot, original: object, owner: object) -> None:
+    """Raise TargetRefused for a patch around calls if the value cannot be called."""
+    if not callable(original) and not isinstance(original, (staticmethod, classmethod)):
+        what = "nothing" if original is ABSENT else f"{a_kind(original)}, which cannot be called"
+        raise TargetRefused(patch.address, owner, f"{slot} holds {what}; take hookpatch.replace or hookpatch.derive")
+
+
+def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> None:
+    """Raise SignatureError if the callee lacks a parameter that a patch injects or expects."""
+    # A wrapper looks for an expected parameter by name or position, so **kwargs of the callee do not help.
+    open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
+    injected = () if open_ended or patch.verb != "inject" else patch.change
+    names = [parameter.name for parameter in parameters if parameter.kind not in PACKED]
+    for name in (*injected, *patch.expects):
+        if name not in names:
+            hint = _suggest(name, names) or ";"
+            lacks = f"takes no argument '{name}'" if name in injected else f"has no parameter '{name}' (expects=)"
+            problem = f"{patch.address} {lacks}{hint} it takes {', '.join(names) or 'nothing'}"
+            raise SignatureError(patch.address, owner, problem)
+
+
+def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: object) -> None:
+    """Raise SignatureError if the new value of a slot fails for a call that the original function accepts.
+
+    A value that cannot be called passes: many libraries set a function to None. A function with only
+    ``*args, **kwargs``, such as a foreign wrapper, hides its real signature and passes, too.
+    """
+    function, new = inner(original), inner(value)
+    if type(function) is not FunctionType or not callable(new) or new is function:
+        return
+    if take_the_same(function, new) and _is_bound(original) == _is_bound(value):
+        return
+    if isinstance(slot, FunctionSlot):
+        binds = slot.binds
+    else:  # __new__ is a static method even if defined as a plain function
+        binds = slot.in_class is not None and not (isinstance(slot, AttributeSlot) and slot.name == "__new__")
+    taken, offered = takes(function, binds and _is_bound(original)), takes(new, binds and _is_bound(value))
+    if taken is None or offered is None or _shape(taken) == _shape(offered):
+        return
+    if {parameter.kind for parameter in taken} == {*PACKED}:
+        return
+    if (failure := misfit(Signature(offered), Signature(taken), function.__name__)) is not None:
+        problem = f"what {patch.verb} puts at {patch.address} takes {as_text(offered)}, and {failure}"
+        raise SignatureError(patch.address, owner, f"{problem}; take what the original takes, or *args, **kwargs")
+
+
+def _shape(parameters: Sequence[Parameter]) -> list[tuple[Any, ...]]:
+    return [(parameter.name, parameter.kind, parameter.default is parameter.empty) for parameter in parameters]
+
+
+def _is_bound(value: Any) -> bool:
+    """Return True if a class attribute gets the object or class of a call as its first argument."""
+    return hasattr(type(value), "__get__") and not isinstance(value, (staticmethod, type))

@@ -1,0 +1,213 @@
+"""Find all holders of an object: every name, entry, default and closure variable bound to the object.
+
+The garbage collector knows all references. So no name is looked up, no lazy module wakes and no property runs. A local
+variable of a running function is not found.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from types import CellType, FunctionType, ModuleType
+from typing import Any, Final, TypeAlias, final
+
+from hookpatch._engine.calls.annotations import evaluated_annotations
+from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.item import ItemSlot
+from hookpatch._engine.slots.part import PartialSlot, PartSlot
+from hookpatch._engine.slots.referrers import DEPTH, Referrers, classes
+from hookpatch._engine.slots.slot import Slot, along_mro, inner, mro
+
+_Place: TypeAlias = tuple[Slot | None, str, str | None]  # slot, words, root: see Holder
+
+_RUNNING: Final = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+_lru_cached: Final = lru_cache(lambda: None)  # also has the function in __wrapped__, but calls a reference of its own
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Holder:
+    """One place that holds an object."""
+
+    thing: Any
+    holder: Any  # the object that refers to `thing`
+    slot: Slot | None  # None if the place cannot be set
+    words: str  # the place in words
+    root: str | None  # the module from which the place is reached, None for a place without a name
+
+
+def holders(things: Sequence[Any]) -> list[Holder]:
+    """Return the holders of some objects, without hookpatch itself. Small numbers and the like have chance holders.
+
+    Takes one pass of the garbage collector for each step between a holder and a name, at most four.
+    """
+    referrers = Referrers(things)
+    found: list[Holder] = []
+    try:
+        search = _Search(referrers)
+        for thing in things:
+            places: dict[Any, Holder] = {}
+            for holder in referrers.of(thing):
+                for slot, words, root in search.places_in(holder, thing, DEPTH):
+                    places[slot.key if slot else words] = Holder(thing, holder, slot, words, root)
+            found += places.values()
+    finally:
+        referrers.forget()
+    return found
+
+
+@final
+class _Search:
+    """A search for places and their names, ``depth`` references upwards. Lives as long as one call of ``holders``."""
+
+    def __init__(self, referrers: Referrers) -> None:
+        self._referrers: Final = referrers
+
+    def _places(self, thing: Any, depth: int) -> Iterator[_Place]:
+        """Yield the places of an object."""
+        for holder in self._referrers.of(thing):
+            yield from self.places_in(holder, thing, depth)
+
+    def places_in(self, holder: Any, thing: Any, depth: int) -> Iterator[_Place]:
+        """Yield the places of an object in one holder."""
+        kind = type(holder)  # isinstance would ask for __class__ and so wake a lazy proxy
+        if (named := self._referrers.named_by(holder)) is not None:
+            owner, module = named
+            for name in _keys(holder, thing):
+                words = f"{module}:{name}" if module else f"{describe(owner)}.{name}"
+                yield AttributeSlot(owner, name), words, module or owner.__module__
+        elif issubclass(kind, dict):
+            yield from self._in_dict(holder, thing, depth)
+        elif issubclass(kind, (list, deque)):
+            words, root = self._name(holder, depth)
+            for index, element in enumerate(holder):
+                if element is thing:
+                    yield ItemSlot(holder, index), f"{words}[{index}]", root
+        elif issubclass(kind, type):
+            if isinstance(thing, type):
+                yield None, f"{describe(holder)} (a subclass)", holder.__module__
+        elif kind is CellType:
+            yield from self._in_cell(holder)
+        elif kind is partial:
+            words, root = self._name(holder, depth)
+            for side in PartialSlot.parts(holder, thing):
+                yield PartialSlot(holder, side), f"{words}.{side}", root
+        elif kind is FunctionType:
+            if holder.__defaults__ is thing:
+                yield AttributeSlot(holder, "__defaults__"), f"the defaults of {describe(holder)}", holder.__module__
+        elif (parts := PartSlot.parts(holder, thing)) and depth:
+            for outer, words, root in self._places(holder, depth - 1):
+                for part in parts:
+                    inside = words if isinstance(outer, AttributeSlot) and outer.name == "__defaults__" else None
+                    yield outer and PartSlot(outer, part), inside or f"{words}{PartSlot.words(holder, part)}", root
+        elif not issubclass(kind, tuple):
+            yield from self._in_object(holder, thing, depth)
+
+    def _in_dict(self, holder: dict[Any, Any], thing: Any, depth: int) -> Iterator[_Place]:
+        for owner in self._referrers.of(holder):
+            if type(owner).__module__ == "typing" or _is_of_annotations(owner, holder) or _is_of_graph(owner):
+                return
+        words, root = self._name(holder, depth)
+        is_attributes = words.endswith(".__dict__")
+        for key in _keys(holder, thing):
+            named = f"{words.removesuffix('__dict__')}{key}" if is_attributes else f"{words}[{_written(key)}]"
+            yield ItemSlot(holder, key), named, root
+        if root is not None and any(key is thing for key in list(holder)):
+            yield None, f"a key of {words}", root
+
+    def _in_cell(self, cell: CellType) -> Iterator[_Place]:
+        for closure in self._referrers.of(cell):
+            for function in self._referrers.of(closure):
+                if type(function) is FunctionType and function.__closure__ is closure:
+                    (index,) = PartSlot.parts(closure, cell)
+                    name = function.__code__.co_freevars[index]
+                    if name != "__class__":  # the cell of super()
+                        words = f"the closure variable '{name}' of {describe(function)}"
+                        yield AttributeSlot(cell, "cell_contents"), words, function.__module__
+                    return
+
+    def _in_object(self, holder: Any, thing: Any, depth: int) -> Iterator[_Place]:
+        if _is_of_graph(holder):
+            return
+        words, root = self._name(holder, depth)
+        is_found = False
+        for base in mro(type(holder)):
+            for name, member in vars(base).items():
+                if isinstance(member, types.MemberDescriptorType) and AttributeSlot(holder, name).read() is thing:
+                    is_found = True
+                    yield AttributeSlot(holder, name), f"{words}.{name}", root
+        if (attributes := _attributes(holder)) is not None:
+            for name in _keys(attributes, thing):
+                is_found = True
+                yield ItemSlot(attributes, name), f"{words}.{name}", root
+        if type(holder) in _RUNNING:
+            yield None, f"a local variable of {holder.__qualname__}", root
+        elif root is not None and (type(holder) is type(_lru_cached) or not (is_found or _is_instance(holder, thing))):
+            yield None, f"{words} ({a_kind(holder)})", root  # a holder without a name is not worth a line
+
+    def _name(self, holder: Any, depth: int) -> tuple[str, str | None]:
+        """Return words that name a holder, and the module from which the holder is reached."""
+        if type(holder) is FunctionType:
+            return describe(holder), holder.__module__
+        for owner in self._referrers.of(holder):
+            if type(owner) is FunctionType and owner.__kwdefaults__ is holder:
+                return f"the defaults of {describe(owner)}", owner.__module__
+            if type(owner) is partial and owner.keywords is holder:
+                words, root = self._name(owner, depth - 1)
+                return f"{words}.keywords", root
+            if type(owner) is FunctionType and vars(owner) is holder:
+                return f"{describe(owner)}.__dict__", owner.__module__
+            if not issubclass(type(owner), (type, ModuleType)) and _attributes(owner) is holder:
+                words, root = self._name(owner, depth - 1)
+                return f"{words}.__dict__", root
+        if depth > 0:
+            for slot, words, root in self._places(holder, depth - 1):
+                if slot is not None and root is not None:
+                    return words, root
+        return a_kind(holder), None
+
+
+def _written(key: Any) -> str:
+    """Return a key in words; the key's own repr may be foreign code."""
+    return repr(key) if type(key) in (str, bytes, int, float, bool, type(None)) else describe(key)
+
+
+def _is_instance(holder: Any, thing: Any) -> bool:
+    return issubclass(type(thing), type) and issubclass(type(holder), thing)
+
+
+def _attributes(thing: Any) -> Any:
+    """Return the ``__dict__`` of an object without foreign code, None for an object without one."""
+    member = along_mro(type(thing), "__dict__")
+    return member.__get__(thing) if isinstance(member, types.GetSetDescriptorType) else None
+
+
+def _is_of_annotations(owner: Any, holder: dict[Any, Any]) -> bool:
+    """Return True if a dict holds the annotations of its owner: a function, or the dict of a class or module."""
+    if type(owner) is FunctionType:
+        return evaluated_annotations(owner) is holder
+    names = ("__annotations__", "__annotations_cache__")  # the latter of a class, from Python 3.14 on
+    return issubclass(type(owner), dict) and any(dict.get(owner, name) is holder for name in names)
+
+
+def _keys(mapping: dict[Any, Any], thing: Any) -> list[Any]:
+    return [key for key, value in list(dict.items(mapping)) if value is thing]
+
+
+def classes_of(slot: Slot) -> list[type]:
+    """Return the classes of a slot: for a function's code all classes that hold the function under a name."""
+    if isinstance(slot, FunctionSlot):
+        return [cls for cls in classes() if any(inner(value) is slot.owner for value in list(vars(cls).values()))]
+    return [] if slot.in_class is None else [slot.in_class]
+
+
+def _is_of_graph(thing: Any) -> bool:
+    """Return True for a node of a torch.fx graph, or for code made from a graph: captured functions stay captured."""
+    if type(thing) is FunctionType:
+        return thing.__code__.co_filename.startswith("<eval_with_key>")
+    return type(thing).__module__ == "torch.fx.node"

@@ -1,0 +1,97 @@
+"""An entry of a mapping or list as a slot. No other file sets or deletes foreign items."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import MutableMapping, MutableSequence
+from functools import partial
+from threading import RLock
+from typing import Any, Final, final
+
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared
+
+
+@final
+class ItemSlot(OwnValueSlot):
+    """An entry of a mapping or a list."""
+
+    __slots__ = ("_removed", "index", "key", "owner")
+
+    def __init__(self, owner: MutableMapping[Any, Any] | MutableSequence[Any], index: Any) -> None:
+        self.owner: Final[Any] = owner
+        self.index: Final = index
+        self.key: Final[tuple[Any, ...]] = ("item", id(owner), index)
+        self._removed: tuple[_Order, Any] | None = None  # the former order, and the identical key of the entry
+
+    def read(self) -> Any:
+        """Return the stored value, or ABSENT."""
+        if isinstance(self.owner, MutableSequence):
+            return self.owner[self.index] if self.index < len(self.owner) else ABSENT
+        if isinstance(self.owner, dict):
+            return dict.get(self.owner, self.index, ABSENT)  # one step, without __missing__
+        if self.index not in self.owner:  # first, since the owner may make an entry when read
+            return ABSENT
+        return self._raw("__getitem__")(self.index)
+
+    def write(self, value: Any) -> None:
+        """Set the entry; a deleted key returns to its former position."""
+        if self._removed is None or self.index in self.owner:
+            self._raw("__setitem__")(self.index, value)
+            return
+        (order, key), self._removed = self._removed, None
+        with order.lock:
+            self._raw("__setitem__")(key, value)
+            order.move_back(key)
+
+    def delete(self) -> None:
+        """Delete the entry, and note its position."""
+        order = _ORDERS.get(id(self.owner), partial(_Order, self.owner))
+        with order.lock:
+            self._removed = order, order.note(self.index)
+            self._raw("__delitem__")(self.index)
+
+    def forget(self) -> None:
+        """Forget the position of a deleted key: a new entry of equal key is a different entry."""
+        self._removed = None
+
+    def _raw(self, method: str) -> Any:
+        """Return a method of the stored data: a dict's subclass may read and write other values."""
+        kind = next((kind for kind in (OrderedDict, dict) if isinstance(self.owner, kind)), type(self.owner))
+        return getattr(kind, method).__get__(self.owner)
+
+    def __str__(self) -> str:
+        return f"{describe(self.owner)}[{self.index!r}]"
+
+
+class _Order:
+    """The order of a mapping's keys, including deleted keys. Lives while a key is deleted."""
+
+    def __init__(self, owner: Any) -> None:
+        self.lock: Final = RLock()  # shared by the slots of a mapping: each write moves neighbours
+        self._owner: Final = owner  # a strong reference: _ORDERS finds this order by the owner's id
+        self._keys: list[Any] = []
+
+    def note(self, index: Any) -> Any:
+        """Append all new keys of the mapping; return the key equal to ``index``."""
+        self._keys += [key for key in list(self._owner) if key not in self._keys]
+        return self._keys[self._keys.index(index)]
+
+    def move_back(self, key: Any) -> None:
+        """Move a newly added key behind its former predecessors: a mapping has no other way to insert."""
+        owner = self._owner
+        before = self._keys[: self._keys.index(key)]
+        others = [other for other in list(owner) if other != key]
+        position = max((count for count, other in enumerate(others, 1) if other in before), default=0)
+        if isinstance(owner, dict) and not isinstance(owner, OrderedDict):
+            # GIL: one step of the interpreter, so no other thread misses a neighbour, or sets a key in between.
+            dict.update(owner, zip(others[position:], map(partial(dict.pop, owner), others[position:]), strict=True))
+            return
+        for other in others[position:]:
+            if isinstance(owner, OrderedDict):
+                owner.move_to_end(other)
+            else:
+                owner[other] = owner.pop(other)
+
+
+_ORDERS: Final[Shared[_Order]] = Shared()  # by the id of the mapping

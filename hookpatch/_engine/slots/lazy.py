@@ -1,0 +1,68 @@
+"""Lazy imports (PEP 810, from Python 3.15 on): names of a module that Python binds at their first use.
+
+A name first used during a session would be bound to the patched value, in a module imported long before. So we note
+all lazy names when a slot is patched, without waking them.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import Any, Final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.slot import ABSENT, Slot
+
+_KIND: Final[Any] = getattr(types, "LazyImportType", None)
+_names: Final[dict[str, dict[tuple[str, str], None]]] = {}  # module and name, by the last word of the imported name
+_module_ids: dict[str, int] = {}  # the id of each searched module, by name
+_module_count = 0  # of the last search
+
+
+def is_lazy(value: object) -> bool:
+    """Return True if a value is an unused lazy import."""
+    return _KIND is not None and type(value) is _KIND
+
+
+def source_of(value: object) -> str:
+    """Return the full name of the imported module or name, such as ``vendor.limits.LIMIT``."""
+    return str(_KIND.__repr__(value)).partition("'")[2].rpartition("'")[0]
+
+
+def lazy_names(slot: Slot) -> list[AttributeSlot]:
+    """Return all lazy names whose first use may bind them to the value of a slot."""
+    if _KIND is None or not isinstance(slot, AttributeSlot) or not isinstance(slot.owner, types.ModuleType):
+        return []
+    _search_new_modules()
+    places = _names.get(slot.name, {})
+    names = []
+    for place in list(places):
+        module = imports.loaded(place[0])
+        if module is not None and is_lazy((name := AttributeSlot(module, place[1])).read()):
+            names.append(name)
+        else:
+            del places[place]
+    return [name for name in names if name.key != slot.key]
+
+
+def follow(names: Iterable[AttributeSlot], before: Any, now: Any) -> None:
+    """Bind names to the slot's new value if they were bound to the former value."""
+    for name in names:
+        if now is not ABSENT and name.read() is before:
+            name.write(now)
+
+
+def _search_new_modules() -> None:
+    global _module_ids, _module_count
+    count = imports.count()
+    if count == _module_count:
+        return  # the usual case; lazy imports of a reloaded module are missed
+    modules = imports.modules()
+    for module_name, module in modules:
+        if _module_ids.get(module_name) == id(module):
+            continue
+        for name, value in list(vars(module).items()):
+            if is_lazy(value):
+                _names.setdefault(source_of(value).rpartition(".")[2], {})[module_name, name] = None
+    _module_ids, _module_count = {name: id(module) for name, module in modules}, count

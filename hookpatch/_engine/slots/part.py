@@ -1,0 +1,130 @@
+"""A part of an immutable object as a slot: an element of a tuple, the function of a bound method or a partial.
+
+A tuple or method cannot be changed in place, so the slot that holds the whole gets a changed copy. At the end the
+identical original whole is restored. A functools.partial is changed in place by its own __setstate__.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from operator import is_
+from threading import RLock
+from types import MethodType
+from typing import Any, Final, Literal, TypeAlias, cast, final
+
+from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared, Slot
+
+_Parts: TypeAlias = tuple[Any, ...]
+_Side: TypeAlias = Literal["func", "args"]
+_SIDES: Final[tuple[_Side, ...]] = ("func", "args")
+
+# By kind: the function that lists the parts, the function that makes a whole from a former whole and new parts (a
+# method keeps its object, a property its documentation), and how each part is written.
+_KINDS: Final[dict[type, tuple[Callable[[Any], _Parts], Callable[[Any, _Parts], Any], tuple[str, ...]]]] = {
+    tuple: (tuple, lambda whole, parts: parts, ()),
+    MethodType: (lambda whole: (whole.__func__,), lambda whole, parts: MethodType(parts[0], whole.__self__), ("",)),
+    staticmethod: (lambda whole: (whole.__func__,), lambda whole, parts: staticmethod(parts[0]), ("",)),
+    classmethod: (lambda whole: (whole.__func__,), lambda whole, parts: classmethod(parts[0]), ("",)),
+    property: (
+        lambda whole: (whole.fget, whole.fset, whole.fdel),
+        lambda whole, parts: property(parts[0], parts[1], parts[2], whole.__doc__),
+        (".fget", ".fset", ".fdel"),
+    ),
+}
+
+
+@final
+class _Whole:
+    """The original whole of a slot. Lives while a part of the whole is patched."""
+
+    def __init__(self, value: Any) -> None:
+        self.lock: Final = RLock()  # shared by the parts: each write copies the other parts
+        self.value: Final = value
+
+
+_WHOLES: Final[Shared[_Whole]] = Shared()  # by the key of the slot
+
+
+@final
+class PartSlot(OwnValueSlot):
+    """A part of a tuple, bound method, static or class method or property in another slot.
+
+    Attributes:
+        owner: the slot that holds the whole.
+        index: the number of the part, as ``parts`` returns.
+    """
+
+    __slots__ = ("_original", "index", "key", "owner")
+
+    def __init__(self, owner: Slot, index: int) -> None:
+        self.owner: Final = owner
+        self.index: Final = index
+        self.key: Final[tuple[Any, ...]] = ("part", index, *owner.key)
+        self._original: _Whole | None = None
+
+    @staticmethod
+    def parts(whole: Any, thing: object) -> list[int]:
+        """Return the numbers of the parts that are an object, an empty list for an object without parts."""
+        if type(whole) not in _KINDS:
+            return []
+        return [index for index, part in enumerate(_KINDS[type(whole)][0](whole)) if part is thing]
+
+    @staticmethod
+    def words(whole: Any, index: int) -> str:
+        """Return the suffix that names a part in messages."""
+        names = _KINDS[type(whole)][2]
+        return names[index] if names else f"[{index}]"
+
+    def read(self) -> Any:
+        """Return the part, or ABSENT if the slot now holds another kind of object."""
+        whole = self.owner.read()
+        parts = _KINDS[type(whole)][0](whole) if type(whole) in _KINDS else ()
+        return parts[self.index] if self.index < len(parts) else ABSENT
+
+    def write(self, value: Any) -> None:
+        """Write a changed copy of the whole, or the original whole once all parts are the original parts."""
+        original = self._original = self._original or _WHOLES.get(self.owner.key, lambda: _Whole(self.owner.read()))
+        with original.lock:
+            whole = self.owner.read()
+            parts_of, whole_of, _ = _KINDS[type(whole)]
+            parts = parts_of(whole)
+            parts = (*parts[: self.index], value, *parts[self.index + 1 :])
+            original_parts = parts_of(original.value)
+            if len(parts) == len(original_parts) and all(map(is_, parts, original_parts)):
+                self.owner.write(original.value)
+                self._original = None
+            else:
+                self.owner.write(whole_of(whole, parts))
+
+    def __str__(self) -> str:
+        return f"{self.owner}[{self.index}]"
+
+
+@final
+class PartialSlot(OwnValueSlot):
+    """The function of a functools.partial, or the tuple of its positional arguments."""
+
+    __slots__ = ("key", "owner", "side")
+
+    def __init__(self, owner: partial[Any], side: _Side) -> None:
+        self.owner: Final = owner
+        self.side: Final = side
+        self.key: Final[tuple[Any, ...]] = ("partial", id(owner), side)
+
+    @staticmethod
+    def parts(owner: partial[Any], thing: object) -> list[_Side]:
+        """Return the sides that are an object."""
+        return [side for side in _SIDES if getattr(owner, side) is thing]
+
+    def read(self) -> Any:
+        return getattr(self.owner, self.side)
+
+    def write(self, value: Any) -> None:
+        """Change the partial in place: its identity stays."""
+        _, _, (function, arguments, keywords, attributes) = cast(tuple[Any, ...], self.owner.__reduce__())
+        state = (value, arguments) if self.side == "func" else (function, value)
+        self.owner.__setstate__((*state, keywords, attributes))  # type: ignore[attr-defined]  # typeshed has none
+
+    def __str__(self) -> str:
+        return f"{self.owner!r}.{self.side}"

@@ -1,0 +1,180 @@
+"""Ask the garbage collector which objects refer to an object, level by level up to objects with a name.
+
+Each level takes one pass over all objects. The search itself also creates references: they are left out by id.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import types
+from collections.abc import Iterator, Sequence
+from functools import cache
+from types import FunctionType, ModuleType
+from typing import Any, Final, final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.calls.trampoline import Trampoline, is_trampoline
+from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.slot import T
+
+_HERE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
+DEPTH: Final = 4  # levels between a holder and a name, as in m:REGISTRY['a'][0][1]
+_CROWD: Final = 500  # a level of more nameless holders is not followed upwards
+_MANY: Final = 16  # from this number of objects on, a loop over all references beats gc.get_referrers
+_STEP: Final = 64  # objects per step of the loop
+
+# Objects of the type system: no user gives them a name.
+_INTERNAL: Final = (
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.MethodWrapperType,
+    types.FrameType,
+    types.TracebackType,
+    types.GenericAlias,
+    types.UnionType,
+    super,
+)
+
+
+@final
+class Referrers:
+    """The referrers of some objects, their referrers, and so on. Lives as long as one search.
+
+    Call ``forget`` after the search: the references kept here would disturb the next search.
+    """
+
+    def __init__(self, things: Sequence[Any]) -> None:
+        self._own_ids: set[int] = {id(things), id(originals)}
+        self._own_ids.add(id(imports.loaded("_asyncio")))  # must not be asked for its references: see _objects
+        self._kept: list[Any] = [things]  # kept alive, so that no id in _own_ids is used again
+        self._own_ids.add(id(self._kept))
+        self._modules = self._keep({id(vars(module)): (module, name) for name, module in imports.modules()})
+        self._classes: dict[int, tuple[Any, str]] | None = None
+        self._own_ids |= set(map(id, self._keep(Trampoline.links())))
+        for thing in things:
+            if issubclass(type(thing), type):  # leave out the tuples of bases of the class and its subclasses
+                subclasses = self._keep([*classes(thing)])
+                self._own_ids |= {id(bases) for cls in subclasses for bases in (cls.__mro__, cls.__bases__)}
+        self._referrers: dict[int, list[Any]] = {}
+        self._own_ids.add(id(self._referrers))
+        self._search(self._keep({id(thing): thing for thing in things}))
+
+    def _search(self, level: dict[int, Any]) -> None:
+        for depth in range(DEPTH):
+            referrers = self._keep(_referrers(level))
+            if depth == 0 and gc.get_freeze_count():  # the collector leaves out frozen objects
+                referrers += [vars(module) for _, module in imports.modules()]
+                referrers += [gc.get_referents(vars(cls))[0] for cls in classes()]
+            for referrer in referrers:
+                if id(referrer) in self._own_ids or _is_ours(referrer) or issubclass(type(referrer), _INTERNAL):
+                    continue
+                for number in level.keys() & map(id, gc.get_referents(referrer)):
+                    if number not in self._referrers:
+                        self._referrers[number] = self._keep([])
+                    self._referrers[number].append(referrer)
+            upwards: dict[int, Any] = self._keep({})
+            for number in level:
+                holders = self._referrers.get(number, ())
+                if depth == 0 or not any(map(self._is_named, holders)):  # one name is enough
+                    upwards |= {id(holder): holder for holder in holders if not self._is_named(holder)}
+            level = self._keep({number: thing for number, thing in upwards.items() if number not in self._referrers})
+            if not level or len(level) > _CROWD:
+                break
+
+    def _keep(self, container: T) -> T:
+        self._kept.append(container)
+        self._own_ids.add(id(container))
+        return container
+
+    def of(self, thing: Any) -> Sequence[Any]:
+        """Return the referrers of an object met in the search."""
+        return self._referrers.get(id(thing), ())
+
+    def named_by(self, holder: Any) -> tuple[Any, str] | None:
+        """Return the module and its name, or the class and "", if the holder is the dict of a module or class."""
+        if type(holder) is not dict or id(holder) in self._modules:
+            return self._modules.get(id(holder))
+        if self._classes is None:  # built for the first dict that is not a module's
+            self._classes = self._keep({id(gc.get_referents(vars(cls))[0]): (cls, "") for cls in classes()})
+        return self._classes.get(id(holder))
+
+    def _is_named(self, holder: Any) -> bool:
+        return self.named_by(holder) is not None or issubclass(type(holder), (ModuleType, type))
+
+    def forget(self) -> None:
+        """Drop all references."""
+        vars(self).clear()
+
+
+@cache
+def works() -> bool:
+    """Return True if the collector lists references as hookpatch expects: tried out once, with a class."""
+
+    def of_function() -> None:
+        return None
+
+    class OfClass:
+        attribute = of_function
+
+    try:
+        return (
+            gc.get_referents(vars(OfClass))[0].get("attribute") is of_function
+            and any(thing is of_function.__code__ for thing in gc.get_referents(of_function))
+            and any(thing is vars(gc) for thing in gc.get_referents(gc))
+        )
+    except Exception:  # a later Python may raise anything here
+        return False
+
+
+def _referrers(things: dict[int, Any]) -> list[Any]:
+    """Return the objects that refer to any of some objects, given by id."""
+    if len(things) < _MANY:
+        return gc.get_referrers(*things.values())
+    # gc.get_referrers compares each reference with each object. Here C code looks up a step's references in a set.
+    # A function refers to its contents by a tuple or dict, so functions are searched only for a tuple or dict.
+    may_be_functions = any(issubclass(type(thing), (dict, tuple)) for thing in things.values())
+    objects, holders, has_none, referents = _objects(may_be_functions), [], set(things).isdisjoint, gc.get_referents
+    for start in range(0, len(objects), _STEP):
+        step = objects[start : start + _STEP]
+        if not has_none(map(id, referents(*step))):
+            holders += [holder for holder in step if not has_none(map(id, referents(holder)))]
+    return holders
+
+
+def _objects(functions: bool) -> list[Any]:
+    """Return all objects, or all but functions, always without the module ``_asyncio``.
+
+    From Python 3.12 on ``_asyncio`` shows dead iterators to the collector. A reference to a dead iterator frees the
+    iterator twice, and the next look at the module never ends. The module's dict has all its names anyway.
+    """
+    asyncio = imports.loaded("_asyncio")
+    if functions:
+        return [thing for thing in gc.get_objects() if thing is not asyncio]
+    return [thing for thing in gc.get_objects() if type(thing) is not FunctionType and thing is not asyncio]
+
+
+def classes(top: type = object) -> Iterator[type]:
+    """Yield a class and all its subclasses; for ``object`` all classes."""
+    # Classes are compared by id: a set would call the foreign __hash__ and __eq__ of their metaclasses.
+    seen = {id(top)}
+    waiting: list[type] = [top]
+    while waiting:
+        cls = waiting.pop()
+        yield cls
+        subclasses: list[type] = type.__subclasses__(cls)
+        new = [subclass for subclass in subclasses if id(subclass) not in seen]
+        seen.update(map(id, new))
+        waiting += new
+
+
+def _is_ours(thing: Any) -> bool:
+    """Return True if an object is a part of hookpatch, or a function made by hookpatch."""
+    if type(thing) is FunctionType:
+        return is_trampoline(thing) or thing.__code__.co_filename.startswith(_HERE)
+    is_module = type(thing) is dict and thing.get("__spec__") is not None
+    module = dict.get(thing, "__name__") if is_module else type(thing).__module__
+    return isinstance(module, str) and module.partition(".")[0] == "hookpatch"

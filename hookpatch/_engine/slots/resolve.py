@@ -1,0 +1,141 @@
+"""Resolve an address to a slot: follow its steps from a module, or from an object at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, MutableSequence
+from functools import partial
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch._engine.patch.target import Attribute, Item, Target
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.item import ItemSlot
+from hookpatch._engine.slots.originals import beneath, without_ours
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, mro
+from hookpatch.errors import TargetNotFound, TargetRefused
+
+MISSING: Final = object()
+Read: TypeAlias = Callable[[Any, str], Any]  # the value of an owner's attribute, or MISSING
+
+
+def _get(owner: Any, name: str) -> Any:
+    return getattr(owner, name, MISSING)
+
+
+def resolve(target: Target, module: ModuleType | None, owner: object, read: Read = _get) -> Slot:
+    """Return the slot of a target, which may be empty.
+
+    Args:
+        target: the address.
+        module: the target's imported module; None for a target at hand.
+        owner: the plugin or block that asks, for messages.
+        read: reads an attribute on the way; with another function than the default no lazy name wakes or is refused.
+
+    Raises:
+        TargetNotFound: a step on the way, or the index of a list, does not exist.
+        TargetRefused: the last owner has items that cannot be set, or imports its names lazily.
+    """
+    holder = target.start if module is None else module
+    last = len(target.steps) - 1
+    for index in range(last):
+        holder = _follow(holder, target, index, target, owner, read)
+    step = target.slot
+    if isinstance(step, Attribute):
+        if read is _get:
+            _refuse_lazy(holder, step.name, target, owner)
+        return AttributeSlot(holder, step.name)
+    return _item(holder, target, last, target, owner, read)
+
+
+def missing(slot: Slot, target: Target, owner: object, where: str | None = None) -> TargetNotFound:
+    """Return the error for an empty slot, or for an empty slot on the way; ``where`` is the slot's owner in words."""
+    where = where or _words(target, len(target.steps) - 1)
+    if isinstance(slot, AttributeSlot):
+        return TargetNotFound(target, owner, where, "attribute", slot.name, _names(slot.owner))
+    assert isinstance(slot, ItemSlot)  # the third kind, the code of a function, is never absent
+    return TargetNotFound(target, owner, where, "key", slot.index, _keys(slot.owner))
+
+
+# Below, ``way`` is the address to follow: ``target`` itself, or the address of a key in ``target``.
+
+
+def _follow(holder: Any, way: Target, index: int, target: Target, owner: object, read: Read) -> Any:
+    step = way.steps[index]
+    if isinstance(step, Attribute):
+        slot: Slot = AttributeSlot(holder, step.name)
+        # Without patches: a patch on the way may end before the new one.
+        value = without_ours(slot, partial(read, holder, step.name))
+        value = slot.inherited() if value is ABSENT else value
+    else:
+        slot = _item(holder, way, index, target, owner, read)
+        value = beneath(slot)
+    if value is MISSING or value is ABSENT:
+        raise missing(slot, target, owner, _words(way, index))
+    return value
+
+
+def _item(holder: Any, way: Target, index: int, target: Target, owner: object, read: Read) -> ItemSlot:
+    kind, words = a_kind(holder), _words(way, index)
+    step = way.steps[index]
+    assert isinstance(step, Item)  # the caller has checked
+    if not hasattr(type(holder), "__getitem__"):
+        raise TargetRefused(target, owner, f"{words} is {kind}, which has no items")
+    if not all(hasattr(type(holder), name) for name in ("__setitem__", "__delitem__", "__contains__")):
+        problem = f"{words} is a read-only {type(holder).__name__}; patch what it shows instead"
+        raise TargetRefused(target, owner, problem)
+    key = _key(step.key, target, owner, read)
+    if isinstance(holder, MutableSequence):
+        if not isinstance(key, int):
+            raise TargetRefused(target, owner, f"{words} is {kind}: its key is a number, not {key!r}")
+        if not -len(holder) <= key < len(holder):
+            raise TargetNotFound(target, owner, words, "key", key, ())
+        key %= len(holder)
+    return ItemSlot(holder, key)
+
+
+def _key(key: Any, target: Target, owner: object, read: Read) -> Any:
+    if not isinstance(key, Target):
+        return key
+    assert key.module is not None  # an address in brackets begins with a module
+    try:
+        value: Any = imports.fetch(key.module)
+    except ImportError as error:
+        raise TargetNotFound(target, owner, f"the key {key}", "module", key.module, ()) from error
+    for index in range(len(key.steps)):
+        value = _follow(value, key, index, target, owner, read)
+    return value
+
+
+def _refuse_lazy(holder: Any, name: str, target: Target, owner: object) -> None:
+    """Refuse a lazy name of a module that replaced itself by an object with ``__getattr__`` (transformers)."""
+    kind = type(holder)
+    lazy = kind is not ModuleType and isinstance(holder, ModuleType) and along_mro(kind, "__getattr__") is not ABSENT
+    if not lazy or name in vars(holder):
+        return
+    value = getattr(holder, name, ABSENT)  # wakes the name; harmless, since the patch is refused
+    if value is ABSENT:
+        return
+    home, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    where = f"take the address where it is defined: {home}:{path}" if path else "take the module that defines it"
+    problem = f"module {holder.__name__} fetches '{name}' lazily and may be replaced at any import; {where}"
+    raise TargetRefused(target, owner, problem)
+
+
+def _words(way: Target, index: int) -> str:
+    """Return the owner of a step in words."""
+    return way.up_to(index) if index else way.module or describe(way.start)
+
+
+def _keys(holder: Any) -> list[str]:
+    """Return the keys to compare with a misspelt key."""
+    return [] if isinstance(holder, MutableSequence) else [key for key in holder if isinstance(key, str)]
+
+
+def _names(holder: Any) -> Iterable[str]:
+    """Return the attribute names of an object, without waking lazy names."""
+    names = set(vars(holder)) if hasattr(holder, "__dict__") else set()
+    for base in mro(holder if isinstance(holder, type) else type(holder)):
+        names |= set(vars(base))
+    return sorted(names)

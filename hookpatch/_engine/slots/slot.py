@@ -1,0 +1,116 @@
+"""The Slot protocol: one place of one owner that holds a value. ABSENT marks an empty slot.
+
+Reading a slot has no side effect: no property runs, no defaultdict makes an entry, no lazy module is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import RLock
+from types import GetSetDescriptorType, MemberDescriptorType
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, final
+from weakref import WeakValueDictionary
+
+T = TypeVar("T")
+
+
+@final
+class _Absent:
+    """The type of ABSENT."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = _Absent()
+
+# Read from `type` itself: a metaclass may answer differently.
+mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
+_own: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
+
+# Descriptors of values that an object stores itself: of __slots__, or of the interpreter such as __defaults__.
+KEPT: Final = (MemberDescriptorType, GetSetDescriptorType)
+
+
+class Slot(Protocol):
+    """One place of one owner: an attribute, an entry, the code of a function, or a part of another slot's value."""
+
+    @property
+    def owner(self) -> Any:
+        """The object to which the place belongs."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The identity of the place: two slots with equal keys are the same place."""
+
+    @property
+    def in_class(self) -> type | None:
+        """The owner if the owner is a class: functions in the slot are methods."""
+
+    def read(self) -> Any:
+        """Return the owner's *own* value, or ABSENT."""
+
+    def inherited(self) -> Any:
+        """Return the value that an owner without an own value takes from elsewhere, or ABSENT."""
+
+    def write(self, value: Any) -> None:
+        """Set the owner's own value."""
+
+    def delete(self) -> None:
+        """Delete the owner's own value."""
+
+
+class OwnValueSlot:
+    """The base of slots whose value is never inherited, never a method and mostly never absent."""
+
+    __slots__ = ()
+    in_class: ClassVar[None] = None
+
+    def inherited(self) -> Any:
+        return ABSENT
+
+    def delete(self) -> None:
+        raise TypeError(f"{self} cannot be absent")
+
+
+class Shared(Generic[T]):
+    """Values by key, shared by several slots: each is made once and lives while a slot refers to it."""
+
+    def __init__(self) -> None:
+        self._values: Final[WeakValueDictionary[Any, T]] = WeakValueDictionary()
+        self._lock: Final = RLock()
+
+    def get(self, key: Any, make: Callable[[], T]) -> T:
+        """Return the value of a key, made now unless a slot refers to it."""
+        with self._lock:
+            value = self._values.get(key)
+            if value is None:
+                value = self._values[key] = make()
+            return value
+
+
+def put(slot: Slot, value: Any, unseen: bool = False) -> None:
+    """Write a value into a slot, or delete for ABSENT; ``unseen``: delete even if the slot reads as absent."""
+    if value is not ABSENT:
+        slot.write(value)
+    elif unseen or slot.read() is not ABSENT:
+        slot.delete()
+
+
+def same(left: Any, right: Any) -> bool:
+    """Return True if two values read from a slot are one object, or equal plain values: os.environ makes new ones."""
+    return left is right or (type(left) is type(right) and type(left) in (str, bytes, int, float) and left == right)
+
+
+def inner(value: Any) -> Any:
+    """Return the function of a static or class method, and any other value unchanged."""
+    # By type(), not isinstance: a proxy of a static method lies about its class.
+    return value.__func__ if issubclass(type(value), (staticmethod, classmethod)) else value
+
+
+def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:
+    """Return the first raw class attribute of a name along a class's MRO, or ABSENT."""
+    for base in mro(owner)[past_owner:]:
+        if name in (own := _own(base)):
+            return own[name]
+    return ABSENT

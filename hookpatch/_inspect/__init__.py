@@ -1,0 +1,1 @@
+"""Questions about patches. Nothing here changes a slot."""

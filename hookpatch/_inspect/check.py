@@ -1,0 +1,135 @@
+"""Check whether the targets of plugins still fit, for ``hookpatch check`` and ``hookpatch lock``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from hookpatch._engine.lock.compare import difference
+from hookpatch._engine.lock.fingerprint import OF_MODULE, Fingerprint, of_slot
+from hookpatch._engine.lock.lockfile import Lock, Locked, key_of
+from hookpatch._engine.patch.versions import release_of
+from hookpatch._inspect.dry_run import SEVERITY, Verdict, by_target
+from hookpatch._session.ledger import Requested
+
+Status: TypeAlias = Literal["fits", "same", "compatible", "unlocked", "skipped", "changed", "unfit", "broken", "gone"]
+
+
+class Checked(NamedTuple):
+    """The check of one target.
+
+    Attributes:
+        patches: plugin and verb of each patch on the target.
+        status: *same* as locked, or *fits* without a lock file; *compatible*: changed, but still takes the same
+            arguments; *unlocked*: fits, but is not in the lock file; *skipped*: an optional patch does not fit;
+            *changed*: has another kind, or refuses arguments that it took; *unfit*: a guard refuses a patch;
+            *broken*: the module cannot be imported; *gone*: the target does not exist.
+        release: the target's distribution with the installed version.
+        locked: the distribution and version in the lock file, None if not locked.
+        reasons: the reasons for the status, the worst first.
+        diff: the lines of a unified diff of the target's source.
+    """
+
+    target: str
+    patches: tuple[str, ...]
+    status: Status
+    release: str
+    locked: str | None = None
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    diff: tuple[str, ...] = ()
+
+    @property
+    def severity(self) -> int:
+        """Return 0 if all is well, 1 if a person should look at the target, 2 if the target does not fit."""
+        return SEVERITY[self.status]
+
+
+def check(requests: Iterable[Requested], lock: Lock | None = None) -> list[Checked]:
+    """Check the targets of patches, sorted by address. Imports the targets, applies no patch."""
+    return [_checked(address, checks, lock) for address, checks in _by_address(requests)]
+
+
+def lockable(requests: Iterable[Requested]) -> tuple[dict[str, Locked], list[Checked]]:
+    """Return the entries for a lock file by address, and the targets that do not fit."""
+    entries: dict[str, Locked] = {}
+    problems: list[Checked] = []
+    for address, checks in _by_address(requests):
+        result = _checked(address, checks, None)
+        fingerprint = next(filter(None, (check.fingerprint for check in checks)), None)
+        if result.severity > 1:
+            problems.append(result)
+        elif fingerprint is not None and not address.startswith("<"):
+            entries[address] = Locked(fingerprint, result.patches)
+    return entries, problems
+
+
+class _PatchCheck(NamedTuple):
+    requested: Requested
+    verdict: Verdict
+    release: tuple[str, str]
+    fingerprint: Fingerprint | None = None
+    is_broken: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.requested.plugin or 'active()'}: {self.requested.patch.verb}"
+
+
+def _by_address(requests: Iterable[Requested]) -> list[tuple[str, list[_PatchCheck]]]:
+    checks: dict[str, list[_PatchCheck]] = {}
+    for request in requests:
+        checks.setdefault(key_of(request.patch) or request.patch.address, []).append(_check_patch(request))
+    return sorted(checks.items())
+
+
+def _check_patch(requested: Requested) -> _PatchCheck:
+    patch = requested.patch
+    release = release_of(patch.module or (key_of(patch) or "").partition(":")[0])
+    try:
+        module = None if patch.module is None else import_module(patch.module)
+    except Exception as error:  # the module's code may raise any error
+        problem = f"{type(error).__name__}: {error}".splitlines()[0]
+        if isinstance(error, ModuleNotFoundError):
+            if error.name is not None and f"{patch.module}.".startswith(f"{error.name}."):
+                return _PatchCheck(requested, Verdict(f"there is no module {error.name}", is_gone=True), release)
+            problem = str(error)
+        verdict = Verdict(f"{patch.module} cannot be imported: {problem}")
+        return _PatchCheck(requested, verdict, release, is_broken=True)
+    verdict, slot = by_target(requested, module)
+    fingerprint = OF_MODULE if patch.target is None else None if slot is None else of_slot(slot)
+    if fingerprint is not None:
+        fingerprint = replace(fingerprint, distribution=release[0], version=release[1])
+    return _PatchCheck(requested, verdict, release, fingerprint)
+
+
+def _checked(address: str, checks: Sequence[_PatchCheck], lock: Lock | None) -> Checked:
+    locked = None if lock is None else lock.targets.get(address)
+    fingerprint = next(filter(None, (check.fingerprint for check in checks)), None)
+    refused = [check for check in checks if not check.verdict.fits]
+    needed = [check for check in refused if check.requested.patch.required]
+    result: dict[str, Any] = {"status": "fits" if lock is None else "unlocked"}
+    if locked is not None and fingerprint is not None:
+        change = difference(locked.fingerprint, fingerprint)
+        result = {"status": change.change, "reasons": change.reasons, "diff": change.diff}
+    elif lock is not None and key_of(checks[0].requested.patch) is None:
+        result = {"status": "fits"}  # an object at hand is never locked
+    if refused:
+        worst = (needed or refused)[0]
+        status = "gone" if worst.verdict.is_gone else "broken" if worst.is_broken else "unfit"
+        result["status"] = status if needed else "skipped"
+        result["reasons"] = (*dict.fromkeys(map(_refusal, refused)), *result.get("reasons", ()))
+    return Checked(
+        target=address,
+        patches=tuple(map(str, checks)),
+        release=" ".join(checks[0].release).strip(),
+        locked=None if locked is None else locked.fingerprint.release,
+        warnings=tuple(dict.fromkeys(text for check in checks for text in check.verdict.warnings)),
+        **result,
+    )
+
+
+def _refusal(check: _PatchCheck) -> str:
+    skipped = "" if check.requested.patch.required else f"{check} is skipped: "
+    return f"{skipped}{check.verdict.problem}"

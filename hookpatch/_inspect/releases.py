@@ -1,0 +1,122 @@
+"""Install releases of a target beside the installed release, each into a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from importlib import metadata
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hookpatch._bootstrap import environment
+from hookpatch._bootstrap.selection import normalise
+from hookpatch._engine.patch.versions import one_release
+from hookpatch.errors import SettingError
+
+OPTION: Final = "--hookpatch-releases"
+
+
+class Release(NamedTuple):
+    """One release of a distribution; ``str()`` gives ``onnxsim==0.7.3``."""
+
+    distribution: str
+    version: str  # as written by the user
+    unmet: str | None = None  # the condition after ";" if false in the current environment
+
+    def __str__(self) -> str:
+        return f"{self.distribution}=={self.version}"
+
+
+def read_release(text: object, asked_by: str) -> Release:
+    """Parse a release such as ``onnxsim==0.7.3; python_version < '3.13'``."""
+    try:
+        if not isinstance(text, str):
+            raise ValueError("it is no text")
+        return Release(*one_release(text))
+    except ValueError as error:
+        raise SettingError(asked_by, f"{text!r} names no release ({error}); write it like 'onnxsim==0.7.3'") from None
+
+
+def read_releases(path: Path, asked_by: str) -> list[Release]:
+    """Read a file with a release on each line; skips empty lines and lines that begin with ``#``."""
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except OSError as error:
+        raise SettingError(asked_by, f"{path} cannot be read: {error.strerror}") from None
+    return [read_release(line, f"{asked_by}, {path.name}") for line in lines if line and not line.startswith("#")]
+
+
+def folder_of(release: Release, within: Path) -> Path | None:
+    """Return a folder that contains one release, to be put first on the path of a program.
+
+    Installs the wheel, without dependencies, if the folder does not exist. Returns None if the environment already has
+    the release.
+    """
+    __tracebackhide__ = True  # a failing test shows its own lines, not these
+    if _has(None, release):
+        return None
+    folder, asked_by = within / f"{normalise(release.distribution)}=={release.version}", f"release {release}"
+    if folder.exists():
+        if not _has(folder, release):
+            raise SettingError(asked_by, f"{folder} is there, and does not hold it; delete it")
+        return folder
+    command = f"pip install --no-deps --target {folder} {release}"
+    by_hand = f"put it there by '{command}', or name a folder that has it with {OPTION}=FOLDER"
+    if not has_pip():
+        raise SettingError(asked_by, f"this environment has no pip to install it; {by_hand}")
+    try:
+        within.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=within))
+    except OSError as error:
+        refused = f"nothing can be kept in {within}: {error.strerror}; name another folder with {OPTION}=FOLDER"
+        raise SettingError(asked_by, refused) from None
+    try:
+        problem = install(str(release), "--no-deps", "--target", os.fspath(unfinished))
+        if problem is not None:
+            raise SettingError(asked_by, f"pip cannot install it here: {problem}; {by_hand}")
+        try:
+            unfinished.rename(folder)
+        except OSError:
+            if not _has(folder, release):  # another process of the same test run was faster
+                raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
+
+
+def _has(folder: Path | None, release: Release) -> bool:
+    """Return True if a folder, or the environment for None, contains the release."""
+    path: dict[str, Any] = {} if folder is None else {"path": [os.fspath(folder)]}
+    installed = next(iter(metadata.distributions(name=release.distribution, **path)), None)  # the first is imported
+    return installed is not None and installed.version == release.version
+
+
+@cache
+def has_pip() -> bool:
+    """Return True if the environment has pip. Other finders are not asked: that of setuptools warns about distutils."""
+    return PathFinder.find_spec("pip") is not None
+
+
+def install(release: str, *words: str) -> str | None:
+    """Install a release such as ``onnxsim==0.7.3`` with pip; return the last line of pip's error, None on success."""
+    fixed = ["--quiet", "--disable-pip-version-check", "--no-input", "--only-binary=:all:"]
+    done = run([sys.executable, "-m", "pip", "install", *fixed, *words, release])
+    return None if done.returncode == 0 else last_line(done)
+
+
+def run(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command without the variables of hookpatch, and wait for its end."""
+    return subprocess.run(command, env=environment.without_ours(), cwd=folder, capture_output=True, text=True)
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the line of a command's output that names the error."""
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or [f"it ended with status {done.returncode}"])[-1].removeprefix("ERROR:").strip()

@@ -1,0 +1,243 @@
+"""Report the layers of a slot from outside in: our patches, foreign wrappers, the original. Calls none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import FunctionType, ModuleType
+from typing import Any, Final, final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.calls.trampoline import HOOK, Swap, beneath_link, is_trampoline, link_of
+from hookpatch._engine.patch.target import Item, Target
+from hookpatch._engine.site import stand_in
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.sites import patched
+from hookpatch._engine.site.stand_in import is_proxy
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.resolve import MISSING, missing, resolve
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, mro, same
+from hookpatch._inspect.foreign import wrapping
+from hookpatch._inspect.slot_report import LayerReport, SlotReport
+from hookpatch._inspect.source_location import in_words, location, short_name
+
+_ASKED_BY: Final = "hookpatch.why()"
+_FORMS: Final = {staticmethod: "a static method", classmethod: "a class method", property: "a property"}
+
+
+def why(target: str | Target) -> SlotReport:
+    """Return the layers of a slot: patches, foreign wrappers, the original.
+
+    Imports, calls and changes nothing. A foreign wrapper is reported as far as its attributes tell.
+
+    Args:
+        target: the address.
+
+    Raises:
+        TargetSyntaxError: the address cannot be parsed.
+        TargetNotFound: a step of the address does not exist.
+        TargetRefused: a step asks for an item of an object without items.
+    """
+    target = target if isinstance(target, Target) else Target(target)
+    for name in modules_of(target):
+        if imports.loaded(name) is None:
+            return SlotReport(str(target), False, (), f"{name} is not imported in this process")
+    module = imports.loaded(target.module) if target.module is not None else None
+    slot = resolve(target, module, _ASKED_BY, read=_at_rest)
+    walk = _LayerWalk()
+    walk.slot(slot)
+    if not walk.layers:
+        raise missing(slot, target, _ASKED_BY)
+    notes = [*_patched_on_the_way(target, module, walk), *dict.fromkeys(walk.notes)]
+    return SlotReport(str(target), True, tuple(walk.layers), "; ".join(notes) or None)
+
+
+def modules_of(target: Target) -> Iterator[str]:
+    """Yield the modules in an address: the module of the target, and the modules of its keys."""
+    if target.module is not None:
+        yield target.module
+    for step in target.steps:
+        if isinstance(step, Item) and isinstance(step.key, Target):
+            yield from modules_of(step.key)
+
+
+def _at_rest(owner: Any, name: str) -> Any:
+    """Return an attribute's own or inherited value without running a property; MISSING if absent."""
+    slot = AttributeSlot(owner, name)
+    value = slot.read()
+    if value is ABSENT and not isinstance(owner, ModuleType):
+        is_class = slot.in_class is not None
+        value = along_mro(owner if is_class else type(owner), name, past_owner=is_class)
+    return MISSING if value is ABSENT else inner(value)
+
+
+def _patched_on_the_way(target: Target, module: ModuleType | None, walk: _LayerWalk) -> Iterator[str]:
+    """Yield a note for each step of an address, before the last, whose slot is patched."""
+    for count in range(1, len(target.steps)) if target.module is not None else ():
+        way = Target(target.up_to(count))
+        if resolve(way, module, _ASKED_BY, read=_at_rest).key in walk.sites:
+            yield f"{way} is patched itself; this is in what stands there without patches"
+
+
+@final
+class _LayerWalk:
+    """A walk through the layers of one slot. Lives for one call of ``why``.
+
+    Attributes:
+        sites: the sites with layers, by the keys of their slots.
+        layers: the layers so far, the outermost first.
+        notes: notes on the slot as a whole.
+    """
+
+    def __init__(self) -> None:
+        self.sites: Final = {site.slot.key: site for site in patched()}
+        self.layers: Final[list[LayerReport]] = []
+        self.notes: Final[list[str]] = []
+        stand_ins = [stand_in for site in self.sites.values() for stand_in in site.stand_ins]
+        self._of_link: Final = {id(link): layer for stand_in in stand_ins for link, layer in stand_in.links}
+        self._reported: Final[set[Layer]] = set()
+        self._visited: Final[set[int]] = set()
+        self._is_reached = True
+        self._form: str | None = None
+
+    def slot(self, slot: Slot) -> None:
+        """Add the layers of a slot."""
+        site = self.sites.get(slot.key)
+        value = slot.read()
+        self._form = _FORMS.get(type(value if site is None else site.original))
+        if value is ABSENT:
+            remover = next((layer for layer in site.layers if layer.patch.verb == "remove"), None) if site else None
+            if site is not None and remover is not None:
+                self._add_patch(remover, site)
+                value = self._below(remover, site)
+            elif self._inherited(slot):
+                return
+        if value is not ABSENT:
+            self._value(value, slot, site)
+        for layer in site.layers if site is not None else ():
+            if layer not in self._reported:
+                note = "what lies over it does not tell what it calls" if not layer.is_left_out else "left out"
+                self._add_patch(layer, site, note)
+
+    def _value(self, value: Any, slot: Slot, site: Site | None) -> None:
+        """Add the layers of a value, from the value itself down to the original."""
+        while value is not ABSENT and id(inner(value)) not in self._visited:
+            self._visited.add(id(inner(value)))
+            callee = inner(value)
+            if site is not None and (layer := self._layer_of(value, site)) is not None:
+                self._add_patch(layer, site)
+                value = layer.derived_from(value) if layer.patch.verb == "derive" else self._below(layer, site)
+            elif is_proxy(value):
+                slot, site = self._run(callee._self_layers, slot, site, value)
+                value = AttributeSlot(callee, "__wrapped__").read()
+            elif type(callee) is FunctionType and is_trampoline(callee):
+                layer = self._of_link.get(id(link_of(callee)))
+                slot, site = self._run([] if layer is None else [layer], slot, site, callee)
+                value = self._bottom(beneath_link(callee), slot)
+            elif (in_place := self.sites.get(("function", id(callee)))) is not None:
+                slot, site, value = in_place.slot, in_place, self._swap(in_place)
+            elif (wrapper := wrapping(value, slot)) is not None:
+                self._add(LayerReport("somebody", wrapper.kind, wrapper.name, wrapper.place, note=wrapper.note))
+                self._is_reached &= wrapper.is_called
+                value = wrapper.below
+            else:
+                return self._add_innermost(value, site)
+
+    def _run(self, layers: Sequence[Layer], slot: Slot, site: Site | None, value: Any) -> tuple[Slot, Site | None]:
+        """Add the layers of our wrapper, or a note that its session has ended; return their slot and site."""
+        for layer in layers:
+            if site is None or layer not in site.layers:
+                site = next((other for other in self.sites.values() if layer in other.layers), None)
+            slot = slot if site is None else site.slot
+            self._add_patch(layer, site)
+        stand_ins = site.stand_ins if site is not None else ()
+        if not layers and not any(inner(stand_in.seen) is inner(value) for stand_in in stand_ins):
+            note = "passes through: its session has ended, and somebody else has put it there or keeps it"
+            self._add(LayerReport("hookpatch", "ended", short_name(value), location(value), note=note))
+        return slot, site
+
+    def _layer_of(self, value: Any, site: Site) -> Layer | None:
+        """Return the layer that has written a value into the slot."""
+        for layer in site.layers:
+            if layer not in self._reported and any(same(put, value) or put is inner(value) for put in layer.put):
+                return layer
+        return None
+
+    def _below(self, layer: Layer, site: Site) -> Any:
+        """Return the value below a layer that replaces the slot's value: no call reaches the value below."""
+        self._is_reached = False
+        for below in site.layers[site.layers.index(layer) + 1 :]:
+            if below.wraps:
+                return next((stand_in.value for stand_in in site.stand_ins if below in stand_in.layers), ABSENT)
+            if below.patch.verb != "remove":
+                return next(iter(below.put), ABSENT)
+            self._add_patch(below, site)
+        return site.slot.copy if isinstance(site.slot, FunctionSlot) else site.original
+
+    def _swap(self, site: Site) -> Any:
+        """Return the callee of a function whose code we have replaced."""
+        swap = site.slot.read()
+        if isinstance(swap, Swap):
+            return swap.keyword_defaults[HOOK]
+        return site.slot.copy if isinstance(site.slot, FunctionSlot) else ABSENT
+
+    def _bottom(self, value: Any, slot: Slot) -> Any:
+        """Return the callee of our innermost function, which calls the original; any other value unchanged."""
+        if type(value) is not FunctionType or value.__code__.co_filename != stand_in.__file__:
+            return value
+        cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
+        if "value" in cells:
+            return cells["value"].cell_contents
+        self._inherited(slot)
+        return ABSENT
+
+    def _inherited(self, slot: Slot) -> bool:
+        """Add the layers of the slot that an attribute is inherited from; return False if there is none."""
+        if not isinstance(slot, AttributeSlot) or isinstance(slot.owner, ModuleType):
+            return False
+        kind = slot.in_class
+        for base in mro(type(slot.owner) if kind is None else kind)[kind is not None :]:
+            base_slot = AttributeSlot(base, slot.name)
+            if base_slot.read() is not ABSENT:
+                self.notes.append(f"inherited from {short_name(base)}")
+                self.slot(base_slot)
+                return True
+        return False
+
+    def _add_patch(self, layer: Layer, site: Site | None, note: str | None = None) -> None:
+        """Add a layer of ours; a ``note`` tells why no call reaches the layer."""
+        self._reported.add(layer)
+        patch = layer.patch
+        has_value = patch.verb not in ("inject", "remove")
+        arguments = {name: in_words(value) for name, value in patch.change.items()} if patch.verb == "inject" else None
+        notes = [note] if note else []
+        if site is not None and isinstance(site.slot, FunctionSlot):
+            notes.append("in the function itself, wherever it is bound (reach='everywhere')")
+        report = LayerReport(
+            "hookpatch",
+            patch.verb,
+            (in_words(patch.change) if has_value else "") or patch.address,
+            place=location(patch.change) if has_value else None,
+            plugin=layer.plugin,
+            distribution=layer.distribution,
+            session=layer.rank[0],
+            arguments=arguments,
+            reached=note is None,
+            note="; ".join(notes) or None,
+        )
+        self._add(report)
+
+    def _add(self, report: LayerReport) -> None:
+        self.layers.append(report if self._is_reached else replace(report, reached=False))
+
+    def _add_innermost(self, value: Any, site: Site | None) -> None:
+        """Add a value that wraps nothing: the original, or foreign if the site knows another original."""
+        report = LayerReport("module", "original", in_words(value), location(value), note=self._form)
+        if site is not None:
+            originals = [*site.stood, site.slot.copy if isinstance(site.slot, FunctionSlot) else ABSENT]
+            if not any(id(inner(original)) in self._visited for original in originals):
+                kind = "function" if type(inner(value)) is FunctionType else "value"
+                report = replace(report, by="somebody", kind=kind)
+        self._add(report)

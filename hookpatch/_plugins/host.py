@@ -1,0 +1,216 @@
+"""Load the selected plugins with pluggy, ask them for patches, call their other hooks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final, final
+
+import pluggy
+
+from hookpatch import hookspecs
+from hookpatch._bootstrap.installed import WAITS_FOR, Installed, check_allowed, find
+from hookpatch._bootstrap.selection import PluginName, Selection, normalise
+from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.site.site import Site
+from hookpatch._plugins.options import options_of
+from hookpatch._plugins.relations import Relations
+from hookpatch.errors import OptionsError, PluginError, SettingError
+
+
+@final
+class Plugin:
+    """One loaded entry point, with its module, its ``Options`` dataclass (or None) and its relations. Read-only."""
+
+    __slots__ = ("installed", "module", "name", "options_type", "relations")
+
+    def __init__(self, installed: Installed, module: ModuleType, relations: Relations) -> None:
+        self.name: Final = installed.name
+        self.installed: Final = installed
+        self.module: Final = module
+        self.options_type: Final[type | None] = getattr(module, "Options", None)
+        self.relations: Final = relations
+
+    @property
+    def description(self) -> str:
+        """The first line of the module's docstring."""
+        return (self.module.__doc__ or "").strip().partition("\n")[0]
+
+
+@final
+class Host:
+    """The loaded plugins of one selection. Lives as long as the session."""
+
+    def __init__(self) -> None:
+        self._pluggy: Final = pluggy.PluginManager("hookpatch")
+        self._pluggy.add_hookspecs(hookspecs)
+        self._plugins: Final[dict[Installed, Plugin]] = {}
+
+    def load(self, selection: Selection) -> list[tuple[str, Plugin, list[Patch]]]:
+        """Return each selected name with its plugin and the patches of the plugin. Imports no target.
+
+        A plugin selected under two names is returned once, under the first name. Raise SelectionError if a name is
+        unknown or its options do not fit, and PluginError if a plugin fails.
+        """
+        names: dict[Installed, str] = {}
+        for name in selection.names:
+            plugin = find(name, selection.asked_by)
+            check_allowed(plugin, selection.asked_by)  # all plugins before the first is loaded
+            names.setdefault(plugin, name)
+        options = _by_plugin(selection, names)
+        loaded = [(name, self.loaded(installed)) for installed, name in names.items()]
+        try:
+            return [(name, plugin, self.patches(plugin, options.get(plugin.installed, {}))) for name, plugin in loaded]
+        except OptionsError as error:
+            # Name the key of the configuration that holds the options.
+            for name, key in selection.options_by.items():
+                if PluginName(name).name == normalise(error.plugin):
+                    raise OptionsError(error.plugin, error.distribution, f"{error.problem} ({key})") from None
+            raise error from None
+
+    def plugin(self, installed: Installed, asked_by: str) -> Plugin:
+        """Return a plugin, loaded; raise NotAllowed, before any code of the plugin runs, or PluginError."""
+        check_allowed(installed, asked_by)
+        return self.loaded(installed)
+
+    def loaded(self, installed: Installed) -> Plugin:
+        """Return a plugin, loaded without a look at the allow lists; raise PluginError if its module is no plugin."""
+        if installed in self._plugins:
+            return self._plugins[installed]
+        try:
+            module = import_module(installed.module)
+        except Exception as error:
+            problem = f"raised {type(error).__name__} when it was loaded: {error}; mend or uninstall it"
+            raise _error(installed, problem) from error
+        options = getattr(module, "Options", None)
+        if options is not None and not dataclasses.is_dataclass(options):
+            raise _error(installed, f"has an Options that is no dataclass: {options!r}")
+        relations = {id(value): value for value in vars(module).values() if isinstance(value, Relations)}
+        if len(relations) > 1:
+            raise _error(installed, "has more than one hookpatch.Relations; make them one")
+        if self._pluggy.is_registered(module):
+            twin = self._pluggy.get_name(module)
+            raise _error(installed, f"is the same module as plugin '{twin}'; select one of the two")
+        try:
+            self._pluggy.register(module, name=_key(installed))
+            self._pluggy.check_pending()
+        except pluggy.PluginValidationError as error:
+            problem = f"does not fit hookpatch's hooks: {str(error).splitlines()[-1]}"
+            raise _error(installed, problem) from error
+        self._plugins[installed] = Plugin(installed, module, next(iter(relations.values()), Relations()))
+        return self._plugins[installed]
+
+    @property
+    def relations(self) -> dict[Installed, Relations]:
+        """The relations of each loaded plugin."""
+        return {installed: plugin.relations for installed, plugin in self._plugins.items()}
+
+    def patches(self, plugin: Plugin, options: Mapping[str, Any]) -> list[Patch]:
+        """Return the patches of a plugin, with the ``before`` and ``after`` of its relations.
+
+        Raise OptionsError if the options do not fit, and PluginError if the plugin yields other objects than patches.
+        """
+        name, installed = plugin.name, plugin.installed
+        typed = options_of(plugin.options_type, options, name, installed.origin)
+        missing = f"has no hookpatch_patches marked with hookpatch.hookimpl in {plugin.module.__name__}"
+        hook = self._hook(plugin, "hookpatch_patches", missing)
+        try:
+            results: list[Iterable[Patch]] = hook(options=typed)
+            if not results:
+                raise _error(installed, "returns None from hookpatch_patches; yield the patches")
+            patches = [patch for result in results for patch in result]
+        except PluginError:
+            raise
+        except Exception as error:
+            problem = f"raised {type(error).__name__} when asked for its patches: {error}"
+            raise _error(installed, problem) from error
+        waits_for = installed.waits_for
+        for patch in patches:
+            if not isinstance(patch, Patch):
+                problem = f"yields {a_kind(patch)}, not a patch; yield hookpatch.wrap(...) or another verb"
+                raise _error(installed, problem)
+            if waits_for and not f"{patch.module}.".startswith(f"{waits_for}."):
+                problem = (
+                    f"patches {patch.address}, which is not in '{waits_for}', for which its distribution has it wait; "
+                    f"take '{name}' out of the entry point group {WAITS_FOR}, or name there what has all its targets, "
+                    "and install it anew"
+                )
+                raise _error(installed, problem)
+        before, after = plugin.relations.before, plugin.relations.after
+        if not (before or after):
+            return patches
+        return [
+            dataclasses.replace(patch, before=(*patch.before, *before), after=(*patch.after, *after))
+            for patch in patches
+        ]
+
+    def changed(self, sites: Sequence[Site]) -> list[Exception]:
+        """Notify each plugin of changed patches at these sites; return the errors of plugins that fail."""
+        errors: list[Exception] = []
+        for plugin in self._plugins.values():
+            try:
+                self._hook(plugin, "hookpatch_changed")(sites=tuple(sites))
+            except Exception as error:  # collected: the other plugins are notified, too
+                slots = ", ".join(str(site.slot) for site in sites)
+                problem = f"raised {type(error).__name__} when told of changes at {slots}: {error}"
+                errors.append(_error(plugin.installed, problem))
+        return errors
+
+    def has_commands_only(self, plugin: Plugin) -> bool:
+        """Return True if a plugin has commands and no patches."""
+        hooks = [self._hook(plugin, name) for name in ("hookpatch_patches", "hookpatch_commands")]
+        return [bool(hook.get_hookimpls()) for hook in hooks] == [False, True]
+
+    def add_commands(self, plugin: Plugin, app: Any) -> None:
+        """Add the commands of a plugin to a ``typer.Typer``; raise PluginError if the plugin has none, or fails."""
+        missing = f"has no commands of its own; hookpatch run -p {plugin.name} SCRIPT switches it on"
+        hook = self._hook(plugin, "hookpatch_commands", missing)
+        try:
+            hook(app=app)
+        except Exception as error:
+            problem = f"raised {type(error).__name__} when asked for its commands: {error}"
+            raise _error(plugin.installed, problem) from error
+
+    def run(self, plugin: Plugin, value: str, run: Any) -> int:
+        """Run a program through a plugin, as ``hookpatch run --OPTION VALUE`` asks for; return the status."""
+        missing = f"declares {run.option} for hookpatch run, and implements no hookpatch_run"
+        (status,) = self._hook(plugin, "hookpatch_run", missing)(value=value, run=run)
+        return int(status)
+
+    def _hook(self, plugin: Plugin, name: str, missing: str = "") -> Any:
+        """Return the caller of a hook as implemented by one plugin; raise ``missing`` as PluginError if it is not."""
+        others = [module for other, module in self._pluggy.list_name_plugin() if other != _key(plugin.installed)]
+        hook = self._pluggy.subset_hook_caller(name, others)
+        if missing and not hook.get_hookimpls():
+            raise _error(plugin.installed, missing)
+        return hook
+
+
+def _key(installed: Installed) -> str:
+    """Return the name of a plugin in pluggy, different for plugins of the same name."""
+    return f"{installed.name}@{installed.distribution}"
+
+
+def _error(installed: Installed, problem: str) -> PluginError:
+    return PluginError(installed.name, installed.origin, problem)
+
+
+def _by_plugin(selection: Selection, names: Mapping[Installed, str]) -> dict[Installed, Mapping[str, Any]]:
+    """Return the options of a selection by installed plugin."""
+    options: dict[Installed, Mapping[str, Any]] = {}
+    for name, given in selection.options.items():
+        meant = [installed for installed in names if installed.answers_to(name)]
+        if not meant:
+            chosen = ", ".join(installed.name for installed in names) or "none"
+            raise SettingError("options", f"given for '{name}', which is not among the selected plugins: {chosen}")
+        if len(meant) > 1:
+            ways = " or ".join(f"'{_key(installed)}'" for installed in meant)
+            raise SettingError("options", f"given for '{name}', which names two of the selected plugins; take {ways}")
+        if not isinstance(given, Mapping):
+            problem = f"they are {a_kind(given)}, not a mapping of names to values"
+            raise OptionsError(meant[0].name, meant[0].origin, problem)
+        options[meant[0]] = given
+    return options

@@ -1,0 +1,65 @@
+"""Notify plugins of sites with changed patches, so that the plugins drop caches made from earlier values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.sites import patched
+from hookpatch._engine.site.stand_in import is_proxy
+
+if TYPE_CHECKING:
+    from hookpatch._plugins.host import Host  # it needs pluggy, which patches without a plugin do not
+
+_listening: Final[dict[int, Host]] = {}  # by the number of the session
+
+
+def listen(number: int, host: Host) -> Callable[[], object]:
+    """Notify the plugins of a session of changes by any session; return the undo."""
+    _listening[number] = host
+    return lambda: _listening.pop(number, None)
+
+
+def listening() -> list[tuple[int, Host]]:
+    """Return the numbers of the open sessions with plugins, and their hosts."""
+    return list(_listening.items())
+
+
+def sites_changed(touched: Iterable[Site]) -> list[Exception]:
+    """Notify all plugins of changed patches at these sites; return the errors of plugins that fail."""
+    hosts = list(_listening.values())
+    if imports.begun("torch"):  # a patch on a part of torch is applied before the import of torch ends
+        hosts.append(_builtin())
+    sites = list(set(touched)) if hosts else []
+    return [error for host in hosts for error in host.changed(sites)] if sites else []
+
+
+def await_library(site: Site, layer: Layer) -> imports.Watch | None:
+    """Notify the built-in plugin of all patched sites once torch is imported, if a layer concerns torch.
+
+    Only a proxy, or a wrapper that asks a gate first, concerns torch: our plain functions are traced as they are.
+    """
+    if imports.begun("torch") or not (layer.is_gated or is_proxy(site.stands)):
+        return None
+    return imports.watch("torch", _notify_of_all)
+
+
+def _notify_of_all(library: ModuleType) -> None:
+    for error in _builtin().changed(patched()):
+        raise error
+
+
+@cache
+def _builtin() -> Host:
+    """Return the host of the plugin for torch that comes with hookpatch."""
+    from hookpatch._bootstrap.installed import Installed
+    from hookpatch._plugins.host import Host
+
+    host = Host()
+    host.loaded(Installed("torch", "hookpatch._torch.plugin", "hookpatch", ""))
+    return host

@@ -1,0 +1,163 @@
+"""Request patches: for a block, and for the environment of a process started by other code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from hookpatch._bootstrap import environment as _environment
+from hookpatch._bootstrap import selection as _selection
+from hookpatch._bootstrap.environment import COUNT, OPTIONS, PLUGINS, REPORT
+from hookpatch._bootstrap.json import written
+from hookpatch._bootstrap.selection import Selection, merged, options_asked, plugins_asked
+from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.patch.patch import Patch, Scope
+from hookpatch._plugins.relations import check
+from hookpatch._processes.children import carry
+from hookpatch._processes.payload import Children, pack
+from hookpatch._session.ledger import Requested
+from hookpatch._session.load import asked_for, load, load_drift, switch_on
+from hookpatch._session.session import Begin, Session
+from hookpatch.errors import SettingError
+
+if TYPE_CHECKING:
+    from hookpatch._bootstrap.selection import OnDrift
+
+
+_NO_PLUGINS: Final = Selection((), {}, "active()")
+
+
+def active(
+    *what: str | Patch,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    scope: Scope = "process",
+    children: Children = "inherit",
+    count: bool = False,
+    lock: str | os.PathLike[str] | None = None,
+    on_drift: OnDrift | None = None,
+) -> Session:
+    """Return a session of these plugins and patches; ``with`` opens and closes it.
+
+    Args:
+        *what: names of installed plugins (``name@distribution`` where two share one) and patches; of patches on the
+            same site the first lies outermost.
+        options: options by plugin name, such as ``{"onnxsim_skip": {"passes": ["fuse_qkv"]}}``. Other options come from
+            HOOKPATCH_OPTIONS, else from the configuration, else from the defaults of the plugin.
+        scope: ``"process"``; or ``"task"``: for this thread or asyncio task and the tasks and threads started by it,
+            and for no others. ``"task"`` takes ``wrap`` and ``inject`` alone.
+        children: ``"inherit"``: child processes started inside the block have its patches for as long as they live. A
+            patch that cannot be carried, as with a lambda, is a ``NotCarriedWarning`` at the start of a child process.
+            ``"require"``: such a patch is an error at once. ``"local"``: only this process and its forks have patches.
+        count: True to count the calls of ``wrap`` and ``inject``, for the report. A required patch without a call is a
+            ``NeverCalledWarning`` at the end.
+        lock: a file written by ``hookpatch lock``; targets in the file are compared with their locked state. The
+            default is the file of HOOKPATCH_LOCK, of the configuration, or none.
+        on_drift: the policy for a patch whose target has changed since: ``"warn"``: applied, with a ``DriftWarning``;
+            ``"skip"``: skipped, with the reason in the report; ``"error"``: a ``DriftError`` before any patch is
+            applied. The default is the policy of HOOKPATCH_ON_DRIFT, of the configuration, or ``"warn"``.
+
+    Raises:
+        SelectionError: a name or an option is unknown, or the lock file cannot be read; on entering: a needed plugin is
+            not on, or two plugins conflict.
+        PluginError: a plugin cannot be loaded.
+        NotCarriedError: with ``children="require"``, a patch cannot be carried to child processes.
+    """
+    for item in what:
+        if not isinstance(item, (str, Patch)):
+            raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
+    names = [item for item in what if isinstance(item, str)]
+    selection = _NO_PLUGINS if not names and options is None else asked_for(names, options, "active()")
+    if scope not in ("process", "task"):
+        raise SettingError("active()", f"scope={scope!r} is neither 'process' nor 'task'")
+    if children not in ("inherit", "local", "require"):
+        raise SettingError("active()", f"children={children!r} is none of 'inherit', 'local' and 'require'")
+    host, by_name = load(selection)
+    is_alone = _environment.asks_nothing_of_blocks()
+    locked = None if is_alone and lock is None and on_drift is None else _lock(lock, on_drift)
+    payload = pack(what, selection.options, children, scope, count, lock=locked)
+    requested: list[Requested] = []
+    for index, item in enumerate(what):
+        patches = [Requested(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), [])
+        left = payload.left.get(index)
+        why = "children='local'" if children == "local" else (left.why if left else None)
+        requested += patches if why is None else [patch._replace(stays=why) for patch in patches]
+    if not is_alone and (folder := _environment.report_folder()) is not None:
+        from hookpatch._processes.receipt import write_reports_in  # few ask for reports
+
+        write_reports_in(folder)
+    also: list[Begin] = [partial(carry, payload)]
+    if host is not None:
+        also.insert(0, partial(switch_on, host=host, asked_by="active()"))
+    return Session(requested, scope=scope, count=count, also=also, drift=load_drift(locked))
+
+
+def environment(
+    *names: str, options: Mapping[str, Mapping[str, Any]] | None = None, report: str | None = None, count: bool = False
+) -> dict[str, str]:
+    """Return the environment variables that switch plugins on in processes started by other code.
+
+    For ``ray.init(runtime_env={"env_vars": ...})``, ``subprocess.run(env={**os.environ, ...})``, a job of SLURM or
+    Kubernetes. Names and options are checked here: a misspelt name would make a pool restart its workers for ever.
+
+    Args:
+        *names: names of installed plugins, ``name@distribution`` where two share one.
+        options: options by plugin name, of JSON values; other options as in ``active``.
+        report: the folder in which each process leaves its report file.
+        count: True to have each process count the calls of its patches.
+
+    Raises:
+        SelectionError: a name or an option is unknown, a needed plugin is not named, or two plugins conflict.
+        PluginError: a plugin cannot be loaded.
+    """
+    for name in names:
+        if not isinstance(name, str):
+            raise SettingError("environment()", f"takes plugin names, not {a_kind(name)}")
+    selection = asked_for(names, options, "environment()")
+    host, _ = load(selection)
+    if host is not None:
+        check(host.relations, selection.asked_by)
+    return variables(selection, report, count)
+
+
+def _lock(path: Any, on_drift: object) -> tuple[str, OnDrift] | None:
+    """Return the lock file and the policy for drift of a session, from its arguments or the environment."""
+    policy = None if on_drift is None else _selection.drift_policy(on_drift, "active(on_drift=)")
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise SettingError("active()", f"lock= takes a path, not {a_kind(path)}")
+    if path is not None:
+        return os.path.abspath(path), policy or _selection.on_drift()
+    lock = _selection.lock()
+    return lock and (lock[0], policy or lock[1])
+
+
+def variables(selection: Selection, report: str | None = None, count: bool = False) -> dict[str, str]:
+    """Return the environment variables of a selection; raise SettingError for an option that is no JSON value."""
+    of_selection = {PLUGINS: ",".join(selection.names)}
+    if selection.options:
+        try:
+            of_selection[OPTIONS] = written(selection.options)
+        except (TypeError, ValueError) as error:
+            raise SettingError("options", f"an environment variable takes what JSON can hold: {error}") from None
+    if report is not None:
+        of_selection[REPORT] = os.path.abspath(report)
+    if count:
+        of_selection[COUNT] = "1"
+    return of_selection
+
+
+def environment_with(
+    names: Iterable[str],
+    options: Mapping[str, Mapping[str, Any]],
+    report: str | None = None,
+    count: bool = False,
+    first: Iterable[str] = (),
+) -> dict[str, str]:
+    """Return a copy of the environment with more plugins: ``first``, then the requested ones, then ``names``."""
+    asked = plugins_asked()[0]
+    plugins = [*first, *asked, *names]
+    more = variables(Selection(plugins, merged(plugins, options_asked(), options), ""), report, count)
+    if len(plugins) == len(asked) and not _environment.split_names(_environment.read(PLUGINS)):
+        del more[PLUGINS]  # all plugins are of the configuration, which messages are to name
+    return {**_environment.as_first(), **more}

@@ -1,0 +1,251 @@
+"""Carry the patches of open blocks to child processes.
+
+Programs inherit a variable of the environment. Processes of multiprocessing get the blocks with the process object,
+since a running fork server has another environment, and names of ``__main__`` can be found only after the unpickling.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import partial
+from heapq import heappop, heappush
+from threading import RLock
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, final
+
+from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap.json import parsed
+from hookpatch._bootstrap.selection import Selection
+from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
+from hookpatch._engine.site.layer import Layer
+from hookpatch._processes import programs, starts
+from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, piece, unpacked
+from hookpatch._processes.starts import MODULES, PROCESS, PROGRAM, Listener
+from hookpatch._session.ledger import Requested
+from hookpatch._session.lifecycle import Policy
+from hookpatch._session.load import load, load_drift, switch_on
+from hookpatch._session.session import Begin, Session
+from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning, for_stderr
+
+if TYPE_CHECKING:
+    from hookpatch._plugins.host import Host  # as in _load.py
+
+# --- in the parent process
+
+# By the number of the session, in the order of opening. GIL: copied in one operation.
+_open: Final[dict[int, OpenBlock]] = {}
+_places: Final = itertools.count(1)
+_free: Final[list[int]] = []  # places of closed blocks: a heap
+_lock: Final = RLock()  # held for a change of these
+_told: Final[set[int]] = set()  # sessions whose blocks need work at the start of each program
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+def is_for_blocks(watcher: imports.Watch | Layer) -> bool:
+    """Return True if a watch or layer is our own, and needed by an open block."""
+    if isinstance(watcher, Layer):
+        return bool(_open) and watcher.plugin == "hookpatch" and watcher.patch.address in MODULES
+    return bool(_open) and watcher.module in MODULES.values()
+
+
+def carry(payload: Payload, number: int) -> Callable[[], None]:
+    """Hand a payload on to child processes, as the block of a session; return the undo."""
+    if payload.is_empty:
+        return lambda: None
+    with _lock:
+        place = 0 if payload.id else heappop(_free) if _free else next(_places)
+        _open[number] = block = OpenBlock(payload, number, place)
+        if payload.is_in_environment:
+            programs.hand_on(number, block)
+        if payload.has_to_be_told:
+            _told.add(number)
+    imports.hold()
+    starts.update()
+    return partial(_end, number)
+
+
+def _end(number: int) -> None:
+    with _lock:
+        block = _open.pop(number, None)
+        if block is not None and block.place:
+            heappush(_free, block.place)
+        _told.discard(number)
+        programs.hand_on_no_longer(number)
+    imports.release()
+    starts.update()
+
+
+def _blocks_here() -> list[OpenBlock]:
+    """Return the blocks around a child process that this thread starts now."""
+    return [block for block in list(_open.values()) if block.is_here]
+
+
+def _launch(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -> Any:
+    """Start a process of multiprocessing; a fork has all patches already."""
+    own: str | None = type(process)._start_method
+    context: Any = imports.named("multiprocessing.context")  # imported: a process is about to start
+    if (own or context._default_context.get_start_method()) == "fork":
+        return wrapped(*args, **kwargs)
+    blocks = _blocks_here()
+    for block in blocks:
+        block.payload.warn()
+    texts = [text for block in blocks if (text := block.text(main=True))]
+    process._config["hookpatch"] = _Parcel(f"[{','.join(texts)}]")
+    try:
+        return wrapped(*args, **kwargs)
+    finally:
+        process._config.pop("hookpatch", None)
+
+
+def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
+    """Run a program, with the blocks missing in the environment."""
+    blocks = _blocks_here()
+    given = kwargs.get("env", args[_ENV] if len(args) > _ENV else None)
+    if given is None and any(not block.payload.is_in_environment for block in blocks):
+        kwargs = {**kwargs, "env": programs.environment(blocks)}
+        args = args[:_ENV]
+    if programs.python_command(*args[:1], **kwargs):
+        for block in blocks:
+            block.payload.warn()
+    return wrapped(*args, **kwargs)
+
+
+_ENV: Final = 10  # the place of env among the arguments of Popen
+
+
+@final
+class _Parcel:
+    """Blocks attached to a process object: unpickling the parcel opens the blocks."""
+
+    def __init__(self, text: str) -> None:
+        self._text: Final = text
+
+    def __reduce__(self) -> Any:
+        return receive, (self._text,)
+
+
+def _needed() -> Set[str]:
+    return MODULES.keys() if _told else {PROCESS} if _open else frozenset()
+
+
+starts.listen(Listener(_needed, {PROGRAM: _run, PROCESS: _launch}))
+
+
+# --- in the child process
+
+
+_received: Final[dict[str, tuple[list[Item], Session]]] = {}  # by the block's id
+_waiting: Final[list[str]] = []  # ids of all blocks that have waited for a module
+
+
+def receive(text: str) -> None:
+    """Open the blocks handed to a process of multiprocessing, for the rest of its life. Called by unpickling."""
+    for block in parsed(text):
+        _open_or_exit(block)
+
+
+def _open_or_exit(block: Mapping[str, Any]) -> None:
+    try:
+        _open_block(block)
+    except HookpatchError as error:
+        raise refusal(for_stderr(error), of_this_process()) from None
+
+
+def open_inherited() -> Callable[[], None] | None:
+    """Open the blocks handed on by the environment, for the rest of the process.
+
+    A block with targets in modules not imported yet waits for the first of these modules: its wrappers may be slow to
+    import, and most programs need none of them. Return a function that opens blocks with patches that cannot be
+    unpacked now: the modules may lie beside the script, and be found when the script runs.
+    """
+    inherited = environment.take_inherited()  # the blocks opened here hand it on again
+    rest: list[Mapping[str, Any]] = []
+    for block in _blocks(inherited):
+        modules = {item.get("module") for item in block["what"]}
+        if None not in modules and not any(map(imports.begun, modules)):
+            _await(block, modules)
+            continue
+        try:
+            for item in block["what"]:
+                if "patch" in item:
+                    unpacked(item)
+        except NotCarried:
+            rest.append(block)
+        else:
+            _open_block(block)
+
+    def open_rest() -> None:
+        for block in rest:
+            _open_block(block)
+
+    return open_rest if rest else None
+
+
+def _await(block: Mapping[str, Any], modules: Iterable[str]) -> None:
+    """Open a block when the first of these modules has been imported; hand it on from now on."""
+    end = carry(_payload_of(block), -len(_waiting) - 1)
+    watches: list[imports.Watch] = []
+
+    def open_now(module: ModuleType) -> None:
+        for watch in watches:
+            watch.cancel()
+        _open_or_exit(block)
+        end()
+
+    watches += [imports.watch(module, open_now) for module in modules]
+    for watch in watches:
+        watch.expect()
+    _waiting.append(block["id"])
+
+
+def _payload_of(block: Mapping[str, Any]) -> Payload:
+    lock = block["lock"] and tuple(block["lock"])
+    return Payload([*map(piece, block["what"])], {}, "process", block["require"], block["count"], lock, block["id"])
+
+
+def _blocks(text: str) -> list[dict[str, Any]]:
+    try:
+        return [block for block in parsed(text) if block["id"] and block["what"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise NotCarriedError([f"what {environment.INHERIT} holds: it cannot be read ({error}); unset it"]) from None
+
+
+def _open_block(block: Mapping[str, Any]) -> None:
+    items: list[Item] = block["what"]
+    opened, session = _received.get(block["id"], (None, None))
+    if opened == items:
+        return  # by the environment, before
+    origin = f"the block of process {block['id'].partition('-')[0]}"
+    problems: list[str] = []
+    requested: list[Requested] = []
+    host: Host | None = None
+    for item in items:
+        try:
+            if "plugin" in item:
+                host, by_name = load(Selection([item["plugin"]], item["options"], origin), host)
+                requested += itertools.chain.from_iterable(by_name.values())
+            else:
+                requested.append(Requested(unpacked(item)))
+        except (HookpatchError, NotCarried) as error:
+            problems.append(str(error))
+    also: list[Begin] = [partial(carry, _payload_of(block))]
+    if host is not None:
+        also.insert(0, partial(switch_on, host=host, asked_by=origin))
+    try:
+        policy: Policy = "exit" if block["require"] else "warn"
+        drift = load_drift(block["lock"])
+        opened_now = Session(requested, policy, count=block["count"], also=also, drift=drift).open()
+        _received[block["id"]] = items, opened_now
+    except HookpatchError as error:
+        problems.append(str(error))
+    if session is not None:
+        session.close()
+    if problems and block["require"]:
+        raise NotCarriedError(problems)
+    warnings = (NotCarriedWarning(f"this process runs without {problem}") for problem in problems)
+    write_line(*map(for_stderr, warnings), kind="warning", who=of_this_process())

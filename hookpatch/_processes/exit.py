@@ -1,0 +1,55 @@
+"""Report at the end of a program which patches were never applied, or called less often than they require.
+
+A program cannot change its exit status at the end: plain ``python`` shows a line on stderr alone. ``hookpatch run``
+reads the note written here, and exits with status 70.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+from typing import Final
+
+from hookpatch._bootstrap import environment, imports, selection
+from hookpatch._bootstrap.stderr import of_this_process, write_line
+from hookpatch._session.ledger import Key
+from hookpatch._session.session import Session
+from hookpatch._session.shortfalls import never_bound, too_few_calls
+from hookpatch.errors import CallsError, SettingError, for_stderr
+
+_OFF: Final = ("waiting", "unused", "skipped", "failed")
+
+
+def write_shortfalls(session: Session) -> None:
+    """Write to stderr which patches were never applied, or called less often than they require.
+
+    With a folder for reports the calls in all processes of the run count, as far as these have written report files.
+    """
+    ends = selection.on_error() == "exit"
+    if ends and session.has_failed:
+        return  # the program was ended by that failure, with a message
+    folder = environment.report_folder()
+    elsewhere = _elsewhere(folder) if folder is not None else {}
+    missed = too_few_calls(session.entries, elsewhere)
+    write_line(*never_bound(session.entries, elsewhere), kind="warning", who=of_this_process())
+    messages = (for_stderr(CallsError([problem])) for problem in missed)
+    write_line(*messages, kind="error" if ends else "warning", who=of_this_process())
+    if ends and missed and (note := environment.read(environment.CALLS_MISSED)):
+        with suppress(OSError), open(note, "w", encoding="utf-8") as file:  # its reader may be gone
+            file.write("\n".join(missed))
+
+
+def _elsewhere(folder: str) -> dict[Key, int]:
+    """Return the patches applied in other processes of the run, with the number of their calls."""
+    calls: Counter[Key] = Counter()
+    with suppress(SettingError):  # no report file could be written
+        with imports.for_ourselves():
+            from hookpatch._processes.run_report import receipts  # few runs leave reports
+        for process in receipts(folder, environment.report_root()[1]):
+            is_me = (process.host, process.pid) == (environment.host(), os.getpid())
+            for patch in process.patches if not is_me else ():
+                if patch.state not in _OFF:
+                    key = patch.plugin, patch.distribution, patch.verb, patch.target
+                    calls[key] += sum((patch.calls or {}).values())
+    return dict(calls)

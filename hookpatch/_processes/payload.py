@@ -1,0 +1,248 @@
+"""Pack the plugins and patches of a block for child processes, and unpack the patches there."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import pickle
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import lru_cache
+from operator import attrgetter
+from types import FunctionType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
+
+from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.json import written
+from hookpatch._bootstrap.selection import PluginName
+from hookpatch._engine.patch.patch import Patch, Scope
+from hookpatch._session import task
+from hookpatch.errors import NotCarriedError, NotCarriedWarning
+
+Children: TypeAlias = Literal["inherit", "local", "require"]
+Item: TypeAlias = dict[str, Any]  # a plugin's name with its options, or a pickled patch, as JSON values
+
+_PROGRAM: Final = os.urandom(4).hex()  # the id of this program: os.exec runs another one in the same process
+_ROOM: Final = 60_000  # bytes of a patch
+_MANY: Final = 256
+
+_facts: Final = attrgetter(*(field.name for field in fields(Patch) if field.name not in ("target", "change")))
+# Packed patches with a function, by the name of the function and the values of the patch.
+_cache: Final[dict[tuple[Any, ...], PayloadItem]] = {}
+
+
+class PayloadItem(NamedTuple):
+    """One packed plugin or patch: its JSON text, the text for a process with another ``__main__``, its name."""
+
+    text: str
+    elsewhere: str
+    of: str
+
+
+@final
+class Payload:
+    """The packed plugins and patches of a block.
+
+    Attributes:
+        id: the id of a block handed on to this process, as JSON; empty for a block of this process.
+        left: why an item stays in this process, by its index among the requested items.
+        is_in_environment: True when the block is around all child processes, and not those of one task alone.
+        has_to_be_told: True when the environment alone does not do: of a task's block, or with items left to warn of.
+    """
+
+    def __init__(
+        self,
+        pieces: Sequence[PayloadItem],
+        left: Mapping[int, NotCarried],
+        scope: Scope,
+        require: bool,
+        count: bool,
+        lock: tuple[str, str] | None,
+        id: str | None = None,
+    ) -> None:
+        self.id: Final = "" if id is None else written(id)
+        self.left: Final = left
+        self.is_empty: Final = not pieces and not left
+        self.is_in_environment: Final = scope == "process"
+        self.has_to_be_told: Final = bool(left) or not self.is_in_environment
+        self.pieces: Final = pieces
+        self._head: Final = _head(require, count, lock)
+
+    def text(self, id: str, pieces: Sequence[str]) -> str:
+        """Return the block with these items as JSON; an empty text without items."""
+        return f'{{"id": {id}, {self._head}, "what": [{", ".join(pieces)}]}}' if pieces else ""
+
+    def warn(self) -> None:
+        """Warn of the items missing in a child process about to start."""
+        for item in self.left.values():
+            warnings.warn(f"a process starts without {item}", NotCarriedWarning, stacklevel=4)
+
+
+@final
+class OpenBlock:
+    """The payload of an open block. Lives as long as the block's session.
+
+    ``place`` numbers the open blocks of this process; 0 is a block of the parent process. A place is used again, so
+    that a block entered many times has one text: the C library keeps each text ever set in the environment.
+    """
+
+    __slots__ = ("_id", "_number", "payload", "place")
+
+    def __init__(self, payload: Payload, number: int, place: int) -> None:
+        self.payload: Final = payload
+        self.place: Final = place
+        self._number: Final = number
+        self._id: Final = payload.id or f'"{os.getpid()}-{_PROGRAM}-{place}"'
+
+    @property
+    def is_here(self) -> bool:
+        """True if the block is around a child process that this thread starts now."""
+        return self.payload.is_in_environment or task.is_here(self._number)
+
+    def text(self, main: bool) -> str:
+        """Return the block as JSON; without ``main``, names of ``__main__`` are replaced by a note."""
+        return self.payload.text(self._id, [piece.text if main else piece.elsewhere for piece in self.payload.pieces])
+
+    @property
+    def notes(self) -> str:
+        """The block as JSON, each item replaced by a note, for an environment without room."""
+        return self.payload.text(self._id, [_note(piece.of, _NO_ROOM) for piece in self.payload.pieces])
+
+
+def pack(
+    what: Sequence[str | Patch],
+    options: Mapping[str, Mapping[str, Any]],
+    children: Children,
+    scope: Scope,
+    count: bool,
+    lock: tuple[str, str] | None = None,
+) -> Payload:
+    """Return the payload of a block; raise NotCarriedError if ``children`` requires an item that cannot be packed."""
+    pieces: list[PayloadItem] = []
+    left: dict[int, NotCarried] = {}
+    for index, item in enumerate(what if children != "local" else ()):
+        try:
+            pieces.append(_packed_plugin(item, options) if isinstance(item, str) else _packed_patch(item))
+        except NotCarried as error:
+            left[index] = NotCarried(error.of, error.why)  # a new error, without the frames of our callers
+    if children == "require" and left:
+        raise NotCarriedError([str(error) for error in left.values()])
+    return Payload(pieces, left, scope, children == "require", count, lock)
+
+
+def piece(item: Item) -> PayloadItem:
+    """Return an item as packed for child processes."""
+    of, text = item.get("of", f"plugin '{item.get('plugin')}'"), written(item)
+    return PayloadItem(text, _note(of, _MAIN) if "main" in item else text, of)
+
+
+def _note(of: str, why: str) -> str:
+    return written({"of": of, "why": why})
+
+
+@lru_cache
+def _head(require: bool, count: bool, lock: tuple[str, str] | None) -> str:
+    return written({"require": require, "count": count, "lock": lock})[1:-1]
+
+
+class NotCarried(Exception):
+    """An item (``of``) that cannot be carried, and the reason (``why``)."""
+
+    def __init__(self, of: str, why: str) -> None:
+        self.of: Final = of
+        self.why: Final = why
+        super().__init__(f"{of}: {why}")
+
+
+def _packed_plugin(name: str, options: Mapping[str, Mapping[str, Any]]) -> PayloadItem:
+    meant = [key for key in options if PluginName(key).name == PluginName(name).name]
+    try:
+        return piece({"plugin": name, "options": {key: options[key] for key in meant}})
+    except (TypeError, ValueError) as error:
+        raise NotCarried(f"plugin '{name}'", f"its options are no JSON ({error})") from None
+
+
+def _packed_patch(patch: Patch) -> PayloadItem:
+    if patch.target is not None and patch.module is None and not isinstance(patch.target.start, type):
+        raise NotCarried(_name(patch), "its target is an object at hand, which another process does not have")
+    if type(patch.change) is not FunctionType:
+        return _packed(patch)
+    module, name = patch.change.__module__, patch.change.__qualname__
+    if "<" in name:
+        kind = "a lambda" if patch.change.__name__ == "<lambda>" else f"{patch.change.__name__}(), a local function"
+        problem = f"it is made of {kind}, which another process does not find; define a function in a module"
+        raise NotCarried(_name(patch), problem)
+    # A function is pickled as its name. So a patch with a function is packed once for all entries of its block.
+    home = imports.named(module) if patch.module is not None else None
+    if home is None or vars(home).get(name) is not patch.change:
+        return _packed(patch)
+    key = (module, name, patch.address, *_facts(patch))
+    packed = _cache.get(key)
+    if packed is None:
+        if len(_cache) >= _MANY:
+            _cache.clear()
+        packed = _cache[key] = _packed(patch)
+    return packed
+
+
+def _packed(patch: Patch) -> PayloadItem:
+    room = _Room()
+    try:
+        _Packer(room, protocol=5).dump(patch)
+    except _TooLarge:
+        raise NotCarried(_name(patch), f"more than {_ROOM} bytes are too many to be handed on") from None
+    except Exception as error:  # from the __reduce__ of any object
+        raise NotCarried(_name(patch), f"it cannot be pickled ({error})") from None
+    pickled = room.getvalue()
+    item: Item = {"of": _name(patch), "module": patch.module, "patch": base64.b64encode(pickled).decode()}
+    if b"__main__" in pickled:
+        if getattr(imports.loaded("__main__"), "__file__", None) is None:
+            raise NotCarried(_name(patch), "it is defined in an interactive session; define it in a module")
+        item["main"] = True
+    return piece(item)
+
+
+def _name(patch: Patch) -> str:
+    return f"the patch of {patch.address}"
+
+
+class _TooLarge(Exception):
+    """A pickle with more than ``_ROOM`` bytes."""
+
+
+@final
+class _Packer(pickle.Pickler):
+    """Refuses large arrays and tensors before copying their bytes: a model of some gigabytes takes long to copy."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        if hasattr(type(thing), "nbytes") and isinstance(thing.nbytes, int) and thing.nbytes > _ROOM:
+            raise _TooLarge
+        return NotImplemented
+
+
+@final
+class _Room(io.BytesIO):
+    """A buffer of at most ``_ROOM`` bytes."""
+
+    def write(self, text: Any) -> int:
+        if self.tell() + len(text) > _ROOM:
+            raise _TooLarge
+        return super().write(text)
+
+
+_NO_ROOM: Final = "the blocks that are open have too much to hand on"
+_MAIN: Final = "it is defined in __main__ of the program that started this one; define it in a module"
+
+
+def unpacked(item: Item) -> Patch:
+    """Return the patch of an item; raise NotCarried for a note, or if the patch cannot be unpickled here."""
+    if "patch" not in item:
+        raise NotCarried(**item)
+    try:
+        patch = pickle.loads(base64.b64decode(item["patch"]))
+    except Exception as error:  # from the import of any module needed by the patch
+        raise NotCarried(item["of"], f"{type(error).__name__}: {error}") from error
+    assert isinstance(patch, Patch)
+    return patch

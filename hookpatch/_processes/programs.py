@@ -1,0 +1,70 @@
+"""Hand open blocks on to programs started by this process: one environment variable with a JSON list.
+
+The length of the variable is limited, since Linux starts no program with a longer one. Earlier blocks come first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+from hookpatch._bootstrap import environment as _environment
+from hookpatch._engine.site.turn_lock import SiteLock
+from hookpatch._processes.payload import OpenBlock
+
+_ROOM: Final = 115_000  # bytes: Linux starts no program with a variable of 128 KiB or more
+_WITH_NOTES: Final = 125_000
+
+_open: Final[dict[int, OpenBlock]] = {}  # by the number of the session, in the order of opening
+_writing: Final = SiteLock()
+
+
+def hand_on(number: int, block: OpenBlock) -> None:
+    """Let programs inherit a block. Called under a lock, as ``hand_on_no_longer`` is."""
+    _open[number] = block
+    _write()
+
+
+def hand_on_no_longer(number: int) -> None:
+    """Let programs inherit a block no longer; a second call does nothing."""
+    if _open.pop(number, None) is not None:
+        _write()
+
+
+def environment(blocks: Iterable[OpenBlock]) -> dict[str, str]:
+    """Return the environment for a program that inherits these blocks and no others."""
+    return _environment.handing_on(_text(blocks))
+
+
+def python_command(args: Any = "", **_: Any) -> list[str]:
+    """Return the words of a command that runs Python, or a script installed beside Python; none of another command."""
+    words = os.fsdecode(args).split() if isinstance(args, (str, bytes, os.PathLike)) else [*map(os.fsdecode, args)]
+    name = os.path.basename(words[0]) if words else ""
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    runs_python = name.startswith("python") or (sys.prefix != sys.base_prefix and name and os.path.exists(beside))
+    return words if runs_python else []
+
+
+def _write() -> None:
+    """Write all open blocks. A finalizer that closes a session meanwhile writes after this."""
+    if not _writing.take():
+        return _writing.later(_write)
+    try:
+        _environment.hand_on(_text(_open.values()))
+    finally:
+        _writing.end()
+
+
+def _text(blocks: Iterable[OpenBlock]) -> str:
+    """Return the JSON list of blocks; of a block without room, a note of the missing items."""
+    texts: list[str] = []
+    taken = 0
+    for block in tuple(blocks):
+        text = block.text(main=False)
+        text = text if taken + len(text) <= _ROOM else block.notes
+        if text and taken + len(text) <= _WITH_NOTES:
+            texts.append(text)
+            taken += len(text) + 1
+    return f"[{','.join(texts)}]" if texts else ""

@@ -1,0 +1,189 @@
+"""Write the report file of this process, and its counts of calls on stderr.
+
+The file is written after each change of a patch's state and after each first call: it is complete up to that moment
+even if the process is killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from threading import RLock
+from types import ModuleType
+from typing import Any, Final, final
+
+from hookpatch._bootstrap import environment, imports, selection
+from hookpatch._bootstrap.json import written
+from hookpatch._bootstrap.stderr import of_this_process, write_line
+from hookpatch._engine.site import call_count
+from hookpatch._processes import starts
+from hookpatch._processes.programs import python_command
+from hookpatch._processes.run_report import receipts
+from hookpatch._processes.starts import PROCESS, PROGRAM, Listener
+from hookpatch._session import ledger
+from hookpatch._session.ledger import Entry
+from hookpatch._session.report import PatchReport, report_of, this_process
+from hookpatch._session.session import Session, open_sessions, report
+from hookpatch._session.shortfalls import never_called
+from hookpatch.errors import NeverCalledWarning, SettingError, for_stderr
+
+_OURS: Final = "hookpatch"  # the distribution of our own patches, requested by no user
+
+
+def write_calls(session: Session) -> None:
+    """Write the calls of a session's patches to stderr, and the required patches never called."""
+    counted = [patch for patch in session.report() if patch.calls]
+    lines = (f"{patch.target} ({patch.plugin}): {patch.calls_in_words}" for patch in counted)
+    write_line(*lines, who=of_this_process())
+    warnings = map(NeverCalledWarning, never_called(session.entries))
+    write_line(*map(for_stderr, warnings), kind="warning", who=of_this_process())
+
+
+def write_reports_in(folder: str) -> ReportFile:
+    """Return the report file of this process, ``hookpatch-<pid>.json`` in a folder; the first call begins to write."""
+    global _report_file
+    if _report_file is None:
+        _report_file = ReportFile(folder)
+        _report_file.begin()
+    return _report_file
+
+
+@final
+class ReportFile:
+    """The report file of one process. A folder that cannot be written is one warning, never a failed run."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder: Final = Path(folder).absolute()
+        self._is_first, self._root = environment.report_root()
+        self._problems: Final[list[str]] = []
+        self._lock: Final = RLock()
+        self._patches: Final[dict[tuple[Any, ...], PatchReport]] = {}
+        self._started: Final[list[dict[str, Any]]] = []
+        self._path: Path | None = None
+        self._pid = 0
+        self._ppid, self._began = os.getppid(), time.time()
+        self._has_failed = False
+        self._finalizers: imports.Watch | None = None
+
+    def begin(self) -> None:
+        """Write the file now, and after each change."""
+        ledger.listeners.append(self._note)
+        call_count.on_first_call.append(self._note_calls)
+        atexit.register(self._end)
+        around = {PROGRAM: _run, PROCESS: _start}
+        starts.listen(Listener(lambda: around.keys(), around))
+        # Forked processes of multiprocessing end without atexit, but with the finalizers of multiprocessing.util.
+        self._finalizers = imports.watch("multiprocessing.util", self._end_with)
+        if (util := imports.loaded("multiprocessing.util")) is not None:
+            self._end_with(util)
+        if hasattr(os, "register_at_fork"):
+            lock = self._lock
+            os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=self._fork)
+        self.write()
+
+    def started(self, pid: int | None, argv: Sequence[str]) -> None:
+        """Note a child process that runs Python."""
+        with self._lock:
+            self._started.append({"pid": pid, "argv": list(argv)})
+            self.write()
+
+    def note(self, problem: str) -> None:
+        """Note a problem of this process."""
+        with self._lock:
+            self._problems.append(problem)
+            self.write()
+
+    def write(self, ended: bool = False) -> None:
+        """Write the file anew."""
+        with self._lock:
+            process = {
+                **this_process(),
+                "ppid": self._ppid,  # noted at the start: the parent may end earlier
+                "root": self._root,
+                "first": self._is_first,
+                "began": self._began,
+                "written": time.time(),
+                "ended": ended,
+                "asked": selection.asked_names(),
+                "started": self._started,
+                "problems": self._problems,
+                "patches": [asdict(patch) for patch in self._patches.values()],
+            }
+            text = written({"processes": [process]}, indent=2) + "\n"
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                if self._path is None or self._pid != os.getpid():
+                    self._path, self._pid = self._unused_path(), os.getpid()
+                unfinished = self._path.with_suffix(".unfinished")
+                unfinished.write_text(text, encoding="utf-8")
+                os.replace(unfinished, self._path)
+            except OSError as error:
+                if not self._has_failed:
+                    self._has_failed = True
+                    path = self._folder / f"hookpatch-{os.getpid()}.json"
+                    write_line(f"no report left at {path}: {error.strerror}", kind="warning")
+
+    def _unused_path(self) -> Path:
+        """Make and return a file not used by a process of another machine or another run."""
+        for number in range(1, 1000):
+            path = self._folder / f"hookpatch-{os.getpid()}{f'-{number}' if number > 1 else ''}.json"
+            with suppress(FileExistsError):
+                path.touch(exist_ok=False)
+                return path
+        raise FileExistsError(17, "a thousand files of this name")
+
+    def _note(self, entries: Sequence[Entry]) -> None:
+        with self._lock:
+            before = dict(self._patches)
+            self._take_up(report_of(entries, look=False))
+            if self._patches != before:
+                self.write()
+
+    def _take_up(self, patches: Iterable[PatchReport]) -> None:
+        for patch in patches:
+            if patch.distribution != _OURS:
+                self._patches[patch.plugin, patch.distribution, patch.verb, patch.target, patch.place] = patch
+
+    def _note_calls(self) -> None:
+        for session in open_sessions().values():
+            session.notify()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._take_up(report())
+            self.write(ended=True)
+        if self._is_first:
+            with suppress(SettingError):  # no report file could be written
+                write_line(*receipts(self._folder, self._root).problems, kind="warning", who=of_this_process())
+
+    def _fork(self) -> None:
+        self._lock.release()
+        self._is_first, self._ppid, self._began = False, os.getppid(), time.time()
+        self._started.clear()
+        self.write()
+
+    def _end_with(self, util: ModuleType) -> None:
+        util.register_after_fork(self, lambda file: util.Finalize(None, file._end, exitpriority=-1000))
+
+
+def _start(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -> Any:
+    result = wrapped(*args, **kwargs)
+    if _report_file is not None:
+        _report_file.started(process.pid, [process.name])
+    return result
+
+
+def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
+    result = wrapped(*args, **kwargs)
+    words = python_command(*args[:1], **kwargs)
+    if _report_file is not None and words and words[1:3] not in (["-m", "pip"], ["-m", "ensurepip"]):
+        _report_file.started(popen.pid, words)
+    return result
+
+
+_report_file: ReportFile | None = None

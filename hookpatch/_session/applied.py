@@ -1,0 +1,100 @@
+"""One applied layer, or one entered context manager, and its undo."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, final
+from weakref import ref
+
+from hookpatch._bootstrap.imports import Watch
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.slot_state import Ending
+from hookpatch._session.ledger import Entry, Requested
+from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarning
+
+
+@final
+@dataclass(slots=True, eq=False)
+class AppliedLayer:
+    """One layer of a patch at one site. Lives until the ending of the slot is noted in the entry."""
+
+    site: Site
+    layer: Layer
+    entry: Entry | None = None  # None until the layer is applied
+    library: Watch | None = None  # waits for torch: the torch plugin must know of some layers
+
+    def left_out(self, error: Exception | None) -> Callable[[], None] | None:
+        """Note that the layer no longer fits the value below, or fits again; return the warning to make later."""
+        assert self.entry is not None  # the layer was applied
+        if error is None:
+            self.entry.become("applied")
+            return None
+        self.entry.become("failed", f"no longer applied: {error}")
+        message = f"{self.layer.patch.address} of {self.layer.owner}: {self.entry.reason}"
+        return partial(warnings.warn, message, PatchFailedWarning, stacklevel=2)
+
+    def restore(self, asked: Requested) -> None:
+        """Remove the layer, and note the ending of the slot."""
+        if self.library is not None:
+            self.library.cancel()
+        entry = self.entry or Entry(asked)  # none if another thread is about to apply the layer: `end` stops it
+        left_out = self.layer.is_left_out
+
+        def note(ending: Ending) -> None:
+            nonlocal entry
+            entry = self.entry or entry
+            if left_out:
+                entry.become("failed", "was not applied when it ended: what it lay over had gone before")
+            elif ending == "restored":
+                entry.become("restored")
+            else:
+                entry.become(ending, _REASONS[ending].format(slot=self.site.slot))
+
+        ending = self.site.restore(self.layer, note, partial(_on_restored, ref(entry)))
+        if ending == "displaced" and not left_out:
+            message = f"{asked.patch.address} of {asked.owner}: {entry.reason}"
+            warnings.warn(message, DisplacedWarning, stacklevel=2)
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Entered:
+    """A context manager that was entered for a patch."""
+
+    entry: Entry
+    stack: ExitStack
+
+    def restore(self, asked: Requested) -> None:
+        """Leave the context manager."""
+        self.stack.close()
+        self.entry.become("restored")
+
+
+def undo(applied: AppliedLayer | Entered, asked: Requested, errors: list[Exception]) -> None:
+    """Restore a layer or leave a context manager; collect the error, so that other undos follow."""
+    try:
+        applied.restore(asked)
+    except HookpatchWarning as warning:  # made an error by the user; the undo itself is done
+        errors.append(warning)
+    except Exception as error:
+        if applied.entry is not None:
+            applied.entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
+        errors.append(error)
+
+
+def _on_restored(weak: Callable[[], Entry | None]) -> None:
+    """Note a late restore. Weakly: the entry holds the patch, which holds our value."""
+    if (entry := weak()) is not None and entry.state in _REASONS:
+        entry.become("restored", "once what somebody else had put there was gone")
+
+
+_REASONS: Final = {
+    "unlinked": "somebody else's wrapper stands at {slot}; ours was taken out from beneath it",
+    "dormant": "what somebody else put at {slot} lies over ours, which passes through from now on",
+    "displaced": "somebody else changed {slot} meanwhile; it was left alone",
+}

@@ -1,0 +1,131 @@
+"""The ledger of a session: an entry for each patch at each site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import time
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.site.call_count import Tally
+
+State: TypeAlias = Literal[
+    "waiting", "applied", "skipped", "failed", "restored", "unlinked", "dormant", "displaced", "unused"
+]
+Key: TypeAlias = tuple[str | None, str | None, str, str]  # plugin, distribution, verb, target: in any process
+
+
+class Requested(NamedTuple):
+    """A patch and who asked for it.
+
+    Attributes:
+        patch: the declaration.
+        plugin: the plugin's name, None for a patch given to ``active``.
+        distribution: the plugin's distribution with its version, None likewise.
+        stays: why child processes do not have the patch, None if they do.
+    """
+
+    patch: Patch
+    plugin: str | None = None
+    distribution: str | None = None
+    stays: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """The identity of the patch in other processes."""
+        return self.plugin, self.distribution, self.patch.verb, self.patch.address
+
+    @property
+    def owner(self) -> str:
+        """The plugin or the block, in words for messages."""
+        if self.plugin is None:
+            return "a patch given to active()"
+        return f"plugin '{self.plugin}' from {self.distribution}"
+
+
+@final
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Entry:
+    """One patch at one site, or without a site yet. ``PatchReport`` explains the other attributes.
+
+    Attributes:
+        state: *waiting* for its module, *applied*, *skipped* or *failed*. At the end *restored*; *unlinked*: removed
+            from inside a foreign proxy; *dormant*: passes through under a foreign value; *displaced*: a foreign value
+            had replaced our value; *unused*: the module was never imported.
+        original: the original, whose other holders are *stale*; None if they are not looked for.
+        put: our values in place of the original.
+    """
+
+    asked: Requested
+    state: State = "waiting"
+    reason: str | None = None
+    place: str | None = None
+    original: Any = None
+    put: tuple[Any, ...] = ()
+    stale: tuple[str, ...] = ()
+    tally: Tally | None = None
+    warnings: tuple[str, ...] = ()
+    applied_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def keeps_on(self) -> bool:
+        """True if an interpreter made inside the block keeps the patch when the block ends."""
+        return self.asked.stays is None and self.asked.patch.module is not None and self.applied_at is not None
+
+    def become(self, state: State, reason: str | None = None) -> None:
+        """Note the next state and its time."""
+        self.state = state
+        self.reason = reason
+        if state == "applied":
+            self.applied_at, self.ended_at = self.applied_at or time(), None
+        elif self.applied_at is not None and self.ended_at is None:
+            self.ended_at = time()
+
+
+# Called with changed entries: by the report file of this process.
+listeners: Final[list[Callable[[Sequence[Entry]], None]]] = []
+
+
+@final
+class Ledger:
+    """The entries of one session, in the order of its patches."""
+
+    __slots__ = ("_first", "_further", "_were_there")
+
+    def __init__(self) -> None:
+        self._first: Final[list[Entry]] = []
+        # The further entries of a patch, by the id of the Requested, kept alive by the entries.
+        self._further: Final[dict[int, list[Entry]]] = {}
+        self._were_there: frozenset[str] | None = None
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries; those of one patch beside each other."""
+        if not self._further:
+            return list(self._first)
+        return [entry for first in self._first for entry in (first, *self._further.get(id(first.asked), ()))]
+
+    @property
+    def were_there(self) -> frozenset[str]:
+        """The names of the modules that were imported when a patch with reach="everywhere" was first applied."""
+        if self._were_there is None:
+            self._were_there = imports.names()
+        return self._were_there
+
+    def end(self) -> None:
+        """Forget everything that a report does not need."""
+        self._were_there = None
+
+    def notify(self) -> None:
+        """Call the listeners with all entries."""
+        for listener in listeners:
+            listener(self.entries)
+
+    def open(self, asked: Requested, again: bool = False) -> Entry:
+        """Add the first entry of a patch, or a further entry."""
+        entries = self._further.setdefault(id(asked), []) if again else self._first
+        entries.append(entry := Entry(asked))
+        return entry

@@ -1,0 +1,300 @@
+"""One patch in one session: waiting for its module, applied, ended."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import ExitStack
+from functools import partial
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
+
+from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.stderr import refusal
+from hookpatch._engine.patch.patch import CALL_VERBS, Scope
+from hookpatch._engine.patch.versions import unneeded
+from hookpatch._engine.site.call_count import counters
+from hookpatch._engine.site.layer import Gate, Layer
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.sites import site_at
+from hookpatch._engine.slots import guard
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.resolve import resolve
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner
+from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
+from hookpatch._plugins import notify
+from hookpatch._session import task
+from hookpatch._session.applied import AppliedLayer, Entered, undo
+from hookpatch._session.ledger import Entry, Ledger, Requested
+from hookpatch.errors import (
+    ApplyError,
+    DriftWarning,
+    HookpatchError,
+    HookpatchWarning,
+    LateWarning,
+    PatchFailedWarning,
+    PatchUnneededWarning,
+    for_stderr,
+)
+
+if TYPE_CHECKING:
+    from hookpatch._engine.lock.drift import Drift  # slow to import, and most sessions have no lock file
+
+Policy: TypeAlias = Literal["exit", "warn"]
+_NONE: Final[list[Entered]] = []  # shared by most patches, never written to
+
+
+@final
+class Lifecycle:
+    """The lifecycle of one patch in one session: waiting for its module, applied, ended.
+
+    Thread safety without a lock: ``_lay`` notes the site in ``_placed`` and then reads ``_ended``; ``restore`` sets
+    ``_ended`` and then takes the sites from ``_placed``. Whichever thread comes second sees the mark of the other, so
+    no layer is applied after the end and none is forgotten. GIL: each step is one operation of a dict, a list or an
+    attribute, seen by all threads in that order.
+    """
+
+    __slots__ = (
+        *("_asked", "_count", "_derived", "_drift", "_ended", "_entered", "_entry", "_ledger", "_owner", "_placed"),
+        *("_policy", "_rank", "_scope", "_warnings", "_watch", "_were_there"),
+    )
+
+    def __init__(
+        self,
+        asked: Requested,
+        rank: tuple[int, ...],
+        ledger: Ledger,
+        policy: Policy,
+        scope: Scope = "process",
+        count: bool = False,
+        drift: Drift | None = None,
+    ) -> None:
+        self._asked: Final = asked
+        self._owner: Final = asked.owner
+        self._rank: Final = rank
+        self._ledger: Final = ledger
+        self._policy: Final = policy
+        self._scope: Final = scope
+        self._count: Final = count
+        self._drift: Final = drift
+        self._warnings: tuple[str, ...] = ()  # made while the patch is being applied
+        self._entry: Entry = ledger.open(asked)
+        self._ended = False
+        self._placed: Final[dict[Site, AppliedLayer]] = {}
+        self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
+        self._watch: imports.Watch | None = None
+        self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb == "derive" else None
+        self._were_there: frozenset[str] | None = None  # the modules imported before, for reach="everywhere"
+
+    @property
+    def touched(self) -> list[Site]:
+        """The sites of its layers, for plugins to hear of; none of a patch that hookpatch needs itself."""
+        return [] if self._asked.plugin == "hookpatch" else list(self._placed)
+
+    def skip(self, reason: str) -> None:
+        """Never apply the patch."""
+        self._entry.become("skipped", reason)
+
+    def begin(self) -> None:
+        """Apply the patch, now and after each import of its module; raise if a required patch cannot be applied."""
+        name = self._asked.patch.module
+        try:
+            if name is not None:
+                self._watch = imports.watch(name, self._arrive)
+            module = None if self._watch is None else self._watch.present()
+            if name is None or module is not None:
+                self._apply(module)
+        except HookpatchError as error:
+            self._entry.become("failed", str(error))
+            raise
+
+    def check(self) -> None:
+        """Raise like ``begin`` if a required patch cannot be applied to its imported module; change nothing."""
+        patch = self._asked.patch
+        module = imports.present(patch.module) if patch.module is not None else None
+        if not patch.required or patch.target is None or (module is None and patch.module is not None):
+            return
+        guard.check_patch(patch, self._scope, self._owner)
+        slot, _ = self._checked_slot(module, anew=False)
+        if self._drift is not None and self._drift.policy == "error":
+            self._drift.look(patch, slot, self._owner)
+
+    def _checked_slot(self, module: ModuleType | None, anew: bool) -> tuple[Slot, Any]:
+        """Return the slot of the target, and the owner's own value without our layers; raise if it does not fit."""
+        patch = self._asked.patch
+        assert patch.target is not None  # only enter has none
+        slot = resolve(patch.target, module, self._owner)
+        if anew:
+            site_at(slot).refresh()  # first: a site with layers still has the old original
+        own = own_beneath(slot)
+        guard.check_slot(patch, slot, own, self._owner)
+        if patch.reach == "everywhere":
+            _everywhere().check(patch, slot, own, self._owner)
+        return slot, own
+
+    def restore(self, errors: list[Exception], touched: list[Site]) -> None:
+        """Remove all layers, past every error; collect the errors, and the sites of the layers."""
+        module = str(self._asked.patch.module)
+        never = f"{module} was never imported"
+        if self._entry.state == "waiting" and imports.is_overlooked(module):  # asked before the watch is cancelled
+            never = imports.past_us(module)
+        if self._watch is not None:
+            self._watch.cancel()
+        self._ended = True
+        touched += self.touched
+        placed = list(self._placed.values())
+        self._placed.clear()
+        if self._entry.state == "waiting":
+            self._entry.become("unused", never)
+        entries = [(applied.site, applied.entry) for applied in placed if applied.entry is not None]
+        values = [(site, entry.original, site.stands) for site, entry in entries if entry.original is not None]
+        for applied in reversed(placed):
+            undo(applied, self._asked, errors)
+            if applied.entry is not None:
+                applied.entry.original, applied.entry.put = None, ()  # a session may be kept for its report alone
+        self._leave(errors)
+        if self._were_there is not None:
+            gone = {id(value): (value, original) for site, original, value in values if not site.layers}
+            _everywhere().restore_copies(gone.values(), self._were_there, errors.append)
+
+    def _arrive(self, module: ModuleType) -> None:
+        """Apply the patch to a module that was executed just now, inside a foreign import."""
+        try:
+            self._apply(module, anew=True)
+            for failure in notify.sites_changed(self.touched):
+                warnings.warn(str(failure), PatchFailedWarning, stacklevel=2)
+        except HookpatchError as error:
+            self._next_entry().become("failed", str(error))
+            patch = self._asked.patch
+            if patch.required and self._policy == "exit" and not imports.how_late(patch.module):
+                raise refusal(for_stderr(error)) from error
+            warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=2)
+        finally:
+            self._ledger.notify()
+
+    def _apply(self, module: ModuleType | None, anew: bool = False) -> None:
+        """Apply the patch to its module, None for an object at hand; ``anew``: the module was executed just now.
+
+        Raises:
+            HookpatchError: the patch does not fit, and is required. Else the patch is skipped.
+        """
+        patch, owner = self._asked.patch, self._owner
+        try:
+            try:
+                self._guarded(module, anew)
+            except (HookpatchError, HookpatchWarning):  # the user can make a warning an error
+                raise
+            except Exception as error:
+                problem = f"the {patch.verb} raised {type(error).__name__}: {error}"
+                raise ApplyError(patch.address, owner, problem) from error
+        except ApplyError as error:
+            if patch.required:
+                raise
+            self._next_entry().become("skipped", str(error))
+
+    def _guarded(self, module: ModuleType | None, anew: bool) -> None:
+        patch, owner = self._asked.patch, self._owner
+        self._warnings = ()
+        guard.check_patch(patch, self._scope, owner)
+        if how := imports.how_late(patch.module):
+            late = f"applied late: {how}"
+            self._warn(late, f"{patch.address} of {owner}: {late}; what ran before that was not patched", LateWarning)
+        if (reason := unneeded(patch, owner)) is not None:
+            self._warn(reason, f"{patch.address} of {owner}: {reason}", PatchUnneededWarning)
+        if patch.verb == "enter":
+            assert module is not None  # enter has a module
+            return self._enter(module)
+        slot, own = self._checked_slot(module, anew)
+        callee = inner(slot.inherited() if own is ABSENT else own) if patch.verb in CALL_VERBS else None
+        if type(callee) is FunctionType and not functions_stand_in():
+            self._warnings = (*self._warnings, PROXIES)
+        if self._drift is not None and (reason := self._drift.look(patch, slot, owner)) is not None:
+            if self._drift.policy == "skip":
+                return self._next_entry().become("skipped", reason)
+            self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
+        for place, words in _everywhere().places(patch, slot, own) if patch.reach == "everywhere" else [(slot, None)]:
+            try:
+                self._lay(place, words, None if isinstance(place, FunctionSlot) else inner(own))
+            except Exception:
+                if words is None:
+                    raise  # the target itself; a report lists other places as stale
+        return None
+
+    def _warn(self, reason: str, message: str, kind: type[HookpatchWarning]) -> None:
+        self._warnings = (*self._warnings, reason)
+        warnings.warn(message, kind, stacklevel=3)
+
+    def _lay(self, slot: Slot, words: str | None, original: object) -> None:
+        """Put a layer on a slot, and note its original."""
+        asked, patch = self._asked, self._asked.patch
+        site = site_at(slot)
+        if original is not None and patch.reach == "everywhere":
+            self._were_there = self._ledger.were_there
+        gate: Gate | None = partial(task.only_inside, self._rank[0]) if self._scope == "task" else None
+        tally, gate, count = counters(patch, self._count, gate)
+        layer = Layer(patch, asked.plugin, self._owner, self._rank, gate, self._derived, asked.distribution, count)
+        applied = AppliedLayer(site, layer)
+        earlier = self._placed.setdefault(site, applied)
+        if self._ended:
+            if earlier is applied:
+                self._placed.pop(site, None)
+            return
+        if earlier is not applied:
+            earlier.site.refresh()  # reloaded: the same module with new values
+            return
+
+        def note() -> None:
+            entry = applied.entry = self._next_entry()
+            entry.become("applied")
+            entry.place, entry.original, entry.put, entry.tally = words, original, layer.put, tally
+            entry.warnings = () if words else self._warnings
+
+        layer.notes = applied
+        try:
+            site.apply(layer, note)
+        except BaseException:
+            self._placed.pop(site, None)
+            layer.end()
+            raise
+        applied.library = notify.await_library(site, layer)
+        if self._ended and applied.library is not None:
+            applied.library.cancel()
+
+    def _enter(self, module: ModuleType) -> None:
+        entry = None
+        while (entered := self._taken()) is not None:
+            entry = entered.entry
+            entered.stack.close()  # reloaded: leave the context manager of the old content
+        stack = ExitStack()
+        stack.enter_context(self._asked.patch.change(module))
+        entry = entry or self._next_entry()
+        entry.become("applied")
+        entry.warnings = self._warnings
+        self._entered.append(Entered(entry, stack))
+        if self._ended:
+            errors: list[Exception] = []
+            self._leave(errors)
+            if errors:
+                raise errors[0]
+
+    def _next_entry(self) -> Entry:
+        """Return the waiting entry, or a new entry for a module that was imported more than once."""
+        if self._entry.state != "waiting":
+            self._entry = self._ledger.open(self._asked, again=True)
+        return self._entry
+
+    def _leave(self, errors: list[Exception]) -> None:
+        while (entered := self._taken()) is not None:
+            undo(entered, self._asked, errors)
+
+    def _taken(self) -> Entered | None:
+        try:
+            return self._entered.pop() if self._entered else None
+        except IndexError:  # another thread took it
+            return None
+
+
+def _everywhere() -> Any:
+    with imports.for_ourselves():
+        from hookpatch._engine.site import reach  # looks for holders, which most patches do not need
+    return reach

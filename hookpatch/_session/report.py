@@ -1,0 +1,173 @@
+"""The report: a frozen copy of the ledger, as text for a person and as JSON for a program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, final
+
+from hookpatch._bootstrap import environment
+from hookpatch._engine.site.late_restore import is_recognisable
+from hookpatch._engine.slots.holders import holders
+from hookpatch._engine.slots.referrers import works
+from hookpatch._engine.slots.trial import UNSEEN
+from hookpatch._session.ledger import Entry, State
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PatchReport:
+    """The state of one patch at one site. Frozen.
+
+    Attributes:
+        plugin: the plugin's name, None for a patch given to ``active``.
+        distribution: the plugin's distribution with its version, None likewise.
+        target: the address.
+        verb: the verb of the patch.
+        state: waiting, applied, skipped, failed; at the end restored, unlinked, dormant, displaced, unused.
+        reason: why the patch was skipped, failed or ended otherwise than restored; None else.
+        place: the place that ``reach="everywhere"`` found beside the target; None for the target itself.
+        stale: names bound before that hold the original still, and call past the patch. With ``reach="slot"`` all of
+            them, with ``reach="everywhere"`` those that cannot be set. As of the last report while the patch was
+            applied; without local variables of running functions.
+        calls: the counted calls by mode: each call in *eager* mode, and the captures of a call in *compile*,
+            *export*, *trace* and *script* mode. None if calls are not counted.
+        stays: why child processes do not have the patch; None if they do.
+        warnings: the doubts about an applied patch: ``until=`` says that the patch is no longer needed, or the target
+            differs from the locked target.
+        why: the patch's own account of the fault at the target.
+        upstream: the link given by the patch.
+        required: False if the program may run without the patch.
+        required_calls: the least number of calls; 0 if none is required.
+        applied_at: when the patch was applied, in seconds since 1970; None if never.
+        ended_at: when the applied patch ended; None if it has not.
+    """
+
+    plugin: str | None
+    distribution: str | None
+    target: str
+    verb: str
+    state: State
+    reason: str | None
+    place: str | None
+    stale: tuple[str, ...]
+    calls: dict[str, int] | None
+    stays: str | None
+    warnings: tuple[str, ...]
+    why: str | None
+    upstream: str | None
+    required: bool = True
+    required_calls: int = 0
+    applied_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def calls_in_words(self) -> str:
+        """The counted calls for a person."""
+        calls = self.calls or {}
+        return ", ".join(f"{count} {_DONE[mode]}" for mode, count in calls.items()) or "never called"
+
+    @property
+    def reasons(self) -> str:
+        """The patch's own reasons: the fault at the target, and the link; empty if none are given."""
+        return "; ".join(filter(None, (self.why, self.upstream)))
+
+    def __str__(self) -> str:
+        place = f" at {self.place}" if self.place else ""
+        text = f"{self.state:<9} {self.verb:<7} {self.target}{place}  ({self.plugin or 'active()'})"
+        lines = [f"{text}: {self.reason}" if self.reason else text]
+        if self.calls is not None:
+            lines.append(f"{'':<9} calls   {self.calls_in_words}")
+        lines += (f"{'':<9} warning {text}" for text in self.warnings)
+        if self.reasons:
+            lines.append(f"{'':<9} why     {self.reasons}")
+        if self.stays is not None:
+            lines.append(f"{'':<9} stays   in this process: {self.stays}")
+        stale = self.stale if self.state == "applied" else ()
+        return "\n".join([*lines, *(f"{'':<9} stale   {name} holds the original still" for name in stale)])
+
+
+_DONE: Final = {
+    "eager": "made",
+    "compile": "captured by torch.compile",
+    "export": "captured by torch.export",
+    "trace": "captured by torch.jit.trace",
+    "script": "captured by torch.jit.script",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A frozen copy of a ledger. Iterating gives the patches; its text is a line a patch.
+
+    Attributes:
+        patches: one ``PatchReport`` for each patch and site, in the order asked for.
+    """
+
+    patches: tuple[PatchReport, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report of this process as the JSON schema has it: ``{"processes": [{..., "patches": [...]}]}``."""
+        return {"processes": [{**this_process(), "patches": [asdict(patch) for patch in self.patches]}]}
+
+    def to_json(self) -> str:
+        """Return ``to_dict`` as JSON."""
+        from hookpatch._bootstrap.json import written  # here, since most programs need no JSON
+
+        return written(self.to_dict(), indent=2)
+
+    def __iter__(self) -> Iterator[PatchReport]:
+        return iter(self.patches)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.patches)) or "no patches"
+
+
+def this_process() -> dict[str, Any]:
+    """Return the facts of this process for a report."""
+    return {
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "host": environment.host(),
+        "rank": environment.rank(),
+        "argv": list(getattr(sys, "argv", sys.orig_argv)),
+    }
+
+
+def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
+    """Return the report of entries as of now; ``look``: with the names that hold the originals still."""
+    entries = list(entries)
+    if look:
+        _look_for_stale([entry for entry in entries if entry.state == "applied" and is_recognisable(entry.original)])
+    return Report(tuple(map(_patch_report, entries)))
+
+
+def _look_for_stale(entries: Sequence[Entry]) -> None:
+    """Note the holders of the originals: one pass over all objects for all entries."""
+    if not works():
+        for entry in entries:
+            entry.warnings = (*(message for message in entry.warnings if message != UNSEEN), UNSEEN)
+        return
+    if not entries:
+        return
+    stale: dict[int, list[str]] = {id(entry.original): [] for entry in entries}
+    put = {id(value) for entry in entries for value in entry.put}  # a derived subclass holds its base
+    for holder in holders([*{id(entry.original): entry.original for entry in entries}.values()]):
+        is_named = holder.root is not None or holder.slot is None
+        if is_named and id(holder.holder) not in put:
+            stale[id(holder.thing)].append(holder.words)
+    for entry in entries:
+        entry.stale = tuple(sorted(stale[id(entry.original)]))
+
+
+def _patch_report(entry: Entry) -> PatchReport:
+    asked, tally = entry.asked, entry.tally
+    calls = None if tally is None else tally.calls
+    of_asked = {name: getattr(asked, name) for name in ("plugin", "distribution", "stays")}
+    of_patch = {name: getattr(asked.patch, name) for name in ("verb", "why", "upstream", "required", "required_calls")}
+    names = ("state", "reason", "place", "stale", "warnings", "applied_at", "ended_at")
+    of_entry = {name: getattr(entry, name) for name in names}
+    return PatchReport(target=asked.patch.address, calls=calls, **of_asked, **of_patch, **of_entry)

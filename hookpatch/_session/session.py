@@ -1,0 +1,300 @@
+"""The session: the span in which patches hold. All are applied or none, and all are restored."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast, final
+from weakref import ReferenceType, ref
+
+from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap.interpreters import others
+from hookpatch._engine.patch.patch import Scope
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.sites import restore_late
+from hookpatch._plugins import notify
+from hookpatch._session import task
+from hookpatch._session.ledger import Entry, Ledger, Requested
+from hookpatch._session.lifecycle import Lifecycle, Policy
+from hookpatch._session.shortfalls import misspelt, never_called, too_few_calls
+from hookpatch.errors import (
+    CallsError,
+    HookpatchWarning,
+    NeverCalledWarning,
+    NeverOpenedWarning,
+    OutlivedWarning,
+    RestoreError,
+    SessionError,
+    UnknownModuleWarning,
+)
+
+if TYPE_CHECKING:
+    from hookpatch._engine.lock.drift import Drift  # as in lifecycle.py
+    from hookpatch._session.report import Report
+
+Begin: TypeAlias = Callable[[int], Callable[[], object]]  # takes the number of a session, returns the undo
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_numbers: Final = itertools.count(1)
+_NONE: Final[frozenset[int]] = frozenset()
+# By number; a dropped session closes itself. GIL: changed and copied in one operation each, without a lock.
+_open: Final[dict[int, ReferenceType[Session]]] = {}
+
+
+@final
+class Session:
+    """The span in which patches hold; what ``active`` returns. Lives from entering to closing.
+
+    Entering applies all patches or none. Closing restores all of them; a second call does nothing. A session dropped
+    unclosed raises a ``ResourceWarning`` and is closed. A decorated function opens a new session for each call.
+    """
+
+    def __init__(
+        self,
+        asked: Sequence[Requested],
+        policy: Policy = "warn",
+        scope: Scope = "process",
+        count: bool = False,
+        also: Sequence[Begin] = (),
+        is_listed: bool = True,
+        drift: Drift | None = None,
+    ) -> None:
+        self._asked: Final = tuple(asked)
+        self._also: Final = tuple(also)
+        self._is_listed: Final = is_listed  # False for some of hookpatch's own patches
+        self._policy: Final = policy
+        self._scope: Final = scope
+        self._count: Final = count
+        self._drift: Final = drift
+        self._may_stay_new = not asked  # False while a drop without opening would be a mistake
+        self._number = 0  # set by open
+        self._plain: frozenset[int] = _NONE  # other interpreters of this process, made before the session
+        self._ledger: Final = Ledger()
+        self._state = "new"
+        self._stack: Final = ExitStack()
+        self._errors: Final[list[Exception]] = []
+
+    def open(self) -> Session:
+        """Apply all patches whose modules are imported, wait for the others; return the session.
+
+        Raises:
+            HookpatchError: a required patch cannot be applied; the patches applied before are restored.
+            SessionError: the session was opened before.
+        """
+        if self._state != "new":
+            raise SessionError(f"{self!r} cannot be opened again; make a new one with active()")
+        look_again()
+        self._state = "open"
+        self._plain = others()
+        self._number = number = next(_numbers)
+        lifecycles = [
+            Lifecycle(asked, (number, -place), self._ledger, self._policy, self._scope, self._count, self._drift)
+            for place, asked in enumerate(self._asked)
+        ]
+        if not environment.asks_nothing_of_blocks() and environment.disabled():
+            for lifecycle in lifecycles:
+                lifecycle.skip(f"{environment.DISABLE} is set")
+            return self
+        if self._scope == "task":
+            lifecycles += [Lifecycle(asked, (number,), self._ledger, self._policy) for asked in task.CARRIERS]
+        try:
+            for begin in self._also:
+                self._stack.callback(begin(number))
+            for lifecycle in lifecycles if len(lifecycles) > 1 else ():
+                lifecycle.check()  # all before the first is applied; a single patch refuses in time by itself
+            if self._scope == "task":
+                self._stack.callback(task.begin(number))
+            begun: list[Lifecycle] = []
+            self._stack.callback(_end_all, begun, self._errors)
+            for lifecycle in lifecycles:
+                begun.append(lifecycle)
+                lifecycle.begin()
+            for error in notify.sites_changed(site for lifecycle in lifecycles for site in lifecycle.touched):
+                raise error
+        except BaseException as error:
+            self._state = "closed"
+            self._stack.close()
+            for failure in self._errors:
+                error.add_note(f"and while taking back what was applied: {type(failure).__name__}: {failure}")
+            raise
+        if self._is_listed:
+            _open[number] = ref(self)
+        self._ledger.notify()
+        return self
+
+    def close(self) -> None:
+        """Restore all patches; a second call does nothing.
+
+        Raises:
+            RestoreError: some patches could not be restored; all others were.
+            CallsError: patches were applied and received fewer calls than they require.
+        """
+        self._close(tells=True)
+
+    def _close(self, tells: bool) -> None:
+        if self._state != "open":
+            self._may_stay_new = True  # closed on purpose, not forgotten
+            return
+        if tells:
+            imports.notify_late()
+        self._note_interpreters()
+        kept = others() - self._plain if self._is_listed else _NONE
+        entries = self.entries if tells else ()
+        messages: list[HookpatchWarning] = [*map(NeverCalledWarning, never_called(entries) if self._count else ())]
+        too_few = too_few_calls(entries)
+        self._state = "closed"
+        _open.pop(self._number, None)
+        self._stack.close()
+        restore_late()
+        self._ledger.end()
+        self._ledger.notify()
+        if self._errors:
+            raise RestoreError(self._errors)
+        messages += map(UnknownModuleWarning, misspelt(entries))
+        if kept and (names := [entry.asked.patch.address for entry in entries if entry.keeps_on]):
+            outlived = _in_words(kept, f"made inside the block, keeps its patches of {', '.join(names)}")
+            messages.append(OutlivedWarning(outlived))
+        for message in messages:
+            warnings.warn(message, stacklevel=3)
+        if too_few:
+            raise CallsError(too_few)
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The ledger entries of its patches."""
+        return self._ledger.entries
+
+    @property
+    def has_failed(self) -> bool:
+        """True if a required patch could not be applied."""
+        return any(entry.state == "failed" and entry.asked.patch.required for entry in self.entries)
+
+    def notify(self) -> None:
+        """Call the listeners of all sessions with its entries."""
+        self._ledger.notify()
+
+    @property
+    def holds_here(self) -> bool:
+        """True where its patches hold: everywhere, or inside its task."""
+        return self._scope == "process" or task.is_here(self._number)
+
+    def report(self) -> Report:
+        """Return the state of each patch until now."""
+        look_again()
+        with imports.for_ourselves():
+            from hookpatch._session.report import report_of  # few blocks are asked
+        self._note_interpreters()
+        return report_of(self.entries)
+
+    def _note_interpreters(self) -> None:
+        """Note for its patches the interpreters of this process that run without them."""
+        plain = self._plain & others() if self._plain else _NONE
+        message = _in_words(plain, "made before the block, runs without it") if plain else None
+        for entry in self.entries if message else ():
+            if entry.state == "applied" and message not in entry.warnings:
+                entry.warnings = (*entry.warnings, str(message))
+
+    def __enter__(self) -> Session:
+        return self.open()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._close(tells=kind is None)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Return a function in whose calls the patches hold."""
+        self._may_stay_new = True  # each call opens a new session
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise SessionError(
+                f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
+                "suspended, too; write the block inside it"
+            )
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def patched_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
+                with self.anew():
+                    return await function(*args, **kwargs)
+
+            return cast(Callable[P, R], patched_coroutine)
+
+        @wraps(function)
+        def patched(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self.anew():
+                return function(*args, **kwargs)
+
+        return patched
+
+    def anew(self) -> Session:
+        """Return a new session of the same patches, not opened."""
+        self._may_stay_new = True  # a pattern for others, not forgotten
+        another = Session(self._asked, self._policy, self._scope, self._count, self._also, drift=self._drift)
+        another._may_stay_new = True
+        return another
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The plugins, and the addresses of patches without a plugin, in order."""
+        return tuple(dict.fromkeys(asked.plugin or asked.patch.address for asked in self._asked))
+
+    def __repr__(self) -> str:
+        return f"<Session of {', '.join(self.names) or 'nothing'}, {self._state}>"
+
+    def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
+        # At the interpreter's end nothing is restored: all modules are being emptied (hence the default argument).
+        if is_ending():
+            return
+        if getattr(self, "_state", "") == "new" and not self._may_stay_new:
+            message = f"{self!r} was never opened: nothing was patched; use it in a with statement"
+            warnings.warn(message, NeverOpenedWarning, stacklevel=2)
+        if getattr(self, "_state", "") == "open":
+            message = f"{self!r} was dropped unclosed; use it in a with statement"
+            self.close()
+            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+
+
+def _end_all(lifecycles: Sequence[Lifecycle], errors: list[Exception]) -> None:
+    """End all lifecycles, the last first, past every interruption such as Ctrl-C; notify plugins."""
+    # One callback of the stack for all: a callback each would be ten objects more for the collector.
+    interruption: BaseException | None = None
+    touched: list[Site] = []
+    for lifecycle in reversed(lifecycles):
+        try:
+            lifecycle.restore(errors, touched)
+        except BaseException as error:  # raised below
+            interruption = interruption or error
+    errors.extend(notify.sites_changed(touched))
+    if interruption is not None:
+        raise interruption
+
+
+def _in_words(interpreters: Iterable[int], relation: str) -> str:
+    return f"interpreter {', '.join(map(str, sorted(interpreters)))} of this process, {relation}"
+
+
+def look_again() -> None:
+    """Apply patches to modules whose import was not noticed, and restore slots whose foreign value has gone."""
+    imports.notify_late()
+    restore_late()
+
+
+def report() -> Report:
+    """Return the state of each patch of every open session, the first opened first."""
+    with imports.for_ourselves():
+        from hookpatch._session.report import report_of  # likewise
+    look_again()
+    sessions = open_sessions().values()
+    for session in sessions:
+        session._note_interpreters()
+    return report_of(entry for session in sessions for entry in session.entries)
+
+
+def open_sessions() -> dict[int, Session]:
+    """Return the open sessions by their numbers, the first opened first."""
+    living = filter(None, (weak() for weak in list(_open.values())))  # a copy, while other threads open and close
+    return {session._number: session for session in sorted(living, key=lambda session: session._number)}

@@ -1,0 +1,83 @@
+"""Patches of a session that stayed without effect: a module never imported, too few calls."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.site.call_count import too_few
+from hookpatch._session.ledger import Entry, Key, Requested, State
+
+_NOWHERE: Final[Mapping[Key, int]] = {}
+
+
+def never_called(entries: Sequence[Entry]) -> list[str]:
+    """Return, in words, the required patches that are applied and have received no call; none if none are counted."""
+    return [
+        f"{asked.patch.address} of {asked.owner}: {too_few(calls, 0)}"
+        for asked, calls in _calls(entries)
+        if not calls and asked.patch.required and not asked.patch.required_calls
+    ]
+
+
+def too_few_calls(entries: Sequence[Entry], elsewhere: Mapping[Key, int] = _NOWHERE) -> list[str]:
+    """Return, in words, the patches that were applied and have received fewer calls than they require.
+
+    ``elsewhere``: the calls of the patches that were applied in other processes.
+    """
+    requiring = {id(entry.asked): entry.asked for entry in entries if entry.asked.patch.required_calls}
+    if not requiring:
+        return []
+    here = {id(asked): calls for asked, calls in _calls(entries)}
+    sums = [
+        (asked, here.get(number, 0) + elsewhere.get(asked.key, 0))
+        for number, asked in requiring.items()
+        if number in here or asked.key in elsewhere
+    ]
+    return [
+        f"{asked.patch.address} of {asked.owner}: {too_few(calls, asked.patch.required_calls)}"
+        for asked, calls in sums
+        if calls < asked.patch.required_calls
+    ]
+
+
+def never_bound(entries: Sequence[Entry], elsewhere: Collection[Key] = ()) -> list[str]:
+    """Return, in words, the required patches that still wait for their modules and were not applied elsewhere."""
+    waiting = _in_vain([entry for entry in entries if entry.asked.key not in elsewhere], "waiting")
+    return [
+        f"{asked.patch.address} of {asked.owner}: was never applied: "
+        + (hint or f"the program did not import {asked.patch.module}")
+        for asked, hint in waiting
+    ]
+
+
+def misspelt(entries: Sequence[Entry]) -> list[str]:
+    """Return, in words, the required patches whose module does not exist, but a module of a similar name does.
+
+    Other modules that do not exist are not reported: a program may make or find its modules itself.
+    """
+    unused = _in_vain(entries, "unused")
+    return [f"{asked.patch.address} of {asked.owner}: {hint}" for asked, hint in unused if hint]
+
+
+def _in_vain(entries: Sequence[Entry], state: State) -> list[tuple[Requested, str]]:
+    """Return the required patches in a state, each with a hint at a module of a similar name."""
+    waited = [entry.asked for entry in entries if entry.state == state and entry.asked.patch.required]
+    if not waited:
+        return []
+    with imports.for_ourselves():
+        from hookpatch._engine.patch.module_lookup import nearly  # imported for few sessions
+
+    hints = {module: nearly(module) for module in {str(asked.patch.module) for asked in waited}}
+    return [(asked, hints[str(asked.patch.module)]) for asked in waited]
+
+
+def _calls(entries: Sequence[Entry]) -> list[tuple[Requested, int]]:
+    """Return the applied patches whose calls are counted, each with the sum of its calls at all sites."""
+    calls: dict[int, tuple[Requested, int]] = {}
+    for entry in entries:
+        if entry.state == "applied" and entry.tally is not None:
+            before = calls.get(id(entry.asked), (entry.asked, 0))[1]
+            calls[id(entry.asked)] = entry.asked, before + sum(entry.tally.calls.values())
+    return list(calls.values())

@@ -1,0 +1,105 @@
+"""scope="task": a patch that holds for one thread or task and its children, but not for others.
+
+The patch lies in the slot for all threads; each call asks a context variable whether to run the wrapper. asyncio
+passes the variable on to new tasks. Threads do not (before Python 3.14): two patches of our own do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import partial
+from threading import Thread, current_thread
+from typing import Any, Final, final
+from weakref import WeakKeyDictionary
+
+from hookpatch._engine.patch.patch import Wrapper, wrap
+from hookpatch._session.ledger import Requested
+
+# The numbers of the sessions that hold here. One variable for all, since a context keeps every variable.
+_here: Final[ContextVar[frozenset[int] | None]] = ContextVar("hookpatch", default=None)
+_of_thread: Final[WeakKeyDictionary[Thread, frozenset[int]]] = WeakKeyDictionary()  # the numbers at a thread's start
+
+
+def begin(number: int) -> Callable[[], None]:
+    """Let a session hold here, by number, and in tasks and threads started here; return the undo."""
+
+    def end() -> None:
+        # Only here: copies of this context keep the number, without effect after the session's end.
+        _here.set(_numbers() - {number})
+
+    _here.set(_numbers() | {number})
+    return end
+
+
+def is_here(number: int) -> bool:
+    """Return True if the session of this number holds here."""
+    return number in _numbers()
+
+
+@final
+class Gate:
+    """True where the session of a number holds: an object for guards of compiled code."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, number: int) -> None:
+        self._number: Final = number
+
+    @property
+    def is_open(self) -> bool:
+        """True where the session holds."""
+        return self._number in _numbers()
+
+    def __bool__(self) -> bool:
+        return self._number in _numbers()
+
+
+def only_inside(number: int, wrapper: Wrapper) -> Wrapper:
+    """Return a wrapper that passes through wherever the session of this number does not hold."""
+    gate = Gate(number)
+
+    def asking(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if gate:
+            return wrapper(wrapped, instance, args, kwargs)
+        return wrapped(*args, **kwargs)
+
+    return asking
+
+
+def _numbers() -> frozenset[int]:
+    """Return the numbers of the sessions that hold here."""
+    numbers = _here.get()
+    if numbers is None:  # not set in this context: a new thread
+        numbers = _of_thread.get(current_thread(), frozenset())
+    return numbers
+
+
+def _start_thread(wrapped: Callable[..., Any], instance: Thread, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if numbers := _numbers():
+        _of_thread[instance] = numbers
+    return wrapped(*args, **kwargs)
+
+
+def _submit(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    numbers = _numbers()
+    if not numbers or not args:
+        return wrapped(*args, **kwargs)
+    function, *rest = args
+    # A worker thread started by this call also runs work from outside, so the thread starts without a number.
+    return _inside(frozenset(), wrapped, partial(_inside, numbers, function), *rest, **kwargs)
+
+
+def _inside(numbers: frozenset[int], function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    before = _here.set(numbers)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _here.reset(before)
+
+
+_WHY: Final = "carries scope='task' into the threads that are started inside"
+CARRIERS: Final = (
+    Requested(wrap("threading:Thread.start", _start_thread, why=_WHY), "hookpatch", "hookpatch"),
+    Requested(wrap("concurrent.futures.thread:ThreadPoolExecutor.submit", _submit, why=_WHY), "hookpatch", "hookpatch"),
+)

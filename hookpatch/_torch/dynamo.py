@@ -1,0 +1,72 @@
+"""Show our objects to Dynamo, as the functions that run at a call. Imported when torch._dynamo is imported.
+
+Dynamo goes by ``__class__``: a proxy of ours would be taken for the original value, past the patch. Dynamo also traces
+no context variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from types import FunctionType
+from typing import Any, cast
+
+from torch._dynamo.guards import GuardBuilder, install_guard
+from torch._dynamo.source import AttrSource
+from torch._dynamo.variables import ConstantVariable, UserFunctionVariable
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.builder import VariableBuilder
+
+from hookpatch._engine.calls.trampoline import HOOK
+from hookpatch._engine.site.call_count import Tally
+from hookpatch._engine.site.proxy import Proxy
+from hookpatch._session.task import Gate
+
+
+def build(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+    """Return the variable of an object of ours; a wrapper of ``VariableBuilder._wrap``."""
+    value = args[0]
+    if issubclass(type(value), Proxy):
+        return _proxy(instance, value)
+    if type(value) is Tally:
+        value.captured("export" if instance.tx.output.export else "compile")
+        return _Counted()
+    if type(value) is Gate:
+        # The code is compiled for the present state of the gate, and guarded by the state.
+        install_guard(AttrSource(instance.source, "is_open").make_guard(GuardBuilder.CONSTANT_MATCH))
+        return ConstantVariable.create(value.is_open)
+    if type(value) is FunctionType and HOOK in (value.__kwdefaults__ or ()):
+        # A function patched in place: traced even if it belongs to torch, whose functions graphs call without tracing.
+        return UserFunctionVariable.create_with_source(value, instance.source)
+    return wrapped(*args, **kwargs)
+
+
+def _proxy(builder: VariableBuilder, proxy: Any) -> VariableTracker:
+    """Return a proxy as the plain function that calls its layers; of a class, as the class with such calls."""
+    traced_source = AttrSource(builder.source, "_self_traced")
+    traced, original = proxy._self_traced, proxy.__wrapped__
+    if not isinstance(proxy, type):
+        return VariableBuilder(builder.tx, traced_source)(traced)
+    variable = VariableBuilder(builder.tx, AttrSource(builder.source, "__wrapped__"))(original)
+    patched: Any = copy(variable)
+    patched.source = builder.source
+    patched.__class__ = type("PatchedClass", (_Called, type(variable)), {})
+    patched.hookpatch_called = traced, traced_source
+    return cast(VariableTracker, patched)
+
+
+class _Counted(VariableTracker):
+    """A tally in compiled code, which counts nothing: its methods do nothing."""
+
+    def call_method(self, tx: Any, name: str, args: Any, kwargs: Any) -> VariableTracker:
+        return ConstantVariable.create(None)
+
+
+class _Called(VariableTracker):
+    """A class whose calls run our layers."""
+
+    hookpatch_called: tuple[Any, AttrSource]
+
+    def call_function(self, tx: Any, args: Any, kwargs: Any) -> VariableTracker:
+        function: VariableTracker = VariableTracker.build(tx, *self.hookpatch_called)
+        return function.call_function(tx, args, kwargs)

@@ -1,0 +1,186 @@
+"""hookpatch's own patches on torch, for places where torch would go past the patches of plugins.
+
+They are in the report under the name ``torch``, and applied only while another patch needs them. torch is not imported
+here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+from hookpatch._engine.calls.torchscript import ELSEWHERE, SCRIPT
+from hookpatch._engine.patch.patch import Patch, Wrapper, wrap
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.sites import over
+from hookpatch._engine.site.stand_in import is_proxy
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.holders import classes_of
+from hookpatch._engine.slots.slot import Slot, inner, mro
+from hookpatch._session.ledger import Requested
+from hookpatch._session.own_patches import OwnPatches
+from hookpatch.errors import BypassError
+
+
+def carry(sites: Sequence[Site]) -> None:
+    """Apply the patches on torch needed for these sites, and restore the torch functions no longer needed."""
+    _pending.append(sites)
+    _carriers.update(_needed)
+
+
+def _needed() -> set[str]:
+    """Take up the pending sites; return all targets in torch that have to be patched."""
+    while _pending:
+        for site in _pending.popleft():
+            _counts.subtract(_needs.pop(site, ()))
+            if needs := _needs_of(site):
+                _needs[site] = needs
+                _counts.update(needs)
+    return {target for target, count in list(_counts.items()) if count > 0}
+
+
+def _needs_of(site: Site) -> set[str]:
+    """Return the targets in torch that have to be patched for one site."""
+    needs: set[str] = set()
+    if all(layer.owner in _OWN for layer in site.layers):
+        return needs
+    slot, methods_of = site.slot, _methods_of(site.slot)
+    of_torch = isinstance(slot, FunctionSlot) and is_of_torch(slot.owner.__module__)
+    of_module = not _NOT_COMPILED.isdisjoint(
+        (base.__module__, base.__name__) for cls in methods_of for base in cls.__mro__
+    )
+    if is_proxy(site.stands) or of_torch or any(layer.is_gated for layer in site.layers):
+        needs.add(_WRAP)
+    if isinstance(site.stands, type) if is_proxy(site.stands) else methods_of and not of_module:
+        needs.add(_CLASS)
+    if of_module or any(callable(inner(value)) for layer in site.layers for value in layer.put):
+        needs.add(_SCRIPTED)
+    if isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType) and is_of_torch(slot.owner.__name__):
+        needs.add(_NAMED)
+    function = slot.copy if isinstance(slot, FunctionSlot) else inner(site.original)
+    if type(function) is FunctionType and _DISPATCH in function.__code__.co_names:
+        needs.add(f"{function.__module__}:{_DISPATCH}")
+    return needs
+
+
+def _methods_of(slot: Slot) -> list[type]:
+    """Return the classes that have a slot as a method."""
+    return [] if isinstance(slot, FunctionSlot) and not slot.binds else classes_of(slot)
+
+
+def is_of_torch(module: object) -> bool:
+    """Return True if the name of a module belongs to torch."""
+    return isinstance(module, str) and module.partition(".")[0] == "torch"
+
+
+def _carrier(target: str) -> Patch:
+    wrapper, why = _CARRIERS.get(target.partition(":")[2]) or _CARRIERS[target]
+    return wrap(target, wrapper, why=why, required=False)
+
+
+def _see(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    from hookpatch._torch.dynamo import build  # imports torch, already imported when this wrapper is called
+
+    return build(wrapped, instance, args, kwargs)
+
+
+def _is_there_by_name(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    (value,) = args
+    return wrapped(value) and not over(value)
+
+
+def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    # A torch function passes itself, found by its name: our wrapper, which is running already. A mode or tensor
+    # subclass is to get the original instead; of a function patched in place the copy.
+    function, *others = args
+    for site in list(_needs):
+        slot = site.slot
+        if function is (slot.owner if isinstance(slot, FunctionSlot) else inner(site.stands)):
+            function = slot.copy if isinstance(slot, FunctionSlot) else inner(site.original)
+            break
+    return wrapped(function, *others, **kwargs)
+
+
+def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    named: Any = args[0]
+    if isinstance(named, type):
+        bases = {*mro(inspect.unwrap(named))}
+        of_classes = [site for site, needs in [*_needs.items()] if _CLASS in needs]
+        met = [site for site in of_classes if site.stands is named or not bases.isdisjoint(_methods_of(site.slot))]
+        if met:
+            problem = (
+                "TorchScript compiles a class from its text and calls nothing that is put around it or its methods"
+            )
+            raise BypassError(_targets(met), SCRIPT, f"{problem}; {ELSEWHERE}")
+    return wrapped(*args, **kwargs)
+
+
+def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    try:
+        module = wrapped(*args, **kwargs)
+    except Exception as error:
+        scripted = [site for site, needs in [*_needs.items()] if _SCRIPTED in needs]
+        blamed = [site for site in scripted if _is_blamed(site, str(error))]
+        if isinstance(error, BypassError) or not blamed:
+            raise
+        if all(layer.wraps for site in blamed for layer in site.layers):
+            problem = "it calls a patched method in Python, with neither default values nor class methods"
+            now = f"give all arguments, or {ELSEWHERE}"
+        else:
+            problem, now = "it cannot compile what was put there", f"put there what it can compile, or {ELSEWHERE}"
+        raise BypassError(_targets(blamed), SCRIPT, f"{problem}; {now}") from error
+    # The tallies of patched methods note a module scripted with their classes.
+    classes = {cls for submodule in args[0].modules() for cls in type(submodule).__mro__}
+    for site in list(_needs):
+        for layer in site.layers:
+            tally = getattr(layer.call, "tally", None)
+            if tally is not None and not classes.isdisjoint(_methods_of(site.slot)):
+                tally.captured("script")
+    return module
+
+
+def _is_blamed(site: Site, text: str) -> bool:
+    """Return True if an error text of torch names the patched function of a site."""
+    slot, values = site.slot, [value for layer in site.layers for value in layer.put]
+    names = {getattr(inner(value), "__name__", None) for value in values}
+    if isinstance(slot, FunctionSlot):
+        names.add(slot.owner.__name__)
+        of_class = any(isinstance(vars(cls).get(slot.owner.__name__), classmethod) for cls in classes_of(slot))
+    else:
+        names.add(slot.name if isinstance(slot, AttributeSlot) else None)
+        of_class = isinstance(site.original, classmethod)
+    if of_class and "param_names" in text:
+        return True  # torch's assertion names no function
+    return any(re.search(rf"\b{re.escape(name)}(\b|$)", text) for name in names if isinstance(name, str))
+
+
+def _targets(sites: Iterable[Site]) -> str:
+    return ", ".join(dict.fromkeys(layer.patch.address for site in sites for layer in site.layers))
+
+
+_WRAP: Final = "torch._dynamo.variables.builder:VariableBuilder._wrap"
+_NAMED: Final = "torch.fx.graph:_is_from_torch"
+_DISPATCH: Final = "handle_torch_function"  # imported by every module of torch that dispatches
+_CLASS: Final = "torch._jit_internal:_qualified_name"  # called by TorchScript to look up a compiled class
+_SCRIPTED: Final = "torch.jit._recursive:create_script_module"
+# Base classes whose methods TorchScript does not compile as part of a class.
+_NOT_COMPILED: Final = {("torch.nn.modules.module", "Module"), ("torch.autograd.function", "Function")}
+_CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
+    _WRAP: (_see, "has Dynamo see patches that are no plain functions"),
+    _NAMED: (_is_there_by_name, "has graphs call what they captured, and not what has its name"),
+    _DISPATCH: (_dispatch_once, "keeps torch functions from running a patch again when they dispatch to themselves"),
+    _CLASS: (_refuse_class, "keeps TorchScript from going past the patch of a class"),
+    _SCRIPTED: (_name_patches, "names the patches for which TorchScript fails"),
+}
+# The owners of our own patches: on torch, and on the start of processes and threads, called by no captured code.
+_OWN: Final = {Requested(_carrier(_WRAP), name, "hookpatch").owner for name in ("torch", "hookpatch")}
+
+_needs: Final[dict[Site, set[str]]] = {}
+_counts: Final[Counter[str]] = Counter()  # of the sites that need a target
+_pending: Final[deque[Sequence[Site]]] = deque()
+_carriers: Final = OwnPatches(lambda target: Requested(_carrier(target), "torch", "hookpatch"), are_listed=True)

@@ -1,0 +1,149 @@
+"""Built-in plugin: show patched slots to torch, and drop code compiled from their earlier values.
+
+torch guards most dependencies of compiled code, such as functions looked up by name and entries of a dict. torch does
+not guard the content of classes, as the ``forward`` of a submodule, nor constants among the defaults of a function.
+TorchScript keeps compiled methods by class, and functions by themselves, without any guard.
+
+torch is not imported here, and all work waits until the program imports torch.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.calls.trampoline import Swap
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.stand_in import is_proxy
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.holders import classes_of
+from hookpatch._engine.slots.referrers import classes
+from hookpatch._engine.slots.slot import inner
+from hookpatch._torch.patches import carry, is_of_torch
+from hookpatch.errors import BypassWarning
+from hookpatch.hookspecs import hookimpl
+
+_IS_OBJECT: Final = re.compile(r"___check_obj_id\(.*, (\d+)\)")  # torch's guard on the identity of an object
+_codes: Final[dict[Site, list[CodeType]]] = {}  # code of all values of a site since its first layer
+_TENSORS: Final = {("torch", "Tensor"), ("torch._C", "TensorBase")}
+_DEAD_ENTRIES: Final = 4  # at most: torch counts dead entries, too, and compiles a frame no more than 8 times
+
+
+@hookimpl
+def hookpatch_changed(sites: Sequence[Site]) -> None:
+    """Show the values of these sites to torch; drop code compiled or scripted from their earlier values."""
+    carry(sites)
+    for site in sites:
+        cls = site.slot.in_class
+        if cls is not None and (cls.__module__, cls.__name__) in _TENSORS:
+            for layer in site.layers:
+                message = (
+                    f"{layer.patch.address} of {layer.owner}: torch.compile, torch.export and torch.jit.script take "
+                    "methods of torch.Tensor for operators, and go past the patch or run it more than once; "
+                    "patch what calls it, or capture where the patch is not on"
+                )
+                warnings.warn(message, BypassWarning, stacklevel=1)
+    if (frames := imports.loaded("torch._dynamo.convert_frame")) is not None:
+        _drop_compiled(frames, sites)
+    if (scripting := imports.loaded("torch.jit._recursive")) is not None:
+        _drop_scripted(scripting, sites)
+
+
+# --- torch.compile and torch.export(strict=True)
+
+
+def _drop_compiled(frames: Any, sites: Sequence[Site]) -> None:
+    functions: Any = imports.loaded("torch._dynamo.variables.functions")
+    # Dynamo caches a layout of arguments for each function that was inlined: the cache lists the inlined functions.
+    inlined = functions._spec_cache
+    suspects: set[int] = set()
+    ended: set[int] = set()  # code of ended patches: harmless, but counted by torch
+    for site in sites:
+        earlier = [inner(value) for value in site.stood]
+        if site.layers:
+            _codes.setdefault(site, []).extend(_code_of(site.stands))
+        else:
+            ended.update(map(id, _codes.pop(site, ())))
+        if any(type(value) is not FunctionType or value in inlined for value in earlier):
+            suspects.update(map(id, _unguarded(site)))
+        if isinstance(site.slot, FunctionSlot):
+            inlined.pop(site.slot.owner, None)  # the layout has changed
+            if is_of_torch(site.slot.owner.__module__):
+                suspects.add(id(site.slot.owner))  # a graph may call the function, guarded by its identity
+    if suspects or ended:
+        with frames.compile_lock:  # code that another thread is compiling now is dropped, too
+            for code in [code for code in (weak() for weak in frames.input_codes.seen) if code is not None]:
+                _drop_entries(code, suspects, ended)
+
+
+def _unguarded(site: Site) -> Iterable[type]:
+    """Yield the classes whose guards are the only guards of compiled code on a site."""
+    for cls in classes_of(site.slot):
+        yield from classes(cls)
+        if issubclass(cls, type):
+            yield from (other for other in classes() if isinstance(other, cls))
+
+
+def _code_of(value: Any) -> list[CodeType]:
+    """Return the code by which Dynamo knows the value of a slot with wrap layers."""
+    if isinstance(value, Swap):
+        return [value.code]
+    function = value._self_traced if is_proxy(value) else inner(value)
+    return [function.__code__] if type(function) is FunctionType else []
+
+
+def _drop_entries(code: Any, suspects: set[int], ended: set[int]) -> None:
+    """Drop the compiled versions of a frame with guards on suspects; of many versions also those of ended patches."""
+    eval_frame: Any = imports.loaded("torch._C._dynamo.eval_frame")
+    guards: Any = imports.loaded("torch._dynamo.guards")
+    entries = eval_frame._debug_get_cache_entry_list(code)
+    if len(entries) > _DEAD_ENTRIES:
+        suspects = suspects | ended
+    if not suspects:
+        return
+    alive = [entry for entry in entries if not isinstance(entry.guard_manager, guards.DeletedGuardManagerWrapper)]
+    stale = [entry for entry in alive if not suspects.isdisjoint(_guarded(entry.guard_manager))]
+    if stale and (len(stale) == len(alive) or len(entries) - len(alive) + len(stale) > _DEAD_ENTRIES):
+        eval_frame.reset_code(code)
+        return
+    for entry in stale:
+        deleted = guards.DeletedGuardManagerWrapper("a patch of hookpatch has changed what it was compiled from")
+        entry.guard_manager.extra_state.invalidate(entry, deleted)
+
+
+def _guarded(wrapper: Any) -> Iterable[int]:
+    """Yield the ids guarded by compiled code: of classes, of the classes of objects, of functions and code."""
+    waiting = [wrapper.root]
+    while waiting:
+        guard = waiting.pop()
+        kind = guard.get_type_of_guarded_value()
+        yield id(kind)
+        if issubclass(kind, (type, FunctionType, CodeType)):
+            parts = (part for leaf in guard.get_leaf_guards() for part in leaf.verbose_code_parts())
+            yield from (int(number) for part in parts for number in _IS_OBJECT.findall(part))
+        waiting += guard.get_child_managers()
+        if hasattr(guard, "get_key_value_managers"):  # of a dict
+            waiting += [
+                child for pair in guard.get_key_value_managers().values() for child in pair if child is not None
+            ]
+
+
+# --- torch.jit.script
+
+
+def _drop_scripted(scripting: Any, sites: Sequence[Site]) -> None:
+    # Compiled methods do not list the functions they call, so all are dropped. Modules scripted from now on are
+    # compiled anew; modules scripted before stay as they are.
+    state: Any = imports.loaded("torch.jit._state")
+    store = scripting.concrete_type_store
+    store.type_store.clear()
+    store.methods_compiled.clear()
+    for site in sites:
+        changed_inside = [site.slot.owner] if isinstance(site.slot, FunctionSlot) else []
+        for function in (*map(inner, site.stood), *changed_inside):
+            if type(function) is FunctionType:
+                state._jit_caching_layer.pop(function, None)

@@ -1,0 +1,1 @@
+"""Evaluate a call; functions with a source go through the frame's walk. Imports no statement."""

@@ -1,0 +1,76 @@
+"""Evaluate functions of the standard library, and functions of other packages that have no source in Python."""
+
+from __future__ import annotations
+
+import ast
+import collections
+import itertools
+import operator
+from typing import Any
+
+from hookpatch_export._evaluate.calls.numeric import number_kind
+from hookpatch_export._findings.finding import Kind
+from hookpatch_export._frames.frame import Frame
+from hookpatch_export._values.elements import as_sequence, element_of
+from hookpatch_export._values.join import join
+from hookpatch_export._values.questions import all_known, content_kind, has_tensor, objects
+from hookpatch_export._values.value import (
+    CONFIG,
+    EMPTY,
+    Args,
+    Bound,
+    Keywords,
+    Known,
+    Scalar,
+    Seq,
+    Table,
+    Unknown,
+    Value,
+)
+
+
+def call_stdlib(frame: Frame, node: ast.AST, function: Any, args: Args, named: Keywords) -> Value:
+    """Return the result of a function of the standard library."""
+    module = getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__
+    name = getattr(function, "__name__", type(function).__name__)
+    given = [*args, *named.values()]
+    if module.partition(".")[0] in ("random", "secrets") or (module == "time" and name != "sleep"):
+        frame.report(node, f"{module}.{name}()", Kind.CALL)
+        return CONFIG
+    if module == "math" or function in (operator.index, operator.mul):
+        kind = max(map(number_kind, given), default=Kind.CONFIG)
+        if all_known(given):
+            try:
+                return Known(function(*objects(args)), Kind.CONFIG)
+            except Exception:
+                return CONFIG
+        if kind >= Kind.SHAPE:
+            frame.report(node, f"{module}.{name}()" if module else name, kind)
+        return Scalar(kind)
+    if module == "copy" and args:
+        return args[0]
+    if function is collections.OrderedDict or function is collections.defaultdict:
+        return args[0] if args and isinstance(args[0], Table | Seq) else Table(tuple(named.items()), EMPTY)
+    if function in (collections.deque, itertools.chain, itertools.cycle, itertools.islice) and args:
+        return as_sequence(args[0])
+    if function in (itertools.product, itertools.combinations) and args:
+        parts = [as_sequence(one) for one in args]
+        return Seq(None, Seq(None, join(one.each for one in parts)), max(one.length for one in parts))
+    if name == "partial" and args:
+        return Bound(args[0], tuple(args[1:]), tuple(named.items()))
+    if name == "reduce" and len(args) >= 2:
+        return frame.walk.call(frame, node, args[0], [element_of(args[1])] * 2, {})
+    if module == "warnings" or module.startswith("logging") or name in ("cast", "nullcontext", "suppress"):
+        return args[-1] if name == "cast" and len(args) == 2 else Unknown(Kind.SAFE)
+    if any(map(has_tensor, given)):
+        return Unknown(max(Kind.SHAPE, *map(content_kind, given)))
+    return Unknown(max(map(content_kind, given), default=Kind.CONFIG))
+
+
+def call_outside(frame: Frame, node: ast.AST, function: Any, module: str, args: Args, named: Keywords) -> Value:
+    """Return the result of a function without source in Python that is neither Python's nor torch's."""
+    name = getattr(function, "__name__", type(function).__name__)
+    given = [*args, *named.values()]
+    kind = max(map(number_kind, given), default=Kind.CONFIG)
+    frame.report(node, f"{module}.{name}()" if module else f"{name}()", kind if kind >= Kind.SHAPE else Kind.CALL)
+    return Unknown(Kind.DATA if any(map(has_tensor, given)) else max(kind, Kind.CONFIG))

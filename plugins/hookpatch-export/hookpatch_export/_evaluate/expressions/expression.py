@@ -1,0 +1,175 @@
+"""Evaluate an expression from the values of its parts."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import Final
+
+from hookpatch_export._evaluate.expressions.attributes import attribute
+from hookpatch_export._evaluate.expressions.conditions import boolean, report_decision, ternary, test
+from hookpatch_export._evaluate.expressions.displays import comprehension, dict_display, sequence_display
+from hookpatch_export._evaluate.expressions.items import item
+from hookpatch_export._evaluate.expressions.operators import binary, comparison, unary
+from hookpatch_export._findings.finding import Kind
+from hookpatch_export._frames.frame import Frame
+from hookpatch_export._values.elements import as_sequence
+from hookpatch_export._values.join import join
+from hookpatch_export._values.questions import alternatives, content_kind, has_tensor, truth_kind
+from hookpatch_export._values.value import (
+    CONFIG,
+    PLAIN,
+    UNKNOWN,
+    Known,
+    Local,
+    Scalar,
+    Seq,
+    Size,
+    Table,
+    Unknown,
+    Value,
+    value_of,
+)
+
+_SPREAD: Final = 8  # arguments that a tuple of unknown length stands for; a function takes as many as it can
+
+
+def value(frame: Frame, node: ast.expr) -> Value:
+    """Return the value of an expression, and report the findings in it."""
+    match node:
+        case ast.Constant():
+            return Known(node.value)
+        case ast.Name():
+            return _name(frame, node.id)
+        case ast.Attribute():
+            return attribute(frame, node, value(frame, node.value), node.attr)
+        case ast.Call():
+            return _call(frame, node)
+        case ast.BinOp():
+            return binary(node.op, value(frame, node.left), value(frame, node.right))
+        case ast.BoolOp():
+            return boolean(frame, node, node.values, decides=True)
+        case ast.UnaryOp(op=ast.Not()):
+            outcome = test(frame, node)
+            report_decision(frame, node, outcome, "not")
+            return outcome
+        case ast.UnaryOp():
+            return unary(node.op, value(frame, node.operand))
+        case ast.Compare():
+            return _compare(frame, node)
+        case ast.IfExp():
+            return ternary(frame, node)
+        case ast.Subscript():
+            return item(frame, node, value(frame, node.value), value(frame, node.slice))
+        case ast.Slice():
+            return _slice(frame, node)
+        case ast.Tuple() | ast.List():
+            return sequence_display(frame, node.elts)
+        case ast.Set():
+            return Seq(None, join([value(frame, one) for one in node.elts]))
+        case ast.Dict():
+            return dict_display(frame, node)
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+            return comprehension(frame, node)
+        case ast.Lambda():
+            return Local(node, frame, default_values(frame, node.args))
+        case ast.NamedExpr():
+            result = value(frame, node.value)
+            frame.variables[node.target.id] = result
+            return result
+        case ast.JoinedStr():
+            return _text(frame, node)
+        case ast.Starred():
+            return value(frame, node.value)
+        case ast.Await():
+            return value(frame, node.value)
+        case ast.Yield():
+            frame.yielded.append(value(frame, node.value) if node.value else Known(None))
+            return UNKNOWN
+        case ast.YieldFrom():
+            frame.yielded.append(as_sequence(value(frame, node.value)).each)
+            return UNKNOWN
+    return UNKNOWN
+
+
+def default_values(frame: Frame, arguments: ast.arguments) -> dict[str, Value]:
+    """Return the defaults of a function's parameters by name."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    last = positional[len(positional) - len(arguments.defaults) :]
+    held = {one.arg: value(frame, default) for one, default in zip(last, arguments.defaults, strict=True)}
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return {**held, **{one.arg: value(frame, default) for one, default in named if default is not None}}
+
+
+def _name(frame: Frame, name: str) -> Value:
+    inner: Frame | None = frame
+    while inner is not None:
+        if name in inner.variables:
+            return inner.variables[name]
+        if name in inner.cells:
+            return inner.cells[name]
+        inner = inner.outer
+    if name in frame.names:
+        return value_of(frame.names[name])
+    if hasattr(builtins, name):
+        return Known(getattr(builtins, name))
+    return UNKNOWN
+
+
+def _call(frame: Frame, node: ast.Call) -> Value:
+    args: list[Value] = []
+    for one in node.args:
+        if isinstance(one, ast.Starred):
+            args.extend(_spread(value(frame, one.value)))
+        else:
+            args.append(value(frame, one))
+    named: dict[str, Value] = {}
+    for word in node.keywords:
+        given = value(frame, word.value)
+        if word.arg is not None:
+            named[word.arg] = given
+        else:
+            for table in alternatives(given):
+                if isinstance(table, Table):
+                    named.update((key, one) for key, one in table.items if isinstance(key, str))
+    return frame.walk.call(frame, node, value(frame, node.func), args, named)
+
+
+def _spread(given: Value) -> list[Value]:
+    if isinstance(given, Size):
+        return [Scalar(given.sizes), Scalar(given.last)]
+    whole = as_sequence(given)
+    return list(whole.items) if whole.items is not None else [whole.each] * _SPREAD
+
+
+def _compare(frame: Frame, node: ast.Compare) -> Value:
+    left = value(frame, node.left)
+    outcomes = []
+    for op, other in zip(node.ops, node.comparators, strict=True):
+        right = value(frame, other)
+        outcomes.append(comparison(frame, node, op, left, right))
+        left = right
+    if len(outcomes) == 1:
+        return outcomes[0]
+    for one in outcomes[:-1]:
+        report_decision(frame, node, one, "a < b < c")
+    return Scalar(max(map(truth_kind, outcomes)))
+
+
+def _slice(frame: Frame, node: ast.Slice) -> Value:
+    ends = [None if one is None else value(frame, one) for one in (node.lower, node.upper, node.step)]
+    if all(one is None or isinstance(one, Known) for one in ends):
+        return Known(slice(*(one.obj if isinstance(one, Known) else None for one in ends)))
+    return Unknown(max(max(truth_kind(one), Kind.CONFIG) for one in ends if one is not None))
+
+
+def _text(frame: Frame, node: ast.JoinedStr) -> Value:
+    parts: list[Value] = []
+    for part in node.values:
+        held = value(frame, part.value) if isinstance(part, ast.FormattedValue) else value(frame, part)
+        parts.append(CONFIG if has_tensor(held) else held)
+        if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion != -1):
+            parts.append(CONFIG)
+    if all(isinstance(one, Known) and isinstance(one.obj, PLAIN) for one in parts):
+        return Known("".join(str(one.obj) for one in parts if isinstance(one, Known)))
+    return Scalar(max(map(content_kind, parts), default=Kind.SAFE))

@@ -1,0 +1,1 @@
+"""Evaluate statements and functions made of them. Collects no findings."""

@@ -1,0 +1,207 @@
+"""Evaluate a statement: change the variables, and report the findings in it."""
+
+from __future__ import annotations
+
+import ast
+
+from hookpatch_export._evaluate.expressions.conditions import cases, condition, modes_of_branch, test
+from hookpatch_export._evaluate.expressions.expression import default_values, value
+from hookpatch_export._evaluate.expressions.narrowing import narrowed
+from hookpatch_export._evaluate.expressions.operators import binary
+from hookpatch_export._evaluate.statements.assignment import assign, take_import
+from hookpatch_export._evaluate.statements.loop_rounds import rounds_of
+from hookpatch_export._findings.finding import Kind
+from hookpatch_export._frames.frame import Frame, join_variables
+from hookpatch_export._values.elements import as_sequence
+from hookpatch_export._values.questions import content_kind, truth, truth_kind
+from hookpatch_export._values.value import NONE, Instance, Local, TrueIn, Value
+
+
+def run(frame: Frame, statements: list[ast.stmt]) -> bool:
+    """Walk a block.
+
+    Returns:
+        True if the code after the block is reached.
+    """
+    return all(_run(frame, one) for one in statements)
+
+
+def _run(frame: Frame, node: ast.stmt) -> bool:
+    match node:
+        case ast.Expr():
+            value(frame, node.value)
+        case ast.Assign():
+            held = value(frame, node.value)
+            for target in node.targets:
+                assign(frame, target, held)
+        case ast.AnnAssign() if node.value is not None:
+            assign(frame, node.target, value(frame, node.value))
+        case ast.AugAssign():
+            now = value(frame, node.target)
+            assign(frame, node.target, binary(node.op, now, value(frame, node.value)))
+        case ast.Return():
+            frame.returned.append(value(frame, node.value) if node.value is not None else NONE)
+            return False
+        case ast.Raise():
+            return False
+        case ast.If():
+            return _if(frame, node)
+        case ast.For() | ast.AsyncFor():
+            return _for(frame, node)
+        case ast.While():
+            return _while(frame, node)
+        case ast.Assert():
+            _assert(frame, node)
+        case ast.Match():
+            return _match(frame, node)
+        case ast.Try() | ast.TryStar():
+            return _try(frame, node)
+        case ast.With() | ast.AsyncWith():
+            for one in node.items:
+                held = value(frame, one.context_expr)
+                if one.optional_vars is not None:
+                    assign(frame, one.optional_vars, held)
+            return run(frame, node.body)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            frame.variables[node.name] = Local(node, frame, default_values(frame, node.args))
+        case ast.Break() | ast.Continue():
+            frame.exits.append(frame.variables)
+            return False
+        case ast.Import() | ast.ImportFrom():
+            take_import(frame, node)
+        case ast.Delete():
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    frame.variables.pop(target.id, None)
+        case ast.Global():
+            frame.globals.update(node.names)
+    return True
+
+
+def _if(frame: Frame, node: ast.If) -> bool:
+    if isinstance(node.test, ast.Constant):
+        return run(frame, node.body if node.test.value else node.orelse)
+    decided = Kind.SAFE
+    undecided: list[Kind] = []
+    ends: list[tuple[dict[str, Value], frozenset[str]]] = []
+    for variables in cases(frame, node.test):
+        frame.variables = variables
+        outcome = test(frame, node.test)
+        if (known := truth(outcome)) is None:
+            undecided.append(truth_kind(outcome))
+        else:
+            decided = max(decided, truth_kind(outcome))
+        before = frame.variables
+        for taken, block in ((True, node.body), (False, node.orelse)):
+            modes = modes_of_branch(frame, outcome, taken)
+            if known is (not taken) or not modes:
+                continue
+            frame.variables = before
+            frame.variables = narrowed(frame, node.test, taken)
+            with frame.only_in(modes):
+                if run(frame, block):
+                    ends.append((frame.variables, frame.modes))
+    kind = max(undecided, default=decided)
+    checks = not node.orelse and isinstance(node.body[-1], ast.Raise)
+    construct = "elif" if frame.file.line(node.lineno).startswith("elif") else "if"
+    frame.report(node.test, f"{construct} that raises" if checks else construct, kind)
+    if not ends:
+        return False
+    frame.variables = join_variables([variables for variables, _ in ends], max(undecided, default=Kind.SAFE))
+    frame.modes = frozenset().union(*(modes for _, modes in ends))
+    return True
+
+
+def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> bool:
+    whole = as_sequence(value(frame, node.iter))
+    frame.report(node.iter, "for", whole.length)
+    rounds, complete = rounds_of(whole)
+    outer, frame.exits = frame.exits, []
+    before = frame.variables
+    for variable in rounds:
+        start = dict(frame.variables)
+        assign(frame, node.target, variable)
+        run(frame, node.body)
+        frame.variables = join_variables([start, frame.variables, *frame.exits], whole.length)
+        frame.exits = []
+    if not complete:
+        frame.variables = join_variables([before, frame.variables], whole.length)
+    frame.exits = outer
+    return run(frame, node.orelse)
+
+
+def _while(frame: Frame, node: ast.While) -> bool:
+    outer, frame.exits = frame.exits, []
+    ends = []
+    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+    for _ in range(2):
+        outcome = condition(frame, node.test)
+        kind = truth_kind(outcome)
+        frame.report(node.test, "while", kind)
+        if not endless:
+            ends.append(frame.variables)
+        if truth(outcome) is False:
+            break
+        frame.variables = narrowed(frame, node.test, True)
+        start = frame.variables
+        run(frame, node.body)
+        ends += frame.exits
+        frame.exits = []
+        frame.variables = join_variables([start, frame.variables], kind)
+    frame.exits = outer
+    frame.variables = join_variables([*ends, frame.variables])
+    return run(frame, node.orelse)
+
+
+def _assert(frame: Frame, node: ast.Assert) -> None:
+    outcome = condition(frame, node.test)
+    frame.report(node.test, "assert", truth_kind(outcome))
+    if truth(outcome) is None:
+        frame.variables = narrowed(frame, node.test, True)
+
+
+def _match(frame: Frame, node: ast.Match) -> bool:
+    subject = value(frame, node.subject)
+    kind = max(truth_kind(subject), content_kind(subject))
+    frame.report(node.subject, "match", kind)
+    before, ends = frame.variables, []
+    for case in node.cases:
+        frame.variables = dict(before)
+        for name in _captured(case.pattern):
+            frame.variables[name] = subject if isinstance(case.pattern, ast.MatchAs) else as_sequence(subject).each
+        if case.guard is not None:
+            outcome = test(frame, case.guard)
+            frame.report(case.guard, "case", truth_kind(outcome))
+        if run(frame, case.body):
+            ends.append(frame.variables)
+    last = node.cases[-1]
+    if not (isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None and last.guard is None):
+        ends.append(before)
+    if not ends:
+        return False
+    frame.variables = join_variables(ends, kind)
+    return True
+
+
+def _captured(pattern: ast.pattern) -> list[str]:
+    return [one.name for one in ast.walk(pattern) if isinstance(one, ast.MatchAs | ast.MatchStar) and one.name]
+
+
+def _try(frame: Frame, node: ast.Try | ast.TryStar) -> bool:
+    frame.report(node, "try", Kind.CONFIG)
+    before, returned = dict(frame.variables), len(frame.returned)
+    ends = []
+    if run(frame, [*node.body, *node.orelse]):
+        ends.append(frame.variables)
+    if any(isinstance(one, TrueIn) for one in frame.returned[returned:]):
+        # The block asks about the capture: an error of torch there is no case of its own.
+        return run(frame, node.finalbody) and bool(ends)
+    during = join_variables([before, frame.variables])
+    for handler in node.handlers:
+        frame.variables = dict(during)
+        if handler.name:
+            frame.variables[handler.name] = Instance(Exception)
+        if run(frame, handler.body):
+            ends.append(frame.variables)
+    frame.variables = join_variables(ends) if ends else during
+    return run(frame, node.finalbody) and bool(ends)

@@ -1,0 +1,60 @@
+"""A finding: one line of a model, the kind of what decides there, and the consequence in each mode of capture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+
+MODES: Final = ("trace", "script", "export", "onnx")
+
+
+class Kind(IntEnum):
+    """The kind of a finding, and of a value: what the outcome depends on. The greater, the worse.
+
+    ``UNBACKED`` is a size that was put into a tensor: a trace freezes what it decides as it does of any size, and
+    torch.export no longer knows it to be one and fails. A finding of it is of the kind ``SHAPE``.
+    """
+
+    SAFE = 0
+    CONFIG = 1
+    CALL = 2
+    NOT_READ = 3
+    SHAPE = 4
+    UNBACKED = 5
+    DATA = 6
+
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of a model that its author should know of before a capture.
+
+    Attributes:
+        file: the file, absolute.
+        line: the line in that file, from 1.
+        column: the first column of the code found, from 1.
+        kind: the kind of what decides there.
+        construct: the code found: ``if``, ``for``, ``.item()``, ...
+        source: the line, without its indentation.
+        route: the functions from the model's ``forward`` to the line, by the shortest way.
+        consequence: what becomes of the line, by mode of ``MODES``.
+        instead: what to write instead, or why nothing is to be done.
+        end_line: the last line of the code found, from 1.
+        end_column: the column after the last character, from 1.
+    """
+
+    file: Path
+    line: int
+    column: int
+    kind: Kind
+    construct: str
+    source: str
+    route: tuple[str, ...]
+    consequence: dict[str, str]
+    instead: str
+    end_line: int
+    end_column: int

@@ -1,0 +1,72 @@
+"""Find the line at which two runs of a model part: the branch that a capture of the first run has lost."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import torch
+
+from hookpatch_export._findings.finding import Finding
+from hookpatch_export._findings.spans import spans
+from hookpatch_export._probe.run_path import explain, record_steps
+from hookpatch_export._scan.scan import scan
+
+
+@final
+@dataclass(frozen=True)
+class Parting:
+    """A line at which two runs part.
+
+    Attributes:
+        file: the file, absolute.
+        line: the line, from 1.
+        source: the text of the line.
+        finding: the finding of the scan on the line; None if there is none.
+    """
+
+    file: Path
+    line: int
+    source: str
+    finding: Finding | None
+
+
+def parting(called: Any, one: Callable[[], object], other: Callable[[], object]) -> Parting | None:
+    """Run a model twice, and return the line at which the second run took another branch.
+
+    Args:
+        called: the module, function or method that both runs call.
+        one: the first run.
+        other: the second run; it may raise.
+
+    Returns:
+        The line; None if both runs take the same path, and not exactly one line on it depends on the input.
+    """
+    modules = _modules(called)
+    findings = [found for module in modules for found in scan(module)]
+    files = {file for module in modules for file, _, _ in spans(module, findings)} | _file_of(called)
+    finding, spot = explain(record_steps(one, files), record_steps(other, files), findings)
+    if finding is not None:
+        return Parting(finding.file, finding.line, finding.source, finding)
+    if spot is None:
+        return None
+    return Parting(spot.file, spot.line, linecache.getline(str(spot.file), spot.line).strip(), None)
+
+
+def _modules(called: Any) -> list[torch.nn.Module]:
+    """Return the module that is called, or the modules that a function refers to."""
+    if isinstance(called, torch.nn.Module):
+        return [called]
+    holder = getattr(called, "__self__", None)
+    names = inspect.getclosurevars(called) if inspect.isfunction(called) else None
+    held = () if names is None else (*names.nonlocals.values(), *names.globals.values())
+    return [one for one in (holder, *held) if isinstance(one, torch.nn.Module)]
+
+
+def _file_of(called: Any) -> set[Path]:
+    code = getattr(inspect.unwrap(getattr(called, "__func__", called)), "__code__", None)
+    return set() if code is None else {Path(code.co_filename).resolve()}

@@ -1,0 +1,146 @@
+"""Walk from a model's ``forward`` through all calls, and collect findings and values of attributes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from hookpatch_export._evaluate.calls.call import call
+from hookpatch_export._evaluate.expressions.expression import value
+from hookpatch_export._evaluate.statements.assignment import assign
+from hookpatch_export._evaluate.statements.functions import Functions
+from hookpatch_export._findings.finding import MODES, Finding, Kind
+from hookpatch_export._frames.frame import Frame
+from hookpatch_export._scan.routes import Route, routes
+from hookpatch_export._scan.third_party import is_third_party
+from hookpatch_export._torch_rules.consequences import consequence_of, is_only_compiled
+from hookpatch_export._values.join import join
+from hookpatch_export._values.questions import content_kind, has_tensor
+from hookpatch_export._values.value import Args, Instance, Known, Value
+
+
+@dataclass(slots=True)
+class _Noted:
+    """A finding in the making: its worst kind, the modes of all reports, and the calls reported with that kind."""
+
+    node: Any
+    kind: Kind
+    modes: frozenset[str]
+    frames: dict[Frame, None]
+
+
+class Walk:
+    """One walk through a model.
+
+    Args:
+        root: read files in this folder alone; None for all files that are neither Python's nor torch's.
+        packages: the packages of the model.
+    """
+
+    # The functions themselves, no methods around them: models are deep, and each method would spend Python's stack.
+    value = staticmethod(value)
+    call = staticmethod(call)
+    assign = staticmethod(assign)
+
+    def __init__(self, root: Path | None, packages: frozenset[str]) -> None:
+        self._packages: Final = packages
+        self._found: Final[dict[tuple[str, int, int, str], _Noted]] = {}
+        self._written: Final[dict[tuple[int, str], Value]] = {}
+        self._kept: Final[list[object]] = []  # keeps the objects of the ids in _written alive
+        self.enter: Final = Functions(root).enter
+        self._initializing = 0
+
+    def findings(self, start: Frame) -> list[Finding]:
+        """Return the findings by their shortest route from ``forward``, the nearest first; then by line.
+
+        Args:
+            start: the frame that calls ``forward``.
+        """
+        ways = routes(start)
+        near = {frame: place for place, frame in enumerate(ways)}
+        found = []
+        for (*_, construct), noted in self._found.items():
+            frame = min(noted.frames, key=near.__getitem__)
+            found.append(_finding(frame, ways[frame], construct, noted))
+        order: dict[object, int] = {}
+        for frame, way in ways.items():
+            order.setdefault((frame.file.path, way), len(order))
+        return sorted(found, key=lambda one: (order[one.file, one.route], one.line, one.column))
+
+    def report(self, frame: Frame, node: Any, construct: str, kind: Kind) -> None:
+        """Report a finding; for one reported before keep the worse kind and all modes."""
+        if self._initializing:
+            return
+        key = (str(frame.file.path), node.lineno, node.col_offset, construct)
+        noted = self._found.setdefault(key, _Noted(node, kind, frame.modes, {}))
+        noted.modes |= frame.modes
+        if kind > noted.kind:
+            noted.kind, noted.frames = kind, {}
+        if kind is noted.kind:
+            noted.frames[frame] = None
+
+    def report_not_read(self, frame: Frame, node: ast.AST, what: str, why: str) -> None:
+        """Report the call of a function that was not read."""
+        self.report(frame, node, f"{what}: {why}", Kind.NOT_READ)
+
+    def report_third_party(self, frame: Frame, node: ast.AST, function: Any, args: Args) -> None:
+        """Report the call of another distribution's function or class; a call without input is a setting."""
+        if isinstance(node, ast.Call) and is_third_party(frame, function, args, self._packages):
+            given = any(has_tensor(one) or content_kind(one) >= Kind.SHAPE for one in args)
+            kind = Kind.CALL if given else Kind.CONFIG
+            self.report(frame, node, f"third-party {function.__module__}.{function.__qualname__}()", kind)
+
+    def write(self, owner: Value, name: str, value: Value) -> None:
+        """Record the value that an attribute is set to."""
+        if isinstance(owner, Instance):
+            before = owner.attributes.get(name)
+            owner.attributes[name] = value if before is None else join([before, value])
+        elif isinstance(owner, Known):
+            key = (id(owner.obj), name)
+            self._kept.append(owner.obj)
+            before = self._written.get(key)
+            self._written[key] = value if before is None else join([before, value])
+
+    def written(self, owner: object, name: str) -> Value | None:
+        """Return the value that an attribute was set to during the walk."""
+        return self._written.get((id(owner), name))
+
+    @property
+    def initializing(self) -> bool:
+        """Return True while an object's ``__init__`` is walked."""
+        return self._initializing > 0
+
+    @contextmanager
+    def initialize(self) -> Iterator[None]:
+        """Walk an ``__init__`` in this block: its decisions are made before the model is called, and not reported."""
+        self._initializing += 1
+        try:
+            yield
+        finally:
+            self._initializing -= 1
+
+
+def _finding(frame: Frame, route: Route, construct: str, noted: _Noted) -> Finding:
+    node, kind = noted.node, noted.kind
+    if is_only_compiled(kind, construct, noted.modes):
+        kind = Kind.SAFE
+    told, instead = consequence_of(kind, construct, [mode for mode in MODES if mode in noted.modes])
+    if kind is Kind.UNBACKED:
+        kind = Kind.SHAPE
+    return Finding(
+        file=frame.file.path,
+        line=node.lineno,
+        column=node.col_offset + 1,
+        kind=kind,
+        construct=construct,
+        source=frame.file.line(node.lineno),
+        route=route,
+        consequence=told,
+        instead=instead,
+        end_line=node.end_lineno,
+        end_column=node.end_col_offset + 1,
+    )

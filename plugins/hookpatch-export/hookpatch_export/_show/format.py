@@ -1,0 +1,49 @@
+"""Format a finding: place, route, consequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from hookpatch_export._findings.finding import MODES, Finding
+
+EVERY: Final = "every mode"
+
+
+def by_consequence(consequence: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return each consequence behind its modes, joined: ``("trace, onnx", "the branch is frozen")``."""
+    modes: dict[str, list[str]] = {}
+    for mode, what in consequence.items():
+        modes.setdefault(what, []).append(mode)
+    return [(EVERY if those == [*MODES] else ", ".join(those), what) for what, those in modes.items()]
+
+
+def is_harmless(what: str) -> bool:
+    """Return True if a consequence does no harm: the line works as its author meant."""
+    return what in ("", "kept", "compiled", "stays as it is") or what.startswith("compiled as ")
+
+
+def format_route(route: Iterable[str]) -> str:
+    """Return the route to a line; a name repeated in a row, as behind decorators, is written once."""
+    return " → ".join(name for name, _ in groupby(route))
+
+
+def format_place(finding: Finding) -> str:
+    """Return ``file:line:column``, with the path from the current folder if the file is in it."""
+    return f"{relative_path(finding.file)}:{finding.line}:{finding.column}"
+
+
+def relative_path(file: Path) -> str:
+    """Return a file's path from the current folder if the file is in it."""
+    here = Path.cwd()
+    return str(file.relative_to(here) if file.is_relative_to(here) else file)
+
+
+def count_by_kind(findings: Iterable[Finding]) -> str:
+    """Return the number of findings of each kind, the worst first: ``1 data, 2 shape``."""
+    counts: dict[str, int] = {}
+    for one in sorted(findings, key=lambda one: -one.kind):
+        counts[str(one.kind)] = counts.get(str(one.kind), 0) + 1
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())

@@ -1,0 +1,145 @@
+"""Find the model that an argument of the command line names: a class, an instance, or a function that makes one."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, Final, final
+
+import hookpatch_probe.named
+from hookpatch_probe.named import NotNamed, kinds
+from hookpatch_probe.named import named as named_by
+
+from hookpatch_export.errors import ModelError
+
+HOW: Final = "write package.module:Model or path/to/file.py:Model"
+_OURS: Final = {Path(__file__), Path(hookpatch_probe.named.__file__)}
+
+
+@final
+@dataclass(frozen=True)
+class NamedModel:
+    """A model named on the command line, with its inputs if a function returned them.
+
+    Attributes:
+        word: the argument of the command.
+        model: a subclass of ``torch.nn.Module`` or an instance of one.
+        inputs: the positional arguments of ``forward``; None if no function returned any.
+        keywords: the keyword arguments of ``forward``.
+    """
+
+    word: str
+    model: Any
+    inputs: tuple[Any, ...] | None = None
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+
+def find_model(word: str, root: Path | None) -> NamedModel:
+    """Return the model that a word names; prints of its module during import go to stderr.
+
+    Args:
+        word: ``package.module:Model`` or ``path/to/file.py:Model``; Model is a class, an instance, or a function
+            without arguments that returns a module, ``(module, inputs)`` or ``(module, inputs, keywords)``.
+        root: the folder that the file's package is imported from; None for the one that holds its outermost package.
+
+    Raises:
+        ModelError: the name does not exist, its import or the function fails, or the object is no module.
+    """
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            found = named_by(word, root)
+        except NotNamed as lack:
+            raise ModelError(word, _said_of(word, root, lack)) from lack.error
+        return _made(word, found)
+
+
+def _said_of(word: str, root: Path | None, lack: NotNamed) -> str:
+    """Return the reason why a word names no model, and a remedy."""
+    match lack.lack:
+        case "word":
+            return f"names no model; {_meant(word)}"
+        case "outside":
+            return f"{word.rpartition(':')[0]} is not under --root {root}; name a folder that it is in"
+        case "folder":
+            return f"{lack.problem}; name one with --root"
+        case "module":
+            return f"{lack.problem}; name a file, or the folder it is in with --root"
+        case "name":
+            assert lack.module is not None
+            hint = f"did you mean '{lack.near}'?" if lack.near else _offer(lack.module)
+            return f"{lack.problem}; {hint}"
+        case "import":
+            assert lack.error is not None
+            return _failed(lack.error)
+        case _:
+            return f"{lack.problem}; {HOW}"
+
+
+def _meant(word: str) -> str:
+    """Return how to name the model that a word without a colon may mean."""
+    if word.endswith(".py"):
+        return f"write {word}:Model, with the name of what is in it"
+    module, dot, name = word.rpartition(".")
+    return f"write {module}:{name}" if dot and "/" not in word and ":" not in word else HOW
+
+
+def _offer(module: ModuleType) -> str:
+    import torch
+
+    own = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, torch.nn.Module) and value.__module__ == module.__name__
+    ]
+    return f"it has {', '.join(sorted(own))}" if own else "it has no subclass of torch.nn.Module"
+
+
+def _made(word: str, found: Any) -> NamedModel:
+    import torch
+
+    if isinstance(found, torch.nn.Module) or (isinstance(found, type) and issubclass(found, torch.nn.Module)):
+        return NamedModel(word, found)
+    kind = f"the class {found.__name__}" if isinstance(found, type) else f"of type {type(found).__name__}"
+    if not isinstance(found, FunctionType):
+        raise ModelError(word, f"is {kind}, no torch.nn.Module; name a module, its class, or a function that makes one")
+    try:
+        made = found()
+    except (Exception, SystemExit) as error:
+        raise ModelError(word, f"raised {_said(error)}; mend the function, it is called without arguments") from error
+    model, *more = made if isinstance(made, tuple) and made else (made,)
+    if not isinstance(model, torch.nn.Module) or len(more) > 2:
+        raise ModelError(
+            word, f"returned {kinds(made)}; return a module, (module, inputs) or (module, inputs, keywords)"
+        )
+    inputs, keywords = more[0] if more else None, more[1] if len(more) == 2 else {}
+    if isinstance(inputs, torch.Tensor):
+        inputs = (inputs,)  # as torch.onnx.export takes it
+    if not isinstance(inputs, tuple | None) or not isinstance(keywords, Mapping):
+        raise ModelError(
+            word, f"returned {kinds(made)}; the inputs are a tensor or a tuple, the keywords a dict of them by name"
+        )
+    return NamedModel(word, model, inputs, keywords)
+
+
+def _failed(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"cannot be imported: {error.msg} ({error.filename}:{error.lineno}); mend that line"
+    now = "install what is missing, or name the folder it is in with --root" if isinstance(error, ImportError) else ""
+    return f"cannot be imported: {_said(error)}; {now or 'mend it, so that python can import it'}"
+
+
+def _said(error: BaseException) -> str:
+    """Return an error's class, its first line, and its line in the user's code."""
+    first = str(error).strip().partition("\n")[0]
+    text = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not _is_ours(one.filename)]
+    return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith("<frozen") or Path(file) in _OURS or "importlib" in Path(file).parts

@@ -1,0 +1,129 @@
+"""Show findings as text: grouped by function, each with its line and a caret, equal consequences once."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from hookpatch_export._findings.finding import Finding, Kind
+from hookpatch_export._show.format import by_consequence, count_by_kind, format_place, format_route, relative_path
+
+COLOURS: Final = {
+    Kind.DATA: "bold red",
+    Kind.SHAPE: "bold yellow",
+    Kind.NOT_READ: "bold magenta",
+    Kind.CALL: "bold magenta",
+    Kind.CONFIG: "bold blue",
+    Kind.SAFE: "bold green",
+}
+
+
+def print_lines(lines: Iterable[Text], console: Console) -> None:
+    """Print lines: in a terminal coloured and cut at its edge, in a log plain and whole."""
+    for line in lines:
+        line.rstrip()
+        if console.is_terminal:
+            console.print(line, no_wrap=line.no_wrap, overflow="ellipsis" if line.no_wrap else None)
+        else:
+            console.file.write(f"{line.plain}\n")
+
+
+def width_of(console: Console) -> int | None:
+    """Return the width of a line of text; None for a log, in which lines are not wrapped."""
+    return console.width if console.is_terminal else None
+
+
+def report(findings: Sequence[Finding], level: Kind, silenced: int, name: str, width: int | None) -> Iterator[Text]:
+    """Yield the lines to show in a terminal or a log.
+
+    Args:
+        findings: the findings, those of a function next to each other.
+        level: the least kind to show; others are counted.
+        silenced: the number of findings that comments have silenced.
+        name: the model that was scanned.
+        width: see ``width_of``.
+    """
+    shown = [one for one in findings if one.kind >= level]
+    for (file, route), group in groupby(shown, key=lambda one: (one.file, one.route)):
+        yield Text(format_route(route) if route else relative_path(file), style="bold")
+        yield from _function(list(group), width)
+    yield _summary(findings, shown, silenced, name)
+
+
+def _function(findings: Sequence[Finding], width: int | None) -> Iterator[Text]:
+    """Yield the lines of a function's findings; neighbours with equal consequences share one explanation."""
+    for _, group in groupby(findings, key=_meaning):
+        alike = list(group)
+        for _, same in groupby(alike, key=lambda one: (one.line, one.kind, one.construct)):
+            yield from _line(list(same))
+        yield from _told(alike[0], width)
+        yield Text()
+
+
+def _meaning(finding: Finding) -> object:
+    return finding.kind, tuple(finding.consequence.items()), finding.instead
+
+
+def _line(same: Sequence[Finding]) -> Iterator[Text]:
+    first = same[0]
+    spans = {(one.column, one.end_line, one.end_column) for one in same}
+    yield Text.assemble(
+        "  ",
+        (format_place(first), "cyan"),
+        "  ",
+        (str(first.kind), COLOURS[first.kind]),
+        f"  {first.construct}",
+        (f"  {len(spans)} times" if len(spans) > 1 else "", "dim"),
+    )
+    if first.source:
+        yield Text(f"    {first.source}", no_wrap=True)
+        yield Text(f"    {_carets(same)}".rstrip(), style=COLOURS[first.kind], no_wrap=True)
+
+
+def _carets(same: Sequence[Finding]) -> str:
+    """Return the line under the source, with a caret under each character of a finding."""
+    source, indent = same[0].source, _indent(same[0])
+    found: set[int] = set()
+    for one in same:
+        end = one.end_column if one.end_line == one.line else len(source) + indent + 1
+        found.update(range(one.column - 1 - indent, max(end - 1 - indent, one.column - indent)))
+    return "".join(("^" if at in found else " ") * cell_len(letter) for at, letter in enumerate(source))
+
+
+def _indent(finding: Finding) -> int:
+    """Return the number of characters before ``source`` in the line of the file."""
+    try:
+        line = finding.file.read_text(encoding="utf-8").splitlines()[finding.line - 1]
+    except (OSError, UnicodeDecodeError, IndexError):
+        return 0
+    return len(line) - len(line.lstrip())
+
+
+def _told(finding: Finding, width: int | None) -> Iterator[Text]:
+    rows = [(modes, what, "") for modes, what in by_consequence(finding.consequence)]
+    if finding.instead:
+        rows.append(("instead", finding.instead, "green"))
+    if not rows:
+        return
+    first = max(len(modes) for modes, _, _ in rows)
+    for modes, what, style in rows:
+        pieces = textwrap.wrap(what, max(width - first - 8, 20)) if width is not None else [what]
+        for at, piece in enumerate(pieces):
+            yield Text.assemble("      ", ((modes if at == 0 else "").ljust(first), "dim"), "  ", (piece, style))
+
+
+def _summary(findings: Sequence[Finding], shown: Sequence[Finding], silenced: int, name: str) -> Text:
+    more = [one for one in findings if one not in shown]
+    worst = COLOURS[max(one.kind for one in shown)] if shown else "bold green"
+    return Text.assemble(
+        (f"{name}: ", "bold"),
+        (count_by_kind(shown) or "nothing found", worst),
+        f"; not shown: {count_by_kind(more)} (--level {min(one.kind for one in more)})" if more else "",
+        f"; silenced by comments: {silenced}" if silenced else "",
+    )

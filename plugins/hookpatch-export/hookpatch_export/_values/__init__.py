@@ -1,0 +1,1 @@
+"""What a value can be at export. Imports no rule of torch."""

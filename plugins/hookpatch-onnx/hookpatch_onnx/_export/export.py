@@ -1,0 +1,68 @@
+"""The state of one call of torch.onnx.export, which all plugins share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, Final, final
+
+from hookpatch_onnx.errors import CapturedWarning
+
+_DEFAULT_OPSET: Final = 20  # torch.onnx._constants.ONNX_DEFAULT_OPSET of torch 2.13
+
+
+@final
+class Export:
+    """A running call of ``torch.onnx.export``.
+
+    Attributes:
+        model: the exported object, mostly a module.
+        opset: the requested version of ONNX's own operators.
+        dynamo: True if torch.export captures the model, False if TorchScript does.
+        optimize: True if torch optimizes the model at the end (torch.export only).
+        domains: the caller's versions of custom domains (``custom_opsets``).
+        regions: the marked parts of the model by number, see ``region.py``.
+        wanted: the plugins that have found parts to replace.
+        refusal: the error that ends the export. Torch wraps errors; this error is raised unwrapped.
+    """
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.model: Final[Any] = arguments["model"]
+        self.opset: Final[int] = arguments.get("opset_version") or _DEFAULT_OPSET
+        self.dynamo: Final[bool] = arguments.get("dynamo", True) is True or not _is_module(self.model)
+        self.optimize: Final[bool] = self.dynamo and arguments.get("optimize", True)
+        self.domains: Final[dict[str, int]] = dict(arguments.get("custom_opsets") or {})
+        self.regions: Final[dict[int, Any]] = {}
+        self.wanted: Final[set[str]] = set()
+        self.refusal: Exception | None = None
+
+    def modules(self, plugin: str) -> Iterator[tuple[str, Any]]:
+        """Yield the modules of the model with their names; warn, and yield none, if the model was captured before."""
+        if self.is_captured(plugin):
+            return
+        yield from self.model.named_modules()
+
+    def is_captured(self, plugin: str) -> bool:
+        """Return True, and warn, if the model was captured before: then a plugin finds no modules."""
+        import torch  # imported by now
+
+        if _is_module(self.model) and not isinstance(self.model, torch.jit.ScriptModule):
+            return False
+        warnings.warn(CapturedWarning(plugin, type(self.model).__name__), stacklevel=2)
+        return True
+
+    def want(self, plugin: str, found: bool = True) -> None:
+        """Note that a plugin has found a part of the model that is to become a node."""
+        if found:
+            self.wanted.add(plugin)
+
+    def refuse(self, error: Exception) -> Exception:
+        """Set the error that ends the export, unless one is set; return the error that is set."""
+        self.refusal = self.refusal or error
+        return self.refusal
+
+
+def _is_module(model: object) -> bool:
+    import torch  # imported by now
+
+    return isinstance(model, torch.nn.Module)

@@ -1,0 +1,160 @@
+"""Mark a region of a model: the operations between two marks become one node.
+
+A mark is an operator that returns its inputs. So torch captures, decomposes, converts and optimizes the operations
+between two marks as usual, and the marks do not change any result. The marks are removed from the model, and from the
+captured program, before the export returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import torch
+from torch.utils import _pytree as pytree
+
+from hookpatch_onnx._export.export import Export
+from hookpatch_onnx.errors import NodeError
+
+DOMAIN: Final = "hookpatch_onnx"
+BEGIN, END = "Begin", "End"
+
+Build: TypeAlias = Callable[[Any], Sequence[Any]]  # from a rewrite.Place to the outputs of the node
+
+
+@dataclass(frozen=True)
+class Region:
+    """One call of a part of the model that is to become a node.
+
+    Attributes:
+        plugin: the plugin that replaces the region.
+        part: the name of the part, for messages.
+        build: builds the node.
+        alike: True if the node has one output, of the shape and dtype of the first input, and needs no operation
+            between the marks. Then TorchScript's exporter need not convert these operations.
+    """
+
+    plugin: str
+    part: str
+    build: Build
+    alike: bool = False
+
+
+def run_marked(
+    export: Export, region: Region, run: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] | None = None
+) -> Any:
+    """Return ``run(*args, **kwargs)``, with a mark before and a mark after the call.
+
+    The inputs of the node are the tensors among the arguments, in order.
+
+    Raises:
+        NodeError: the call returns neither a tensor nor a tuple or list of tensors.
+    """
+    number = len(export.regions)
+    export.regions[number] = region
+    leaves, form = pytree.tree_flatten((tuple(args), kwargs or {}))
+    places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    inputs = [leaves[index] for index in places]
+    if region.alike and not export.dynamo:
+        with torch.no_grad():  # TorchScript treats the result as a constant; a constant has no gradient
+            return _apply(_Whole, number, lambda: run(*args, **(kwargs or {})), *inputs)
+    begin, end = (begin_mark, end_mark) if export.dynamo else (_begin_traced, _end_traced)
+    inputs = begin(inputs, number)
+    for index, marked in zip(places, inputs, strict=True):
+        leaves[index] = marked
+    args, kwargs = pytree.tree_unflatten(leaves, form)
+    result = run(*args, **kwargs)
+    outputs = [result] if isinstance(result, torch.Tensor) else result
+    if not isinstance(outputs, tuple | list) or not all(isinstance(one, torch.Tensor) for one in outputs):
+        kinds = [_kind(one) for one in outputs] if isinstance(outputs, tuple | list) else []
+        got = f"a {_kind(result)}" + (f" of {', '.join(kinds)}" if kinds else "")
+        problem = f"cannot be one node: it returned {got}; a node's outputs are tensors: return one, or a tuple of them"
+        raise export.refuse(NodeError(region.plugin, region.part, problem))
+    marked_outputs = end(inputs, list(outputs), number)
+    return marked_outputs[0] if isinstance(result, torch.Tensor) else type(result)(marked_outputs)
+
+
+def _kind(value: object) -> str:
+    return "Tensor" if isinstance(value, torch.Tensor) else type(value).__name__
+
+
+@torch.library.custom_op(f"{DOMAIN}::begin", mutates_args=(), schema="(Tensor[] inputs, int region) -> Tensor[]")
+def begin_mark(inputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
+    """Mark the begin of a region: all inputs of the region go through the mark."""
+    return [one.clone() for one in inputs]
+
+
+@torch.library.custom_op(
+    f"{DOMAIN}::end", mutates_args=(), schema="(Tensor[] inputs, Tensor[] outputs, int region) -> Tensor[]"
+)
+def end_mark(inputs: list[torch.Tensor], outputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
+    """Mark the end of a region; takes the begin's outputs, too, since the region's outputs need not depend on them."""
+    return [one.clone() for one in outputs]
+
+
+begin_mark.register_fake(lambda inputs, region: [torch.empty_like(one) for one in inputs])
+end_mark.register_fake(lambda inputs, outputs, region: [torch.empty_like(one) for one in outputs])
+
+
+# TorchScript's exporter treats a function with a ``symbolic`` method as an operator.
+
+
+class _Begin(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, region: int, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(one.view_as(one) for one in inputs)
+
+    @staticmethod
+    def symbolic(g: Any, region: int, *inputs: Any) -> Any:
+        return _mark(g, BEGIN, inputs, inputs, region_i=region)
+
+
+class _End(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, region: int, taken: int, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(one.view_as(one) for one in values[taken:])
+
+    @staticmethod
+    def symbolic(g: Any, region: int, taken: int, *values: Any) -> Any:
+        return _mark(g, END, values, values[taken:], region_i=region, taken_i=taken)
+
+
+class _Whole(torch.autograd.Function):
+    """Both marks, with the call between them untraced: else the graph would keep the traced call beside the marks."""
+
+    @staticmethod
+    def forward(ctx: Any, region: int, run: Callable[[], torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
+        torchscript: Any = torch._C
+        state = torchscript._get_tracing_state()
+        torchscript._set_tracing_state(None)
+        try:
+            return run()
+        finally:
+            torchscript._set_tracing_state(state)
+
+    @staticmethod
+    def symbolic(g: Any, region: int, run: Any, *inputs: Any) -> Any:
+        marked = _mark(g, BEGIN, inputs, inputs, region_i=region)
+        return _mark(g, END, marked, inputs[:1], region_i=region, taken_i=len(inputs))[0]
+
+
+def _mark(g: Any, kind: str, inputs: Sequence[Any], alike: Sequence[Any], **attributes: int) -> tuple[Any, ...]:
+    """Put a mark into TorchScript's graph; its outputs get the types of the values ``alike``."""
+    made = g.op(f"{DOMAIN}::{kind}", *inputs, outputs=len(alike), **attributes)
+    outputs = made if isinstance(made, tuple) else (made,)
+    for output, value in zip(outputs, alike, strict=True):
+        output.setType(value.type())
+    return outputs
+
+
+def _begin_traced(inputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
+    return list(_apply(_Begin, region, *inputs)) if inputs else []
+
+
+def _end_traced(inputs: list[torch.Tensor], outputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
+    return list(_apply(_End, region, len(inputs), *inputs, *outputs))
+
+
+def _apply(function: Any, *args: Any) -> Any:
+    return function.apply(*args)

@@ -1,0 +1,128 @@
+"""Cut the data of weights out of a serialized ONNX model, without reading the data.
+
+The bytes are walked field by field in protobuf's encoding (https://protobuf.dev/programming-guides/encoding); onnx's
+descriptors say which message a field holds. In a file that is mapped into memory, the pages with weights are not
+touched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import onnx
+
+SMALL: Final = 16  # elements: shapes, axes and scalars are kept, since they belong to the structure
+DATA: Final = frozenset(
+    {"raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data", "external_data"}
+)
+_TENSOR: Final = onnx.TensorProto.DESCRIPTOR
+_DIMS: Final = _TENSOR.fields_by_name["dims"].number
+_DATA_NUMBERS: Final = frozenset(_TENSOR.fields_by_name[name].number for name in DATA)
+
+
+class _Field(NamedTuple):
+    number: int
+    kind: int  # 0: a number, 1: eight bytes, 2: bytes with their length before them, 5: four bytes
+    start: int
+    payload: int
+    end: int
+
+
+def without_weights(model: memoryview) -> bytes:
+    """Return a serialized ``ModelProto`` in which tensors of more than 16 elements have no data.
+
+    Args:
+        model: the serialized model.
+
+    Raises:
+        ValueError: the bytes are not in protobuf's encoding.
+    """
+    return b"".join(_kept(model, 0, len(model), onnx.ModelProto.DESCRIPTOR))
+
+
+def _kept(view: memoryview, start: int, end: int, message: Any) -> list[bytes]:
+    fields = list(_fields(view, start, end))
+    if message is _TENSOR and math.prod(_dims(view, fields)) > SMALL:
+        fields = [field for field in fields if field.number not in _DATA_NUMBERS]
+    parts: list[bytes] = []
+    for field in fields:
+        inner = _message_of(message, field)
+        if inner is None:
+            parts.append(bytes(view[field.start : field.end]))
+            continue
+        kept = b"".join(_kept(view, field.payload, field.end, inner))
+        parts += [_number(field.number << 3 | 2), _number(len(kept)), kept]
+    return parts
+
+
+def _message_of(message: Any, field: _Field) -> Any:
+    """Return the descriptor of a field's message if the message can hold a tensor, else None."""
+    declared = message.fields_by_number.get(field.number)
+    inner = None if declared is None or field.kind != 2 else declared.message_type
+    return inner if inner is not None and inner.name in _HOLD_TENSORS else None
+
+
+def _hold_tensors(message: Any, on_the_way: frozenset[str] = frozenset()) -> set[str]:
+    """Return the names of the messages that can hold a tensor: of this message and of the messages in it."""
+    if message is _TENSOR:
+        return {message.name}
+    inner = [field.message_type for field in message.fields if field.message_type is not None]
+    way = on_the_way | {message.name}
+    found = set().union(*(_hold_tensors(one, way) for one in inner if one.name not in way))
+    return found | {message.name} if found else found
+
+
+_HOLD_TENSORS: Final = _hold_tensors(onnx.ModelProto.DESCRIPTOR)
+
+
+def _fields(view: memoryview, at: int, end: int) -> Iterator[_Field]:
+    while at < end:
+        start = at
+        tag, at = _read_number(view, at, end)
+        number, kind = tag >> 3, tag & 7
+        payload = at
+        if kind == 0:
+            _, at = _read_number(view, at, end)
+        elif kind == 1:
+            at += 8
+        elif kind == 2:
+            length, payload = _read_number(view, at, end)
+            at = payload + length
+        elif kind == 5:
+            at += 4
+        else:
+            raise ValueError(f"no field begins at byte {start}")
+        if at > end or number == 0:
+            raise ValueError(f"the field at byte {start} has no end")
+        yield _Field(number, kind, start, payload, at)
+
+
+def _dims(view: memoryview, fields: list[_Field]) -> Iterator[int]:
+    for field in fields:
+        at = field.payload
+        while field.number == _DIMS and at < field.end:  # packed or not
+            dim, at = _read_number(view, at, field.end)
+            yield dim
+
+
+def _read_number(view: memoryview, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end and shift < 70:
+        byte = view[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise ValueError(f"the number before byte {at} has no end")
+
+
+def _number(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)

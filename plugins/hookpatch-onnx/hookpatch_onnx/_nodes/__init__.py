@@ -1,0 +1,1 @@
+"""Build the nodes that replace a region; a plugin module chooses which of them."""

@@ -1,0 +1,130 @@
+"""Recognize an RMSNorm, x * rsqrt(mean(x^2) + eps) * scale, by its results, whatever the name of the class.
+
+Source of the formula: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019. Classes differ in the scale
+(weight, 1 + weight as in Gemma, none), in eps, and in the rounding of half precision: before the scale is applied
+(Llama) or afterwards (Gemma, torch.nn.RMSNorm). The variant is found by comparing results of a copy of the module.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import torch
+
+Scale: TypeAlias = Literal["weight", "1 + weight", "1"]
+
+_DTYPES: Final = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+_USUAL_EPS: Final = (1e-5, 1e-6, 1e-8, 1e-12)  # for classes with eps as a number in forward
+_ULPS: Final = 4  # of the result's dtype, at most of float32: float64 models compute norms in float32, too
+
+
+@dataclass(frozen=True)
+class RMSNorm:
+    """How a module normalizes an input of one dtype.
+
+    Attributes:
+        scale: the factor after the normalization.
+        eps: the number added to the mean of the squares.
+        axes: how many of the last axes the mean is taken over.
+        rounds_first: True if the normalized value is rounded to the dtype of the input before scaling.
+        dtype: the dtype of the result.
+    """
+
+    scale: Scale
+    eps: float
+    axes: int
+    rounds_first: bool
+    dtype: torch.dtype
+
+
+def rmsnorms(module: torch.nn.Module) -> dict[torch.dtype, RMSNorm]:
+    """Return how a module normalizes, for each dtype in which the module is an RMSNorm; empty if in none.
+
+    Only a copy of the module is called, with random weights, since weights of one or zero show no scale.
+    """
+    weights = list(module.parameters(recurse=False))
+    if len(weights) > 1 or any(True for _ in module.children()) or not (weights or _says_eps(module)):
+        return {}
+    if weights and weights[0].dim() != 1 and not isinstance(module, torch.nn.RMSNorm):
+        return {}
+    try:
+        copied = copy.deepcopy(module).to(device="cpu")
+    except Exception:  # a module that only normalizes can be copied
+        return {}
+    found = {}
+    generator = torch.Generator().manual_seed(0)
+    shape = tuple(weights[0].shape) if weights else tuple(getattr(module, "normalized_shape", (16,)))
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns if weight and input differ in dtype
+        for weight in copied.parameters():
+            weight.copy_(torch.randn(weight.shape, generator=generator))
+        for dtype in _DTYPES:
+            if (norm := _compare(copied, dtype, shape, generator)) is not None:
+                found[dtype] = norm
+    return found
+
+
+def _compare(
+    module: torch.nn.Module, dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generator
+) -> RMSNorm | None:
+    # The input is not centred, so that a LayerNorm differs; has several magnitudes, so that eps shows;
+    # and has three axes or more, so that a normalization of channels differs, too.
+    sizes = torch.tensor([1.0, 1e-2, 3e-3, 10.0]).reshape(2, 2, *[1] * len(shape))
+    x = ((torch.randn(2, 2, *shape, generator=generator) + 0.5) * sizes).to(dtype)
+    try:
+        got = module(x)
+    except Exception:  # the module takes other inputs
+        return None
+    weight = next(module.parameters(), None)
+    if not isinstance(got, torch.Tensor) or got.shape != x.shape or got.dtype not in (dtype, _promoted(x, weight)):
+        return None
+    best, least = None, float(_ULPS)
+    for norm in _candidates(module, weight, dtype, len(shape), got.dtype):
+        wanted = normalized(x, weight, norm)
+        # Relative to the mean magnitude: rounding of large components may disturb a component near zero.
+        error = ((got - wanted).abs() / wanted.abs().clamp(min=wanted.abs().mean())).double()
+        worst = float(error.max() / max(torch.finfo(got.dtype).eps, torch.finfo(torch.float32).eps))
+        if worst < least:
+            best, least = norm, worst
+    return best
+
+
+def normalized(x: torch.Tensor, weight: torch.Tensor | None, norm: RMSNorm) -> torch.Tensor:
+    """Return the formula's result for an input of shape (..., *normalized axes)."""
+    exact = x.float()
+    mean = exact.pow(2).mean(tuple(range(-norm.axes, 0)), keepdim=True)
+    exact = exact * torch.rsqrt(mean + norm.eps)
+    if norm.scale == "1" or weight is None:
+        return exact.to(norm.dtype)
+    if norm.rounds_first:
+        return (exact.to(x.dtype) * weight).to(norm.dtype)
+    return (exact * (weight.float() + (norm.scale == "1 + weight"))).to(norm.dtype)
+
+
+def _candidates(
+    module: torch.nn.Module, weight: torch.Tensor | None, dtype: torch.dtype, axes: int, result: torch.dtype
+) -> Iterator[RMSNorm]:
+    own = [value for value in vars(module).values() if isinstance(value, float) and 0 <= value < 0.1]
+    limits = [torch.finfo(dtype).eps, torch.finfo(torch.float32).eps] if _has_default_eps(module) else []
+    scales: list[Scale] = ["1"] if weight is None else ["weight", "1 + weight", "1"]
+    for eps in dict.fromkeys([*own, *limits] or _USUAL_EPS):
+        for scale in scales:
+            yield RMSNorm(scale, eps, axes, rounds_first=False, dtype=result)
+            if scale == "weight" and dtype not in (torch.float32, torch.float64):
+                yield RMSNorm(scale, eps, axes, rounds_first=True, dtype=result)
+
+
+def _has_default_eps(module: torch.nn.Module) -> bool:
+    return any(value is None for name, value in vars(module).items() if "eps" in name)
+
+
+def _says_eps(module: torch.nn.Module) -> bool:
+    return any("eps" in name for name in vars(module))
+
+
+def _promoted(x: torch.Tensor, weight: torch.Tensor | None) -> torch.dtype:
+    return x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)

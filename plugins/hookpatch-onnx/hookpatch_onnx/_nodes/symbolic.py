@@ -1,0 +1,138 @@
+"""Build the nodes that the ``symbolic`` method of an autograd.Function declares.
+
+The method is written for TorchScript's exporter, so the method gets a TorchScript graph with values of the right types,
+and may use all of torch.onnx.symbolic_helper, ``parse_args``, ``setType``. The nodes of that graph are then copied
+into the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import onnx_ir as ir
+import torch
+from torch.onnx._internal.exporter import _core
+from torch.onnx._internal.torchscript_exporter import jit_utils
+from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
+
+from hookpatch_onnx._export.rewrite import Place
+from hookpatch_onnx.errors import NodeError
+
+_TO_TORCH: Final = {_core.torch_dtype_to_onnx_dtype(one): one for one in _core._TORCH_DTYPE_TO_ONNX}
+
+
+def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str) -> Sequence[ir.Value]:
+    """Put the nodes that ``function.symbolic`` declares into the model; return the returned values.
+
+    Args:
+        place: the place of the region.
+        function: a subclass of ``torch.autograd.Function``.
+        args: the arguments of the call, from ``without_tensors``; each tensor is the next input of the place.
+        part: the name of the function, for messages.
+
+    Raises:
+        NodeError: a tensor is inside a list, the method raised an error, or the method returned another number of
+            values than ``forward``.
+    """
+    graph = torch._C.Graph()
+    values: dict[int, ir.Value] = {}  # by TorchScript's number of the value
+
+    def enter(value: ir.Value) -> torch._C.Value:
+        inside = graph.addInput()
+        inside.setType(_type_of(value))
+        values[inside.unique()] = value
+        return inside
+
+    inputs = iter(place.inputs)
+    given = [enter(next(inputs)) if arg is _TENSOR else arg for arg in args]
+    if next(inputs, None) is not None:
+        problem = (
+            "cannot be declared: it takes tensors inside of a list, which symbolic does not see; give them one by one"
+        )
+        raise place.export.refuse(NodeError(place.plugin, part, problem))
+    context = jit_utils.GraphContext(graph, graph.block(), place.opset, None, {}, {}, set())  # type: ignore[arg-type]  # torch passes None here, too
+    before = GLOBALS.export_onnx_opset_version
+    GLOBALS.export_onnx_opset_version = place.opset
+    try:
+        returned = function.symbolic(context, *given)  # type: ignore[attr-defined]  # the caller has checked for the method
+    except Exception as error:
+        raise place.export.refuse(
+            NodeError(place.plugin, part, f"cannot be declared: its symbolic raised {type(error).__name__}: {error}")
+        ) from error
+    finally:
+        GLOBALS.export_onnx_opset_version = before
+    outputs = list(returned) if isinstance(returned, tuple | list) else [returned]
+    if len(outputs) != len(place.results):
+        made = "1 tensor" if len(place.results) == 1 else f"{len(place.results)} tensors"
+        problem = f"returns {made}, but its symbolic {len(outputs)} values; return as many"
+        raise place.export.refuse(NodeError(place.plugin, part, problem))
+    for node in graph.nodes():
+        _take_over(place, node, values)
+    taken = [values[value.unique()] for value in outputs]
+    # Each output needs a value of its own: an input that is returned, or a value returned twice, gets an Identity.
+    return [
+        value
+        if value.producer() is not None and value not in taken[:index] and value not in place.inputs
+        else place.put("", "Identity", [value])[0]
+        for index, value in enumerate(taken)
+    ]
+
+
+class _Tensor:
+    """A placeholder for a tensor among arguments."""
+
+
+_TENSOR: Final = _Tensor()
+
+
+def without_tensors(args: Sequence[Any]) -> list[Any]:
+    """Return arguments with a placeholder for each tensor, for ``declared_nodes``."""
+    return [_TENSOR if isinstance(arg, torch.Tensor) else arg for arg in args]
+
+
+def _take_over(place: Place, node: torch._C.Node, values: dict[int, ir.Value]) -> None:
+    if node.kind() == "prim::Constant" and node.mustBeNone():
+        return
+    domain, _, op_type = node.kind().partition("::")
+    inputs = [values.get(value.unique()) for value in node.inputs()]
+    attributes = [_attribute(node, name) for name in node.attributeNames()]
+    outputs = list(node.outputs())
+    made = place.put("" if domain == "onnx" else domain, op_type, inputs, attributes, outputs=len(outputs))
+    for old, value in zip(outputs, made, strict=True):
+        _declare(value, old.type())
+        values[old.unique()] = value
+
+
+def _attribute(node: torch._C.Node, name: str) -> ir.Attr:
+    kind = node.kindOf(name)
+    value = getattr(node, kind)(name)
+    if kind == "t":
+        return ir.AttrTensor(name, _core.TorchTensor(value))
+    if kind == "ts":
+        return ir.AttrTensors(name, [_core.TorchTensor(one) for one in value])
+    make: dict[str, Any] = {"f": ir.AttrFloat32, "fs": ir.AttrFloat32s, "i": ir.AttrInt64, "is": ir.AttrInt64s}
+    made: ir.Attr = {**make, "s": ir.AttrString, "ss": ir.AttrStrings}[kind](name, value)
+    return made
+
+
+def _type_of(value: ir.Value) -> Any:
+    """Return the TorchScript type of a value: dtype and known sizes."""
+    if value.dtype is None:
+        return torch._C.TensorType.get()
+    dtype = _TO_TORCH[value.dtype]
+    if value.shape is None:
+        return torch._C.TensorType.get().with_dtype(dtype)
+    like = torch._C.TensorType.create_from_tensor(torch.empty([1] * len(value.shape), dtype=dtype))
+    return like.with_sizes([size if isinstance(size, int) else None for size in value.shape])
+
+
+def _declare(value: ir.Value, kind: Any) -> None:
+    """Set the dtype and sizes of a value as ``setType`` declares; ``forward`` gives torch the rest."""
+    if not isinstance(kind, torch._C.TensorType):
+        return
+    if (dtype := kind.dtype()) is not None:
+        value.dtype = _core.torch_dtype_to_onnx_dtype(dtype)
+    sizes = kind.sizes() if kind.dim() is not None else None
+    if sizes is not None and None not in sizes:
+        value.shape = ir.Shape(sizes)

@@ -1,0 +1,98 @@
+"""The command ``hookpatch onnx diff``: compare two models, or two folders of recorded models."""
+
+from __future__ import annotations
+
+import io
+import json as _json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from hookpatch_onnx._compare.compare import Comparison, compare
+from hookpatch_onnx._model.read import read
+from hookpatch_onnx._picture.html_page import page_of
+from hookpatch_onnx._picture.json import as_json
+from hookpatch_onnx._picture.summary import summary
+from hookpatch_onnx._record.pairs import Pair, pairs_of
+from hookpatch_onnx.errors import NothingInCommonError, PictureError
+
+
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="A model, or a folder of recorded ones.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another one.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIFF.HTML", help="Draw both, side by side; for folders a folder."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what changed from one ONNX model to another, and draw it; weights are not read.
+
+    Example: hookpatch onnx diff before.onnx after.onnx -o diff.html
+    """
+    if before.is_dir() and after.is_dir():
+        found = [_show_pair(pair, output, not json) for pair in pairs_of(before, after)]
+    else:
+        comparison = compare(read(before), read(after), (before.name, after.name))
+        found = [as_json(comparison)]
+        _show(comparison, output, not json)
+    if json:
+        typer.echo(_json.dumps({"comparisons": found}, indent=2))
+
+
+def _show_pair(pair: Pair, folder: Path | None, in_words: bool) -> dict[str, Any]:
+    """Print the comparison of a pair, write the words and the page into a folder; return the JSON."""
+    say = typer.echo if in_words else _nothing
+    say(typer.style(f"\n{pair.name}", bold=True))
+    if pair.before is None or pair.after is None:
+        run = "second" if pair.before is None else "first"
+        said = f"only the {run} run has made it: there is nothing to compare it with"
+        say(said)
+        return {"pair": pair.name, "problem": said}
+    names = f"{pair.before.parent.name}/{pair.before.name}", f"{pair.after.parent.name}/{pair.after.name}"
+    try:
+        comparison = compare(read(pair.before), read(pair.after), names)
+    except NothingInCommonError as error:
+        say(str(error))  # the other pairs are compared all the same
+        return {"pair": pair.name, "problem": str(error)}
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / f"{pair.name}.txt", _words(comparison))
+    _show(comparison, folder and folder / f"{pair.name}.html", in_words)
+    return {"pair": pair.name, **as_json(comparison)}
+
+
+def _show(comparison: Comparison, path: Path | None, in_words: bool) -> None:
+    """Print a comparison, and draw the page into a file."""
+    page = None if path is None else page_of(comparison)
+    if in_words:
+        _print(summary(comparison))
+    if path is not None and page is not None:
+        _write(path, page)
+        if in_words:
+            typer.echo(f"drawn in {path}")
+
+
+def _nothing(said: str) -> None:
+    pass
+
+
+def _print(what: RenderableType) -> None:
+    console = Console(highlight=False)
+    console.print(what, soft_wrap=not console.is_terminal)  # into a pipe no line is wrapped
+
+
+def _words(comparison: Comparison) -> str:
+    written = io.StringIO()
+    Console(file=written, highlight=False, soft_wrap=True).print(summary(comparison), Text())
+    return written.getvalue()
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PictureError(path, f"cannot be written: {error.strerror}") from None

@@ -1,0 +1,66 @@
+"""Write one HTML file with both graphs side by side; a browser needs no network and no other file."""
+
+from __future__ import annotations
+
+import html
+import json
+from importlib.resources import files
+from typing import Any, Final
+
+from hookpatch_onnx._compare.compare import Comparison
+from hookpatch_onnx._picture.drawing import drawing_of
+from hookpatch_onnx.errors import PictureError
+
+_SCRIPTS: Final = ("layout.js", "panes.js", "panels.js", "main.js")
+_LIBRARIES: Final = ("cytoscape", "dagre")
+
+
+def page_of(comparison: Comparison) -> str:
+    """Return the page.
+
+    Raises:
+        PictureError: this installation was built without the drawing libraries.
+    """
+    folder = files("hookpatch_onnx._picture").joinpath("page")
+    texts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *_SCRIPTS)}
+    try:
+        libraries = "\n".join(_library(name) for name in _LIBRARIES)
+    except FileNotFoundError as error:
+        raise PictureError(
+            "the page cannot be drawn",
+            f"{error.filename} is not there; install hookpatch-onnx again, which takes it from its npm package",
+        ) from None
+    parts = {
+        "{title}": html.escape(f"{comparison.before} → {comparison.after}"),
+        "{style}": texts["page.css"],
+        "{data}": json.dumps(data_of(comparison), ensure_ascii=False).replace("<", "\\u003c"),
+        "{libraries}": libraries,
+        "{script}": '"use strict";\n' + "\n".join(texts[name] for name in _SCRIPTS),
+    }
+    page = texts["page.html"]
+    pieces = []
+    for mark, text in parts.items():  # in the order of the template, so that inserted text is not searched for marks
+        before, _, page = page.partition(mark)
+        pieces += [before, text]
+    return "".join([*pieces, page])
+
+
+def data_of(comparison: Comparison) -> dict[str, Any]:
+    """Return the data of the page, as JSON can hold them, with the drawing of each graph."""
+    before, after = comparison.patches
+    return {
+        "before": comparison.before,
+        "after": comparison.after,
+        "patches": [patch for patch in after if patch not in before],
+        "ops": comparison.ops(),
+        "model": list(comparison.model),
+        "graphs": [{**drawing_of(graph), "isEmpty": graph.is_empty} for graph in comparison.graphs],
+    }
+
+
+def _library(name: str) -> str:
+    """Return a drawing library as HTML, with its licence, which must go with every copy."""
+    folder = files("hookpatch_onnx._picture").joinpath("page", "libraries")
+    licence = folder.joinpath(f"{name}.LICENSE").read_text(encoding="utf-8").replace("--", "- -")
+    script = folder.joinpath(f"{name}.js").read_text(encoding="utf-8").replace("</script", "<\\/script")
+    return f"<!-- {name}\n{licence}-->\n<script>{script}</script>"

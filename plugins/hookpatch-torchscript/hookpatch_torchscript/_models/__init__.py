@@ -1,0 +1,1 @@
+"""Model classes of the ready factories in models.py; imports no other room."""

@@ -1,0 +1,1 @@
+"""Show a record of torch.jit.script: as a note, a tree, JSON, a file."""

@@ -1,0 +1,1 @@
+"""Run the command hookpatch runtimes, with a child process for each measurement; torch is not imported."""

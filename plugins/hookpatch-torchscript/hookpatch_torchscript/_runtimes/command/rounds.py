@@ -1,0 +1,50 @@
+"""Measure the modes of a setting in rounds, each mode in a child process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from hookpatch_torchscript._runtimes.command.process import run
+from hookpatch_torchscript._runtimes.jobs.job import EAGER, Job, Plan, Refusal, Setting, Trial
+from hookpatch_torchscript._runtimes.jobs.result import Comparison, joined
+
+Tell = Callable[[str, int], None]
+
+_NOTHING: Final = f"not run: {EAGER} was not measured, there is nothing to compare it with"
+
+
+def compare(plan: Plan, setting: Setting, tell: Tell) -> Comparison | Refusal:
+    """Measure the modes of a setting.
+
+    A mode that fails or gives another answer is left out of later rounds; if eager fails, no other mode is tried.
+
+    Args:
+        plan: the plan of the measurement.
+        setting: device, type and batch.
+        tell: called with the mode and the round before each job.
+
+    Returns:
+        The comparison; or why no mode could begin.
+    """
+    rounds: list[dict[str, Trial]] = []
+    machine: dict[str, Any] = {}
+    left = list(plan.modes)
+    for number in range(1, plan.repeat + 1):
+        rounds.append({})
+        for mode in tuple(left):
+            if mode not in left:
+                continue
+            tell(mode, number)
+            done = run(Job(plan.factory, mode, setting, plan.threads, plan.seconds))
+            if isinstance(done.outcome, Refusal):
+                return done.outcome
+            machine = machine or done.machine
+            rounds[-1][mode] = done.outcome
+            if done.outcome.status != "ok":
+                left.remove(mode)
+                if mode == EAGER:
+                    left.clear()
+    for mode in plan.modes:
+        rounds[0].setdefault(mode, Trial("failed", _NOTHING))
+    return Comparison(setting, joined(plan.modes, rounds), machine)

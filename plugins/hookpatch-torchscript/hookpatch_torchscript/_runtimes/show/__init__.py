@@ -1,0 +1,1 @@
+"""Show comparisons of modes: in words, as a table, a picture, JSON; torch is not imported."""

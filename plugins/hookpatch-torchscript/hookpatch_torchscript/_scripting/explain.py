@@ -1,0 +1,57 @@
+"""Explain one call of torch.jit.script."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+import warnings
+from typing import Any, Final
+
+import hookpatch
+from hookpatch_torchscript._report.explanation import Explanation
+from hookpatch_torchscript._scripting.recording import recording
+from hookpatch_torchscript._scripting.type_store import untouched
+
+_alone: Final = threading.RLock()
+
+
+def explain(obj: Any, **arguments: Any) -> Explanation:
+    """Script a module, function or class, and return what torch did and, on failure, why.
+
+    Torch's stores of types and functions are restored afterwards, so torch compiles anew in each call; calls in several
+    threads take turns. A compiled class stays known to torch, which cannot forget classes.
+
+    Args:
+        obj: the argument of ``torch.jit.script``.
+        **arguments: further arguments of ``torch.jit.script``, such as ``example_inputs``.
+
+    Returns:
+        The explanation, with torch's result in ``scripted`` or torch's exception in ``error`` (with a note: cause and
+        remedy). ``print`` shows a tree; ``to_dict()`` is for programs.
+
+    Raises:
+        No exception of scripting. KeyboardInterrupt and the like pass.
+    """
+    import torch
+
+    told: list[Explanation] = []
+    deprecated = ".*torch.jit.script. is (deprecated|not supported)"
+    with (
+        _alone,  # the restored stores belong to the whole process
+        untouched(),
+        hookpatch.active(recording(told.append, "slot"), scope="task", children="local"),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", deprecated, DeprecationWarning)
+        try:
+            torch.jit.script(obj, **arguments)
+        except Exception as error:
+            if not told:  # the error is not of scripting
+                raise
+            # Torch keeps the compiled functions in variables of its frames, and would quote them in the next error.
+            traceback.clear_frames(error.__traceback__)
+            told[-1].error = error
+    try:
+        return told.pop()
+    finally:
+        del obj, arguments  # the traceback of the error holds this frame

@@ -1,0 +1,151 @@
+"""Patch torch.jit.script: each outermost call is recorded as an Explanation.
+
+Torch's own functions are patched only while such a call runs, and only for the calling thread.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType, TracebackType
+from typing import Any, Final, Literal, TypeAlias
+
+import hookpatch
+from hookpatch_torchscript._report.explanation import Explanation
+from hookpatch_torchscript._report.note import note
+from hookpatch_torchscript._scripting.failure import failure_of
+from hookpatch_torchscript._scripting.recorder import Recorder
+from hookpatch_torchscript._scripting.seams import limits, patches
+from hookpatch_torchscript._scripting.type_store import kept_types
+from hookpatch_torchscript._source.lookup import line_at, name_of, place_of
+from hookpatch_torchscript._values.record import Failure
+
+Told: TypeAlias = Callable[[Explanation], None]
+
+_running: Final[ContextVar[Recorder | None]] = ContextVar("hookpatch_torchscript", default=None)
+_SCRIPT: Final = "torch.jit._script"
+
+
+def recording(tell: Told, reach: Literal["slot", "everywhere"] = "everywhere") -> hookpatch.Patch:
+    """Return the patch that reports each outermost call of torch.jit.script at its end.
+
+    Args:
+        tell: called with the explanation, before the call returns or raises.
+        reach: ``"slot"`` is quicker, and enough for calls by the name ``torch.jit.script``, as torch itself calls.
+    """
+
+    def script(wrapped: Callable[..., Any], _: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        obj = args[0] if args else kwargs.get("obj")
+        user = _caller()
+        if inspect.isclass(obj) and user is not None and kwargs.get("_rcb") is None and len(args) < 4:
+            # Torch looks names up in the frame of the caller, and finds the frame by counting.
+            kwargs = {**kwargs, "_rcb": _names_of(user)}
+        if (running := _running.get()) is not None:
+            return running.nested(wrapped, args, kwargs)
+        try:
+            with _recorded(obj, user, tell) as explanation:
+                explanation.scripted = wrapped(*args, **kwargs)
+        except Exception as error:
+            raise error.with_traceback(_without_ours(error.__traceback__))  # noqa: B904 - the same error
+        return explanation.scripted
+
+    why = "torch says that scripting failed, and seldom what to do"
+    upstream = "https://github.com/pytorch/pytorch/issues/49614"
+    return hookpatch.wrap("torch.jit:script", script, reach=reach, requires="torch>=2.13", why=why, upstream=upstream)
+
+
+@contextmanager
+def _recorded(obj: Any, user: FrameType | None, tell: Told) -> Iterator[Explanation]:
+    import torch  # imported by now
+
+    explanation = _begun(obj)
+    if user is not None:
+        explanation.called_at = line_at(user.f_code.co_filename, user.f_lineno)
+    # Whenever a session opens or closes, hookpatch clears TorchScript's stores: compiled code may have been patched.
+    # Nobody compiles the functions that these patches change, so the stores are restored.
+    put_back = kept_types()
+    store = getattr(torch.jit._recursive, "concrete_type_store", None)
+    recorder = Recorder(obj, explanation, store, failure_of)
+    try:
+        with hookpatch.active(*patches(recorder), scope="task", children="local"):
+            put_back()
+            token = _running.set(recorder)
+            explanation.limits += limits(torch.__version__)
+            begun = time.perf_counter()
+            try:
+                yield explanation
+            except Exception as error:
+                explanation.seconds = time.perf_counter() - begun
+                try:
+                    explanation.failure = failure_of(error, recorder)
+                except Exception as ours:
+                    recorder.stumbled(ours)
+                    explanation.failure = Failure(type(error).__name__, str(error))
+                error.add_note(note(explanation))
+                raise
+            else:
+                explanation.seconds = time.perf_counter() - begun
+            finally:
+                _running.reset(token)
+                put_back = kept_types()
+    finally:
+        put_back()
+        tell(explanation)
+
+
+def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of hookpatch: four for each patched function of torch."""
+    if traceback is None:
+        return None
+    rest, frame = _without_ours(traceback.tb_next), traceback.tb_frame
+    if _is_ours(frame) or "[hookpatch" in frame.f_code.co_name:
+        return rest
+    return TracebackType(rest, frame, traceback.tb_lasti, traceback.tb_lineno)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    return package in ("hookpatch", "hookpatch_torchscript")
+
+
+def _begun(obj: Any) -> Explanation:
+    import torch  # imported by now
+
+    if isinstance(obj, torch.nn.Module):
+        return Explanation("module", type(obj).__name__, place_of(type(obj)))
+    if inspect.isclass(obj):
+        return Explanation("class", name_of(obj), place_of(obj))
+    if inspect.isroutine(obj):
+        return Explanation("function", name_of(obj), place_of(obj))
+    return Explanation("object", type(obj).__name__, place_of(type(obj)))
+
+
+def _caller() -> FrameType | None:
+    """Return the frame that called torch.jit.script, past the wrappers of other patches.
+
+    For the outermost call the outermost such frame is returned, for a nested call the nearest.
+    """
+    nested, found = _running.get() is not None, None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not (nested and found):
+        above = frame.f_back
+        if frame.f_globals.get("__name__") == _SCRIPT:
+            while above is not None and (above.f_globals.get("__name__") == _SCRIPT or _is_ours(above)):
+                above = above.f_back
+            found = above
+        frame = above
+    return found
+
+
+def _names_of(user: FrameType) -> Callable[[str], Any]:
+    from torch import _jit_internal
+
+    above, frame = 0, sys._getframe(0)
+    while frame is not user and frame.f_back is not None:
+        above, frame = above + 1, frame.f_back
+    made: Callable[[str], Any] = _jit_internal.createResolutionCallbackFromFrame(above)
+    return made

@@ -1,0 +1,91 @@
+"""The functions of torch that are patched during torch.jit.script, and limits if torch lacks one."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final
+
+import hookpatch
+from hookpatch_torchscript._scripting.recorder import Recorder
+
+_OF_TORCH: Final = {  # the wrapper of each function, by address
+    "torch.jit._recursive:check_module_initialized": Recorder.check,
+    "torch.jit._recursive:get_module_concrete_type": Recorder.concrete_type,
+    "torch._C:ConcreteModuleTypeBuilder": Recorder.builder,
+    "torch.jit._check:AttributeTypeIsSupportedChecker.check": Recorder.attributes,
+    "torch.jit._recursive:create_script_module_impl": Recorder.module,
+    "torch.jit._recursive:make_stub": Recorder.read,
+    "torch.jit._recursive:create_methods_and_properties_from_stubs": Recorder.methods,
+    "torch.jit._recursive:create_hooks_from_stubs": Recorder.hooks,
+    "torch.jit._recursive:compile_unbound_method": Recorder.called,
+    "torch.jit._recursive:try_compile_fn": Recorder.reached,
+    "torch.jit._script:_recursive_compile_class": Recorder.reached,
+    "torch.jit._script:_compile_and_register_class": Recorder.script_class,
+}
+_LAST_PYTHON: Final = (3, 13)  # that torch.jit supports
+
+
+def patches(recorder: Recorder) -> list[hookpatch.Patch]:
+    """Return the patches that record torch's calls; functions that this torch lacks are left out."""
+    why = "tells script_explain what torch.jit.script does"
+    present = [(address, tell) for address, tell in _OF_TORCH.items() if _is_there(address)]
+    return [hookpatch.wrap(address, _bound(recorder, tell), required=False, why=why) for address, tell in present]
+
+
+def limits(version: str, python: tuple[int, ...] = sys.version_info[:2]) -> list[str]:
+    """Return a line for each function that this torch lacks, and one for a Python without TorchScript.
+
+    Args:
+        version: the version of torch.
+        python: the version of Python.
+    """
+    found = []
+    if python[:2] > _LAST_PYTHON:
+        found.append(f"torch {version} does not support torch.jit on Python {python[0]}.{python[1]}: it may break")
+    missing = [address for address in _OF_TORCH if not _is_there(address)]
+    return found + [f"torch {version} lacks seam {address}: what it would tell is missing" for address in missing]
+
+
+def _is_there(address: str) -> bool:
+    module, _, path = address.partition(":")
+    try:
+        attrgetter(path)(importlib.import_module(module))
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def _bound(recorder: Recorder, tell: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a wrapper that calls a recorder; an error of the recorder itself is recorded, and torch goes on."""
+
+    def wrapper(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        outcome: list[tuple[Any, BaseException | None]] = []
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            try:
+                outcome.append((wrapped(*args, **kwargs), None))
+            except BaseException as error:
+                outcome.append((None, error))
+                raise
+            return outcome[0][0]
+
+        try:
+            return tell(recorder, wrapped if inspect.isclass(wrapped) else run, instance, args, kwargs)
+        except Exception as error:
+            if outcome and outcome[0][1] is error:
+                raise
+            recorder.stumbled(error)
+            if not outcome:
+                return wrapped(*args, **kwargs)
+            made, raised = outcome[0]
+            if raised is not None:
+                raise raised from None
+            return made
+        finally:
+            outcome.clear()  # else a raised error would be in a reference cycle with its own traceback
+
+    return wrapper

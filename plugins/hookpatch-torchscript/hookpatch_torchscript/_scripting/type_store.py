@@ -1,0 +1,72 @@
+"""Save and restore TorchScript's stores of types and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def kept_types() -> Callable[[], None]:
+    """Save the concrete types that torch holds; return a function that restores exactly these.
+
+    The store is changed in place, since torch and its callers hold the store by name. For a release of torch without
+    such a store the returned function does nothing.
+    """
+    from torch.jit import _recursive
+
+    store: Any = getattr(_recursive, "concrete_type_store", None)
+    if store is None:
+        return _nothing
+    types = {cls: (held, list(held)) for cls, held in store.type_store.items()}
+    compiled = set(store.methods_compiled)
+
+    def put_back() -> None:
+        store.type_store.clear()
+        for cls, (held, content) in types.items():
+            held[:] = content
+            store.type_store[cls] = held
+        store.methods_compiled.clear()
+        store.methods_compiled.update(compiled)
+
+    return put_back
+
+
+def kept_functions() -> Callable[[], None]:
+    """Save the plain functions that torch holds compiled; return a function that removes later ones."""
+    from torch.jit import _state
+
+    functions: Any = getattr(_state, "_jit_caching_layer", None)
+    if functions is None:
+        return _nothing
+    before = dict(functions)
+
+    def put_back() -> None:
+        for function in [one for one in functions if one not in before]:
+            del functions[function]
+        functions.update(before)
+
+    return put_back
+
+
+def is_known(thing: Any) -> bool:
+    """Return True if torch holds a function or class compiled."""
+    from torch.jit import _state
+
+    known = [getattr(_state, name, {}) for name in ("_jit_caching_layer", "_script_classes")]
+    return any(thing in one for one in known)
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Restore both stores at the end of a block."""
+    undo = kept_types(), kept_functions()
+    try:
+        yield
+    finally:
+        for put_back in undo:
+            put_back()
+
+
+def _nothing() -> None:
+    return

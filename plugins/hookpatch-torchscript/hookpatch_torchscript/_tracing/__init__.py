@@ -1,0 +1,1 @@
+"""Compare a trace with its original on other inputs than the example."""

@@ -1,0 +1,229 @@
+"""Compare a trace with its original on inputs other than the example."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, final
+
+import torch
+from hookpatch_probe.changes import Change, applied, words
+from hookpatch_probe.compare import Tolerance, difference
+from hookpatch_probe.example import Example, Run, Tensors, flat
+from hookpatch_probe.quiet import quiet
+from hookpatch_probe.search import Disagreement as Found
+from hookpatch_probe.search import Refusal, Search, is_random
+from hookpatch_probe.seed import SEED, seeded
+
+from hookpatch_torchscript._source.lookup import name_of, place_of
+from hookpatch_torchscript._tracing.baked import baked, nodes
+from hookpatch_torchscript._tracing.copies import Original, Traced
+from hookpatch_torchscript._tracing.lost_branch import SCANNED, lost
+from hookpatch_torchscript._values.verdict import Baked, Disagreement, Lost, Verdict
+
+PROBES: Final = 64
+_MODE: Final = "trace"
+_KEPT: Final = (
+    "what it keeps from one call to the next (a counter, a cache) is a constant in the trace: keep it in a buffer"
+)
+_LOOKED_AT: Final = 6  # disagreements whose deciding lines are searched
+
+
+@final
+@dataclass(frozen=True)
+class Call:
+    """A traced call: the original with its example.
+
+    Attributes:
+        called: the module, function or bound method.
+        args: a copy of the positional arguments.
+        kwargs: a copy of the keyword arguments.
+    """
+
+    called: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    def example(self) -> Example:
+        """Return the arguments with their tensors separated."""
+        return Example(self.called, self.args, self.kwargs)
+
+
+def guard(
+    traced: Any,
+    original: Callable[..., Any],
+    example_inputs: Any = (),
+    *,
+    example_kwarg_inputs: Mapping[str, Any] | None = None,
+    method: str = "forward",
+    probes: int = PROBES,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Verdict:
+    """Compare a result of torch.jit.trace with its original, on inputs other than the example.
+
+    Only copies are run, with one seed: parameters, buffers, modes and the random state do not change.
+
+    Args:
+        traced: a traced module or function, loaded from a file or not.
+        original: the module or function.
+        example_inputs: a tensor or a tuple, as for torch.jit.trace.
+        example_kwarg_inputs: keyword arguments, as for torch.jit.trace.
+        method: the traced method, for a module of torch.jit.trace_module.
+        probes: how many inputs may be tried; reducing a disagreeing input is not counted.
+        rtol: the tolerance relative to each element; None for the usual tolerance of the type.
+        atol: the absolute tolerance; None for ``rtol`` times the greatest magnitude of the answer.
+
+    Returns:
+        The verdict, which ``print`` shows.
+    """
+    args = tuple(example_inputs) if isinstance(example_inputs, tuple | list) else (example_inputs,)
+    called = original if method == "forward" else getattr(original, method)
+    return compared(traced, Call(called, args, example_kwarg_inputs or {}), method, probes, Tolerance(rtol, atol))
+
+
+def compared(traced: Any, call: Call, method: str, probes: int, tolerance: Tolerance) -> Verdict:
+    """Return the verdict; if nothing can be compared, the verdict says why, and no error is raised."""
+    place = place_of(type(call.called) if isinstance(call.called, torch.nn.Module) else call.called)
+    name = type(call.called).__name__ if isinstance(call.called, torch.nn.Module) else name_of(call.called)
+    with _alone():
+        try:
+            search = _searched(traced, call, method, probes, tolerance)
+            if isinstance(search, str):
+                return Verdict(name, place, unchecked=search, scanned=SCANNED)
+            tried, refused = search.tried, search.refused
+            told = _told(search, call)
+        except Exception as error:  # any error: the program must not fail
+            return Verdict(name, place, unchecked=f"{type(error).__name__}: {_first(error)}", scanned=SCANNED)
+    return Verdict(name, place, tried, refused, tuple(told), scanned=SCANNED)
+
+
+def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tolerance) -> Search | str:
+    """Return a finished search, or why nothing can be compared."""
+    example = call.example()
+    if not example.tensors:
+        return "its example holds no tensor"
+    original, ours = Original(call.called), Traced(traced, method)
+
+    def eager(tensors: Tensors) -> list[torch.Tensor]:
+        args, kwargs = example.arguments(tensors)
+        return flat(original.fresh()(*args, **kwargs))
+
+    def recorded(tensors: Tensors) -> list[torch.Tensor]:
+        args, kwargs = example.arguments(tensors)
+        return [one.clone() for one in flat(ours(*args, **kwargs))]
+
+    if _differs(eager, eager, example.tensors, tolerance):
+        return "the original answers one input in two ways, with the same seed"
+    if is_random(eager, example) and _differs(eager, recorded, example.tensors, tolerance):
+        return "it draws random numbers, and the trace draws others with the same seed; trace it in eval mode"
+    search = Search(example, eager, {_MODE: recorded}, lambda tried: tried >= probes, tolerance, apart=False)
+    search.run()
+    return search
+
+
+def _told(search: Search, call: Call) -> list[Disagreement]:
+    """Return the disagreements: of those with one deciding line, the smallest found."""
+    found: list[Found | Refusal] = [*search.disagreements, *search.refusals]
+    of_example = [one for one in found if not one.changes]
+    told: dict[object, Disagreement] = {}
+    for one in islice(sorted(of_example or found, key=lambda one: len(one.changes)), _LOOKED_AT):
+        if _differs(search.eager, search.eager, applied(one.changes, search.example.tensors), search.tolerance):
+            continue
+        key = _key(search, call, one.changes)
+        if key in told:
+            continue
+        smaller = search.smaller(_MODE, one.changes) if one.changes else one.changes
+        if smaller != one.changes and _key(search, call, smaller) != key:
+            smaller = one.changes
+        told[key] = _disagreement(search, call, smaller)
+    return list(told.values())
+
+
+def _key(search: Search, call: Call, changes: Sequence[Change]) -> object:
+    """Return the key of a disagreement: the line that decided, or the kind of change."""
+    if SCANNED:
+        found = _lost(search, call, changes)
+        return None if found is None else found.place
+    return tuple(change.size is None for change in changes[:1])
+
+
+def _lost(search: Search, call: Call, changes: Sequence[Change]) -> Lost | None:
+    if not changes:
+        return Lost(None, "", _KEPT)
+    tensors = search.example.tensors
+    return lost(call.called, lambda: search.eager(tensors), lambda: search.eager(applied(changes, tensors)))
+
+
+def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Disagreement:
+    example, tensors = search.example, applied(changes, search.example.tensors)
+    args, kwargs = example.arguments(tensors)
+    known: dict[str, Any] = {
+        "words": words(changes),
+        "args": args,
+        "kwargs": kwargs,
+        "shapes": tuple(f"{name}: {_type(one)}" for name, one in zip(example.names, tensors, strict=True)),
+        "seed": SEED,
+        "lost": _lost(search, call, changes),
+        "baked": tuple(_baked(call, example, tensors)),
+    }
+    with seeded():
+        eager = search.eager(tensors)
+    try:
+        with seeded():
+            traced = search.runs[_MODE](tensors)
+    except Exception as error:
+        return Disagreement(**known, eager=f"shape {[list(one.shape) for one in eager]}", traced=_first(error))
+    where = difference(eager, traced, search.tolerance)
+    assert where is not None
+    return Disagreement(
+        **known,
+        eager=where.eager,
+        traced=where.other,
+        output=where.output,
+        at=where.at,
+        by=where.by,
+        count=where.count,
+    )
+
+
+def _baked(call: Call, example: Example, tensors: Tensors) -> list[Baked]:
+    """Return the constants that differ in a trace of an input; none if the input cannot be traced."""
+    original = Original(call.called)
+    try:
+        with seeded():
+            one = nodes(original.fresh(), *example.arguments(example.tensors))
+        with seeded():
+            return baked(one, nodes(original.fresh(), *example.arguments(tensors)))
+    except Exception:  # torch refuses the trace, or has moved the function that is called
+        return []
+
+
+def _differs(one: Run, other: Run, tensors: Tensors, tolerance: Tolerance) -> bool:
+    with seeded():
+        first = one(tensors)
+    try:
+        with seeded():
+            return difference(first, other(tensors), tolerance) is not None
+    except Exception:
+        return True
+
+
+def _type(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def _first(error: Exception) -> str:
+    """Return the first line of an error; of TorchScript's interpreter, the last."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1] if "TorchScript interpreter" in lines[0] else lines[0]
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Keep the program's random state, gradient mode, output and warnings unaffected by the runs."""
+    gradient = torch.is_grad_enabled()
+    with quiet(), seeded(), torch.inference_mode(False), torch.set_grad_enabled(gradient):
+        yield

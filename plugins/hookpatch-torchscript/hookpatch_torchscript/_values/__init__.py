@@ -1,0 +1,1 @@
+"""Hold what the plugins report, as plain values; imports no other room."""

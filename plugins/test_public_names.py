@@ -1,0 +1,32 @@
+"""What users of the plugins import stays where it is."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib import metadata
+
+import pytest
+
+PUBLIC = {
+    "hookpatch_torchscript": "Explanation Verdict explain guard",
+    "hookpatch_torchscript.errors": "NotWrittenWarning RuntimesError TraceGuardError TraceGuardWarning",
+    "hookpatch_export": "MODES Finding Kind parting scan",
+    "hookpatch_export.errors": "ExportScanError ExportWarning FileError ModelError",
+    "hookpatch_onnx.errors": "CapturedWarning ModelFileError NodeError NothingInCommonError PictureError",
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_can_be_imported(module: str) -> None:
+    """Of the modules that the plugins document."""
+    imported = pytest.importorskip(module)
+    for name in PUBLIC[module].split():
+        assert getattr(imported, name) is not None
+
+
+def test_every_entry_point_leads_somewhere() -> None:
+    """The modules that installed plugins name are there."""
+    ours = [entry for entry in metadata.entry_points(group="hookpatch") if entry.value.startswith("hookpatch_")]
+    assert len(ours) >= 14
+    for entry in ours:
+        assert importlib.util.find_spec(entry.value) is not None, entry

@@ -1,0 +1,223 @@
+"""Foreign import finders: a patch is applied late where a foreign finder finds the module first."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from environments import Environment
+from importing import REAL_LOADERS, SOURCE, around, loaders, states
+
+import hookpatch
+from hookpatch import errors
+
+WriteModule = Callable[[str, str], Path]
+
+
+# --- the finder and its watches
+
+
+def test_finder_of_somebody_else_in_front_still_finds(
+    write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finder that was put before ours and finds nothing is asked as Python asks it, and the patch is applied."""
+    write_module("later", SOURCE)
+
+    class Front:
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> None:
+            return None
+
+    with hookpatch.active(hookpatch.wrap("later:run", around)):
+        monkeypatch.setattr(sys, "meta_path", [Front, *sys.meta_path])
+        assert importlib.import_module("later").run() == "patched(original)"
+        monkeypatch.undo()
+
+
+# --- finders that stand before ours
+
+
+@contextmanager
+def _finder_before_ours(name: str) -> Iterator[None]:
+    """Put a foreign finder that finds one module before hookpatch's finder."""
+
+    class First:
+        @staticmethod
+        def find_spec(asked: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+            return PathFinder.find_spec(asked, path) if asked == name else None
+
+    sys.meta_path.insert(0, First)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(First)
+
+
+HIDDEN = f"hidden was imported by {__name__}._finder_before_ours.<locals>.First, before hookpatch's finder"
+
+LATE = f"applied late: {HIDDEN}"
+
+LOOKS: dict[str, Callable[[hookpatch.Session], object]] = {
+    "its report": lambda session: session.report(),
+    "the report of all": lambda session: hookpatch.report(),
+    "another session": lambda session: hookpatch.active(hookpatch.replace("hidden:x", 1)).open().close(),
+    "the next import": lambda session: importlib.import_module("next_one"),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_module_that_another_finder_finds_first_is_patched_at_the_next_look(
+    write_module: WriteModule, look: str
+) -> None:
+    """No patch waits while its module is there: it is applied late, and that is said."""
+    write_module("hidden", SOURCE)
+    write_module("next_one", SOURCE)
+    with hookpatch.active(hookpatch.wrap("hidden:run", around)) as session, _finder_before_ours("hidden"):
+        import hidden
+
+        assert hidden.run() == "original"
+        with pytest.warns(errors.LateWarning) as caught:
+            LOOKS[look](session)
+        said = f"hidden:run of a patch given to active(): {LATE}; what ran before that was not patched"
+        assert [str(warning.message) for warning in caught] == [said]
+        assert hidden.run() == "patched(original)"
+        (patch,) = session.report()
+        assert (patch.state, patch.warnings) == ("applied", (LATE,))
+    assert hidden.run() == "original"
+    assert states(session) == ["restored"]
+
+
+def test_module_that_another_finder_finds_first_is_told_of_at_the_end(write_module: WriteModule) -> None:
+    """Without a look inside, the end of the block says that the patch had no effect; after an error its report does."""
+    write_module("hidden", SOURCE)
+    with (
+        pytest.warns(errors.LateWarning, match="what ran before that was not patched"),
+        hookpatch.active(hookpatch.wrap("hidden:run", around)) as session,
+        _finder_before_ours("hidden"),
+    ):
+        importlib.import_module("hidden")
+    assert states(session) == ["restored"]
+    del sys.modules["hidden"]
+    with (
+        pytest.raises(RuntimeError),
+        hookpatch.active(hookpatch.wrap("hidden:run", around)) as session,
+        _finder_before_ours("hidden"),
+    ):
+        importlib.import_module("hidden")
+        raise RuntimeError
+    (patch,) = session.report()
+    assert (patch.state, patch.reason) == ("unused", "hidden was imported past hookpatch's finder")
+
+
+def test_module_put_into_sys_modules_is_patched_at_the_next_look(write_module: WriteModule) -> None:
+    """No finder was asked at all."""
+    with hookpatch.active(hookpatch.wrap("made:run", around)) as session:
+        made = ModuleType("made")
+        exec(SOURCE, vars(made))
+        sys.modules["made"] = made
+        with pytest.warns(errors.LateWarning, match="made was imported past hookpatch's finder"):
+            assert states(session) == ["applied"]
+        assert made.run() == "patched(original)"
+    assert made.run() == "original"
+    del sys.modules["made"]
+
+
+def test_patch_that_does_not_fit_is_found_failed_at_the_next_look(write_module: WriteModule) -> None:
+    """The report does not raise: what the module's import would have raised is its reason."""
+    write_module("hidden", SOURCE)
+    with hookpatch.active(hookpatch.wrap("hidden:rum", around)) as session, _finder_before_ours("hidden"):
+        importlib.import_module("hidden")
+        with pytest.warns(errors.HookpatchWarning) as caught:
+            (patch,) = session.report()
+    assert [warning.category for warning in caught] == [errors.LateWarning, errors.PatchFailedWarning]
+    assert (patch.state, "did you mean 'run'?" in str(patch.reason)) == ("failed", True)
+
+
+CHECKED = """
+    import hookpatch
+    def wrapper(wrapped, instance, args, kwargs):
+        return "patched"
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("helpers:check", wrapper)
+"""
+REWRITTEN = {
+    "conftest.py": "import pytest\npytest.register_assert_rewrite('helpers')\n",
+    "helpers.py": "def check():\n    return 'original'\n",
+    "test_it.py": """
+import warnings
+import helpers
+import colorsys
+def test_helpers():
+    assert helpers.check() == "patched"
+""",
+}
+
+
+def test_module_that_pytest_rewrites_is_patched(environment: Environment, tmp_path: Path) -> None:
+    """pytest's finder comes before ours in a program that was patched from outside, and says so."""
+    environment.add_plugin("checked", CHECKED)
+    environment.work_in(tmp_path / "work", REWRITTEN)
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", environment.folder, "test_it.py"]
+    done = environment.run(*command, HOOKPATCH_PLUGINS="checked")
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    rewriting = "helpers was imported by _pytest.assertion.rewrite.AssertionRewritingHook, before hookpatch's finder"
+    assert (
+        f"LateWarning: helpers:check of plugin 'checked' from checked-dist 1.0: applied late: {rewriting}"
+        in done.stdout
+    )
+
+
+def test_program_whose_module_another_finder_finds_first_is_told_so_at_its_end(
+    environment: Environment, tmp_path: Path
+) -> None:
+    """Where nothing else is imported after it, the end is the next look."""
+    environment.add_plugin("checked", CHECKED)
+    script = """
+import sys
+from importlib.machinery import PathFinder
+class First:
+    find_spec = staticmethod(lambda name, path=None, target=None: PathFinder.find_spec(name, path, target))
+sys.meta_path.insert(0, First)
+import helpers
+print(helpers.check())
+"""
+    environment.work_in(tmp_path / "work", {**REWRITTEN, "script.py": script})
+    done = environment.run("script.py", HOOKPATCH_PLUGINS="checked")
+    assert done.stdout == "original\n"
+    late = "applied late: helpers was imported by __main__.First, before hookpatch's finder"
+    said = f"LateWarning: helpers:check of plugin 'checked' from checked-dist 1.0: {late}"
+    assert f"{said}; what ran before that was not patched" in done.stderr
+
+
+# --- odd imports, and what others do at the same time
+
+
+def test_finder_that_asks_the_others_as_we_do(write_module: WriteModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two finders that ask all others do not ask each other for ever; the module is imported and patched."""
+    write_module("later", SOURCE)
+
+    class Asking:
+        @staticmethod
+        def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+            for finder in list(sys.meta_path):
+                spec = finder.find_spec(name, path, target) if finder is not Asking else None
+                if spec is not None:
+                    return spec
+            return None
+
+    with hookpatch.active(hookpatch.wrap("later:run", around)):
+        monkeypatch.setattr(sys, "meta_path", [Asking, *sys.meta_path])
+        later = importlib.import_module("later")
+        assert later.run() == "patched(original)"
+        assert loaders(later) == REAL_LOADERS
+        monkeypatch.undo()
+    assert later.run() == "original"

@@ -1,0 +1,167 @@
+"""Other interpreters of one process (PEP 734, Python 3.14): each is patched by itself, or a warning names it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from environments import Environment
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 14), reason="concurrent.interpreters is new in Python 3.14")
+
+VENDOR = "def speak(word='original'):\n    return word\n"
+PATCHES = """
+def wrapper(wrapped, instance, args, kwargs):
+    return "patched"
+"""
+PLUGIN = """
+    '''Patch the vendor.'''
+    import hookpatch
+    def wrapper(wrapped, instance, args, kwargs):
+        return "patched"
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("vendor:speak", wrapper)
+"""
+# msgspec, which reads options, is a C extension that loads in no other interpreter.
+WITH_OPTIONS = PLUGIN.replace("import hookpatch", "import dataclasses, hookpatch", 1).replace(
+    "@hookpatch.hookimpl\n    def hookpatch_patches():",
+    "@dataclasses.dataclass(frozen=True)\n    class Options:\n        word: str = ''\n"
+    "    @hookpatch.hookimpl\n    def hookpatch_patches(options):",
+)
+HEAD = """
+import functools, warnings
+from concurrent import interpreters
+import hookpatch, patches, vendor
+
+print = functools.partial(print, flush=True)  # each interpreter has a buffer of its own
+CODE = "import vendor; print({!r}, vendor.speak(), flush=True)"
+
+def say(interpreter, when):
+    interpreter.exec(CODE.format(when))
+"""
+
+
+@pytest.fixture
+def home(environment: Environment, tmp_path: Path) -> Environment:
+    """An environment with two plugins, and a folder with the vendor's module and what patches are made of."""
+    environment.add_plugin("loud", PLUGIN)
+    environment.add_plugin("chosen", WITH_OPTIONS)
+    environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "patches.py": PATCHES})
+    return environment
+
+
+def _printed(home: Environment, program: str, **variables: str) -> list[str]:
+    (home.folder / "program.py").write_text(HEAD + program)
+    done = home.run("program.py", **variables)
+    assert (done.stderr, done.returncode) == ("", 0)
+    return done.stdout.splitlines()
+
+
+def test_interpreter_made_before_a_block_is_told_of(home: Environment) -> None:
+    """It runs without the patch, and the report says so for each patch, as long as the interpreter lives."""
+    program = """
+before = interpreters.create()
+with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper)) as session:
+    say(before, "inside")
+    print(*(warning for patch in session.report() for warning in patch.warnings), sep="\\n")
+    print([patch.warnings == session.report().patches[0].warnings for patch in hookpatch.report()])
+    before.close()
+    print(*(warning for patch in hookpatch.report() for warning in patch.warnings), sep="\\n")
+print(*session.report())
+"""
+    said = "interpreter 1 of this process, made before the block, runs without it"
+    restored = ["restored  wrap    vendor:speak  (active())", f"          warning {said}"]
+    assert _printed(home, program) == ["inside original", said, "[True]", said, *restored]
+
+
+def test_interpreter_made_inside_a_block_is_patched_and_its_keeping_it_is_said(home: Environment) -> None:
+    """The end of the block does not reach its modules: a warning for one that is not closed before."""
+    program = """
+with warnings.catch_warnings(record=True) as caught:
+    with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper)) as session:
+        closed, kept = interpreters.create(), interpreters.create()
+        say(closed, "inside")
+        say(kept, "inside")
+        closed.close()
+say(kept, "after")
+late = interpreters.create()
+say(late, "late")
+print(*(f"{warning.category.__name__}: {warning.message}" for warning in caught), sep="\\n")
+kept.close(), late.close()
+"""
+    said = "OutlivedWarning: interpreter 2 of this process, made inside the block, keeps its patches of vendor:speak"
+    assert _printed(home, program) == ["inside patched"] * 2 + ["after patched", "late original", said]
+
+
+def test_local_block_reaches_no_interpreter(home: Environment) -> None:
+    """What is made inside runs plain, and nothing is kept."""
+    program = """
+with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper), children="local"):
+    inside = interpreters.create()
+    say(inside, "inside")
+say(inside, "after")
+inside.close()
+"""
+    assert _printed(home, program) == ["inside original", "after original"]
+
+
+def test_what_the_environment_asks_for_holds_in_each_interpreter(home: Environment) -> None:
+    """Each runs the start-up line for itself; nothing is said, since nothing ends."""
+    program = """
+from concurrent.futures import InterpreterPoolExecutor
+print(vendor.speak())
+one = interpreters.create()
+say(one, "exec")
+print(one.call(vendor.speak))
+one.close()
+with InterpreterPoolExecutor(1) as pool:  # of two, one might get no task, and say that it never met the vendor
+    print(*pool.map(vendor.speak, ["a", "b"]))
+"""
+    expected = ["patched", "exec patched", "patched", "patched patched"]
+    assert _printed(home, program, HOOKPATCH_PLUGINS="loud") == expected
+
+
+def test_interpreters_of_a_pool_inside_a_block_are_patched(home: Environment) -> None:
+    """The pool is shut down before the block ends: nothing is kept."""
+    program = """
+from concurrent.futures import InterpreterPoolExecutor
+with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper)):
+    with InterpreterPoolExecutor(2) as pool:
+        print(*pool.map(vendor.speak, ["a", "b"]))
+"""
+    assert _printed(home, program) == ["patched patched"]
+
+
+def test_patch_that_an_interpreter_cannot_have_is_refused_there(home: Environment) -> None:
+    """What a plugin needs may not load there: it is said at once, and whatever the interpreter is asked to do fails."""
+    (home.folder / "program.py").write_text(
+        HEAD + "print(vendor.speak())\none = interpreters.create()\ntry:\n    say(one, 'ran')\nexcept Exception:\n"
+        "    print('refused')\none.close()\n"
+    )
+    asked = {"HOOKPATCH_PLUGINS": "chosen", "HOOKPATCH_OPTIONS": '{"chosen": {"word": "x"}}'}
+    done = home.run("program.py", **asked)
+    assert done.stdout == "patched\nrefused\n"
+    first = done.stderr.splitlines()[0]
+    assert first.startswith("hookpatch: error: in a subinterpreter: start-up failed: ImportError: module msgspec._core")
+    assert first.endswith("set HOOKPATCH_DISABLE=1 to run without patches")
+    done = home.run("program.py", HOOKPATCH_ON_ERROR="warn", **asked)
+    assert done.stdout == "patched\nran original\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hookpatch: warning: nothing is patched: start-up failed: ImportError: module msgspec._core")
+
+
+@pytest.mark.parametrize("children", ["inherit", "local"])
+def test_session_that_is_open_when_its_interpreter_ends_says_nothing(home: Environment, children: str) -> None:
+    """Its modules are gone by then: there is nothing to take back."""
+    program = f"""
+one = interpreters.create()
+one.exec('''
+import hookpatch, patches, vendor
+session = hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper), children={children!r}).open()
+print(vendor.speak(), flush=True)
+''')
+one.close()
+"""
+    assert _printed(home, program) == ["patched"]

@@ -1,0 +1,218 @@
+"""Signatures: a value that stands for a function must take the calls that the function takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from inspect import Parameter, Signature, signature
+from itertools import combinations, product
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+from refusals import assert_states, refused, standing
+
+import hookpatch
+from hookpatch._engine.calls.signatures import as_text, from_text, misfit, take_the_same, takes
+from hookpatch.errors import SignatureError
+
+OURS = "of a patch given to active()"
+
+
+TAKES_IT: dict[str, tuple[str, Any]] = {
+    "the same": ("simplify", lambda model, skipped=None, *, check=0: "ours"),
+    "more": ("simplify", lambda model, skipped=None, deep=False, *, check=0, fast=True: "ours"),
+    "all there is": ("simplify", lambda *args, **kwargs: "ours"),
+    "the rest": ("simplify", lambda model, *args, **kwargs: "ours"),
+    "a keyword by place too": ("simplify", lambda model, skipped=None, check=0: "ours"),
+    "other names by place": ("by_place", lambda a, b=1, /: "ours"),
+    "names for places": ("by_place", lambda a, b=1: "ours"),
+    "needs less": ("simplify", lambda model=None, skipped=None, *, check=0: "ours"),
+    "an open signature": ("open_ended", lambda x, **other: "ours"),
+    "what tells nothing": ("anything", lambda *args: "ours"),
+    "no signature": ("simplify", max),
+    "a partial": ("simplify", partial(lambda first, model, skipped=None, *, check=0: "ours", 1)),
+    "None": ("simplify", None),
+    "a method": ("Model.method", lambda anything, x, flag=False: "ours"),
+    "a property": ("Model.method", property(lambda self: "ours")),
+    "a static method": ("Model.static", staticmethod(lambda x, flag=False: "ours")),
+    "a class method": ("Model.of_class", classmethod(lambda cls, x, flag=False: "ours")),
+    "static for a method": ("Model.method", staticmethod(lambda x, flag=False: "ours")),
+    "what is inherited": ("Model.inherited", lambda self, x=0: "ours"),
+}
+
+
+@pytest.mark.parametrize("verb", ["replace", "derive"])
+@pytest.mark.parametrize("case", TAKES_IT)
+def test_value_that_takes_what_the_function_takes_stands_for_it(vendor: ModuleType, verb: str, case: str) -> None:
+    """Every call that was right before is right still; what is not known is not refused."""
+    name, value = TAKES_IT[case]
+    assert_states([standing(verb, name, value)], ["applied"])
+
+
+REFUSES_IT: dict[str, tuple[str, Any, str]] = {
+    "less": (
+        "simplify",
+        lambda model: "ours",
+        "takes (model), and simplify(model=..., skipped=...) fails: got an unexpected keyword argument 'skipped'",
+    ),
+    "renamed": (
+        "simplify",
+        lambda graph, skipped=None, *, check=0: "ours",
+        "takes (graph, skipped=None, *, check=0), and simplify(model=...) fails: missing a required argument: 'graph'",
+    ),
+    "needs more": (
+        "bare",
+        lambda x: "ours",
+        "takes (x), and bare() fails: missing a required argument: 'x'",
+    ),
+    "needs a keyword": (
+        "bare",
+        lambda *, x: "ours",
+        "takes (*, x), and bare() fails: missing a required argument: 'x'",
+    ),
+    "needs what was optional": (
+        "simplify",
+        lambda model, skipped, *, check=0: "ours",
+        "takes (model, skipped, *, check=0), and simplify(model) fails: missing a required argument: 'skipped'",
+    ),
+    "another order": (
+        "simplify",
+        lambda skipped=None, model=None, *, check=0: "ours",
+        "takes (skipped=None, model=None, *, check=0), and simplify(model, skipped, check=...) gives what is meant for "
+        "'model' to another parameter",
+    ),
+    "by keyword alone": (
+        "simplify",
+        lambda *, model, skipped=None, check=0: "ours",
+        "takes (*, model, skipped=None, check=0), and simplify(model) fails: too many positional arguments",
+    ),
+    "by place alone": (
+        "simplify",
+        lambda model, skipped=None, /, *, check=0: "ours",
+        "takes (model, skipped=None, /, *, check=0), and simplify(model=...) fails: PLACE",
+    ),
+    "no more arguments": (
+        "packed",
+        lambda x: "ours",
+        "takes (x), and packed(x, *args) fails: too many positional arguments",
+    ),
+    "no more keywords": (
+        "open_ended",
+        lambda x: "ours",
+        "takes (x), and open_ended(x, any_other_name=...) fails: got an unexpected keyword argument 'any_other_name'",
+    ),
+    "without self": (
+        "Model.method",
+        lambda x, flag=False: "ours",
+        "takes (flag=False), and method(x=...) fails: got an unexpected keyword argument 'x'",
+    ),
+    "a method for a static one": (
+        "Model.static",
+        lambda x, flag=False: "ours",
+        "takes (flag=False), and static(x=...) fails: got an unexpected keyword argument 'x'",
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", ["replace", "derive"])
+@pytest.mark.parametrize("case", REFUSES_IT)
+def test_value_that_does_not_take_what_the_function_takes_is_refused(vendor: ModuleType, verb: str, case: str) -> None:
+    """The message shows what it takes, and a call that would fail; nothing is applied."""
+    name, value, problem = REFUSES_IT[case]
+    owner = "." in name
+    before = dict(vars(vendor.Model if owner else vendor))
+    message = refused(SignatureError, standing(verb, name, value))
+    message = message.replace("required keyword-only argument", "required argument")  # as newer Pythons say it
+    assert re.sub(r"fails: [^;]*positional.only[^;]*;", "fails: PLACE;", message) == (
+        f"what {verb} puts at vendor:{name} {problem}; take what the original takes, or *args, **kwargs "
+        f"(target vendor:{name} {OURS})"
+    )
+    assert dict(vars(vendor.Model if owner else vendor)) == before
+    assert_states([standing(verb, name, value, required=False)], ["skipped"])
+
+
+@pytest.mark.parametrize("verb", ["replace", "derive"])
+@pytest.mark.parametrize("value", [None, 3], ids=str)
+def test_value_that_cannot_be_called_may_stand_for_a_function(vendor: ModuleType, verb: str, value: object) -> None:
+    """Many a library asks whether it has a function, or holds one or its name."""
+    before = vendor.simplify
+    with hookpatch.active(standing(verb, "simplify", value)):
+        assert vendor.simplify is value
+    assert vendor.simplify is before
+
+
+def a_signature(random: Random) -> Signature:
+    """Return a signature of up to four parameters of all kinds, in an order of their own; without ``**``."""
+    kinds = [Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY]
+    names = random.sample("abcd", random.randint(0, 4))
+    parameters, optional = [], False
+    for name, kind in zip(names, sorted(random.choices(kinds, k=len(names))), strict=True):
+        optional = random.random() < 0.5 or (optional and kind is not Parameter.KEYWORD_ONLY)
+        parameters.append(Parameter(name, kind, default=None if optional else Parameter.empty))
+    if random.random() < 0.3:
+        at = sum(parameter.kind is not Parameter.KEYWORD_ONLY for parameter in parameters)
+        parameters.insert(at, Parameter("args", Parameter.VAR_POSITIONAL))
+    return Signature(parameters)
+
+
+def takes_call(function: Callable[..., None], count: int, names: Iterable[str]) -> bool:
+    """Return True if a call of so many arguments by place, and these by keyword, is right."""
+    try:
+        function(*range(count), **dict.fromkeys(names))
+    except TypeError:
+        return False
+    return True
+
+
+def a_function(signature: Signature) -> Callable[..., None]:
+    """Return a function of that signature."""
+    made: Callable[..., None] = eval(f"lambda {str(signature)[1:-1]}: None")
+    return made
+
+
+def test_no_misfit_is_missed() -> None:
+    """A thousand pairs of signatures, and every call of up to six arguments by place and four by keyword.
+
+    Where a call that the one takes fails with the other, that is a misfit; where none does, it is one only for an
+    argument that goes to another parameter. And what a lock file holds of a signature is enough to tell.
+    """
+    random = Random(9)
+    calls = [(count, names) for count in range(7) for many in range(5) for names in combinations("abcd", many)]
+    for _ in range(1000):
+        like, new = a_signature(random), a_signature(random)
+        one, other = a_function(like), a_function(new)
+        fails = any(takes_call(one, *call) and not takes_call(other, *call) for call in calls)
+        found = misfit(new, from_text(as_text([*like.parameters.values()])), "f")
+        assert (found is not None) == fails or "is meant for" in str(found), (like, new, found)
+        assert misfit(like, like, "f") is None
+
+
+def test_first_look_at_two_functions_sees_what_their_signatures_say() -> None:
+    """Whether they take the same: each of these beside each other, and one that says something else of itself."""
+    heads = (
+        *("", "a", "b", "a, b", "a, b=1", "a=1, b=2", "a, /", "a, /, b", "a, /, b=1", "a=1, /, b=1", "*a", "*b", "**k"),
+        *("a, *b", "a, **k", "*, a", "*, a=1", "*, a, b=1", "*, a=1, b", "a, *, b", "a, *b, c", "a, *b, c, **d"),
+        *("a, *b, c=1, **d", "a, *, b, **c", "a, b, *c", "a, b, **c", "*a, **b", "*a, b", "self"),
+    )
+    functions: list[Any] = []
+    for head in heads:
+        space: dict[str, Any] = {}
+        exec(f"def plain({head}): pass\ndef other({head}):\n    x = y = 1\n    return x, y", space)
+        functions += space["plain"], space["other"]
+    kinds = [
+        [(each.name, each.kind, each.default is each.empty) for each in takes(it, False) or ()] for it in functions
+    ]
+    for (one, of_one), (other, of_other) in product(zip(functions, kinds, strict=True), repeat=2):
+        assert take_the_same(one, other) == (of_one == of_other), (signature(one), signature(other))
+    functions[2].__signature__ = signature(functions[4])
+    assert not take_the_same(functions[2], functions[3])
+    assert not take_the_same(functions[3], functions[2])
+
+
+def test_value_is_compared_with_the_original_beneath_other_patches(vendor: ModuleType) -> None:
+    """Callers know that one: what a patch inside takes besides is not asked for."""
+    wide = hookpatch.replace("vendor:bare", lambda extra=1: "wide", before="b")
+    assert_states([hookpatch.derive("vendor:bare", lambda below: lambda: below()), wide], ["applied", "applied"])

@@ -1,0 +1,354 @@
+"""Trampolines: what stands for a Python function is a plain function that looks and is called like it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+import pytest
+from function_kinds import FUNCTIONS, REACHES, around, passing_through, wrap_of
+
+import hookpatch
+from hookpatch import Target
+
+MakeModule = Callable[[str, str], ModuleType]
+
+
+# --- it looks like the function
+
+
+@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_patched_function_is_a_plain_function(kinds: ModuleType, name: str, reach: str) -> None:
+    """What stands in the slot is of the type function, not a proxy."""
+    with hookpatch.active(wrap_of(name, reach)):
+        assert type(getattr(kinds, name)) is FunctionType
+
+
+@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    "attribute", ["__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__annotations__", "__globals__"]
+)
+def test_patched_function_has_the_attributes_of_the_original(
+    kinds: ModuleType, name: str, reach: str, attribute: str
+) -> None:
+    """Name, place, text, defaults and annotations are the original's own objects."""
+    before = getattr(getattr(kinds, name), attribute)
+    with hookpatch.active(wrap_of(name, reach)):
+        assert getattr(getattr(kinds, name), attribute) is before
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_attributes_of_the_function_are_there(kinds: ModuleType, reach: str) -> None:
+    """What somebody set on the function can be read from what stands for it."""
+    note = kinds.plain.note
+    with hookpatch.active(wrap_of("plain", reach)):
+        assert kinds.plain.note is note
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_wrapper_is_not_looked_through(kinds: ModuleType, reach: str) -> None:
+    """inspect.unwrap ends at what stands in the slot: nothing leads past the wrapper."""
+    with hookpatch.active(wrap_of("plain", reach)):
+        assert inspect.unwrap(kinds.plain) is kinds.plain
+
+
+@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("name", [*FUNCTIONS, "Model.coroutine", "Model.generator", "Model.async_generator"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        inspect.isfunction,
+        inspect.iscoroutinefunction,
+        *[asyncio.iscoroutinefunction][: sys.version_info < (3, 14)],  # deprecated there
+        inspect.isgeneratorfunction,
+        inspect.isasyncgenfunction,
+        inspect.isroutine,
+    ],
+)
+def test_kind_of_function_is_told_as_before(
+    kinds: ModuleType, name: str, reach: str, question: Callable[[Any], bool]
+) -> None:
+    """inspect and asyncio tell a coroutine function, a generator function and their like as before."""
+
+    def answer() -> bool:
+        found: Any = kinds
+        for step in name.split("."):
+            found = getattr(found, step)
+        return question(found)
+
+    before = answer()
+    with hookpatch.active(wrap_of(name, reach)):
+        assert answer() is before
+
+
+# --- it takes and gives what the function does
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_arguments_arrive_as_they_were_passed(kinds: ModuleType, reach: str) -> None:
+    """Positional, defaulted, variable, keyword-only and arbitrary keyword arguments arrive; defaults are applied."""
+    got: list[Any] = []
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        got.append((instance, args, kwargs))
+        return wrapped(*args, **kwargs)
+
+    names = {"wrapped": 1, "instance": 2, "args": 3, "kwargs": 4, "self": 5, "a": 6}
+    with hookpatch.active(wrap_of("plain", reach, wrapper)):
+        assert kinds.plain(0) == (0, 2, (), 3.0, {})
+        assert kinds.plain(0, 1, "x", c=4.0, **names) == (0, 1, ("x",), 4.0, names)
+    assert got == [(None, (0,), {}), (None, (0, 1, "x"), {"c": 4.0, **names})]
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_wrong_arguments_raise_what_the_original_raises(kinds: ModuleType, reach: str) -> None:
+    """A call that the original would refuse is refused with the same text."""
+    with pytest.raises(TypeError) as before:
+        kinds.plain()
+    with hookpatch.active(wrap_of("plain", reach)), pytest.raises(TypeError) as caught:
+        kinds.plain()
+    assert str(caught.value) == str(before.value)
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_wrapper_of_a_method_gets_the_instance_and_a_bound_original(kinds: ModuleType, reach: str) -> None:
+    """For a method, wrapped is bound, instance is its object and args come without it; super() works inside."""
+    model = kinds.Model()
+    got: list[Any] = []
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        got.append((wrapped.__self__, instance, args, kwargs))
+        return wrapped(*args, **kwargs)
+
+    with hookpatch.active(wrap_of("Model.named", reach, wrapper)):
+        assert model.named() == kinds.Model.named(model) == "model of base"
+    assert got == [(model, model, (), {})] * 2
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_method_called_without_its_object_raises_as_before(kinds: ModuleType, reach: str) -> None:
+    """Model.named() without an object is the original's TypeError."""
+    with pytest.raises(TypeError) as before:
+        kinds.Model.named()
+    with hookpatch.active(wrap_of("Model.named", reach)), pytest.raises(TypeError) as caught:
+        kinds.Model.named()
+    assert str(caught.value) == str(before.value)
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_wrapper_of_a_class_method_gets_the_class(kinds: ModuleType, reach: str) -> None:
+    """For a class method, instance is the class that it is called on; for a static method None."""
+    got: list[Any] = []
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        got.append((instance, args))
+        return wrapped(*args, **kwargs)
+
+    with hookpatch.active(
+        wrap_of("Model.class_coroutine", reach, wrapper), wrap_of("Model.static_generator", reach, wrapper)
+    ):
+        sub = type("Sub", (kinds.Model,), {})
+        assert asyncio.run(kinds.Model.class_coroutine()) is kinds.Model
+        assert asyncio.run(sub().class_coroutine()) is sub
+        assert list(kinds.Model.static_generator(3)) == list(sub().static_generator(3)) == [3]
+    assert got == [(kinds.Model, ()), (sub, ()), (None, (3,)), (None, (3,))]
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_errors_of_the_original_pass_unchanged(make_module: MakeModule, reach: str) -> None:
+    """The original's error reaches the caller as the identical object."""
+    module = make_module("functions", "error = KeyError('mine')\ndef fail():\n    raise error\n")
+    with hookpatch.active(wrap_of("fail", reach)), pytest.raises(KeyError) as caught:
+        module.fail()
+    assert caught.value is module.error
+
+
+# --- after the end
+
+
+def test_leaked_function_passes_through(kinds: ModuleType) -> None:
+    """What stood in the slot and got into a variable calls the original after the end."""
+    with hookpatch.active(wrap_of("plain", "slot", around)):
+        leaked = kinds.plain
+        assert leaked(1).startswith("patched(")
+    assert leaked is not kinds.plain
+    assert leaked(1) == (1, 2, (), 3.0, {})
+
+
+def test_leaked_bound_method_passes_through(kinds: ModuleType) -> None:
+    """A bound method taken in the block calls the original after the end."""
+    model = kinds.Model()
+    with hookpatch.active(wrap_of("Model.named", "slot", around)):
+        leaked = model.named
+        assert leaked() == "patched(model of base)"
+    assert leaked() == "model of base"
+
+
+def test_leaked_wrapped_passes_through(kinds: ModuleType) -> None:
+    """What a wrapper was given as wrapped runs no inner patch after the end, of this session or another."""
+    leaked: list[Callable[..., Any]] = []
+
+    def outer(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
+        leaked.append(wrapped)
+        return wrapped(*args, **kwargs)
+
+    with hookpatch.active(wrap_of("inner", "slot", around)):
+        with hookpatch.active(wrap_of("inner", "slot", outer), wrap_of("inner", "slot", around)):
+            assert kinds.inner() == "patched(patched(11))"
+            (wrapped,) = leaked
+            assert wrapped() == "patched(patched(12))"
+        assert wrapped() == "patched(13)"
+    assert wrapped() == 14
+
+
+def test_function_stays_the_same_object_while_layers_come_and_go(kinds: ModuleType) -> None:
+    """A trampoline that somebody holds sees layers that are added and removed later."""
+    first = hookpatch.active(wrap_of("inner", "slot", around)).open()
+    held = kinds.inner
+    second = hookpatch.active(wrap_of("inner", "slot", around)).open()
+    assert kinds.inner is held
+    assert held() == "patched(patched(11))"
+    first.close()
+    assert kinds.inner is held
+    assert held() == "patched(12)"
+    second.close()
+    assert held() == 13
+
+
+def test_functools_wraps_of_a_patched_function_outlives_the_patch(kinds: ModuleType) -> None:
+    """A decorator that was put around the patched function in the block works after it, unpatched."""
+    with hookpatch.active(wrap_of("inner", "slot", around)):
+
+        @functools.wraps(kinds.inner)
+        def decorated() -> Any:
+            return held()
+
+        held = kinds.inner
+        assert decorated() == "patched(11)"
+    assert decorated() == 12
+
+
+# --- pickle, by reference
+
+
+@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("name", ["plain", "coroutine", "generator"])
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_patched_function_pickles_by_reference(kinds: ModuleType, name: str, reach: str, protocol: int) -> None:
+    """A pickle made in the block holds the name: it loads what stands there, patched inside, original outside."""
+    original = getattr(kinds, name)
+    with hookpatch.active(wrap_of(name, reach)):
+        data = pickle.dumps(getattr(kinds, name), protocol)
+        assert pickle.loads(data) is getattr(kinds, name)
+    assert pickle.loads(data) is original
+    assert data == pickle.dumps(original, protocol)
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_bound_method_of_a_patched_function_pickles(kinds: ModuleType, reach: str) -> None:
+    """A bound method made in the block loads as that method of the copied object."""
+    with hookpatch.active(wrap_of("Model.named", reach, around)):
+        data = pickle.dumps(kinds.Model().named)
+        assert pickle.loads(data)() == "patched(model of base)"
+    assert pickle.loads(data)() == "model of base"
+
+
+def test_pickle_loads_in_a_process_without_hookpatch(kinds: ModuleType) -> None:
+    """A pickle of a patched function needs nothing of hookpatch where it is loaded."""
+    with hookpatch.active(wrap_of("generator", "slot")):
+        data = pickle.dumps(kinds.generator)
+    code = (
+        f"import pickle, sys; sys.path.insert(0, {str(kinds.__file__).rpartition('/')[0]!r}); "
+        f"print(list(pickle.loads({data!r})())); assert not any(name.startswith('hookpatch.') for name in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("[0, 1]\n", "")
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+def test_restored_descriptor_is_the_identical_one(kind: type, make_module: MakeModule) -> None:
+    """The static or class method object itself comes back, not a new one around the same function."""
+    module = make_module("described", f"class C:\n    @{kind.__name__}\n    def f(*a):\n        return len(a)\n")
+    before = vars(module.C)["f"]
+    with hookpatch.active(hookpatch.wrap(Target.attribute(module.C, "f"), passing_through)):
+        assert type(vars(module.C)["f"]) is kind
+        assert vars(module.C)["f"] is not before
+    assert vars(module.C)["f"] is before
+
+
+# --- what is awaited, and ways to call a method
+
+
+def test_inherited_method_called_without_its_object_raises_as_before(kinds: ModuleType) -> None:
+    """Sub.named() of a class that inherits it is the TypeError of before, with its text."""
+    kinds.Sub = type("Sub", (kinds.Base,), {})
+    with pytest.raises(TypeError) as before:
+        kinds.Sub.named()
+    with hookpatch.active(wrap_of("Sub.named", "slot", around)), pytest.raises(TypeError) as caught:
+        kinds.Sub.named()
+    assert str(caught.value) == str(before.value)
+
+
+@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("owner", ["Base", "Sub"])
+def test_method_takes_its_object_by_keyword(kinds: ModuleType, owner: str, reach: str) -> None:
+    """Base.named(self=object) runs the patch with that object, the class's own method or an inherited one."""
+    kinds.Sub = type("Sub", (kinds.Base,), {})
+    klass = getattr(kinds, owner)
+    model, got = klass(), []
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        got.append((instance, args, kwargs))
+        return wrapped(*args, **kwargs)
+
+    with hookpatch.active(wrap_of(f"{owner}.named", reach, wrapper)):
+        assert klass.named(self=model) == "base"
+    assert got == [(model, (), {})]
+
+
+def test_inherited_method_called_on_something_else(kinds: ModuleType) -> None:
+    """A method called as a plain function, with an object that is none of the class, calls what is inherited."""
+    kinds.Sub = type("Sub", (kinds.Base,), {})
+    with hookpatch.active(wrap_of("Sub.named", "slot", around)):
+        assert kinds.Sub.named(3) == "patched(base)"
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", ["helper", "of_class", "static"])
+def test_patched_method_is_traced_by_torch_without_a_graph_break(name: str) -> None:
+    """torch.compile sees through what stands in the slot: one graph, with the patch in it."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def helper(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+        @classmethod
+        def of_class(cls, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+        @staticmethod
+        def static(x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = getattr(self, name)(x)
+            return found
+
+    def hundredfold(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        return wrapped(*args, **kwargs) * 100
+
+    torch._dynamo.reset()
+    with hookpatch.active(hookpatch.wrap(Target.attribute(Model, name), hundredfold)):
+        compiled = torch.compile(Model(), backend="eager", fullgraph=True)
+        assert compiled(torch.ones(1)).item() == 200
+    torch._dynamo.reset()

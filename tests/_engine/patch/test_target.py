@@ -1,0 +1,298 @@
+"""Target: an address is parsed, or refused with the position of the mistake."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hookpatch
+from hookpatch import Target
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.patch.target import Attribute, Item, is_module_name
+from hookpatch.errors import HookpatchError, TargetSyntaxError
+
+MakeModule = Callable[..., ModuleType]
+
+FORMS = "write module:name, module:Class.method or module:mapping['key']"
+
+NAMES = st.from_regex(r"[^\W\d]\w*", fullmatch=True)
+MODULES = st.lists(NAMES, min_size=1, max_size=3).map(".".join)
+LITERALS = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner, max_size=3).map(tuple),
+    max_leaves=4,
+)
+
+
+def written(module: str, steps: list[Attribute | Item]) -> str:
+    """Return the address of a module and steps."""
+    return f"{module}:{''.join(map(str, steps))[1:]}"
+
+
+def addresses(keys: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[str, list[Attribute | Item]]]:
+    """Return addresses as a module and steps, the first of them an attribute."""
+    rest = st.lists(NAMES.map(Attribute) | keys.map(Item), max_size=4)
+    return st.tuples(MODULES, st.builds(lambda first, more: [Attribute(first), *more], NAMES, rest))
+
+
+ADDRESSES = addresses(LITERALS | addresses(LITERALS).map(lambda parts: Target(written(*parts))))
+
+
+@pytest.mark.parametrize(
+    ("address", "module", "steps"),
+    [
+        ("onnxsim:simplify", "onnxsim", (Attribute("simplify"),)),
+        ("a.b.c:Class.method", "a.b.c", (Attribute("Class"), Attribute("method"))),
+        ("m:mapping['text']", "m", (Attribute("mapping"), Item("text"))),
+        ('m:mapping["text"]', "m", (Attribute("mapping"), Item("text"))),
+        ("m:entries[3]", "m", (Attribute("entries"), Item(3))),
+        ("m:entries[-1]", "m", (Attribute("entries"), Item(-1))),
+        ("m:mapping[(1, 'a')]", "m", (Attribute("mapping"), Item((1, "a")))),
+        ("m:mapping[None]", "m", (Attribute("mapping"), Item(None))),
+        ("m:mapping[ 'text' ]", "m", (Attribute("mapping"), Item("text"))),
+        ("m:mapping[torch.nn:Linear]", "m", (Attribute("mapping"), Item(Target("torch.nn:Linear")))),
+        ("m:mapping[ n:C ]", "m", (Attribute("mapping"), Item(Target("n:C")))),
+        ("m:a['x'].b[0][1].c", "m", (Attribute("a"), Item("x"), Attribute("b"), Item(0), Item(1), Attribute("c"))),
+        ("m:a['not ] the end']", "m", (Attribute("a"), Item("not ] the end"))),
+        (r"m:a['it\'s [']", "m", (Attribute("a"), Item("it's ["))),
+        ("m:a[n:b[o:c['x']]]", "m", (Attribute("a"), Item(Target("n:b[o:c['x']]")))),
+        ("módulo:größe", "módulo", (Attribute("größe"),)),
+    ],
+)
+def test_address_is_read_into_module_and_steps(address: str, module: str, steps: tuple[Attribute | Item, ...]) -> None:
+    """Each form of address gives the module, the way to the slot and, as its last step, the slot."""
+    target = Target(address)
+    assert (target.module, target.steps, target.slot) == (module, steps, steps[-1])
+
+
+def test_text_of_a_target_is_its_address() -> None:
+    """str() gives back the address letter by letter, also where it could be written otherwise."""
+    assert str(Target('m:mapping[ "text" ]')) == 'm:mapping[ "text" ]'
+
+
+def test_text_of_a_step_is_how_it_is_written() -> None:
+    """Steps write themselves as an address does."""
+    assert [str(step) for step in Target("m:a.b['x'][n:C]").steps] == [".a", ".b", "['x']", "[n:C]"]
+
+
+def test_targets_of_one_address_are_equal() -> None:
+    """Two targets read from one address are equal and hash alike; another address makes another target."""
+    assert Target("m:a") == Target("m:a")
+    assert hash(Target("m:a")) == hash(Target("m:a"))
+    assert Target("m:a") != Target("m:b")
+
+
+def test_target_is_frozen() -> None:
+    """A target cannot be changed."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Target("m:a").address = "m:b"  # type: ignore[misc]  # what is tested
+
+
+def test_making_a_target_imports_nothing(write_module: Callable[[str, str], object]) -> None:
+    """Neither the module of an address nor that of its key is imported."""
+    write_module("untouched", "raise AssertionError('imported')")
+    write_module("untouched_key", "raise AssertionError('imported')")
+    assert Target("untouched:mapping[untouched_key:C]").module == "untouched"
+    assert not {"untouched", "untouched_key"} & set(sys.modules)
+
+
+@settings(derandomize=True, deadline=None)
+@given(parts=ADDRESSES)
+def test_steps_written_and_read_again_are_the_same(parts: tuple[str, list[Attribute | Item]]) -> None:
+    """Whatever the names and keys, an address written from steps is read into the same steps."""
+    module, steps = parts
+    target = Target(written(module, steps))
+    assert (target.module, target.steps) == (module, tuple(steps))
+    assert Target(str(target)) == target
+
+
+@settings(derandomize=True, deadline=None)
+@given(text=st.text() | st.text("ab.:[]'\"\\ 01\n", max_size=12).map(lambda inner: f"m:a[{inner}]"))
+def test_any_text_is_a_target_or_a_syntax_error(text: str) -> None:
+    """No text makes it fail otherwise than by TargetSyntaxError, and what is read keeps its text."""
+    try:
+        target = Target(text)
+    except TargetSyntaxError:
+        return
+    assert str(target) == text
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("", "has no colon between module and name"),
+        ("onnxsim.simplify", "has no colon between module and name; did you mean 'onnxsim:simplify'?"),
+        ("a.b.Linear.forward", "has no colon between module and name; did you mean 'a.b:Linear.forward'?"),
+        ("Linear.forward", "has no colon between module and name; did you mean 'Linear:forward'?"),
+        ("simplify", "has no colon between module and name"),
+        (":name", "has no module's name before the colon, but ''"),
+        ("a-b:name", "has no module's name before the colon, but 'a-b'"),
+        ("a..b:name", "has no module's name before the colon, but 'a..b'"),
+        ("3m:name", "has no module's name before the colon, but '3m'"),
+        ("m:", "has no name after the colon"),
+        ("m:['key']", "has no name after the colon"),
+        ("m:.name", "has no name after the colon"),
+        ("m:name.", "has no name after a dot"),
+        ("m:name other", "cannot be read from ' other' on"),
+        ("m:a['x']b", "cannot be read from 'b' on"),
+        ("m:a:b", "cannot be read from ':b' on"),
+        ("m:a]", "cannot be read from ']' on"),
+        ("m:a['x'", "has a bracket that is not closed"),
+        ("m:a['x]", "has a bracket that is not closed"),
+        ("m:a[[1]", "has a bracket that is not closed"),
+        ("m:a[[1, 2]]", "has the key [1, 2], which cannot be a key"),
+        ("m:a[{'x': 1}]", "has the key {'x': 1}, which cannot be a key"),
+        (
+            "m:a[text]",
+            "has the key text, which is neither a Python literal (quote a text) nor an address such as m:Class",
+        ),
+        (
+            "m:a[1 + x]",
+            "has the key 1 + x, which is neither a Python literal (quote a text) nor an address such as m:Class",
+        ),
+    ],
+)
+def test_address_that_cannot_be_read_is_refused(address: str, problem: str) -> None:
+    """The message names the address, the place that cannot be read and the forms there are."""
+    with pytest.raises(TargetSyntaxError) as caught:
+        Target(address)
+    assert str(caught.value) == f"target '{address}' {problem}{'' if problem.endswith('?') else ';'} {FORMS}"
+    assert (caught.value.address, caught.value.problem) == (address, problem)
+    assert isinstance(caught.value, HookpatchError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_address_inside_a_key_that_cannot_be_read_is_refused() -> None:
+    """A key that is an address is read by the same rules."""
+    with pytest.raises(TargetSyntaxError) as caught:
+        Target("m:mapping[torch nn:Linear]")
+    assert (
+        str(caught.value) == "target 'm:mapping[torch nn:Linear]' has the key torch nn:Linear, which has no module's "
+        f"name before the colon, but 'torch nn'; {FORMS}"
+    )
+
+
+def test_object_given_as_an_address_is_refused() -> None:
+    """The message says how to address an object at hand."""
+    with pytest.raises(TargetSyntaxError) as caught:
+        hookpatch.remove(["a", "b"])  # type: ignore[arg-type]  # what is tested
+    assert str(caught.value) == (
+        "target '['a', 'b']' is a list, not text; for an object at hand take hookpatch.Target.attribute(owner, name) "
+        f"or hookpatch.Target.item(mapping, key); {FORMS}"
+    )
+
+
+# --- objects at hand
+
+
+class Machine:
+    """Something to have at hand."""
+
+    speed = 1
+
+    def __init__(self) -> None:
+        self.parts = {"wheel": 4}
+
+
+def test_attribute_of_a_class_at_hand_is_a_target() -> None:
+    """A class is named by its address; the target has no module to wait for."""
+    target = Target.attribute(Machine, "speed")
+    assert (target.module, target.slot, target.start) == (None, Attribute("speed"), Machine)
+    assert str(target) == f"{__name__}:Machine.speed"
+
+
+def test_attribute_of_a_module_at_hand_is_a_target(make_module: MakeModule) -> None:
+    """A module is named as in an address."""
+    vendor = make_module("vendor", "speed = 1")
+    target = Target.attribute(vendor, "speed")
+    assert (target.module, target.start, str(target)) == (None, vendor, "vendor:speed")
+
+
+def test_item_of_a_mapping_at_hand_is_a_target() -> None:
+    """A mapping has no address: it is named by its type and place in memory."""
+    parts: dict[str, int] = {}
+    target = Target.item(parts, "wheel")
+    assert target.start is parts
+    assert (target.module, target.slot) == (None, Item("wheel"))
+    assert str(target) == f"<dict object at {id(parts):#x}>['wheel']"
+
+
+def test_attribute_at_hand_is_patched() -> None:
+    """A patch of an attribute of an object at hand holds for the block."""
+    machine = Machine()
+    with hookpatch.active(hookpatch.replace(Target.attribute(machine, "speed"), 2)):
+        assert (machine.speed, Machine.speed) == (2, 1)
+    assert "speed" not in vars(machine)
+
+
+def test_item_at_hand_is_patched() -> None:
+    """A patch of an item of a mapping at hand holds for the block."""
+    machine = Machine()
+    with hookpatch.active(hookpatch.replace(Target.item(machine.parts, "wheel"), 3)):
+        assert machine.parts == {"wheel": 3}
+    assert machine.parts == {"wheel": 4}
+
+
+def test_things_are_described_by_address_or_type(make_module: MakeModule) -> None:
+    """Modules and classes are named by address, all else by type and place in memory."""
+    machine = Machine()
+    assert describe(make_module("vendor", "")) == "vendor"
+    assert describe(Machine) == f"{__name__}:Machine"
+    assert describe(machine) == f"<Machine object at {id(machine):#x}>"
+
+
+@pytest.mark.parametrize("name", ["m", "a.b.c", "_private", "größe"])
+def test_name_of_a_module_is_one(name: str) -> None:
+    """Dotted identifiers can be the names of modules."""
+    assert is_module_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".a", "a.", "a..b", "a-b", "1a", "a b", "a\n", "a:b", None, 3])
+def test_anything_else_is_no_name_of_a_module(name: object) -> None:
+    """Whatever is no dotted identifier is not."""
+    assert not is_module_name(name)
+
+
+@pytest.mark.parametrize("key", ["{[]}", "{{}: 1}", "-" * 20000 + "1", "[]"])
+def test_key_that_python_cannot_build_is_refused(key: str) -> None:
+    """Whatever reading a literal raises is an error of ours."""
+    with pytest.raises(TargetSyntaxError) as caught:
+        Target(f"m:a[{key}]")
+    assert str(caught.value) == f"target 'm:a[{key}]' has the key {key}, which cannot be a key; {FORMS}"
+
+
+def test_keys_nested_too_deeply_are_refused() -> None:
+    """Addresses in addresses end somewhere."""
+    address = "m:a[" * 2000 + "m:b" + "]" * 2000
+    with pytest.raises(TargetSyntaxError, match="has keys nested too deeply"):
+        Target(address)
+
+
+def test_empty_key_is_refused() -> None:
+    """The message says what is wrong, not what is read there."""
+    with pytest.raises(TargetSyntaxError) as caught:
+        Target("m:a[]")
+    assert str(caught.value) == f"target 'm:a[]' has an empty key; {FORMS}"
+
+
+def test_name_of_an_attribute_at_hand_is_a_text() -> None:
+    """It is refused where it is given."""
+    with pytest.raises(TargetSyntaxError) as caught:
+        Target.attribute(Machine, 3)  # type: ignore[arg-type]  # the mistake under test
+    assert caught.value.problem == "has an attribute's name that is an int, not text"
+
+
+def test_key_at_hand_is_shown_as_it_is() -> None:
+    """Only a module's colon takes the place of the dot."""
+    assert str(Target.item(Machine, ":.x")).endswith("[':.x']")

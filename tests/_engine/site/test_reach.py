@@ -1,0 +1,387 @@
+"""reach="everywhere" patches the names that were bound before the session."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from bound_names import HOLDERS, VENDOR, WAYS, identities, marked, other, whole
+from watching import watched
+
+import hookpatch
+from hookpatch import Target
+from hookpatch.errors import DisplacedWarning, TargetRefused
+
+
+@pytest.fixture
+def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
+    return make_module("vendor", VENDOR)
+
+
+@pytest.mark.parametrize("verb", ["wrap", "replace", "derive"])
+@pytest.mark.parametrize("name", ["plain", "c", "Kind"])
+def test_every_name_bound_before_is_reached(
+    vendor: ModuleType, make_module: Callable[[str, str], ModuleType], name: str, verb: str
+) -> None:
+    """For Python functions, C functions and classes; and each of them holds the identical thing again at the end."""
+    holder = make_module("holder", HOLDERS.format(name=name))
+    thing = vars(vendor)[name]
+    before = identities(whole(holder))
+    patch = {
+        "wrap": lambda: hookpatch.wrap(f"vendor:{name}", marked, reach="everywhere"),
+        "replace": lambda: hookpatch.replace(f"vendor:{name}", other, reach="everywhere"),
+        "derive": lambda: hookpatch.derive(f"vendor:{name}", lambda original: other, reach="everywhere"),
+    }[verb]()
+    argument = () if name == "Kind" else (4,)
+    with hookpatch.active(patch) as session:
+        for way, get in WAYS.items():
+            answer = get(holder)(*argument)
+            assert answer[0] == ("patched" if verb == "wrap" else "other"), way
+        assert vars(vendor)[name](*argument)[0] == ("patched" if verb == "wrap" else "other")
+        assert [stale for patch_report in session.report() for stale in patch_report.stale] == []
+    assert identities(whole(holder)) == before
+    assert vars(vendor)[name] is thing
+    for way, get in WAYS.items():
+        assert get(holder) is thing, way
+
+
+def test_functions_are_reached_where_nothing_can_be_set(make_module: Callable[[str, str], ModuleType]) -> None:
+    """A bound method kept in a variable, functools.lru_cache, a key, a set, a generator: a function changes inside."""
+    make_module("vendor", VENDOR)
+    holder = make_module(
+        "holder",
+        """
+        import functools
+        from vendor import plain, Kind
+        bound, bound_class = Kind().method, Kind.of_class
+        cached = functools.lru_cache(plain)
+        keys, members = {plain: 1}, frozenset([plain])
+        def generate(function):
+            while True: yield function(5)
+        running = generate(plain)
+        """,
+    )
+    patches = [
+        hookpatch.wrap(f"vendor:{name}", marked, reach="everywhere")
+        for name in ("plain", "Kind.method", "Kind.of_class", "Kind.static")
+    ]
+    calls = [
+        lambda: holder.bound(1),
+        lambda: holder.bound_class(1),
+        lambda: holder.cached.__wrapped__(1),
+        lambda: next(iter(holder.keys))(1),
+        lambda: next(iter(holder.members))(1),
+        lambda: next(holder.running),
+    ]
+    with hookpatch.active(*patches) as session:
+        assert [call()[0] for call in calls] == ["patched"] * 6
+        assert holder.cached(2)[0] == "patched"
+        assert all(patch.stale == () for patch in session.report())
+    assert [call()[0] for call in calls] == [
+        "plain" if at not in (0, 1) else ("method", "of_class")[at] for at in range(6)
+    ]
+
+
+def test_a_module_imported_inside_that_copies_the_name(
+    vendor: ModuleType, write_module: Callable[[str, str], Path]
+) -> None:
+    """It is patched inside; used after the end it has the original, like everybody."""
+    write_module("late", HOLDERS.format(name="Kind"))
+    write_module("late_c", HOLDERS.format(name="c"))
+    write_module("late_function", HOLDERS.format(name="plain"))
+    kind, c, plain = vendor.Kind, vendor.c, vendor.plain
+    patches = [
+        hookpatch.derive("vendor:Kind", lambda kind: type("Better", (kind,), {}), reach="everywhere"),
+        hookpatch.wrap("vendor:c", marked, reach="everywhere"),
+        hookpatch.wrap("vendor:plain", marked, reach="everywhere"),
+    ]
+    with hookpatch.active(*patches):
+        late, late_c, late_function = map(importlib.import_module, ("late", "late_c", "late_function"))
+        assert late.thing.__name__ == "Better"
+        assert late_c.thing(4)[0] == late_function.thing(4)[0] == "patched"
+    for module, original in ((late, kind), (late_c, c), (late_function, plain)):
+        for way, get in WAYS.items():
+            assert get(module) is original, (module.__name__, way)
+
+
+def test_a_value_in_its_own_home_stays(vendor: ModuleType, write_module: Callable[[str, str], Path]) -> None:
+    """A class that is defined in a module imported inside was not copied from the patched name."""
+    write_module("better", "class Better: pass")
+    patch = hookpatch.derive("vendor:Kind", lambda kind: importlib.import_module("better").Better, reach="everywhere")
+    with hookpatch.active(patch):
+        better = sys.modules["better"]
+        assert vendor.Kind is better.Better
+    assert better.Better.__name__ == "Better"
+    assert vendor.Kind is not better.Better
+
+
+def test_a_factory_keeps_the_original_for_itself(make_module: Callable[[str, str], ModuleType]) -> None:
+    """What a derived class or a wrapper holds in a closure of its own is the original: no endless recursion."""
+    vendor = make_module("vendor", VENDOR)
+    kind, c = vendor.Kind, vendor.c
+
+    def better(original: Any) -> Any:
+        class Better(original):
+            def method(self, x: Any) -> Any:
+                return ("better", original.method(self, x))
+
+        return Better
+
+    def around(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        return ("around", c(*args))
+
+    with hookpatch.active(
+        hookpatch.derive("vendor:Kind", better, reach="everywhere"),
+        hookpatch.wrap("vendor:c", around, reach="everywhere"),
+    ):
+        assert vendor.Kind().method(1) == ("better", ("method", 1))
+        assert vendor.c(4) == ("around", 2)
+    assert (vendor.Kind, vendor.c) == (kind, c)
+
+
+def test_a_function_replaced_in_place(make_module: Callable[[str, str], ModuleType]) -> None:
+    """It calls what is given, with that one's kind and signature; layers lie over it and beneath it."""
+    vendor = make_module(
+        "vendor",
+        """
+        cell = 3
+        def make():
+            free = 5
+            def closed(x): return free + x
+            return closed
+        closed = make()
+        def plain(x): return x
+        class Kind:
+            def method(self, x): return x
+            @staticmethod
+            def static(x): return x
+        """,
+    )
+    alias, method, bound = vendor.plain, vendor.Kind.method, vendor.Kind().method
+    codes = [vars(vendor)[name].__code__ for name in ("plain", "closed")]
+
+    async def later(x: int, y: int = 2) -> int:
+        return x + y
+
+    reach: Any = {"reach": "everywhere"}
+    with hookpatch.active(hookpatch.replace("vendor:plain", later, **reach)):
+        assert asyncio.run(alias(1)) == 3
+        assert str(__import__("inspect").signature(alias)) == "(x: 'int', y: 'int' = 2) -> 'int'"
+        with hookpatch.active(hookpatch.derive("vendor:plain", lambda below: lambda x: below, **reach)):
+            assert asyncio.run(alias(0)(1)) == 3
+        assert asyncio.run(alias(1)) == 3
+    with hookpatch.active(
+        hookpatch.wrap("vendor:closed", marked, **reach),
+        hookpatch.replace("vendor:closed", max, **reach),
+        hookpatch.wrap("vendor:closed", marked, **reach),
+    ):
+        assert vendor.closed(1, 2) == ("patched", 2)
+    with hookpatch.active(
+        hookpatch.derive("vendor:closed", lambda below: lambda x: ("derived", below(x)), **reach),
+        hookpatch.wrap("vendor:closed", marked, **reach),
+    ):
+        assert vendor.closed(1) == ("derived", ("patched", 6))
+    with hookpatch.active(
+        hookpatch.wrap("vendor:Kind.method", marked, **reach),
+        hookpatch.replace("vendor:Kind.method", lambda self, x: (type(self).__name__, x), **reach),
+        hookpatch.replace("vendor:Kind.static", staticmethod(lambda x: ("static", x)), **reach),
+    ):
+        assert bound(1) == ("patched", ("Kind", 1))
+        assert vendor.Kind.static(1) == ("static", 1)
+    assert vars(vendor.Kind)["method"] is method
+    assert (alias(1), bound(1), vendor.closed(1), vendor.Kind.static(1)) == (1, 1, 6, 1)
+    assert [vars(vendor)[name].__code__ for name in ("plain", "closed")] == codes
+    assert vars(alias) == {}
+    assert alias.__kwdefaults__ is None
+
+
+def test_overlapping_sessions_everywhere(vendor: ModuleType, make_module: Callable[[str, str], ModuleType]) -> None:
+    """One over the other, with one that reaches the slot alone; ended in every order."""
+    holder = make_module("holder", HOLDERS.format(name="c"))
+    before, c = identities(whole(holder)), vendor.c
+
+    def named(name: str) -> Any:
+        return lambda wrapped, instance, args, kwargs: (name, wrapped(*args))
+
+    for order in ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]):
+        sessions = [
+            hookpatch.active(hookpatch.wrap("vendor:c", named("first"), reach="everywhere")).open(),
+            hookpatch.active(hookpatch.wrap("vendor:c", named("slot"))).open(),
+            hookpatch.active(hookpatch.replace("vendor:c", other, reach="everywhere")).open(),
+        ]
+        assert (vendor.c(4), holder.by_key["a"](4)) == (("other", 4), ("other", 4))
+        for place in order:
+            sessions[place].close()
+        assert vendor.c is c
+        assert identities(whole(holder)) == before
+
+
+@pytest.mark.parametrize(
+    ("patch", "problem"),
+    [
+        (
+            hookpatch.remove("vendor:c", reach="everywhere"),
+            "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter; "
+            "take one remove for each name",
+        ),
+        (
+            hookpatch.replace("vendor:number", 3, reach="everywhere"),
+            "reach='everywhere' looks for who holds an object, and an int may be held by chance; "
+            "take reach='slot', and one patch for each place",
+        ),
+        (
+            hookpatch.replace("vendor:function", 3, reach="everywhere"),
+            "reach='everywhere' changes the function inside: it is to call something else, not an int; "
+            "take reach='slot'",
+        ),
+    ],
+    ids=["remove", "number", "function"],
+)
+def test_refused(make_module: Callable[[str, str], ModuleType], patch: hookpatch.Patch, problem: str) -> None:
+    """With what to do now; nothing is changed."""
+    vendor = make_module("vendor", "from math import sqrt as c\nnumber = 7\ndef function(): pass")
+    before = dict(vars(vendor)), vendor.function.__code__
+    with pytest.raises(TargetRefused) as raised, hookpatch.active(patch):
+        pass
+    assert str(raised.value) == f"{problem} (target {patch.address} of a patch given to active())"
+    assert (dict(vars(vendor)), vendor.function.__code__) == before
+
+
+def test_a_reload_inside(make_module: Callable[[str, str], ModuleType]) -> None:
+    """The new object is looked for anew; in the end each holder has its own again."""
+    vendor = make_module("vendor", "class Kind: pass")
+    holder = make_module("holder", "from vendor import Kind")
+    first = holder.Kind
+    with hookpatch.active(hookpatch.derive("vendor:Kind", lambda kind: type("B", (kind,), {}), reach="everywhere")):
+        importlib.reload(vendor)
+        assert (vendor.Kind.__name__, holder.Kind.__name__) == ("B", "B")
+        assert vendor.Kind.__bases__[0] is not first
+    assert holder.Kind is first
+    assert vendor.Kind.__name__ == "Kind"
+    assert vendor.Kind is not first
+    assert watched() == []
+
+
+def test_an_inherited_method_that_is_patched_in_its_base(vendor: ModuleType) -> None:
+    """Everywhere means the function itself, not what another patch has put over it."""
+    method, held = vars(vendor.Kind)["method"], vendor.Kind.method
+
+    class Child(vendor.Kind):  # type: ignore[name-defined,misc]
+        pass
+
+    def named(name: str) -> Any:
+        return lambda wrapped, instance, args, kwargs: (name, wrapped(*args))
+
+    inherited = hookpatch.Target.attribute(Child, "method")
+    with (
+        hookpatch.active(hookpatch.wrap("vendor:Kind.method", named("slot"))),
+        hookpatch.active(hookpatch.wrap(inherited, named("everywhere"), reach="everywhere")),
+    ):
+        assert held(vendor.Kind(), 1) == ("everywhere", ("method", 1))
+        assert vendor.Kind().method(1) == Child().method(1) == ("slot", ("everywhere", ("method", 1)))
+    assert vars(vendor.Kind)["method"] is method
+    assert "method" not in vars(Child)
+
+
+def test_a_coroutine_function_is_not_made_to_call_what_is_none(make_module: Callable[[str, str], ModuleType]) -> None:
+    """Python lets no function change its kind: refused, with what to do, on every version."""
+    vendor = make_module("vendor", "async def later(): return 1")
+    code = vendor.later.__code__
+    with (
+        pytest.raises(TargetRefused) as raised,
+        hookpatch.active(hookpatch.replace("vendor:later", lambda: 2, reach="everywhere")),
+    ):
+        pass
+    assert str(raised.value) == (
+        "reach='everywhere' changes the function inside: it is to call something else, not something of another kind "
+        "(async, generator); take reach='slot' (target vendor:later of a patch given to active())"
+    )
+    assert vendor.later.__code__ is code
+
+
+def test_an_ordered_dict_is_not_set_while_it_is_being_set() -> None:
+    """Theirs dies inside its __setitem__: the slot is given back at the next look, and the dict is whole."""
+    owner = OrderedDict(a=1)
+    session = hookpatch.active(hookpatch.replace(Target.item(owner, "b"), lambda: 2)).open()
+    saved = owner["b"]
+    owner["b"] = lambda: saved()
+    with pytest.warns(DisplacedWarning):
+        session.close()
+    owner["b"] = saved
+    hookpatch.report()
+    assert list(owner.items()) == [("a", 1)]
+
+
+@pytest.mark.parametrize("name", ["c", "Kind"])
+def test_a_module_that_was_there_and_is_reloaded_inside(
+    name: str, vendor: Any, make_module: Callable[[str, str], ModuleType]
+) -> None:
+    """What it has copied by its reload is ours; at the end it holds the original, and nobody is said to be over us."""
+    user = make_module("user", f"from vendor import {name}")
+    original = getattr(vendor, name)
+    with hookpatch.active(
+        hookpatch.wrap(f"vendor:{name}", lambda w, i, a, k: w(*a, **k), reach="everywhere")
+    ) as session:
+        importlib.reload(user)
+        assert getattr(user, name) is getattr(vendor, name)
+    assert getattr(user, name) is getattr(vendor, name) is original
+    assert {patch.state for patch in session.report()} == {"restored"}
+
+
+def test_what_another_patch_has_made_keeps_the_original_for_itself(vendor: Any) -> None:
+    """A derived function, or class, that calls the original by its name: it is not changed inside."""
+    kind = vendor.Kind
+
+    def derived_function(below: Any) -> Any:
+        return lambda x: ("derived", below(x))
+
+    def derived_class(below: Any) -> Any:
+        class Kind(below):  # type: ignore[misc]  # mypy has no name for it
+            base = below
+
+            def method(self, x: Any) -> Any:
+                return ("derived", below.method(self, x))
+
+        return Kind
+
+    def twice(below: Any) -> Any:
+        return type("Twice", (below,), {})
+
+    with (
+        hookpatch.active(hookpatch.derive("vendor:c", derived_function)),
+        hookpatch.active(hookpatch.derive("vendor:Kind", derived_class)),
+    ):
+        inner = vendor.Kind
+        with hookpatch.active(
+            hookpatch.wrap("vendor:c", lambda w, i, a, k: ("wrapped", w(*a, **k)), reach="everywhere"),
+            hookpatch.derive("vendor:Kind", twice, reach="everywhere"),
+        ):
+            assert vendor.c(4) == ("wrapped", ("derived", 2.0))
+            assert vendor.Kind.__mro__[1:3] == (inner, kind)
+            assert inner.base is kind
+            assert inner.method.__closure__[0].cell_contents is kind
+    assert vendor.Kind is kind
+
+
+def test_what_was_derived_and_has_ended_is_left_alone(vendor: Any) -> None:
+    """A function derived by a patch that has ended lives on beneath a wrap: nobody goes into it any more."""
+    made: list[Any] = []
+
+    def derive(below: Any) -> Any:
+        made.append(lambda x: ("derived", below(x)))
+        return made[-1]
+
+    around = hookpatch.wrap("vendor:c", lambda w, i, a, k: w(*a, **k))
+    original = vendor.c
+    low = hookpatch.active(hookpatch.derive("vendor:c", derive)).open()
+    with hookpatch.active(around):
+        low.close()
+        with hookpatch.active(hookpatch.wrap("vendor:c", lambda w, i, a, k: w(*a, **k), reach="everywhere")):
+            assert made[0].__closure__[0].cell_contents is original

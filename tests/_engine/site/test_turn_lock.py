@@ -1,0 +1,43 @@
+"""A site that another thread is changing."""
+
+from __future__ import annotations
+
+import pytest
+from layers import tagged
+
+import hookpatch
+from hookpatch import Target
+from hookpatch._engine.site.sites import site_at
+from hookpatch._engine.site.turn_lock import SiteLock
+from hookpatch._engine.slots import slot as _slot
+from hookpatch._engine.slots.resolve import resolve
+
+
+def test_site_that_another_thread_is_about_to_change_can_be_looked_at() -> None:
+    """A session notes its sites before it changes them; whoever is told of its sites meanwhile finds nothing there."""
+
+    class Owner:
+        def run(self) -> str:
+            return "o"
+
+    site = site_at(resolve(Target.attribute(Owner, "run"), None, "a test"))
+    assert (site.layers, site.stood, site.original, site.stands) == ((), [_slot.ABSENT] * 2, *[_slot.ABSENT] * 2)
+    with hookpatch.active(hookpatch.wrap(Target.attribute(Owner, "run"), tagged("p"))):
+        assert site.original is site.stood[0]
+        assert len(site.layers) == 1
+
+
+def test_error_of_a_change_that_was_put_off_is_not_swallowed() -> None:
+    """Whatever the owner raises: an IndexError is no sign that there is nothing left to do."""
+
+    def change() -> None:
+        raise IndexError("of the owner")
+
+    turn = SiteLock()
+    assert turn.take()
+    assert not turn.take()
+    turn.later(change)
+    with pytest.raises(IndexError, match="of the owner"):
+        turn.end()
+    assert turn.take()
+    turn.end()

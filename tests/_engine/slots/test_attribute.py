@@ -1,0 +1,400 @@
+"""Attributes of modules, classes and instances are restored exactly, or refused with nothing changed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import pytest
+from slot_kinds import are_identical, around, contents_of
+
+import hookpatch
+from hookpatch import Target, errors
+
+MakeModule = Callable[[str, str], ModuleType]
+
+
+@pytest.mark.parametrize("address", ["function", "Child.method", "Child.class_method", "instance.own", "LIMIT"])
+def test_removed_attribute_is_the_identical_object_again(kinds: ModuleType, address: str) -> None:
+    """A removed attribute is absent from its owner's own vars(), and comes back as the identical object."""
+    *path, name = address.split(".")
+    owner = getattr(kinds, path[0]) if path else kinds
+    before = dict(vars(owner))
+    with hookpatch.active(hookpatch.remove(f"kinds:{address}")):
+        assert name not in vars(owner)
+        assert not hasattr(owner, name)
+    assert vars(owner)[name] is before[name]
+    assert set(vars(owner)) == set(before)
+
+
+def test_unset_member_of_slots_is_unset_again(kinds: ModuleType) -> None:
+    """A member of __slots__ that held nothing holds nothing again."""
+    with hookpatch.active(hookpatch.replace("kinds:slotted.unset", 5)):
+        assert kinds.slotted.unset == 5
+    assert not hasattr(kinds.slotted, "unset")
+
+
+def test_descriptor_of_slots_is_restored_in_its_class(kinds: ModuleType) -> None:
+    """Patching the class, not the instance, replaces the member descriptor and restores the identical one."""
+    descriptor = vars(kinds.Slotted)["member"]
+    value = kinds.slotted.member
+    with hookpatch.active(hookpatch.replace("kinds:Slotted.member", 5)):
+        assert kinds.slotted.member == 5
+    assert vars(kinds.Slotted)["member"] is descriptor
+    assert kinds.slotted.member is value
+
+
+def test_inherited_value_is_deleted_not_set(kinds: ModuleType) -> None:
+    """A replaced class attribute that was inherited is inherited again: a later change of the base is seen."""
+    with hookpatch.active(hookpatch.replace("kinds:Child.limit", 9)):
+        assert (kinds.Child.limit, kinds.Base.limit) == (9, 1)
+    assert "limit" not in vars(kinds.Child)
+    kinds.Base.limit = 2
+    assert kinds.Child.limit == 2
+
+
+def test_instance_attribute_hides_its_class_only_in_the_block(kinds: ModuleType) -> None:
+    """A method patched on one instance touches neither its class nor other instances."""
+    with hookpatch.active(hookpatch.wrap("kinds:instance.method", around)):
+        assert kinds.instance.method() == "patched(original)"
+        assert kinds.Child().method() == "original"
+    assert "method" not in vars(kinds.instance)
+
+
+def test_attribute_absent_before_is_absent_again(kinds: ModuleType) -> None:
+    """A name that replace added is gone from module, class and instance; so is it from hasattr."""
+    owners = (kinds, kinds.Child, kinds.instance)
+    before = contents_of(kinds)
+    patches = [hookpatch.replace(Target.attribute(owner, "added"), owner) for owner in owners]
+    with hookpatch.active(*patches):
+        assert all(vars(owner)["added"] is owner for owner in owners)
+    assert not any(hasattr(owner, "added") for owner in owners)
+    assert are_identical(before, contents_of(kinds))
+
+
+def test_property_is_not_run_and_restored_as_descriptor(make_module: MakeModule) -> None:
+    """A property is read as it lies in the class: its getter does not run, and the identical property comes back."""
+    module = make_module(
+        "properties",
+        """
+        ran = []
+        class Model:
+            @property
+            def size(self):
+                ran.append("getter")
+                return 1
+        """,
+    )
+    before = vars(module.Model)["size"]
+
+    def doubled(original: property) -> property:
+        assert original.fget is not None
+        get = original.fget
+        return property(lambda self: 2 * get(self))
+
+    with hookpatch.active(hookpatch.derive("properties:Model.size", doubled)):
+        assert module.ran == []
+        assert module.Model().size == 2
+    assert vars(module.Model)["size"] is before
+
+
+def test_patched_and_removed_names_take_part_in_the_mro(kinds: ModuleType) -> None:
+    """While a class's own method is removed, the base's is found; afterwards the own one is again."""
+    kinds.Child.inherited = lambda self: "own"
+    own = vars(kinds.Child)["inherited"]
+    with hookpatch.active(hookpatch.remove("kinds:Child.inherited")):
+        assert kinds.Child().inherited() == "original"
+    assert vars(kinds.Child)["inherited"] is own
+
+
+def test_name_that_a_module_fetches_on_demand_is_absent_again(make_module: MakeModule) -> None:
+    """A name that only a module's __getattr__ knows is patched, and is not in the module's vars() afterwards."""
+    module = make_module(
+        "on_demand",
+        """
+        def __getattr__(name):
+            if name == "lazy":
+                return lambda: "original"
+            raise AttributeError(name)
+        """,
+    )
+    before = list(vars(module))
+    with hookpatch.active(hookpatch.wrap("on_demand:lazy", around)):
+        assert module.lazy() == "patched(original)"
+    assert module.lazy() == "original"
+    assert list(vars(module)) == before
+
+
+# --- what an object keeps itself
+
+
+def test_defaults_of_a_function_are_the_identical_object_again() -> None:
+    """An attribute that the interpreter keeps in the object itself is read, set and restored like any other."""
+
+    def function(x: int = 1) -> int:
+        return x
+
+    before = function.__defaults__
+    with hookpatch.active(hookpatch.replace(Target.attribute(function, "__defaults__"), (5,))):
+        assert function() == 5
+    assert function.__defaults__ is before
+    assert vars(function) == {}
+
+
+def test_name_of_a_class_is_restored() -> None:
+    """A name that the interpreter keeps for a class is restored, and nothing is left in the class."""
+
+    class Model:
+        pass
+
+    before = list(vars(Model))
+    with hookpatch.active(hookpatch.replace(Target.attribute(Model, "__name__"), "Other")):
+        assert Model.__name__ == "Other"
+    assert Model.__name__ == "Model"
+    assert list(vars(Model)) == before
+
+
+def test_class_of_an_instance_is_restored() -> None:
+    """An instance given another class is of its own class again."""
+
+    class Model:
+        pass
+
+    class Other:
+        pass
+
+    model = Model()
+    with hookpatch.active(hookpatch.replace(Target.attribute(model, "__class__"), Other)):
+        assert type(model) is Other
+    assert type(model) is Model
+    assert vars(model) == {}
+
+
+# --- owners that keep elsewhere, or otherwise, what is set
+
+
+def test_property_with_a_setter_is_refused_on_an_instance(make_module: MakeModule) -> None:
+    """Setting it would run the setter, which nothing can undo: refused with the property's address, which works."""
+    module = make_module(
+        "properties",
+        """
+        class Model:
+            def __init__(self):
+                self.kept = 1000
+            @property
+            def size(self):
+                return self.kept
+            @size.setter
+            def size(self, size):
+                self.kept = size
+        model = Model()
+        """,
+    )
+    model, kept, before = module.model, module.model.kept, vars(module.Model)["size"]
+    with pytest.raises(errors.TargetRefused) as caught, hookpatch.active(hookpatch.replace("properties:model.size", 7)):
+        pass
+    assert str(caught.value) == (
+        f"<Model object at {id(model):#x}>.size is a property of its class: to set it would run it; patch "
+        "properties:Model.size (target properties:model.size of a patch given to active())"
+    )
+    assert list(vars(model)) == ["kept"]
+    assert model.kept is kept
+    with hookpatch.active(hookpatch.replace("properties:Model.size", property(lambda self: 7))):
+        assert model.size == 7
+    assert vars(module.Model)["size"] is before
+    assert model.kept is kept
+
+
+@pytest.mark.model
+def test_parameter_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
+    """A parameter is refused as an attribute; as the entry that the message names it is replaced and restored."""
+    import torch
+
+    layer, other = torch.nn.Linear(2, 2), torch.nn.Parameter(torch.zeros(2, 2))
+    before, attributes, parameters = layer.weight, dict(vars(layer)), list(layer._parameters)
+    with (
+        pytest.raises(errors.TargetRefused) as caught,
+        hookpatch.active(hookpatch.replace(Target.attribute(layer, "weight"), other)),
+    ):
+        pass
+    place = f"<Linear object at {id(layer):#x}>.weight"
+    assert str(caught.value) == (
+        f"{place} is kept in _parameters of a Linear; take hookpatch.Target.item(owner._parameters, 'weight') "
+        f"(target {place} of a patch given to active())"
+    )
+    assert layer.weight is before
+    with hookpatch.active(hookpatch.replace(Target.item(layer._parameters, "weight"), other)):
+        assert layer.weight is other
+    assert layer.weight is before
+    assert list(layer._parameters) == parameters
+    assert list(vars(layer)) == list(attributes)
+    assert all(vars(layer)[name] is value for name, value in attributes.items())
+
+
+@pytest.mark.model
+def test_submodule_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
+    """A submodule is refused as an attribute; as an entry of ``_modules`` it is replaced and restored in its place."""
+    import torch
+
+    model = torch.nn.Sequential(OrderedDict(a=torch.nn.ReLU(), b=torch.nn.Tanh()))
+    other, before, attributes = torch.nn.Tanh(), list(model._modules.items()), dict(vars(model))
+    with (
+        pytest.raises(errors.TargetRefused) as caught,
+        hookpatch.active(hookpatch.replace(Target.attribute(model, "a"), other)),
+    ):
+        pass
+    place = f"<Sequential object at {id(model):#x}>.a"
+    assert str(caught.value) == (
+        f"{place} is kept in _modules of a Sequential; take hookpatch.Target.item(owner._modules, 'a') "
+        f"(target {place} of a patch given to active())"
+    )
+    assert model.a is before[0][1]
+    with hookpatch.active(hookpatch.replace(Target.item(model._modules, "a"), other)):
+        assert model.a is other
+        assert [name for name, _ in model.named_children()] == ["a", "b"]
+    assert [name for name, _ in before] == list(model._modules)
+    assert all(model._modules[name] is submodule for name, submodule in before)
+    assert list(vars(model)) == list(attributes)
+    assert all(vars(model)[name] is value for name, value in attributes.items())
+
+
+def test_inherited_new_is_refused_and_the_class_can_be_called() -> None:
+    """CPython cannot undo a __new__ that was set and deleted: refused, and the class still takes its arguments."""
+
+    class Model:
+        def __init__(self, size: int) -> None:
+            self.size = size
+
+    before = list(vars(Model))
+    with (
+        pytest.raises(errors.TargetRefused) as caught,
+        hookpatch.active(hookpatch.wrap(Target.attribute(Model, "__new__"), around)),
+    ):
+        pass
+    place = f"{__name__}:test_inherited_new_is_refused_and_the_class_can_be_called.<locals>.Model.__new__"
+    assert str(caught.value) == (
+        f"{place} is inherited, and a class whose __new__ was set and deleted can no longer be called with arguments; "
+        f"patch __init__, or the class that defines it (target {place} of a patch given to active())"
+    )
+    assert list(vars(Model)) == before
+    assert Model(5).size == 5
+
+
+class Deaf(type):
+    """A metaclass whose classes do not hear when their ``size`` is set."""
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        if name != "size":
+            super().__setattr__(name, value)
+
+
+def test_class_that_does_not_keep_what_is_set_is_refused() -> None:
+    """An owner that ignores what is set is found out: refused, not reported as patched, and it is as before."""
+
+    class Model(metaclass=Deaf):
+        size = 1000
+
+    before = dict(vars(Model))
+    with (
+        pytest.raises(errors.TargetRefused) as caught,
+        hookpatch.active(hookpatch.replace(Target.attribute(Model, "size"), 2)),
+    ):
+        pass
+    place = f"{__name__}:test_class_that_does_not_keep_what_is_set_is_refused.<locals>.Model.size"
+    assert str(caught.value) == (
+        f"{place} does not keep what is put there; patch what it is made from "
+        f"(target {place} of a patch given to active())"
+    )
+    assert list(vars(Model)) == list(before)
+    assert all(vars(Model)[name] is value for name, value in before.items())
+
+
+@pytest.mark.model
+def test_name_added_to_a_torch_module_is_absent_again() -> None:
+    """The module keeps submodules and parameters elsewhere; what it takes in is taken out."""
+    import torch
+
+    layer = torch.nn.Linear(2, 2)
+    modules, parameters = list(layer._modules), list(layer._parameters)
+    for value in (torch.nn.ReLU(), torch.nn.Parameter(torch.zeros(1))):
+        with hookpatch.active(hookpatch.replace(Target.attribute(layer, "extra"), value)):
+            assert layer.extra is value
+        assert (list(layer._modules), list(layer._parameters)) == (modules, parameters)
+        assert not hasattr(layer, "extra")
+
+
+class Forwarding:
+    """A proxy without a __dict__ that hands everything on by __getattr__."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: Any) -> None:
+        object.__setattr__(self, "_kept", kept)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kept, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._kept, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._kept, name)
+
+
+class ForwardingAll:
+    """The same by __getattribute__."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: Any) -> None:
+        object.__setattr__(self, "_kept", kept)
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_kept"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(object.__getattribute__(self, "_kept"), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(object.__getattribute__(self, "_kept"), name)
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.first, self.own = 1, "own"
+
+    def method(self) -> str:
+        return "method"
+
+
+@pytest.mark.parametrize("proxy", [Forwarding, ForwardingAll])
+@pytest.mark.parametrize("name", ["own", "method", "absent"])
+def test_proxy_that_hands_on_is_patched_as_mock_does(proxy: type[Any], name: str) -> None:
+    """What it hands on to holds afterwards what it holds after mock.patch, and the same while patched."""
+    kept, by_mock = Kept(), Kept()
+    with mock.patch.object(proxy(by_mock), name, "other", create=True):
+        assert vars(by_mock)[name] == "other"
+    with hookpatch.active(hookpatch.replace(Target.attribute(proxy(kept), name), "other")):
+        assert vars(kept)[name] == "other"
+    assert list(vars(kept).items()) == list(vars(by_mock).items())
+    assert kept.method() == "method"
+
+
+@pytest.mark.parametrize("proxy", [Forwarding, ForwardingAll])
+def test_method_of_a_proxy_is_wrapped(proxy: type[Any]) -> None:
+    """It is reached through the proxy and beside it; sessions overlap; nothing is left."""
+    kept = Kept()
+    target = Target.attribute(proxy(kept), "method")
+
+    def marking(name: str) -> hookpatch.Patch:
+        return hookpatch.wrap(target, lambda wrapped, instance, args, kwargs: f"{wrapped()} {name}")
+
+    first, second = hookpatch.active(marking("a")).open(), hookpatch.active(marking("b")).open()
+    assert kept.method() == "method a b"
+    first.close()
+    assert kept.method() == "method b"
+    second.close()
+    assert vars(kept) == {"first": 1, "own": "own"}

@@ -1,0 +1,308 @@
+"""Guard: a patch that does not fit its slot is refused, or skipped, with the reason."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+from refusals import passing, refused, simplify
+
+import hookpatch
+from hookpatch import Patch
+from hookpatch._engine.calls.signatures import takes
+from hookpatch.errors import ApplyError, PatchUnneededWarning, SignatureError, TargetNotFound, TargetRefused
+
+MakeModule = Callable[..., ModuleType]
+
+OURS = "of a patch given to active()"
+
+
+# --- the slot
+
+
+def test_name_that_is_not_there_is_refused(vendor: ModuleType) -> None:
+    """The message proposes the nearest name."""
+    assert refused(TargetNotFound, hookpatch.wrap("vendor:simplfy", passing)) == (
+        f"vendor has no attribute 'simplfy'; did you mean 'simplify'? (target vendor:simplfy {OURS})"
+    )
+
+
+def test_name_unlike_any_is_refused_without_a_proposal(vendor: ModuleType) -> None:
+    """Nothing is proposed that is not near."""
+    assert refused(TargetNotFound, hookpatch.remove("vendor:zzzzzz")) == (
+        f"vendor has no attribute 'zzzzzz' (target vendor:zzzzzz {OURS})"
+    )
+
+
+def test_method_that_is_not_there_is_refused(vendor: ModuleType) -> None:
+    """The class is named by its address; inherited names are proposed, too."""
+    assert refused(TargetNotFound, hookpatch.wrap("vendor:Model.inherit", passing)) == (
+        f"vendor:Model has no attribute 'inherit'; did you mean 'inherited'? (target vendor:Model.inherit {OURS})"
+    )
+
+
+def test_key_that_is_not_there_is_refused(vendor: ModuleType) -> None:
+    """The mapping is named by its address, and the nearest key proposed."""
+    assert refused(TargetNotFound, hookpatch.derive("vendor:table['gelu']", repr)) == (
+        f"vendor:table has no key 'gelu'; did you mean 'gelu_new'? (target vendor:table['gelu'] {OURS})"
+    )
+
+
+@pytest.mark.parametrize("place", [2, -3])
+def test_place_that_a_list_does_not_have_is_refused(vendor: ModuleType, place: int) -> None:
+    """A list is not made longer, not by replace either."""
+    assert refused(TargetNotFound, hookpatch.replace(f"vendor:entries[{place}]", 1)) == (
+        f"vendor:entries has no key {place} (target vendor:entries[{place}] {OURS})"
+    )
+
+
+def test_value_that_cannot_be_called_is_refused_by_wrap(vendor: ModuleType) -> None:
+    """wrap and inject are for what is called; the message names the verbs for values."""
+    for patch in (hookpatch.wrap("vendor:limit", passing), hookpatch.inject("vendor:limit", x=1)):
+        assert refused(TargetRefused, patch) == (
+            "vendor:limit holds an int, which cannot be called; take hookpatch.replace or hookpatch.derive "
+            f"(target vendor:limit {OURS})"
+        )
+
+
+def test_removing_what_is_inherited_is_refused(vendor: ModuleType) -> None:
+    """A class cannot be without what its base has."""
+    assert refused(TargetRefused, hookpatch.remove("vendor:Model.inherited")) == (
+        "vendor:Model.inherited is inherited; remove it from the class that defines it "
+        f"(target vendor:Model.inherited {OURS})"
+    )
+
+
+# --- the signature
+
+
+@pytest.mark.parametrize(
+    ("address", "argument"),
+    [
+        ("vendor:simplify", "model"),
+        ("vendor:simplify", "check"),
+        ("vendor:by_place", "y"),
+        ("vendor:packed", "x"),
+        ("vendor:open_ended", "anything"),
+        ("vendor:Model.method", "flag"),
+        ("vendor:Model.static", "flag"),
+        ("vendor:Model.of_class", "flag"),
+        ("vendor:Model.inherited", "x"),
+        ("vendor:Callable", "path"),
+        ("vendor:instance", "x"),
+    ],
+)
+def test_argument_that_the_target_takes_is_injected(vendor: ModuleType, address: str, argument: str) -> None:
+    """Parameters of every kind, and anything where there is ``**``, can be given."""
+    with hookpatch.active(hookpatch.inject(address, {argument: 1})) as session:
+        assert [entry.state for entry in session.report()] == ["applied"]
+
+
+def test_argument_goes_to_the_keywords_of_an_open_signature(vendor: ModuleType) -> None:
+    """A target with ``**`` takes any argument."""
+    with hookpatch.active(hookpatch.inject("vendor:open_ended", anything=1)):
+        assert vendor.open_ended(0) == (0, {"anything": 1})
+
+
+def test_argument_goes_to_a_c_function_without_a_signature(vendor: ModuleType) -> None:
+    """What tells no signature is not refused for it."""
+    with hookpatch.active(hookpatch.inject("vendor:biggest", default=5)):
+        assert vendor.biggest([]) == 5
+    assert vendor.biggest is max
+
+
+def test_argument_that_the_target_does_not_take_is_refused(vendor: ModuleType) -> None:
+    """The message proposes the nearest parameter and lists all."""
+    assert refused(SignatureError, hookpatch.inject("vendor:simplify", skiped=[])) == (
+        "vendor:simplify takes no argument 'skiped'; did you mean 'skipped'? it takes model, skipped, check "
+        f"(target vendor:simplify {OURS})"
+    )
+
+
+def test_argument_unlike_any_is_refused_without_a_proposal(vendor: ModuleType) -> None:
+    """Nothing is proposed that is not near; ``*args`` is not a name to give."""
+    assert refused(SignatureError, hookpatch.inject("vendor:packed", args=[])) == (
+        f"vendor:packed takes no argument 'args'; it takes x (target vendor:packed {OURS})"
+    )
+
+
+@pytest.mark.parametrize("method", ["static", "of_class"])
+def test_signature_of_a_static_or_class_method_is_read(vendor: ModuleType, method: str) -> None:
+    """The function inside the descriptor is looked at."""
+    with pytest.raises(SignatureError) as caught:
+        hookpatch.active(hookpatch.inject(f"vendor:Model.{method}", flags=1)).open()
+    assert str(caught.value).startswith(
+        f"vendor:Model.{method} takes no argument 'flags'; did you mean 'flag'? it takes "
+    )
+
+
+def test_wrong_argument_changes_nothing(vendor: ModuleType) -> None:
+    """All is checked first: a patch that fits is not applied when the next does not."""
+    original = vendor.bare
+    refused(SignatureError, hookpatch.wrap("vendor:bare", passing), hookpatch.inject("vendor:simplify", chek=1))
+    assert vendor.bare is original
+
+
+# --- what a wrapper expects
+
+
+def test_wrapper_that_finds_what_it_expects_is_applied(vendor: ModuleType) -> None:
+    """One parameter or several, of every kind."""
+    for expects in ("skipped", ("model", "check"), ()):
+        with hookpatch.active(hookpatch.wrap("vendor:simplify", passing, expects=expects)):
+            assert vendor.simplify("m", check=1) == ("m", None, 1)
+    for address in ("vendor:Model.method", "vendor:Model.static", "vendor:Model.of_class", "vendor:Model.inherited"):
+        with hookpatch.active(hookpatch.wrap(address, passing, expects="x")) as session:
+            assert [entry.state for entry in session.report()] == ["applied"]
+
+
+def test_wrapper_that_misses_what_it_expects_is_refused(vendor: ModuleType) -> None:
+    """The message proposes the nearest parameter; what ``**`` would take is not there to be found."""
+    original = vendor.simplify
+    patch = hookpatch.wrap("vendor:simplify", passing, expects=("model", "skiped"))
+    assert refused(SignatureError, patch) == (
+        "vendor:simplify has no parameter 'skiped' (expects=); did you mean 'skipped'? it takes model, skipped, check "
+        f"(target vendor:simplify {OURS})"
+    )
+    assert refused(SignatureError, hookpatch.wrap("vendor:open_ended", passing, expects="deep")) == (
+        f"vendor:open_ended has no parameter 'deep' (expects=); it takes x (target vendor:open_ended {OURS})"
+    )
+    assert vendor.simplify is original
+
+
+def test_what_tells_no_signature_is_taken_to_have_what_is_expected(vendor: ModuleType) -> None:
+    """What is not known is not refused."""
+    with hookpatch.active(hookpatch.wrap("vendor:biggest", passing, expects="default")):
+        assert vendor.biggest(1, 2) == 2
+
+
+# --- patches that are not required
+
+MISFITS: dict[str, Callable[..., Patch]] = {
+    "version": lambda **facts: simplify(requires="vendor-kit>=2", **facts),
+    "not installed": lambda **facts: simplify(requires="no-such-kit", **facts),
+    "requires not read": lambda **facts: simplify(requires="?", **facts),
+    "until not read": lambda **facts: simplify(until="?", **facts),
+    "name": lambda **facts: hookpatch.wrap("vendor:simplfy", passing, **facts),
+    "step": lambda **facts: hookpatch.wrap("vendor:Modell.method", passing, **facts),
+    "key": lambda **facts: hookpatch.derive("vendor:table['gelu']", repr, **facts),
+    "not callable": lambda **facts: hookpatch.wrap("vendor:limit", passing, **facts),
+    "inherited": lambda **facts: hookpatch.remove("vendor:Model.inherited", **facts),
+    "argument": lambda **facts: hookpatch.inject("vendor:simplify", {"chek": 1}, **facts),
+    "reach": lambda **facts: hookpatch.replace("vendor:limit", 1, reach="everywhere", **facts),
+    "factory": lambda **facts: hookpatch.derive("vendor:limit", len, **facts),
+}
+
+
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_patch_that_is_not_required_is_skipped_with_the_reason(vendor: ModuleType, misfit: str) -> None:
+    """With required=False a misfit is skipped; its reason is the error's text, and all else is applied."""
+    with pytest.raises(ApplyError) as caught:
+        hookpatch.active(MISFITS[misfit]()).open()
+    before, after = hookpatch.replace("vendor:limit", 4), hookpatch.wrap("vendor:bare", lambda *call: "wrapped")
+    with hookpatch.active(before, MISFITS[misfit](required=False), after) as session:
+        assert (vendor.limit, vendor.bare()) == (4, "wrapped")
+        assert [entry.state for entry in session.report()] == ["applied", "skipped", "applied"]
+    assert [entry.state for entry in session.report()] == ["restored", "skipped", "restored"]
+    assert [entry.reason for entry in session.report()] == [None, str(caught.value), None]
+    assert (vendor.limit, vendor.bare()) == (3, "bare")
+
+
+def test_patch_that_is_not_required_is_skipped_in_a_module_that_comes_later(make_module: MakeModule) -> None:
+    """There it is skipped without a warning, and the reason is in the report."""
+    patches = (
+        hookpatch.wrap("late:gone", passing, required=False),
+        hookpatch.replace("late:limit", 4),
+    )
+    with hookpatch.active(*patches) as session:
+        assert [entry.state for entry in session.report()] == ["waiting", "waiting"]
+        assert make_module("late", "limit = 3").limit == 4
+        assert [(entry.state, entry.reason) for entry in session.report()] == [
+            ("skipped", f"late has no attribute 'gone' (target late:gone {OURS})"),
+            ("applied", None),
+        ]
+
+
+# --- the signature is that of what the layer lies over
+
+
+def test_argument_is_checked_against_what_lies_beneath(vendor: ModuleType) -> None:
+    """An outer patch of another signature does not matter, an inner one does."""
+    loose = hookpatch.derive("vendor:simplify", lambda original: lambda *args, **kwargs: original(*args, **kwargs))
+    with hookpatch.active(loose, hookpatch.inject("vendor:simplify", skipped=["a"])):
+        assert vendor.simplify("m", ["b"]) == ("m", ["a"], 0)
+    strict = hookpatch.derive("vendor:Callable", lambda original: lambda model: original(model))
+    with (
+        pytest.raises(SignatureError) as caught,
+        hookpatch.active(hookpatch.inject("vendor:Callable", path=1), strict),
+    ):
+        pass
+    assert (
+        str(caught.value) == f"vendor:Callable takes no argument 'path'; it takes model (target vendor:Callable {OURS})"
+    )
+
+
+@pytest.mark.parametrize(("name", "own"), [("method", "self"), ("of_class", "cls")])
+def test_object_that_a_method_is_called_on_is_no_argument(vendor: ModuleType, name: str, own: str) -> None:
+    """It cannot be given."""
+    with pytest.raises(SignatureError) as caught, hookpatch.active(hookpatch.inject(f"vendor:Model.{name}", {own: 3})):
+        pass
+    address = f"vendor:Model.{name}"
+    assert str(caught.value) == f"{address} takes no argument '{own}'; it takes x, flag (target {address} {OURS})"
+
+
+def test_function_without_parameters_takes_nothing(vendor: ModuleType) -> None:
+    """The message says so."""
+    with pytest.raises(SignatureError) as caught, hookpatch.active(hookpatch.inject("vendor:bare", x=1)):
+        pass
+    assert str(caught.value) == f"vendor:bare takes no argument 'x'; it takes nothing (target vendor:bare {OURS})"
+
+
+def test_entry_of_a_list_cannot_be_removed(vendor: ModuleType) -> None:
+    """Its neighbours would move, and come back in the wrong places."""
+    target = hookpatch.Target.item(vendor.entries, 0)
+    for patch in (hookpatch.remove("vendor:entries[0]"), hookpatch.remove(target)):
+        with (
+            pytest.raises(TargetRefused, match=r"\[0\] cannot be absent: its neighbours would move \(target"),
+            hookpatch.active(patch),
+        ):
+            pass
+        assert vendor.entries == [1, 2]
+
+
+def test_patch_beneath_an_outer_remove_is_applied(vendor: ModuleType) -> None:
+    """What counts is what the slot holds without us, not what our other patches left there."""
+    limit = vendor.limit
+    with hookpatch.active(hookpatch.remove("vendor:limit"), hookpatch.replace("vendor:limit", 4)):
+        assert not hasattr(vendor, "limit")
+    with hookpatch.active(hookpatch.remove("vendor:limit")), hookpatch.active(hookpatch.remove("vendor:limit")):
+        assert not hasattr(vendor, "limit")
+    assert vendor.limit is limit
+
+
+def test_warning_that_was_made_an_error_stays_one(vendor: ModuleType) -> None:
+    """It is not turned into an error of the patch."""
+    with pytest.raises(PatchUnneededWarning), hookpatch.active(hookpatch.wrap("vendor:bare", print, until="pytest>=1")):
+        pass
+
+
+def test_function_that_another_thread_changes_in_place_just_now_is_read_again() -> None:
+    """Its code is exchanged first, what it tells of itself after that: in between it seems to take our parameter."""
+
+    def spread(*args: object, mark: object = None) -> None: ...
+
+    def midst(*args: object, __hookpatch__: object = None, **kwargs: object) -> None: ...
+
+    code, defaults = spread.__code__, spread.__kwdefaults__
+    spread.__code__, spread.__kwdefaults__ = midst.__code__, midst.__kwdefaults__
+
+    def end() -> None:
+        spread.__kwdefaults__, spread.__code__ = defaults, code
+
+    thread = threading.Timer(0.01, end)
+    thread.start()
+    found = takes(spread, binds=False)
+    thread.join()
+    assert [parameter.name for parameter in found or ()] == ["args", "mark"]

@@ -1,0 +1,213 @@
+"""Holders: who holds a patched object is found and reported, and the search changes nothing."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+from bound_names import HOLDERS, VENDOR, identities, marked, other, whole
+
+import hookpatch
+from hookpatch._engine.patch.describe import describe
+
+
+@pytest.fixture
+def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
+    return make_module("vendor", VENDOR)
+
+
+def test_what_cannot_be_reached_is_listed(make_module: Callable[[str, str], ModuleType]) -> None:
+    """With the name of who holds it."""
+    holder = make_module(
+        "holder",
+        """
+        import functools
+        from math import sqrt
+        class Vector: pass
+        class Longer(Vector): pass
+        cached = functools.lru_cache(sqrt)
+        keys, members = {sqrt: 1, Vector: 2}, {sqrt}
+        def generate(function):
+            yield
+            yield function
+        running = generate(sqrt)
+        next(running)
+        """,
+    )
+    reach: Any = {"reach": "everywhere"}
+    with hookpatch.active(
+        hookpatch.wrap("math:sqrt", marked, **reach), hookpatch.replace("holder:Vector", dict, **reach)
+    ) as session:
+        report = session.report()
+    stale = {patch.target: patch.stale for patch in report if patch.place is None}
+    assert stale == {
+        "math:sqrt": (
+            "a key of holder:keys",
+            "a local variable of generate",
+            "holder:cached (a _lru_cache_wrapper)",
+            "holder:members (a set)",
+        ),
+        "holder:Vector": ("a key of holder:keys", "holder:Longer (a subclass)"),
+    }
+    assert {patch.place for patch in report if patch.target == "math:sqrt"} >= {None, "holder:sqrt"}
+    assert holder.sqrt is __import__("math").sqrt
+
+
+def test_stale_holders_of_a_patched_slot_are_reported(
+    vendor: ModuleType, make_module: Callable[[str, str], ModuleType]
+) -> None:
+    """Each by module and name; nobody is changed, and what was patched everywhere has none."""
+    holder = make_module("holder", HOLDERS.format(name="plain"))
+    before = identities(whole(holder))
+    with hookpatch.active(
+        hookpatch.wrap("vendor:plain", marked), hookpatch.wrap("vendor:Kind.method", marked, reach="everywhere")
+    ) as session:
+        report = session.report()
+        assert holder.thing() == ("plain", 1)
+    plain, method = report
+    assert method.stale == ()
+    assert plain.stale == (
+        "holder:Class.attribute",
+        "holder:Class.prop.fget",
+        "holder:Class.static",
+        "holder:argument.args[1][0]",
+        "holder:arguments.args[0]",
+        "holder:arguments.keywords['function']",
+        "holder:by_key['a']",
+        "holder:by_key['deep']['b'][1]",
+        "holder:in_list[1]",
+        "holder:in_list[3]",
+        "holder:in_tuple[1][0]",
+        "holder:in_tuple[2]",
+        "holder:instance.own",
+        "holder:ordered['a']",
+        "holder:part.func",
+        "holder:queue[0]",
+        "holder:renamed",
+        "holder:slotted.own",
+        "holder:thing",
+        "the closure variable 'held' of holder:outer.<locals>.inner",
+        "the defaults of holder:default",
+        "the defaults of holder:keyword['function']",
+    )
+    assert str(report).splitlines()[:2] == [
+        "applied   wrap    vendor:plain  (active())",
+        "          stale   holder:Class.attribute holds the original still",
+    ]
+    assert identities(whole(holder)) == before
+
+
+def test_looking_for_holders_wakes_nothing(vendor: ModuleType, make_module: Callable[[str, str], ModuleType]) -> None:
+    """No lazy module, no property, no ``__class__`` of a proxy, no ``__eq__`` of a key or element."""
+    make_module(
+        "awake",
+        """
+        import sys, types
+        from vendor import plain
+        woken = []
+        class Lazy(types.ModuleType):
+            def __getattr__(self, name):
+                woken.append(name)
+                raise AttributeError(name)
+        lazy = sys.modules["awake_lazy"] = Lazy("awake_lazy")
+        class Proxy:
+            def __init__(self): self.plain = plain
+            @property
+            def __class__(self): woken.append("__class__"); return int
+            @property
+            def value(self): woken.append("value")
+            def __getattribute__(self, name):
+                if name != "plain": woken.append(name)
+                return object.__getattribute__(self, name)
+            def __eq__(self, other): woken.append("=="); return False
+            def __hash__(self): return 1
+            def __bool__(self): woken.append("bool"); return True
+        proxy = Proxy()
+        table = {proxy: plain, "proxy": proxy}
+        elements = [proxy, plain]
+        woken.clear()
+        """,
+    )
+    awake = sys.modules["awake"]
+    try:
+        with hookpatch.active(hookpatch.wrap("vendor:plain", marked)) as session:
+            (patch,) = session.report()
+    finally:
+        del sys.modules["awake_lazy"]
+    assert awake.woken == []
+    assert patch.stale == (
+        "awake:elements[1]",
+        "awake:plain",
+        "awake:proxy.plain",
+        f"awake:table[{describe(awake.proxy)}]",
+    )
+
+
+def test_modules_that_the_collector_was_told_to_leave_out(
+    vendor: ModuleType, make_module: Callable[[str, str], ModuleType]
+) -> None:
+    """After gc.freeze(), which servers call before they fork, names in modules and classes are found all the same."""
+    holder = make_module("holder", HOLDERS.format(name="c"))
+    c = holder.thing
+    gc.freeze()
+    try:
+        with hookpatch.active(hookpatch.replace("vendor:c", other, reach="everywhere")):
+            assert holder.thing is holder.renamed is vars(holder.Class)["attribute"] is other
+    finally:
+        gc.unfreeze()
+    assert holder.thing is holder.renamed is vars(holder.Class)["attribute"] is c
+
+
+def test_one_look_for_all_patches(make_module: Callable[[str, str], ModuleType], monkeypatch: Any) -> None:
+    """However many patches a session has, all objects are gone through once for each step to a name."""
+    names = [f"f{number}" for number in range(200)]
+    make_module("vendor", "\n".join(f"def {name}(): pass" for name in names))
+    make_module("holder", f"from vendor import {', '.join(names)}")
+    looks: list[str] = []
+
+    def counted(name: str) -> Callable[..., Any]:
+        look = getattr(gc, name)
+        return lambda *things: looks.append(name) or look(*things)
+
+    with hookpatch.active(*(hookpatch.wrap(f"vendor:{name}", marked) for name in names)) as session:
+        for name in ("get_referrers", "get_objects"):
+            monkeypatch.setattr(gc, name, counted(name))
+        report = session.report()
+        monkeypatch.undo()
+    assert [patch.stale for patch in report] == [(f"holder:{name}",) for name in names]
+    assert 1 <= len(looks) <= 4
+
+
+AFTER_ASYNCIO: Final = """
+import asyncio, resource, sys, types, hookpatch
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+async def main():
+    loop = asyncio.get_running_loop()
+    async def one():
+        future = loop.create_future()
+        loop.call_soon(future.set_result, 1)
+        return await future
+    await asyncio.gather(*(one() for _ in range(50)))
+
+asyncio.run(main())
+module = sys.modules["vendor"] = types.ModuleType("vendor")
+patches = []
+for at in range(20):
+    setattr(module, f"f{at}", lambda: 1)
+    patches.append(hookpatch.wrap(f"vendor:f{at}", lambda wrapped, instance, args, kwargs: 2))
+with hookpatch.active(*patches):
+    for _ in range(3):
+        print(len(hookpatch.report().patches))
+"""
+
+
+def test_iterators_that_asyncio_keeps_for_later_are_left_alone() -> None:
+    """The collector shows them though they are dead: whoever gets a reference to one has the next look never end."""
+    done = subprocess.run([sys.executable, "-c", AFTER_ASYNCIO], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["20"] * 3, done.stderr

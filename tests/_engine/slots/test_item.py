@@ -1,0 +1,323 @@
+"""Entries of mappings, lists and arrays are restored exactly, at the position that they had."""
+
+from __future__ import annotations
+
+import array
+import os
+from collections import Counter, OrderedDict, UserDict, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from enum import StrEnum
+from types import ModuleType
+from typing import Any
+
+import pytest
+from slot_kinds import are_identical, around, contents_of
+
+import hookpatch
+from hookpatch import Target, errors
+
+MakeModule = Callable[[str, str], ModuleType]
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, lambda items: defaultdict(list, items), Counter])
+@pytest.mark.parametrize("key", ["a", "b", "c"])
+def test_removed_key_comes_back_at_its_position(kind: Callable[[dict[str, int]], Any], key: str) -> None:
+    """A removed key is back between the neighbours that it had, with the identical key and value."""
+    mapping = kind({"a": 1000, "b": 2000, "c": 3000})
+    before = list(mapping.items())
+    with hookpatch.active(hookpatch.remove(Target.item(mapping, key))):
+        assert key not in mapping
+        assert len(mapping) == 2
+    assert list(mapping.items()) == before
+    assert all(old is new for (_, old), (_, new) in zip(before, mapping.items(), strict=True))
+
+
+def test_keys_others_added_stay_behind_the_key_that_comes_back() -> None:
+    """Keys that others added meanwhile keep their value, order and place at the end."""
+    mapping = {"a": 1, "b": 2, "c": 3}
+    with hookpatch.active(hookpatch.remove(Target.item(mapping, "b"))):
+        mapping["x"] = 10
+        mapping["y"] = 11
+        del mapping["a"]
+    assert list(mapping.items()) == [("b", 2), ("c", 3), ("x", 10), ("y", 11)]
+
+
+def test_replaced_key_keeps_its_position() -> None:
+    """A key that is replaced never moves, neither while it is nor afterwards."""
+    mapping = {"a": object(), "b": object(), "c": object()}
+    before = list(mapping.items())
+    with hookpatch.active(hookpatch.replace(Target.item(mapping, "b"), 5)):
+        assert list(mapping) == ["a", "b", "c"]
+        mapping["x"] = 1
+    assert list(mapping.items()) == [*before, ("x", 1)]
+
+
+def test_key_absent_before_is_absent_again() -> None:
+    """An entry that replace added to a mapping goes again, and nothing else moves."""
+    mapping = {"a": 1, "b": 2}
+    with hookpatch.active(hookpatch.replace(Target.item(mapping, "new"), 3)):
+        mapping["x"] = 4
+        assert mapping["new"] == 3
+    assert list(mapping.items()) == [("a", 1), ("b", 2), ("x", 4)]
+
+
+def test_defaultdict_is_read_without_making_entries() -> None:
+    """Looking at a key that a defaultdict does not have makes no entry, whether the patch is refused or not."""
+    made: list[str] = []
+    mapping: defaultdict[str, list[int]] = defaultdict(lambda: made.append("made") or [])  # type: ignore[func-returns-value]  # notes each call
+    with pytest.raises(errors.TargetNotFound), hookpatch.active(hookpatch.remove(Target.item(mapping, "k"))):
+        pass
+    with hookpatch.active(hookpatch.replace(Target.item(mapping, "k"), [1])):
+        assert mapping["k"] == [1]
+    assert "k" not in mapping
+    assert made == []
+
+
+class Folded(MutableMapping[str, Any]):
+    """A mapping that is no dict: keys without regard to case, in order of insertion, no ``get`` of its own."""
+
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        self._items = {key.lower(): value for key, value in items.items()}
+
+    def __getitem__(self, key: str) -> Any:
+        return self._items[key.lower()]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._items[key.lower()] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._items[key.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+def test_mapping_that_is_no_dict_is_patched_through_its_own_methods() -> None:
+    """Entries of any MutableMapping are wrapped, replaced, added and removed, and restored in order."""
+    mapping = Folded({"a": lambda: "original", "b": object(), "c": object()})
+    before = list(mapping.items())
+    with hookpatch.active(
+        hookpatch.wrap(Target.item(mapping, "a"), around),
+        hookpatch.remove(Target.item(mapping, "b")),
+        hookpatch.replace(Target.item(mapping, "c"), 5),
+        hookpatch.replace(Target.item(mapping, "d"), 6),
+    ):
+        assert mapping["a"]() == "patched(original)"
+        assert list(mapping) == ["a", "c", "d"]
+    assert list(mapping) == ["a", "b", "c"]
+    assert all(mapping[key] is value for key, value in before)
+
+
+def test_read_only_mapping_is_refused_and_unchanged(kinds: ModuleType) -> None:
+    """An entry of a MappingProxyType is refused with where to go instead; what it shows is as before."""
+    before = contents_of(kinds)
+    with (
+        pytest.raises(errors.TargetRefused) as caught,
+        hookpatch.active(hookpatch.replace("kinds:shown['first']", 2)),
+    ):
+        pass
+    assert str(caught.value) == (
+        "kinds:shown is a read-only mappingproxy; patch what it shows instead "
+        "(target kinds:shown['first'] of a patch given to active())"
+    )
+    assert are_identical(before, contents_of(kinds))
+
+
+@pytest.mark.parametrize("index", [0, 2, -1, -3])
+@pytest.mark.parametrize("kind", [list, deque])
+def test_list_index_is_replaced_and_restored(kind: Callable[[list[Any]], Any], index: int) -> None:
+    """An index of a list, negative ones too, holds the value and afterwards the identical object."""
+    items = kind([object(), object(), object()])
+    before = list(items)
+    value = object()
+    with hookpatch.active(hookpatch.replace(Target.item(items, index), value)):
+        assert items[index] is value
+        assert sum(item is value for item in items) == 1
+    assert all(old is new for old, new in zip(before, items, strict=True))
+
+
+def test_negative_and_positive_index_are_one_site() -> None:
+    """Two patches that name one place of a list differently lie over each other and come off in any order."""
+    items = [lambda: "a", lambda: "b"]
+    original = items[1]
+    first = hookpatch.active(hookpatch.wrap(Target.item(items, 1), around)).open()
+    second = hookpatch.active(hookpatch.wrap(Target.item(items, -1), around)).open()
+    assert items[1]() == "patched(patched(b))"
+    first.close()
+    assert items[1]() == "patched(b)"
+    second.close()
+    assert items[1] is original
+
+
+@pytest.mark.parametrize("index", [2, -3])
+def test_index_outside_the_list_is_refused(index: int) -> None:
+    """A place that a list does not have is not there, and the list keeps its length."""
+    items = [1, 2]
+    with pytest.raises(errors.TargetNotFound), hookpatch.active(hookpatch.replace(Target.item(items, index), 3)):
+        pass
+    assert items == [1, 2]
+
+
+@pytest.mark.parametrize("kind", [list, deque])
+def test_entry_of_a_list_cannot_be_removed(kinds: ModuleType, kind: Callable[[list[Any]], Any]) -> None:
+    """Removing an entry would move its neighbours: it is refused, by address and at hand, and the list is as it was."""
+    kinds.rows = kind([0, 1, 2])
+    before = list(kinds.rows)
+    for target in (Target("kinds:rows[1]"), Target.item(kinds.rows, 1)):
+        with pytest.raises(errors.HookpatchError), hookpatch.active(hookpatch.remove(target)):
+            pass
+        assert list(kinds.rows) == before
+
+
+@pytest.mark.parametrize("key", [1, (1, "a"), None, b"k", frozenset({1}), True])
+def test_key_of_any_hashable_kind(key: Any) -> None:
+    """Keys need not be text."""
+    mapping = {key: lambda: "original"}
+    original = mapping[key]
+    with hookpatch.active(hookpatch.wrap(Target.item(mapping, key), around)):
+        assert mapping[key]() == "patched(original)"
+    assert mapping[key] is original
+
+
+def test_key_that_is_an_address(make_module: MakeModule) -> None:
+    """A key can be an object named by its address; the entry under it is patched."""
+    module = make_module("keyed", "class Linear: pass\nTABLE = {Linear: lambda: 'original'}\n")
+    original = module.TABLE[module.Linear]
+    with hookpatch.active(hookpatch.wrap("keyed:TABLE[keyed:Linear]", around)):
+        assert module.TABLE[module.Linear]() == "patched(original)"
+    assert module.TABLE[module.Linear] is original
+
+
+class Texts(dict[str, str]):
+    """A mapping that makes text of what is put there."""
+
+    def __setitem__(self, key: str, value: object) -> None:
+        super().__setitem__(key, str(value))
+
+
+@pytest.mark.parametrize("key", ["a", "new"])
+def test_dict_that_makes_something_else_of_its_values_is_patched_as_it_keeps_them(key: str) -> None:
+    """What its class does on setting and getting is passed by, so that what it kept is there again, as it was."""
+    texts = Texts(a="first", b="second")
+    before = list(dict.items(texts))
+    with hookpatch.active(hookpatch.replace(Target.item(texts, key), 5)):
+        assert dict.__getitem__(texts, key) == 5
+    assert [name for name, _ in before] == list(texts)
+    assert all(dict.__getitem__(texts, name) is value for name, value in before)
+    with hookpatch.active(hookpatch.remove(Target.item(texts, "a"))):
+        assert list(texts) == ["b"]
+    assert all(one[0] == other[0] and one[1] is other[1] for one, other in zip(dict.items(texts), before, strict=True))
+
+
+@pytest.mark.parametrize("key", ["a", "new"])
+def test_mapping_that_keeps_something_else_is_refused(key: str) -> None:
+    """A mapping that is no dict is set and read by its own methods; if these do not agree, the patch is refused."""
+
+    class Tagged(UserDict[str, str]):
+        def __setitem__(self, name: str, value: str) -> None:
+            super().__setitem__(name, value.removesuffix("!") + "!")
+
+    tagged = Tagged(a="first!", b="second!")
+    before = list(tagged.items())
+    with (
+        pytest.raises(errors.TargetRefused) as caught,
+        hookpatch.active(hookpatch.replace(Target.item(tagged, key), "plain")),
+    ):
+        pass
+    place = f"<{Tagged.__qualname__} object at {id(tagged):#x}>[{key!r}]"
+    assert str(caught.value) == (
+        f"{place} does not keep what is put there; patch what it is made from "
+        f"(target {place} of a patch given to active())"
+    )
+    assert list(tagged.items()) == before
+
+
+class First:
+    """What a Registry makes."""
+
+
+class Second:
+    """What a Registry makes otherwise."""
+
+
+class Registry(OrderedDict[str, Any]):
+    """A mapping of classes that gives a new instance at each reading, as transformers has for activations."""
+
+    def __getitem__(self, key: str) -> Any:
+        content = super().__getitem__(key)
+        kind, arguments = content if isinstance(content, tuple) else (content, {})
+        return kind(**arguments)
+
+
+def test_mapping_that_gives_a_new_object_at_each_reading() -> None:
+    """What such a mapping keeps is patched and restored, not what it makes of it."""
+    registry = Registry(a=First, b=(First, {}), c=First)
+    before = list(dict.items(registry))
+    with hookpatch.active(hookpatch.replace(Target.item(registry, "a"), Second)):
+        assert type(registry["a"]) is Second
+    assert type(registry["a"]) is First
+    after = list(dict.items(registry))
+    assert [key for key, _ in after] == ["a", "b", "c"]
+    assert all(old is new for (_, old), (_, new) in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("key", ["a", "b", "c"])
+def test_removed_entry_of_a_mapping_that_gives_a_new_object_at_each_reading(key: str) -> None:
+    """What such a mapping kept comes back itself, between the neighbours that it had."""
+    registry = Registry(a=First, b=(First, {}), c=First)
+    before = dict(dict.items(registry))
+    with hookpatch.active(hookpatch.remove(Target.item(registry, key))):
+        assert key not in registry
+    assert list(registry) == ["a", "b", "c"]
+    assert all(dict.__getitem__(registry, name) is value for name, value in before.items())
+
+
+def test_environment_variable_is_replaced_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """os.environ makes its texts anew at each reading; its entry is restored all the same."""
+    monkeypatch.setenv("HOOKPATCH_TEST", "original")
+    with hookpatch.active(hookpatch.replace("os:environ['HOOKPATCH_TEST']", "patched")) as session:
+        assert os.environ["HOOKPATCH_TEST"] == "patched"
+    assert os.environ["HOOKPATCH_TEST"] == "original"
+    assert [patch.state for patch in session.report()] == ["restored"]
+
+
+def test_environment_variable_absent_before_is_absent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that a patch added is gone."""
+    monkeypatch.delenv("HOOKPATCH_TEST", raising=False)
+    with hookpatch.active(hookpatch.replace("os:environ['HOOKPATCH_TEST']", "patched")):
+        assert os.environ["HOOKPATCH_TEST"] == "patched"
+    there = os.environ.pop("HOOKPATCH_TEST", None)
+    assert there is None
+
+
+def test_place_of_an_array_is_replaced_and_restored() -> None:
+    """An array makes its numbers anew at each reading; its place holds the number of before."""
+    numbers = array.array("d", [1.5, 2.5])
+    with hookpatch.active(hookpatch.replace(Target.item(numbers, 0), 9.5)):
+        assert numbers.tolist() == [9.5, 2.5]
+    assert numbers.tolist() == [1.5, 2.5]
+
+
+class Color(StrEnum):
+    """Text that is more than text."""
+
+    RED = "red"
+
+
+def test_key_that_comes_back_is_the_identical_key() -> None:
+    """A key removed by another that is equal to it comes back as the object that it was."""
+    mapping = {Color.RED: 1, "b": 2}
+    with hookpatch.active(hookpatch.remove(Target.item(mapping, "red"))):
+        assert list(mapping) == ["b"]
+    assert next(iter(mapping)) is Color.RED
+
+
+def test_last_key_comes_back_before_the_keys_that_others_added() -> None:
+    """A key that was the last is not put behind keys that were added while it was away."""
+    mapping = {"a": 1, "b": 2}
+    with hookpatch.active(hookpatch.remove(Target.item(mapping, "b"))):
+        mapping["z"] = 3
+    assert list(mapping.items()) == [("a", 1), ("b", 2), ("z", 3)]

@@ -1,0 +1,242 @@
+"""Names that are imported lazily (PEP 810, Python 3.15): hookpatch resolves none, and none keeps a patched value."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from environments import Environment
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 15), reason="lazy imports are new in Python 3.15")
+
+VENDOR = """
+LIMIT = 3
+class Base:
+    pass
+def f(x=1):
+    return "original"
+REGISTRY = {"f": f}
+"""
+USER = """
+lazy from vendor import LIMIT, Base, f as renamed
+lazy from again import Base as Other
+lazy import vendor as v
+lazy import unrelated
+def use():
+    return LIMIT, Base, renamed, Other, v.f
+"""
+# What a program may do to say so without the keyword: each is a way to have `from vendor import ...` wait.
+WAYS = {
+    "statement": ([], {}, USER),
+    "flag": (["-X", "lazy_imports=all"], {}, USER.replace("lazy ", "")),
+    "variable": ([], {"PYTHON_LAZY_IMPORTS": "all"}, USER.replace("lazy ", "")),
+    "__lazy_modules__": (
+        [],
+        {},
+        "__lazy_modules__ = {'vendor', 'again', 'unrelated'}\n" + USER.replace("lazy ", ""),
+    ),
+}
+HEAD = """
+    import sys, types
+    import hookpatch
+
+    class New:
+        pass
+    def wrapper(wrapped, instance, args, kwargs):
+        return "patched"
+    def derived(base):
+        return type("Derived", (base,), {})
+    def is_lazy(module, name):
+        return type(vars(module)[name]) is types.LazyImportType
+    PATCHES = {
+        "limit": lambda reach: hookpatch.replace("vendor:LIMIT", 5),
+        "replace": lambda reach: hookpatch.replace("vendor:Base", New, reach=reach),
+        "derive": lambda reach: hookpatch.derive("vendor:Base", derived, reach=reach),
+        "wrap": lambda reach: hookpatch.wrap("vendor:f", wrapper, reach=reach),
+        "inject": lambda reach: hookpatch.inject("vendor:f", x=2, reach=reach),
+    }
+"""
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a program in a folder with the vendor and its user; return the lines that it prints."""
+    for name, text in {"vendor": VENDOR, "again": "from vendor import Base\n", "unrelated": "print('WOKEN')\n"}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+
+    def in_folder(program: str, way: str = "statement") -> list[str]:
+        flags, variables, user = WAYS[way]
+        (tmp_path / "user.py").write_text(user)
+        (tmp_path / "program.py").write_text(textwrap.dedent(HEAD) + textwrap.dedent(program))
+        command = [sys.executable, "-B", *flags, "program.py"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, env={**_plain_environment(), **variables}
+        )
+        assert (done.stderr, done.returncode) == ("", 0)
+        return done.stdout.splitlines()
+
+    return in_folder
+
+
+def _plain_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("HOOKPATCH_", "PYTHON_LAZY"))}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("what", ["limit", "replace", "derive", "wrap", "inject"])
+def test_name_that_is_first_used_inside_has_the_original_after_the_end(
+    run: Run, what: str, reach: str, way: str
+) -> None:
+    """It is bound to what its source holds then; nothing wakes because of the patch, its report, a plan or why."""
+    program = f"""
+    def main():
+        import user
+        names = ("LIMIT", "Base", "renamed", "Other")
+        str(hookpatch.plan(PATCHES[{what!r}]({reach!r})))
+        with hookpatch.active(PATCHES[{what!r}]({reach!r})) as session:
+            str(session.report()), str(hookpatch.report()), str(hookpatch.why("vendor:f"))
+            assert all(is_lazy(user, name) for name in (*names, "v", "unrelated"))
+            user.use()
+            assert is_lazy(user, "unrelated")
+        import vendor
+        used, expected = user.use(), (vendor.LIMIT, vendor.Base, vendor.f, vendor.Base, vendor.f)
+        print([one is other for one, other in zip(used, expected)], vendor.LIMIT, vendor.Base.__name__, vendor.f())
+        print(*{{patch.state for patch in session.report()}})
+        assert is_lazy(user, "unrelated")
+    main()
+    """
+    assert run(program, way) == ["[True, True, True, True, True] 3 Base original", "restored"]
+
+
+def test_name_that_is_used_inside_one_block_keeps_its_value_in_the_next(run: Run) -> None:
+    """As a name that was bound before: what it was bound to stays."""
+    program = """
+    def main():
+        import user, vendor
+        for value in (5, 7):
+            with hookpatch.active(hookpatch.replace("vendor:LIMIT", value)):
+                print(user.use()[0], vendor.LIMIT)
+            print(user.use()[0], vendor.LIMIT)
+    main()
+    """
+    assert run(program) == ["5 5", "3 3", "3 7", "3 3"]
+
+
+def test_pristine_why_and_a_look_for_holders_wake_nothing(run: Run) -> None:
+    """Nothing of a module is looked up by name."""
+    program = """
+    def main():
+        import user, vendor
+        from hookpatch.testing import pristine
+        with pristine(user, vendor):
+            with hookpatch.active(PATCHES["derive"]("everywhere"), PATCHES["wrap"]("slot")) as session:
+                str(session.report())
+            str(hookpatch.why("user:unrelated")), str(hookpatch.why("user:renamed"))
+        print([is_lazy(user, name) for name in ("Base", "renamed", "v", "unrelated")])
+    main()
+    """
+    assert run(program) == ["[True, True, True, True]"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "verb"),
+    [
+        ("hookpatch.wrap('user:renamed', wrapper)", "wrap"),
+        ("hookpatch.inject('user:renamed', x=1)", "inject"),
+        ("hookpatch.derive('user:renamed', derived)", "derive"),
+        ("hookpatch.replace('user:renamed', wrapper, reach='everywhere')", "replace"),
+    ],
+)
+def test_patch_of_a_name_that_is_still_lazy_is_refused_with_its_source(run: Run, patch: str, verb: str) -> None:
+    """What the name will be bound to is not known here; it stays lazy."""
+    program = f"""
+    def main():
+        import user
+        try:
+            hookpatch.active({patch}).open()
+        except hookpatch.errors.TargetRefused as error:
+            print(error.problem)
+        print(is_lazy(user, "renamed"))
+    main()
+    """
+    expected = (
+        "user:renamed is a lazy import of vendor.f that nothing has used yet; patch vendor:f, where it is defined"
+    )
+    assert run(program) == [expected, "True"]
+
+
+@pytest.mark.parametrize("verb", ["replace('user:renamed', wrapper)", "remove('user:renamed')"])
+def test_name_that_is_still_lazy_is_exchanged_and_lazy_again(run: Run, verb: str) -> None:
+    """The very object is there again, unused."""
+    program = f"""
+    def main():
+        import user
+        before = vars(user)["renamed"]
+        with hookpatch.active(hookpatch.{verb}):
+            print(vars(user).get("renamed") is before)
+        print(vars(user)["renamed"] is before, is_lazy(user, "renamed"))
+        print(user.use()[2]())
+    main()
+    """
+    assert run(program) == ["False", "True True", "original"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_module_that_is_first_used_inside_is_patched(run: Run, way: str) -> None:
+    """A lazy import goes through the finders of that moment."""
+    program = """
+    def main():
+        import user
+        with hookpatch.active(PATCHES["wrap"]("slot")) as session:
+            print(*(patch.state for patch in session.report()), user.use()[4]())
+            print(*(patch.state for patch in session.report()))
+        print(user.use()[4](), user.use()[2]())
+    main()
+    """
+    assert run(program, way) == ["waiting patched", "applied", "original original"]
+
+
+def test_filter_that_keeps_our_imports_from_being_lazy_or_makes_them_so(run: Run) -> None:
+    """Whatever a program's filter says, hookpatch itself is imported and works."""
+    program = """
+    def main():
+        sys.set_lazy_imports("all")
+        for answer in (True, False):
+            sys.set_lazy_imports_filter(lambda importing, imported, names: answer)
+            for name in [name for name in sys.modules if name.partition(".")[0] in ("hookpatch", "user", "vendor")]:
+                del sys.modules[name]
+            import hookpatch as anew, user
+            with anew.active(anew.wrap("vendor:f", wrapper)):
+                print(user.use()[2]())
+            print(user.use()[2]())
+    main()
+    """
+    # Where the filter refuses, `from vendor import f` is bound at once, before the block.
+    assert run(program) == ["patched", "original", "WOKEN", "original", "original"]
+
+
+@pytest.mark.parametrize("way", ["flag", "variable"])
+def test_plugin_asked_for_where_all_imports_are_lazy(environment: Environment, tmp_path: Path, way: str) -> None:
+    """What is imported lazily by hookpatch and by the plugin comes when it is used: inside imports, too."""
+    plugin = """
+        '''Patch the vendor.'''
+        import hookpatch, colorsys
+        def wrapper(wrapped, instance, args, kwargs):
+            return "patched", colorsys.__name__
+        @hookpatch.hookimpl
+        def hookpatch_patches():
+            yield hookpatch.wrap("vendor:f", wrapper)
+    """
+    environment.add_plugin("loud", plugin)
+    files = {"vendor.py": VENDOR, "script.py": "import vendor\nprint(vendor.f())\n"}
+    environment.work_in(tmp_path / "work", files)
+    flags, variables, _ = WAYS[way]
+    done = environment.run(*flags, "script.py", HOOKPATCH_PLUGINS="loud", **variables)
+    assert (done.stdout, done.stderr) == ("('patched', 'colorsys')\n", "")

@@ -1,0 +1,224 @@
+"""`hookpatch doctor` finds what keeps patches from being applied, and says how to repair it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from environments import Environment
+
+from hookpatch._bootstrap.environment import LINE
+
+LOUD = """
+    '''Speak louder.'''
+    import hookpatch
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("vendor:speak", max, requires="pip>=1")
+"""
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def home(environment: Environment) -> Environment:
+    """An environment with a plugin."""
+    environment.add_plugin("loud", LOUD)
+    return environment
+
+
+def doctor(home: Environment, status: int, **variables: str) -> list[tuple[str, str, str]]:
+    """Return the lines of the table: well or not, what was looked at, what was found with its mend."""
+    done = home.run("-m", "hookpatch", "doctor", COLUMNS="1000", **variables)
+    assert (done.stderr, done.returncode) == ("", status), done.stdout
+    heading, *rows, end = done.stdout.splitlines()
+    assert heading.split() == ["looked", "at", "found"]
+    found: list[tuple[str, str, str]] = []
+    for row in rows:
+        mark, about, text = [*re.split(r"\s{2,}", row.strip(), maxsplit=2), "", ""][:3]
+        if mark in ("ok", "mend"):
+            found.append((mark, about, text))
+        else:
+            found[-1] = (*found[-1][:2], f"{found[-1][2]} {row.strip()}")
+    wrong = sum(mark == "mend" for mark, *_ in found)
+    assert end == (f"{wrong} problem{'s' * (wrong > 1)}" if wrong else "all is well")
+    return found
+
+
+def wrong(home: Environment, **variables: str) -> list[tuple[str, str]]:
+    """Return what is not well."""
+    return [(about, text) for mark, about, text in doctor(home, 1, **variables) if mark == "mend"]
+
+
+def test_line_is_that_of_the_start_up_file() -> None:
+    """What doctor compares with is what the wheel ships."""
+    assert (ROOT / "startup" / "hookpatch.pth").read_text() == LINE
+
+
+def test_all_is_well(home: Environment) -> None:
+    """The start-up file, where it is active from, the variables, and what each plugin would do."""
+    found = doctor(home, 0, HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(home.folder / "reports"))
+    package = home.site_packages / "hookpatch"
+    assert [about for _, about, _ in found] == [
+        *("python", "start-up file", "start-up", "HOOKPATCH_PLUGINS", "HOOKPATCH_REPORT", "plugin loud"),
+    ]
+    assert [text for *_, text in found][1:] == [
+        str(home.site_packages / "hookpatch.pth"),
+        f"active in a new Python, from {package}",
+        "loud from loud-dist 1.0",
+        str(home.folder / "reports"),
+        "wrap vendor:speak",
+    ]
+
+
+def test_start_up_file_that_is_gone(home: Environment) -> None:
+    """The variables do nothing then."""
+    (home.site_packages / "hookpatch.pth").unlink()
+    assert wrong(home) == [
+        (
+            "start-up file",
+            "none in a site-packages folder -> install hookpatch with pip into this Python; until then "
+            "HOOKPATCH_PLUGINS does nothing here, and `hookpatch run` does without",
+        )
+    ]
+
+
+def test_start_up_file_that_was_changed(home: Environment) -> None:
+    """Another version's, or a broken one."""
+    path = home.site_packages / "hookpatch.pth"
+    path.write_text("# nothing\n")
+    assert wrong(home) == [
+        ("start-up file", f"{path} -> it is of another version, or was changed: install hookpatch anew"),
+        ("start-up", "not active in a new Python -> install hookpatch anew: its start-up file does nothing"),
+    ]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="Python reads .start files from 3.15 on (PEP 829)")
+def test_file_that_switches_the_start_up_line_off(home: Environment) -> None:
+    """Python leaves out the line of a .pth file beside which a .start file of the same name lies."""
+    path = home.site_packages / "hookpatch.start"
+    path.write_text("# of another version\n")
+    anew = "it is of another version; install hookpatch anew"
+    assert wrong(home) == [
+        ("start-up file", f"{path} -> Python 3.15 and later ignore hookpatch.pth beside it: {anew}"),
+        ("start-up", "not active in a new Python -> install hookpatch anew: its start-up file does nothing"),
+    ]
+
+
+def test_two_installations(home: Environment, wheels: Path, tmp_path: Path) -> None:
+    """One on PYTHONPATH hides the one that was installed."""
+    import subprocess
+    import sys
+
+    other = tmp_path / "other"
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(other)]
+    subprocess.run([*command, *map(str, wheels.glob("hookpatch-*.whl"))], check=True, capture_output=True)
+    found = doctor(home, 0, PYTHONPATH=str(other))
+    assert ("ok", "start-up", f"active in a new Python, from {other / 'hookpatch'}") in found
+
+
+def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> None:
+    """A variable, or a key of the file; and the file: named, or found by the command. As JSON, too."""
+    config = home.folder / "pyproject.toml"
+    config.write_text(
+        "[tool.hookpatch]\nplugins = ['loud']\non_error = 'warn'\non_drift = 'skip'\nallow = ['loud']\n"
+        "[tool.hookpatch.options.loud]\n"
+    )
+    told = {about: text for _, about, text in doctor(home, 0, HOOKPATCH_ON_ERROR="exit")}
+    assert told["configuration"] == (
+        f"{config}, found from the current folder; 'hookpatch run' hands it on, python by itself does not look for it"
+    )
+    assert (told["tool.hookpatch.plugins"], told["tool.hookpatch.on_drift"]) == ("loud from loud-dist 1.0", "skip")
+    assert told["HOOKPATCH_ON_ERROR"] == "exit"
+    assert told["tool.hookpatch.on_error"] == "warn; HOOKPATCH_ON_ERROR comes first"
+    assert (told["tool.hookpatch.options.loud"], told["tool.hookpatch.allow"]) == ("", "loud")
+    named = home.run("-m", "hookpatch", "doctor", "--json", HOOKPATCH_CONFIG=str(config), HOOKPATCH_PLUGINS="loud")
+    found = json.loads(named.stdout)
+    assert (found["status"], named.returncode) == (0, 0)
+    told = {finding["about"]: finding["found"] for finding in found["findings"]}
+    assert told["configuration"] == f"{config}, named by HOOKPATCH_CONFIG"
+    assert told["tool.hookpatch.plugins"] == "loud; HOOKPATCH_PLUGINS comes first"
+    config.write_text("[tool.hookpatch]\non_error = 1\n")
+    assert wrong(home) == [
+        (
+            "variables",
+            f"{config}: tool.hookpatch.on_error: it takes exit or warn, not an integer -> correct that, or unset the "
+            "variable",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "about", "text"),
+    [
+        (
+            {"HOOKPATCH_PLUGINS": "lout"},
+            "HOOKPATCH_PLUGINS",
+            "no plugin 'lout' (asked for by HOOKPATCH_PLUGINS); did you mean 'loud'? installed: loud -> correct the "
+            "name, or install the plugin",
+        ),
+        (
+            {"HOOKPATCH_PLUGINS": "loud", "HOOKPATCH_OPTIONS": "{"},
+            "variables",
+            "HOOKPATCH_OPTIONS: not JSON",
+        ),
+        (
+            {"HOOKPATCH_PLUGINS": "loud", "HOOKPATCH_OPTIONS": '{"loud": {"x": 1}}'},
+            "HOOKPATCH_OPTIONS",
+            "options of plugin 'loud' (loud-dist 1.0): it has none, but 'x' was given -> correct the options",
+        ),
+        ({"HOOKPATCH_ON_ERROR": "panic"}, "variables", "HOOKPATCH_ON_ERROR: 'panic' is not a policy"),
+        (
+            {"HOOKPATCH_DISABLE": "1"},
+            "HOOKPATCH_DISABLE",
+            "set: no patch is applied, whoever asks for it -> unset HOOKPATCH_DISABLE",
+        ),
+        (
+            {"HOOKPATCH_REPORT": "/dev/null/reports"},
+            "HOOKPATCH_REPORT",
+            "/dev/null/reports -> /dev/null cannot be written: name another folder",
+        ),
+    ],
+)
+def test_variable_that_is_wrong(home: Environment, variables: dict[str, str], about: str, text: str) -> None:
+    """With what it holds, and what now."""
+    ((found_about, found),) = wrong(home, **variables)
+    assert found_about == about
+    assert found.startswith(text)
+
+
+def test_plugin_that_is_wrong(home: Environment) -> None:
+    """Broken, of the wrong version, a twin, not allowed; one that needs options is well."""
+    home.add_plugin("broken", "raise RuntimeError('no')")
+    home.add_plugin("old", LOUD.replace("pip>=1", "pip<1"))
+    home.add_plugin("loud", LOUD, "twin-dist")
+    options = "import dataclasses, hookpatch\n@dataclasses.dataclass(frozen=True)\nclass Options:\n    word: str\n"
+    home.add_plugin("asks", f"'''Asks.'''\n{options}@hookpatch.hookimpl\ndef hookpatch_patches(options): return ()\n")
+    found = wrong(home)
+    assert [about for about, _ in found] == ["plugin broken", "plugin loud", "plugin loud", "plugin old"]
+    said = [text for _, text in found]
+    assert said[0].startswith("plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no")
+    assert said[1] == (
+        "loud-dist 1.0 is not the only one to offer this name -> ask for loud@loud-dist, or uninstall one of the two"
+    )
+    assert said[3].startswith("wrap vendor:speak -> made for pip<1, but pip ")
+    (home.python.parents[1] / "hookpatch.allow").write_text("loud@loud-dist\n")
+    assert sum("is not allowed here" in text for _, text in wrong(home)) == 4
+
+
+def test_plugin_that_has_commands_alone_is_well(home: Environment) -> None:
+    """It patches nothing, and nothing is to be mended."""
+    home.add_plugin(
+        "rule",
+        """
+        import hookpatch
+
+        @hookpatch.hookimpl
+        def hookpatch_commands(app):
+            app.command()(lambda: None)
+        """,
+    )
+    assert ("ok", "plugin rule", "commands: hookpatch rule") in doctor(home, 0)

@@ -1,0 +1,377 @@
+"""Relations between plugins of independent distributions: needs, conflicts, before and after."""
+
+from __future__ import annotations
+
+import contextvars
+import random
+import textwrap
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from itertools import permutations
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from distributions import build_wheel
+from environments import Environment
+
+import hookpatch
+from hookpatch.errors import ConflictingPlugins, MissingPlugin, OrderError, PatchError, PluginError, SelectionError
+
+pytestmark = pytest.mark.once
+
+MakeModule = Callable[..., ModuleType]
+MakeDistribution = Callable[..., Path]
+Install = Callable[..., None]
+
+TAGGING = """
+    '''Tag what vendor.call returns.'''
+    import hookpatch
+
+    RELATIONS = hookpatch.Relations({relations})
+
+    def tag(wrapped, instance, args, kwargs):
+        return ["{name}", *wrapped(*args, **kwargs)]
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("vendor:call", tag{facts})
+    """
+
+
+def tagging(name: str, relations: str = "", facts: str = "") -> str:
+    """Return the source of a plugin that puts its name before what ``vendor.call`` returns."""
+    return TAGGING.format(name=name, relations=relations, facts=f", {facts}" if facts else "")
+
+
+@pytest.fixture
+def vendor(make_module: MakeModule) -> ModuleType:
+    """A module whose ``call`` answers with the wrappers that it came through, the outermost first."""
+    return make_module("vendor", "def call(): return []\n")
+
+
+@pytest.fixture
+def install(vendor: ModuleType, make_distribution: MakeDistribution) -> Install:
+    """Install plugins, each of a distribution of its own: name and what it declares of others."""
+
+    def all_of(**relations: str) -> None:
+        for name, declared in relations.items():
+            module = f"plugin_{name}"
+            make_distribution(f"d-{name}", plugins={name: module}, modules={module: tagging(name, declared)})
+
+    return all_of
+
+
+# --- a place among others
+
+
+@pytest.mark.parametrize("selected", list(permutations("abc")), ids="".join)
+def test_place_of_a_plugin_is_that_of_its_patches(
+    install: Install, vendor: ModuleType, selected: tuple[str, ...]
+) -> None:
+    """Declared once, by whichever of two; in whatever order they were selected."""
+    install(a="after='c'", b="before=['C']", c="")
+    with hookpatch.active(*selected):
+        assert vendor.call() == ["b", "c", "a"]
+
+
+def test_patch_may_declare_more(make_distribution: MakeDistribution, vendor: ModuleType) -> None:
+    """What a patch and what its plugin declare both hold."""
+    for name, relations, facts in [("a", "", ""), ("b", "after='a'", "before='c'"), ("c", "", "")]:
+        make_distribution(
+            f"d-{name}", plugins={name: f"plugin_{name}"}, modules={f"plugin_{name}": tagging(name, relations, facts)}
+        )
+    with hookpatch.active("c", "b", "a"):
+        assert vendor.call() == ["a", "b", "c"]
+
+
+def test_cycle_through_packages_names_each_declaration(install: Install, vendor: ModuleType) -> None:
+    """The same text whatever was selected first."""
+    install(a="before='b'", b="before='c'", c="before='a'")
+    said = set()
+    for selected in permutations("abc"):
+        with pytest.raises(OrderError) as caught:
+            hookpatch.active(*selected).open()
+        said.add(str(caught.value))
+        assert vendor.call() == []
+    assert said == {
+        "the patches on vendor:call cannot be put in order: a before b before c before a; plugin 'a' from d-a 1.0 "
+        "declares before='b', plugin 'b' from d-b 1.0 declares before='c', plugin 'c' from d-c 1.0 declares "
+        "before='a'; drop one of these, or leave one of the plugins out"
+    }
+
+
+def test_name_at_distribution_means_one_of_two(make_distribution: MakeDistribution, vendor: ModuleType) -> None:
+    """In every declaration, as wherever a plugin is named."""
+    for kit in "xyz":
+        relations = "after='trim@kit-y', before='trim@Kit_X', needs='trim@kit-x', conflicts='trim@kit-w'"
+        source = tagging(kit, relations if kit == "z" else "")
+        make_distribution(f"kit-{kit}", plugins={"trim": f"trim_{kit}"}, modules={f"trim_{kit}": source})
+    with hookpatch.active("trim@kit-x", "trim@kit-y", "trim@kit-z"):
+        assert vendor.call() == ["y", "z", "x"]
+    with pytest.raises(MissingPlugin, match="needs plugin 'trim@kit-x', which was not asked for"):
+        hookpatch.active("trim@kit-y", "trim@kit-z").open()
+
+
+def test_three_packages_compose_as_declared_on_each_of_100_shuffled_installs(
+    environment: Environment, tmp_path: Path
+) -> None:
+    """Wheels unpacked in any order, into one folder or one each in any order of the path, selected in any order."""
+    built = tmp_path / "built"
+    built.mkdir()
+    declared = {"zinc": "before='iron'", "iron": "", "acid": "after='iron'"}
+    wheels = [
+        build_wheel(built, f"kit-{name}", "1.0", f"plugin_{name}", tagging(name, relations), {name: f"plugin_{name}"})
+        for name, relations in declared.items()
+    ]
+    wheels.append(build_wheel(built, "vendor-kit", "1.0", "vendor", "def call(): return []"))
+    chance = random.Random(9)
+    program = "import vendor; print(*vendor.call())"
+    selections = set()
+    for number in range(100):
+        site = tmp_path / f"site{number}"
+        chance.shuffle(wheels)
+        folders = [site / str(place) if number % 2 else site for place in range(len(wheels))]
+        for wheel, folder in zip(wheels, folders, strict=True):
+            zipfile.ZipFile(wheel).extractall(folder)
+        path = ":".join(map(str, dict.fromkeys(folders)))
+        selected = ",".join(chance.sample([*declared], 3))
+        selections.add(selected)
+        done = environment.run("-c", program, HOOKPATCH_PLUGINS=selected, PYTHONPATH=path)
+        assert (done.stdout, done.stderr) == ("zinc iron acid\n", ""), (number, selected)
+    assert len(selections) == 6
+
+
+# --- what a plugin needs
+
+
+def test_plugin_without_the_one_it_needs_is_refused(install: Install, vendor: ModuleType) -> None:
+    """Nothing is switched on that was not named, and nothing stays applied."""
+    install(a="needs='B'", b="")
+    with pytest.raises(MissingPlugin) as caught:
+        hookpatch.active("a").open()
+    assert str(caught.value) == (
+        "plugin 'a' of d-a 1.0 (asked for by active()) needs plugin 'B', which was not asked for; name 'B', too"
+    )
+    assert isinstance(caught.value, SelectionError)
+    assert vendor.call() == []
+    with hookpatch.active("a", "b") as session:
+        assert vendor.call() == ["a", "b"]
+    assert [patch.state for patch in session.report()] == ["restored"] * 2
+
+
+def test_refused_session_is_closed(install: Install) -> None:
+    """It is not left open half way, to be warned about later."""
+    install(a="needs='b'", b="")
+    session = hookpatch.active("a")
+    with pytest.raises(MissingPlugin):
+        session.open()
+    assert repr(session) == "<Session of a, closed>"
+
+
+@pytest.mark.parametrize(
+    ("needs", "way"),
+    [
+        ("b", "which is not installed; install the distribution that offers it, and ask for it"),
+        ("b@kit-b", "which is not installed; pip install kit-b, and ask for it"),
+    ],
+)
+def test_needed_plugin_that_is_not_installed(install: Install, needs: str, way: str) -> None:
+    """The message says so, and what to install where the declaration tells."""
+    install(a=f"needs={needs!r}")
+    with pytest.raises(MissingPlugin) as caught:
+        hookpatch.active("a").open()
+    assert str(caught.value).endswith(f"needs plugin '{needs}', {way}")
+
+
+def test_needed_plugin_may_be_on_already(install: Install, vendor: ModuleType) -> None:
+    """Whoever switched it on; looked at when the session begins."""
+    install(a="needs='b'", b="")
+    session = hookpatch.active("a")
+    with hookpatch.active("b"), session:
+        assert vendor.call() == ["a", "b"]
+    with pytest.raises(MissingPlugin):
+        hookpatch.active("a").open()
+
+
+def test_needed_plugin_is_on_in_its_task_alone(install: Install) -> None:
+    """A session with scope="task" counts where it holds."""
+    install(a="needs='b'", b="")
+    outside = contextvars.copy_context()
+    with hookpatch.active("b", scope="task"):
+        hookpatch.active("a").open().close()
+        with pytest.raises(MissingPlugin):
+            outside.run(hookpatch.active("a").open)
+
+
+@pytest.mark.launcher
+def test_notebook_switches_on_what_is_needed_first(install: Install, vendor: ModuleType) -> None:
+    """Each plugin has a session of its own there; all or none, also where two need each other."""
+    from hookpatch.notebook import HookpatchMagics
+
+    install(a="needs='b'", b="", c="needs='d'", d="needs='c'")
+    magics = HookpatchMagics(None)
+    magics.on(["a", "b"])
+    assert vendor.call() == ["a", "b"]
+    magics.off([])
+    for names in (["a"], ["b", "c", "d"]):
+        with pytest.raises(MissingPlugin):
+            magics.on(names)
+        assert vendor.call() == []
+
+
+def test_environment_looks_at_what_is_needed(install: Install) -> None:
+    """Where the variables go nobody else is on."""
+    install(a="needs='b'", b="")
+    with hookpatch.active("b"), pytest.raises(MissingPlugin) as caught:
+        hookpatch.environment("a")
+    assert caught.value.asked_by == "environment()"
+    assert hookpatch.environment("a", "b") == {"HOOKPATCH_PLUGINS": "a,b"}
+
+
+# --- what a plugin cannot be with
+
+
+@pytest.mark.parametrize("selected", ["ab", "ba"])
+def test_plugins_in_conflict_are_refused(install: Install, vendor: ModuleType, selected: str) -> None:
+    """One of the two declares it; the message names both."""
+    install(a="conflicts=['b', 'c']", b="")
+    with pytest.raises(ConflictingPlugins) as caught:
+        hookpatch.active(*selected).open()
+    assert str(caught.value) == (
+        "plugin 'a' of d-a 1.0 and plugin 'b' of d-b 1.0 (asked for by active()) cannot be on together: 'a' declares "
+        "conflicts='b'; select one of them"
+    )
+    assert vendor.call() == []
+    with hookpatch.active("a"):
+        assert vendor.call() == ["a"]
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_plugin_that_is_on_is_in_conflict_with_one_that_comes(install: Install, vendor: ModuleType, order: str) -> None:
+    """Whichever of them declares it; the session that is open holds on."""
+    install(a="conflicts='b'", b="")
+    first, second = order
+    with hookpatch.active(first):
+        with pytest.raises(ConflictingPlugins, match=f"'{first}' is on; switch it off, or leave the other out"):
+            hookpatch.active(second).open()
+        assert vendor.call() == [first]
+    with hookpatch.active(second):
+        assert vendor.call() == [second]
+
+
+def test_plugin_is_in_no_conflict_with_itself(install: Install, vendor: ModuleType) -> None:
+    """A name that it shares with others means the others; it may be on twice."""
+    install(a="conflicts='a'")
+    with hookpatch.active("a"), hookpatch.active("a"):
+        assert vendor.call() == ["a", "a"]
+
+
+def test_environment_looks_at_conflicts(install: Install) -> None:
+    """Before a pool of workers is started with them."""
+    install(a="conflicts='b'", b="")
+    with pytest.raises(ConflictingPlugins):
+        hookpatch.environment("a", "b")
+
+
+# --- the declaration
+
+
+def test_relations_are_frozen_words() -> None:
+    """One name or several, kept as a tuple."""
+    relations = hookpatch.Relations(needs="a", before=["b", "c"])
+    assert (relations.needs, relations.conflicts, relations.before, relations.after) == (("a",), (), ("b", "c"), ())
+    assert repr(relations) == "Relations(before=('b', 'c'), needs=('a',))"
+    for declare in (hookpatch.Relations, partial(hookpatch.remove, "m:f")):
+        with pytest.raises(PatchError) as caught:
+            declare(before=["c", "a, b"])
+        assert str(caught.value).endswith(
+            "before= takes a plugin's name or several, not 'a, b'; write before=['a', 'b']"
+        )
+    with pytest.raises(PatchError) as caught:
+        hookpatch.Relations(needs=3)  # type: ignore[arg-type]  # the guard is for those without a type checker
+    assert str(caught.value) == "Relations(): needs= takes a plugin's name or several, not 3"
+
+
+def test_misspelt_relation_is_an_error_of_the_plugin(make_distribution: MakeDistribution) -> None:
+    """It is a call, so Python itself refuses a word that is none."""
+    make_distribution("d", plugins={"a": "plugin_a"}, modules={"plugin_a": tagging("a", "need='b'")})
+    with pytest.raises(PluginError, match=r"raised TypeError when it was loaded: .*'need'"):
+        hookpatch.active("a")
+
+
+def test_relations_are_found_by_what_they_are(make_distribution: MakeDistribution) -> None:
+    """Not by a name that could be misspelt; two would leave open which one holds."""
+    renamed = tagging("a", "needs='b'").replace("RELATIONS", "beside")
+    twice = f"{textwrap.dedent(renamed)}\nmore = hookpatch.Relations(needs='c')\n"
+    make_distribution(
+        "d", plugins={"a": "plugin_a", "two": "plugin_two"}, modules={"plugin_a": renamed, "plugin_two": twice}
+    )
+    with pytest.raises(MissingPlugin):
+        hookpatch.active("a").open()
+    with pytest.raises(PluginError) as caught:
+        hookpatch.active("two")
+    assert str(caught.value) == "plugin 'two' (d 1.0) has more than one hookpatch.Relations; make them one"
+
+
+# --- in other processes
+
+
+@pytest.fixture
+def home(environment: Environment, tmp_path: Path) -> Environment:
+    """An environment with plugins that need and exclude each other, one of which waits for the vendor's module."""
+    for name, relations, waits_for in [("a", "needs='b'", ""), ("late", "needs='b'", "vendor"), ("b", "", "vendor")]:
+        environment.add_plugin(name, tagging(name, relations), waits_for=waits_for)
+    environment.add_plugin("alone", tagging("alone", "conflicts='b'"))
+    environment.work_in(tmp_path / "work", {"vendor.py": "def call(): return []\n"})
+    return environment
+
+
+CALL = "print('begun', flush=True); import vendor; print(*vendor.call())"
+
+
+def test_program_is_refused_for_what_it_lacks(home: Environment) -> None:
+    """Before its first line; where the plugins wait for the vendor's module, just before that is executed."""
+    script = home.python.parent / "hookpatch"
+    missing = "of {0}-dist 1.0 (asked for by {1}) needs plugin 'b', which was not asked for; {2}"
+    early = missing.format("a", "HOOKPATCH_PLUGINS=a", "write HOOKPATCH_PLUGINS=a,b [hookpatch explain MissingPlugin]")
+    late = missing.format(
+        "late", "HOOKPATCH_PLUGINS=late", "write HOOKPATCH_PLUGINS=late,b [hookpatch explain MissingPlugin]"
+    )
+    done = home.run("-c", CALL, HOOKPATCH_PLUGINS="a")
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: plugin 'a' {early}\n", 78)
+    done = home.run("-c", CALL, HOOKPATCH_PLUGINS="late")
+    assert (done.stdout, done.stderr, done.returncode) == ("begun\n", f"hookpatch: error: plugin 'late' {late}\n", 78)
+    for names in ("late,b", "b,a"):
+        assert home.run("-c", CALL, HOOKPATCH_PLUGINS=names).stdout == f"begun\n{names.replace(',', ' ')}\n"
+    run = home.run(script, "run", "-p", "a", "-c", CALL)
+    said = missing.format("a", "-p", "add -p b [hookpatch explain MissingPlugin]")
+    assert (run.stdout, run.stderr, run.returncode) == ("", f"hookpatch: error: plugin 'a' {said}\n", 78)
+    assert home.run(script, "run", "-p", "a", "-c", CALL, HOOKPATCH_PLUGINS="b").stdout == "begun\nb a\n"
+    run = home.run(script, "run", "-p", "alone", "-c", CALL, HOOKPATCH_PLUGINS="b")
+    assert "plugin 'b' of b-dist 1.0 (asked for by -p) cannot be on together" in run.stderr
+    doctor = home.run(script, "doctor", HOOKPATCH_PLUGINS="alone,b", COLUMNS="400")
+    assert "'alone' declares conflicts='b'; select one of them" in doctor.stdout
+    assert "correct the list" in doctor.stdout
+
+
+def test_block_takes_what_it_needs_along(home: Environment) -> None:
+    """A process that is started inside has both, or neither where one cannot be loaded, and says so."""
+    home.add_plugin("broken", "import os; assert 'BREAK' not in os.environ" + textwrap.dedent(tagging("broken")))
+    home.add_plugin("relies", tagging("relies", "needs='broken'"))
+    program = f"""
+        import os, subprocess, sys, hookpatch
+        command = [sys.executable, "-c", {CALL!r}]
+        with hookpatch.active("a", "b"):
+            subprocess.run(command)
+        with hookpatch.active("b"), hookpatch.active("a"):
+            subprocess.run(command)
+        with hookpatch.active("relies", "broken"):
+            subprocess.run(command, env={{**os.environ, "BREAK": "1"}})
+        """
+    done = home.run("-c", textwrap.dedent(program))
+    assert done.stdout == "begun\na b\nbegun\na b\nbegun\n\n"
+    assert "runs without plugin 'broken' (broken-dist 1.0) raised AssertionError" in done.stderr
+    assert "runs without plugin 'relies' of relies-dist 1.0" in done.stderr
+    assert "needs plugin 'broken', which was not asked for" in done.stderr

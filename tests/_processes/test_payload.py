@@ -1,0 +1,142 @@
+"""Payload: what open blocks hand on, in their order, and what cannot be handed on."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from child_programs import AROUND, LOUD, VENDOR, WORK, scene
+from environments import Environment, furnished
+
+import hookpatch
+from hookpatch._processes.payload import unpacked
+from hookpatch.errors import NotCarriedError, SettingError
+
+
+@pytest.fixture(scope="module")
+def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with a plugin, and a folder with the vendor's module and what calls it."""
+    files = {"vendor.py": VENDOR, "around.py": AROUND, "work.py": WORK}
+    return furnished(tmp_path_factory.mktemp("children"), wheels, {"loud": LOUD}, files)
+
+
+def _handed_on() -> list[list[dict[str, str]]]:
+    """Return the items of each open block that a program started now would read."""
+    blocks = json.loads(os.environ.get("HOOKPATCH_INHERIT", "[]"))
+    assert len({block["id"] for block in blocks}) == len(blocks)
+    return [block["what"] for block in blocks]
+
+
+def _is_whole() -> list[bool]:
+    """Return for each block True if its patches are handed on, False if only a note that they are missing is."""
+    return [all("patch" in item for item in block) for block in _handed_on()]
+
+
+def test_block_that_is_too_large_by_itself_keeps_no_room_from_others() -> None:
+    """It has none whatever ends; what was opened after it has what becomes free."""
+    large, *others = (
+        hookpatch.active(*(hookpatch.replace(f"never_imported:{name}{at}", "x" * 40_000) for at in range(count))).open()
+        for name, count in {"large": 3, "a": 1, "b": 1, "c": 1}.items()
+    )
+    assert _is_whole() == [False, True, True, False]
+    others.pop(0).close()
+    assert _is_whole() == [False, True, True]
+    for session in (large, *others):
+        session.close()
+
+
+def _in_order() -> list[str]:
+    """Return the addresses of the patches that are handed on, in the order of their blocks."""
+    return [item["of"].removeprefix("the patch of ") for block in _handed_on() for item in block]
+
+
+def test_block_that_is_entered_again_hands_on_the_same_text() -> None:
+    """Inside another one and by itself.
+
+    The C library keeps each name and each text that the environment has ever had: a program that enters a block for
+    each request would grow for ever.
+    """
+    outer, inner = hookpatch.replace("never_imported:x", 1), hookpatch.replace("never_imported:y", 1)
+    seen = set()
+    for _ in range(3):
+        with hookpatch.active(outer):
+            for _ in range(3):
+                with hookpatch.active(inner):
+                    seen.add(os.environ["HOOKPATCH_INHERIT"])
+    assert len(seen) == 1
+
+
+def test_blocks_that_overlap_are_handed_on_in_the_order_of_opening() -> None:
+    """As those of threads that serve requests do, whichever of them ends first."""
+    blocks: list[tuple[str, hookpatch.Session]] = []
+    chance = random.Random(0)
+    for at in range(1000):
+        address = f"never_imported:x{at % 16}"
+        blocks.append((address, hookpatch.active(hookpatch.replace(address, 1, required=False)).open()))
+        assert _in_order() == [address for address, _ in blocks]
+        if len(blocks) == 8:
+            blocks.pop(chance.randrange(8))[1].close()
+            assert _in_order() == [address for address, _ in blocks]
+    for _, session in blocks:
+        session.close()
+    assert "HOOKPATCH_INHERIT" not in os.environ
+
+
+def test_decorated_function_hands_on_in_each_task_that_calls_it(home: Environment, tmp_path: Path) -> None:
+    """Two threads are inside at once, and each starts a program."""
+    lines = """
+    barrier = threading.Barrier(2)
+
+    @hookpatch.active("loud", scope="task")
+    def start():
+        barrier.wait()
+        said.append(in_program())
+        barrier.wait()
+
+    threads = [threading.Thread(target=start) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    said.append(in_program())
+    """
+    assert scene(home, tmp_path, lines) == (["VENDOR!", "VENDOR!", "vendor"], "")
+
+
+def test_function_that_is_no_longer_found_by_its_name_is_refused(make_module: Callable[[str, str], Any]) -> None:
+    """Also if it was, when a block was opened before: what is packed once is looked up each time."""
+    wrappers = make_module("wrappers", AROUND)
+    patch = hookpatch.wrap("vendor:speak", wrappers.around)
+    hookpatch.active(patch, children="require").close()
+    wrappers.around = lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs)
+    with pytest.raises(NotCarriedError, match=r"the patch of vendor:speak: it cannot be pickled \(.*not the same obj"):
+        hookpatch.active(patch, children="require")
+
+
+def test_patches_that_differ_in_a_fact_are_packed_apart(make_module: Callable[[str, str], Any]) -> None:
+    """Although they have one target and one function."""
+    around = make_module("wrappers", AROUND).around
+    patches = hookpatch.wrap("vendor:speak", around), hookpatch.wrap("vendor:speak", around, why="it whispers")
+    blocks = []
+    for patch in patches:
+        with hookpatch.active(patch):
+            blocks += json.loads(os.environ["HOOKPATCH_INHERIT"])
+    assert tuple(unpacked(item) for block in blocks for item in block["what"]) == patches
+
+
+def test_what_cannot_be_pickled_is_refused() -> None:
+    """With what pickle says."""
+    with pytest.raises(NotCarriedError, match=r"the patch of vendor:speed: it cannot be pickled \(.*generator"):
+        hookpatch.active(hookpatch.replace("vendor:speed", (one for one in ())), children="require")
+
+
+def test_another_word_is_refused() -> None:
+    """With those that there are."""
+    with pytest.raises(SettingError) as caught:
+        hookpatch.active(children="all")  # type: ignore[arg-type]
+    assert str(caught.value) == "active(): children='all' is none of 'inherit', 'local' and 'require'"

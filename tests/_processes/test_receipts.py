@@ -1,0 +1,253 @@
+"""Every process writes a report file, and the parent joins them. A process that is not patched is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from environments import LOUD, Environment, furnished
+
+import hookpatch
+from hookpatch.errors import SettingError
+
+pytestmark = pytest.mark.once
+
+VENDOR = "def speak(word='vendor'): return word\n"
+
+WORK = """
+import multiprocessing, os, subprocess, sys
+import hookpatch
+
+def speak(*_):
+    import vendor
+    return vendor.speak()
+
+def in_process(method, function=speak):
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        return pool.apply(function)
+
+def in_program(*flags, **more):
+    subprocess.run([sys.executable, *flags, "-c", "import sys; sys.path.insert(0, '.'); import vendor"], **more)
+"""
+
+
+@pytest.fixture(scope="module")
+def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with a plugin, and a folder with the vendor's module and what calls it."""
+    files = {"vendor.py": VENDOR, "work.py": WORK}
+    return furnished(tmp_path_factory.mktemp("receipts"), wheels, {"loud": LOUD}, files)
+
+
+def run(home: Environment, reports: Path, lines: str, plugins: str = "loud", **more: str) -> tuple[str, str]:
+    """Run lines of a script; return its output and stderr."""
+    indented = lines.strip("\n").replace("\n", "\n    ")
+    script = home.folder / f"{reports.parent.name}.py"
+    script.write_text(f"from work import *\nif __name__ == '__main__':\n    {indented}\n")
+    done = home.run(script.name, HOOKPATCH_PLUGINS=plugins, HOOKPATCH_REPORT=str(reports), **more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    return tmp_path / "reports"
+
+
+def test_every_process_of_a_tree_leaves_one(home: Environment, reports: Path) -> None:
+    """However it was started: number, parent, machine, command line, state of each patch. All are well."""
+    lines = """
+speak()
+for method in ("fork", "spawn", "forkserver"):
+    in_process(method)
+in_program()
+print(os.getpid())
+"""
+    out, stderr = run(home, reports, lines)
+    joined = hookpatch.receipts(reports)
+    first, *others = joined
+    assert first.pid == int(out)
+    assert (first.argv, first.rank, first.ended) == ((f"{reports.parent.name}.py",), None, True)
+    assert first.host == os.uname().nodename
+    commands = [" ".join(one.argv) for one in others]
+    assert [one.ppid == first.pid for one in others] == [True] * 2 + [True, False] + [True], others
+    assert len(others) == 5, commands
+    speaking = [one for one in joined if [patch.state for patch in one.patches] == ["applied"]]
+    assert len(speaking) == 5  # not the fork server itself: it has imported nothing
+    assert (joined.problems, stderr) == ((), "")
+
+
+def test_folder_is_that_of_the_first_process(home: Environment, reports: Path) -> None:
+    """A relative one is meant from where that was started, wherever the others are."""
+    script = home.folder / "elsewhere.py"
+    script.write_text("from work import *\nif __name__ == '__main__':\n    os.chdir('/')\n    in_process('spawn')\n")
+    done = home.run(script.name, HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=f"relative-{reports.parent.name}")
+    assert done.returncode == 0, done.stderr
+    assert len(hookpatch.receipts(home.folder / f"relative-{reports.parent.name}").processes) == 2
+
+
+def test_calls_are_in_it(home: Environment, reports: Path) -> None:
+    """Those of a forked worker too, which ends without atexit."""
+    run(home, reports, "in_process('fork'); speak()", HOOKPATCH_COUNT="1")
+    assert [[patch.calls for patch in one.patches] for one in hookpatch.receipts(reports)] == [[{"eager": 1}]] * 2
+
+
+def test_killed_worker_has_left_what_it_knew(home: Environment, reports: Path) -> None:
+    """The patch was applied; it has no end."""
+    lines = """
+pid = os.fork()
+if not pid:
+    speak()
+    os.kill(os.getpid(), 9)
+print(pid, os.waitpid(pid, 0)[1])
+"""
+    out, _ = run(home, reports, lines)
+    pid, status = map(int, out.split())
+    assert status == signal.SIGKILL
+    killed = next(one for one in hookpatch.receipts(reports) if one.pid == pid)
+    assert ([patch.state for patch in killed.patches], killed.ended) == (["applied"], False)
+
+
+def test_process_without_patches_is_named(home: Environment, reports: Path) -> None:
+    """One that ignores the environment, one that asks for something else: in the report, and on stderr at the end."""
+    lines = """
+in_program("-I")
+in_program(env={**os.environ, "HOOKPATCH_PLUGINS": "quiet"})
+subprocess.run([sys.executable, "-m", "pip", "--version"], stdout=subprocess.DEVNULL)
+subprocess.run(["true"])
+print(os.getpid())
+"""
+    home.add_plugin("quiet", LOUD.replace("upper", "lower"), "quiet-dist")
+    try:
+        out, stderr = run(home, reports, lines)
+    finally:
+        for path in home.site_packages.glob("quiet*"):
+            subprocess.run(["rm", "-r", path], check=True)
+    first, quiet, isolated = hookpatch.receipts(reports)
+    assert first.problems == ()
+    assert isolated.problems == (
+        f"process {first.pid} started it, and it left no report: hookpatch was not on in it, or it was ended before it "
+        "began",
+    )
+    assert quiet.problems == (f"its environment asks for quiet; that of process {first.pid} asks for loud",)
+    start = f"hookpatch[{int(out)}]: warning:"
+    assert stderr.splitlines() == [
+        *(f"{start} process {one.pid}: {one.problems[0]}" for one in (quiet, isolated)),
+        f"{start} vendor:speak of plugin 'loud' from loud-dist 1.0: "
+        "was never applied: the program did not import vendor",
+    ]
+
+
+def test_what_cannot_be_had_is_in_it(home: Environment, reports: Path) -> None:
+    """A program that goes on without its patches says so in its report; one that is refused has left one, too."""
+    for setting, status in ({"HOOKPATCH_ON_ERROR": "warn"}, 0), ({}, 78):
+        done = home.run(
+            "-c", "pass", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS="{", HOOKPATCH_REPORT=str(reports), **setting
+        )
+        assert done.returncode == status
+        (process,) = hookpatch.receipts(reports)
+        assert process.problems[0].startswith("HOOKPATCH_OPTIONS: not JSON")
+
+
+def test_patch_that_failed_in_one_process_is_named(home: Environment, reports: Path) -> None:
+    """With the reason; where its module was never imported it may wait."""
+    lines = """
+in_process("spawn")
+open("vendor.py", "w").write("def other(): pass")
+import importlib; importlib.invalidate_caches()
+in_program()
+"""
+    try:
+        _, stderr = run(home, reports, lines, HOOKPATCH_ON_ERROR="warn")
+    finally:
+        (home.folder / "vendor.py").write_text(VENDOR)
+    problems = [one.problems for one in hookpatch.receipts(reports)]
+    why = "vendor has no attribute 'speak' (target vendor:speak of plugin 'loud' from loud-dist 1.0)"
+    assert problems == [(), (), (f"vendor:speak of plugin 'loud' is failed: {why}",)]
+    assert f"vendor:speak of plugin 'loud' is failed: {why}" in stderr
+
+
+def test_blocks_are_in_it(home: Environment, reports: Path) -> None:
+    """Those that have ended by their last state; a process that starts outside has none, and that is well."""
+    lines = """
+import vendor
+for _ in range(3):
+    with hookpatch.active(hookpatch.inject("vendor:speak", word="x"), "loud"):
+        in_process("spawn")
+in_process("spawn")
+"""
+    run(home, reports, lines, plugins="")
+    first, *others = hookpatch.receipts(reports)
+    assert [(patch.plugin, patch.state) for patch in first.patches] == [(None, "restored"), ("loud", "restored")]
+    assert [[patch.state for patch in one.patches] for one in others[:3]] == [["applied", "applied"]] * 3
+
+
+def test_folder_that_cannot_be_written_is_one_warning(home: Environment, tmp_path: Path) -> None:
+    """Never a failed run."""
+    (tmp_path / "file").touch()
+    _, stderr = run(home, tmp_path / "file" / "reports", "speak(); in_process('spawn')")
+    first, child = stderr.splitlines()
+    for line in (first, child):
+        assert re.fullmatch(r"hookpatch: warning: no report left at .*/hookpatch-\d+\.json: Not a directory", line)
+
+
+def test_full_disk_is_one_warning(home: Environment, reports: Path) -> None:
+    """A folder without room, made by a limit on the size of files."""
+    lines = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); import signal\n"
+    lines += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); speak(); speak()"
+    _, stderr = run(home, reports, lines)
+    assert re.fullmatch(r"hookpatch: warning: no report left at .*\.json: File too large\n", stderr)
+    (left,) = hookpatch.receipts(reports)
+    assert [patch.state for patch in left.patches] == ["waiting"]  # what was known before
+
+
+def test_run_of_the_same_folder_is_told_apart(home: Environment, reports: Path) -> None:
+    """The last one is shown; an older one by its name."""
+    run(home, reports, "in_process('spawn')")
+    time.sleep(0.01)
+    run(home, reports, "pass")
+    assert len(list(reports.glob("hookpatch-*.json"))) == 3
+    assert len(hookpatch.receipts(reports).processes) == 1
+    roots = {json.loads(path.read_text())["processes"][0]["root"] for path in reports.glob("*.json")}
+    assert sorted(len(hookpatch.receipts(reports, root).processes) for root in roots) == [1, 2]
+
+
+def test_rank_is_that_of_the_launcher(home: Environment, reports: Path) -> None:
+    """Of torchrun; the others have variables of their own."""
+    run(home, reports, "speak()", RANK="3")
+    assert [one.rank for one in hookpatch.receipts(reports)] == [3]
+
+
+def test_no_report_is_an_error(tmp_path: Path) -> None:
+    """With the folder."""
+    with pytest.raises(SettingError) as caught:
+        hookpatch.receipts(tmp_path)
+    assert (
+        str(caught.value)
+        == f"report: no process has left one in {tmp_path}; `hookpatch run --report {tmp_path}` has them do so"
+    )
+
+
+def test_command_prints_what_they_left(home: Environment, reports: Path) -> None:
+    """Status 0 when all are well, 1 when one is not, 78 when there is no report."""
+    command = (home.python.parent / "hookpatch", "report", reports)
+    missing = home.run(*command)
+    assert (missing.returncode, missing.stderr) == (
+        78,
+        f"hookpatch: error: report: no process has left one in {reports}; "
+        f"`hookpatch run --report {reports}` has them do so [hookpatch explain SettingError]\n",
+    )
+    run(home, reports, "speak()", HOOKPATCH_COUNT="1")
+    (one,) = hookpatch.receipts(reports)
+    done = home.run(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{one.pid}  {one.argv[0]}\n  applied   wrap    vendor:speak  (loud)  1 made\n"
+    run(home, reports, "in_program('-I')")
+    done = home.run(*command, "--json")
+    assert done.returncode == 1
+    assert [len(process["problems"]) for process in json.loads(done.stdout)["processes"]] == [0, 1]

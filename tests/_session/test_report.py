@@ -1,0 +1,118 @@
+"""The report of a session: the state of each patch, as text and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import time
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import hookpatch
+
+
+@pytest.fixture
+def vendor(make_module: Any) -> ModuleType:
+    module: ModuleType = make_module("vendor", "def speak(): return 'vendor'\n")
+    return module
+
+
+def patches() -> list[hookpatch.Patch]:
+    return [
+        hookpatch.wrap(
+            "vendor:speak", lambda w, i, a, k: w(*a, **k), why="too quiet", upstream="https://example.org/1"
+        ),
+        hookpatch.remove("vendor:nothing", required=False),
+        hookpatch.replace("nowhere:thing", 1),
+    ]
+
+
+def test_text_is_a_line_a_patch(vendor: ModuleType) -> None:
+    """State, verb, target, who asked, and the reason where there is one."""
+    with hookpatch.active(*patches()) as session:
+        pass
+    assert str(session.report()) == (
+        "restored  wrap    vendor:speak  (active())\n"
+        "          why     too quiet; https://example.org/1\n"
+        "          stays   in this process: it is made of a lambda, which another process does not find; define a "
+        "function in a module\n"
+        "skipped   remove  vendor:nothing  (active()): vendor has no attribute 'nothing' "
+        "(target vendor:nothing of a patch given to active())\n"
+        "unused    replace nowhere:thing  (active()): nowhere was never imported"
+    )
+    assert str(hookpatch.active().report()) == "no patches"
+
+
+def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
+    """One process, its patches; every key is there, with null where there is nothing."""
+    began = time.time()
+    with hookpatch.active(*patches()) as session:
+        (process,) = json.loads(session.report().to_json())["processes"]
+    assert set(process) == {"pid", "ppid", "host", "rank", "argv", "patches"}
+    assert (process["pid"], process["ppid"], process["argv"]) == (os.getpid(), os.getppid(), sys.argv)
+    applied_at = process["patches"][0].pop("applied_at")
+    assert began <= applied_at <= time.time()
+    assert process["patches"][0] == {
+        "plugin": None,
+        "distribution": None,
+        "target": "vendor:speak",
+        "verb": "wrap",
+        "state": "applied",
+        "reason": None,
+        "place": None,
+        "stale": [],
+        "calls": None,
+        "stays": "it is made of a lambda, which another process does not find; define a function in a module",
+        "warnings": [],
+        "why": "too quiet",
+        "upstream": "https://example.org/1",
+        "required": True,
+        "required_calls": 0,
+        "ended_at": None,
+    }
+    assert [patch["state"] for patch in process["patches"]] == ["applied", "skipped", "waiting"]
+
+
+def test_report_is_a_frozen_copy(vendor: ModuleType) -> None:
+    """It says what was so when it was asked for."""
+    with hookpatch.active(*patches()) as session:
+        report = session.report()
+    assert [patch.state for patch in report] == ["applied", "skipped", "waiting"]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        report.patches = ()  # type: ignore[misc]  # the mistake under test
+
+
+def test_report_of_all_sessions_lists_those_that_are_open(vendor: ModuleType) -> None:
+    """The first opened first; those that have ended are gone."""
+    one, two, three = patches()
+    with hookpatch.active(one):
+        outer = hookpatch.active(two, three).open()
+        assert [patch.target for patch in hookpatch.report() if patch.distribution != "hookpatch"] == [
+            "vendor:speak",
+            "vendor:nothing",
+            "nowhere:thing",
+        ]
+        outer.close()
+        assert [patch.target for patch in hookpatch.report() if patch.distribution != "hookpatch"] == ["vendor:speak"]
+    assert hookpatch.report().patches == ()
+
+
+def test_module_imported_twice_has_an_entry_for_each(write_module: Any) -> None:
+    """One entry for each patch and site, the first import first."""
+    write_module("late", "def speak(): return 'vendor'\n")
+    with hookpatch.active(hookpatch.wrap("late:speak", lambda w, i, a, k: w().upper())) as session:
+        import late  # type: ignore[import-not-found]  # written above
+
+        first = late
+        del sys.modules["late"]
+        import late
+
+        assert first is not late
+        assert (first.speak(), late.speak()) == ("VENDOR", "VENDOR")
+        assert [patch.state for patch in session.report()] == ["applied", "applied"]
+    assert (first.speak(), late.speak()) == ("vendor", "vendor")
+    assert [patch.state for patch in session.report()] == ["restored", "restored"]

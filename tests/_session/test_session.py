@@ -1,0 +1,403 @@
+"""Session: all patches are applied or none, and all are restored."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import hookpatch
+from hookpatch import errors
+
+SOURCE = """
+def speak(word="vendor"):
+    return word
+def other():
+    return "other"
+REGISTRY = {"a": 1, "b": 2}
+"""
+
+
+@pytest.fixture
+def vendor(make_module: Any) -> ModuleType:
+    module: ModuleType = make_module("vendor", SOURCE)
+    return module
+
+
+def shout(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs).upper()
+
+
+def test_block_is_patched_and_what_was_there_is_there_again(vendor: ModuleType) -> None:
+    """The promise, in its smallest form."""
+    speak, names = vendor.speak, list(vars(vendor))
+    with hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
+        assert vendor.speak() == "VENDOR"
+    assert vendor.speak is speak
+    assert list(vars(vendor)) == names
+
+
+def test_making_a_session_changes_nothing(vendor: ModuleType) -> None:
+    """Only entering does."""
+    speak = vendor.speak
+    session = hookpatch.active(hookpatch.wrap("vendor:speak", shout))
+    assert vendor.speak is speak
+    said = "<Session of vendor:speak, new> was never opened: nothing was patched; use it in a with statement"
+    with pytest.warns(errors.NeverOpenedWarning, match=f"^{re.escape(said)}$"):
+        del session
+
+
+def test_session_that_decorates_is_opened_for_each_call(vendor: ModuleType) -> None:
+    """Nobody opens it itself, and that is no mistake; nor is one that would patch nothing."""
+    function = hookpatch.active(hookpatch.wrap("vendor:speak", shout))(lambda: 1)
+    assert function() == 1
+    hookpatch.active()
+
+
+@pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt, SystemExit])
+def test_exception_in_the_body_restores_and_goes_on(vendor: ModuleType, raised: type[BaseException]) -> None:
+    """It is neither swallowed nor changed."""
+    speak, error = vendor.speak, raised("x")
+    with pytest.raises(raised) as caught, hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
+        raise error
+    assert caught.value is error
+    assert vendor.speak is speak
+
+
+def test_entering_is_all_or_nothing(vendor: ModuleType) -> None:
+    """A patch that does not fit leaves those before it unapplied."""
+    before = list(vars(vendor).items())
+    session = hookpatch.active(
+        hookpatch.wrap("vendor:speak", shout),
+        hookpatch.remove("vendor:REGISTRY['a']"),
+        hookpatch.wrap("vendor:spaek", shout),
+    )
+    with pytest.raises(errors.TargetNotFound), session:
+        pytest.fail("the body must not run")
+    assert list(vars(vendor).items()) == before
+    assert list(vendor.REGISTRY) == ["a", "b"]
+
+
+def test_factory_that_raises_restores_what_was_applied(vendor: ModuleType) -> None:
+    """It raises too late for the checks before: what was applied is taken back, and the error says whose it is."""
+    speak = vendor.speak
+
+    def factory(original: object) -> object:
+        raise RuntimeError("no")
+
+    session = hookpatch.active(hookpatch.wrap("vendor:speak", shout), hookpatch.derive("vendor:other", factory))
+    with pytest.raises(errors.ApplyError) as caught, session:
+        pytest.fail("the body must not run")
+    assert str(caught.value) == (
+        "the derive raised RuntimeError: no (target vendor:other of a patch given to active())"
+    )
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert vendor.speak is speak
+    assert [patch.state for patch in session.report()] == ["restored", "failed"]
+
+
+def test_undo_that_raises_does_not_stop_the_others(vendor: ModuleType) -> None:
+    """The rest is restored, and one RestoreError tells of all that failed."""
+    speak, other = vendor.speak, vendor.other
+
+    @contextmanager
+    def stubborn(module: ModuleType) -> Iterator[None]:
+        yield
+        raise RuntimeError(module.__name__)
+
+    session = hookpatch.active(
+        hookpatch.wrap("vendor:speak", shout),
+        hookpatch.enter("vendor", stubborn),
+        hookpatch.enter("vendor", stubborn),
+        hookpatch.wrap("vendor:other", shout),
+    )
+    with pytest.raises(errors.RestoreError) as caught, session:
+        assert vendor.other() == "OTHER"
+    assert caught.value.message == "2 undos failed at the end of a session; everything else was restored"
+    assert [str(error) for error in caught.value.exceptions] == ["vendor", "vendor"]
+    assert vendor.speak is speak
+    assert vendor.other is other
+    assert [patch.state for patch in session.report()] == ["restored", "failed", "failed", "restored"]
+
+
+def test_closing_twice_does_no_harm(vendor: ModuleType) -> None:
+    """The second call finds nothing to do, patches of others stay."""
+    first = hookpatch.active(hookpatch.wrap("vendor:speak", shout)).open()
+    first.close()
+    with hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
+        first.close()
+        assert vendor.speak() == "VENDOR"
+
+
+def test_session_is_opened_once(vendor: ModuleType) -> None:
+    """A used one says so."""
+    session = hookpatch.active(hookpatch.wrap("vendor:speak", shout))
+    with session, pytest.raises(errors.SessionError, match=r"<Session of vendor:speak, open> cannot be opened again"):
+        session.open()
+    with pytest.raises(errors.SessionError) as caught:
+        session.open()
+    assert str(caught.value) == (
+        "<Session of vendor:speak, closed> cannot be opened again; make a new one with active()"
+    )
+
+
+def test_decorated_function_is_patched_in_its_calls_only(vendor: ModuleType) -> None:
+    """Each call has a session of its own, recursion included."""
+
+    @hookpatch.active(hookpatch.wrap("vendor:speak", shout))
+    def call(depth: int) -> str:
+        """Call."""
+        return call(depth - 1) + vendor.speak() if depth else ""
+
+    speak = vendor.speak
+    assert call(2) == "VENDORVENDOR"
+    assert vendor.speak is speak
+    assert call(1) == "VENDOR"
+    assert call.__doc__ == "Call."
+
+
+def test_decorated_coroutine_is_patched_while_it_runs(vendor: ModuleType) -> None:
+    """From its first line to its last, not when it is made."""
+
+    @hookpatch.active(hookpatch.wrap("vendor:speak", shout))
+    async def call() -> str:
+        await asyncio.sleep(0)
+        said: str = vendor.speak()
+        return said
+
+    coroutine = call()
+    assert vendor.speak() == "vendor"
+    assert asyncio.run(coroutine) == "VENDOR"
+    assert vendor.speak() == "vendor"
+
+
+def test_generator_cannot_be_decorated(vendor: ModuleType) -> None:
+    """Its patches would hold while it is suspended."""
+
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(errors.SessionError) as caught:
+        hookpatch.active(hookpatch.wrap("vendor:speak", shout))(numbers)
+    assert str(caught.value) == (
+        "active() cannot decorate the generator test_generator_cannot_be_decorated.<locals>.numbers: "
+        "patches would hold while it is suspended, too; write the block inside it"
+    )
+
+
+def test_module_that_comes_later_is_patched_when_it_comes(write_module: Any) -> None:
+    """And restored at the end, as one that was there."""
+    write_module("late", SOURCE)
+    with hookpatch.active(hookpatch.wrap("late:speak", shout)) as session:
+        assert [patch.state for patch in session.report()] == ["waiting"]
+        assert "late" not in sys.modules
+        import late  # type: ignore[import-not-found]  # written above
+
+        assert late.speak() == "VENDOR"
+        assert [patch.state for patch in session.report()] == ["applied"]
+    assert late.speak() == "vendor"
+    assert [patch.state for patch in session.report()] == ["restored"]
+
+
+def test_module_that_comes_after_the_end_is_not_patched(write_module: Any) -> None:
+    """The wish ends with the session."""
+    write_module("late", SOURCE)
+    with hookpatch.active(hookpatch.wrap("late:speak", shout)) as session:
+        pass
+    import late
+
+    assert late.speak() == "vendor"
+    (patch,) = session.report()
+    assert (patch.state, patch.reason) == ("unused", "late was never imported")
+
+
+def test_late_failure_does_not_break_the_import(write_module: Any) -> None:
+    """It is warned about and reported, and the program goes on; the other patches of the module are applied."""
+    write_module("late", SOURCE)
+    patches = [hookpatch.wrap("late:spaek", shout), hookpatch.wrap("late:speak", shout)]
+    with hookpatch.active(*patches) as session:
+        problem = (
+            "late has no attribute 'spaek'; did you mean 'speak'? (target late:spaek of a patch given to active())"
+        )
+        with pytest.warns(errors.PatchFailedWarning) as caught:
+            import late
+        assert [str(warning.message) for warning in caught] == [f"not patched: {problem}"]
+        assert late.speak() == "VENDOR"
+        assert [(patch.state, patch.reason) for patch in session.report()] == [("failed", problem), ("applied", None)]
+    assert [patch.state for patch in session.report()] == ["failed", "restored"]
+
+
+def test_optional_patch_that_does_not_fit_is_skipped(vendor: ModuleType) -> None:
+    """With the reason in the report."""
+    optional = hookpatch.wrap("vendor:spaek", shout, required=False)
+    with hookpatch.active(optional, hookpatch.wrap("vendor:speak", shout)) as session:
+        assert vendor.speak() == "VENDOR"
+    assert [(patch.state, patch.reason) for patch in session.report()] == [
+        (
+            "skipped",
+            "vendor has no attribute 'spaek'; did you mean 'speak'? (target vendor:spaek of a patch given to active())",
+        ),
+        ("restored", None),
+    ]
+
+
+def test_later_session_lies_outside_and_they_end_in_any_order(vendor: ModuleType) -> None:
+    """What a LIFO stack of saved values cannot do."""
+
+    def tag(mark: str) -> hookpatch.Patch:
+        return hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: mark + wrapped(*args, **kwargs))
+
+    speak = vendor.speak
+    first, second, third = (hookpatch.active(tag(mark)).open() for mark in "abc")
+    assert vendor.speak() == "cbavendor"
+    second.close()
+    assert vendor.speak() == "cavendor"
+    first.close()
+    assert vendor.speak() == "cvendor"
+    third.close()
+    assert vendor.speak is speak
+
+
+def test_in_one_session_the_first_lies_outermost(vendor: ModuleType) -> None:
+    """As the arguments read from the left."""
+    patches = [
+        hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs, m=mark: m + wrapped(*args, **kwargs))
+        for mark in "abc"
+    ]
+    with hookpatch.active(*patches):
+        assert vendor.speak() == "abcvendor"
+
+
+def test_what_is_neither_name_nor_patch_is_refused() -> None:
+    """A function, say."""
+    with pytest.raises(errors.SettingError) as caught:
+        hookpatch.active(shout)  # type: ignore[arg-type]  # the mistake under test
+    assert str(caught.value) == "active(): takes plugin names and patches, not a function"
+
+
+def test_unknown_plugin_is_refused_where_it_is_given() -> None:
+    """Before anything is entered."""
+    with pytest.raises(errors.UnknownPlugin) as caught:
+        hookpatch.active("zebra_crossing")
+    assert str(caught.value).startswith("no plugin 'zebra_crossing' (asked for by active()); installed: ")
+
+
+def test_names_and_patches_mix_in_the_order_given(vendor: ModuleType, make_distribution: Any) -> None:
+    """The first outermost, whether it comes from a plugin or not."""
+    source = """
+        import hookpatch
+        @hookpatch.hookimpl
+        def hookpatch_patches():
+            yield hookpatch.wrap("vendor:speak", lambda wrapped, i, a, k: "plugin " + wrapped(*a, **k))
+    """
+    make_distribution("tagger-dist", plugins={"tagger": "tagger_plugin"}, modules={"tagger_plugin": source})
+    own = hookpatch.wrap("vendor:speak", lambda wrapped, i, a, k: "own " + wrapped(*a, **k))
+    with hookpatch.active(own, "tagger"):
+        assert vendor.speak() == "own plugin vendor"
+    with hookpatch.active("tagger", own, "tagger") as session:
+        assert vendor.speak() == "plugin own vendor"
+        assert repr(session) == "<Session of tagger, vendor:speak, open>"
+
+
+def test_enter_enters_when_the_module_is_there_and_leaves_at_the_end(write_module: Any) -> None:
+    """For changes that have an undo of their own; after a reload it is entered anew."""
+    write_module("late", SOURCE)
+    seen: list[str] = []
+
+    @contextmanager
+    def span(module: ModuleType) -> Iterator[None]:
+        seen.append(f"enter {module.__name__}")
+        yield
+        seen.append("leave")
+
+    with hookpatch.active(hookpatch.enter("late", span)) as session:
+        assert seen == []
+        import importlib
+
+        late = importlib.import_module("late")
+        assert seen == ["enter late"]
+        importlib.reload(late)
+        assert seen == ["enter late", "leave", "enter late"]
+        (patch,) = session.report()
+        assert (patch.target, patch.verb, patch.state) == ("late", "enter", "applied")
+    assert seen == ["enter late", "leave", "enter late", "leave"]
+    assert [patch.state for patch in session.report()] == ["restored"]
+
+
+def test_open_session_at_the_end_of_the_interpreter_is_quiet(vendor: ModuleType) -> None:
+    """Nothing is taken back from modules that are being emptied, and nothing is printed."""
+    program = "import hookpatch\ns = hookpatch.active(hookpatch.inject('inspect:signature', eval_str=True)).open()"
+    for held in ("", "\nimport builtins; builtins.s = s"):
+        done = subprocess.run(
+            [sys.executable, "-X", "dev", "-c", program + held], capture_output=True, text=True, check=True
+        )
+        assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize("first_closed", [0, 1])
+def test_slot_and_everywhere_on_one_function_compose(vendor: ModuleType, first_closed: int) -> None:
+    """The in-place change goes into the function itself, not into what stands in its slot, whichever came first."""
+    speak, code = vendor.speak, vendor.speak.__code__
+
+    def tag(mark: str, **facts: Any) -> hookpatch.Session:
+        return hookpatch.active(
+            hookpatch.wrap("vendor:speak", lambda wrapped, i, a, k: mark + wrapped(*a, **k), **facts)
+        ).open()
+
+    sessions = [tag("slot "), tag("everywhere ", reach="everywhere")]
+    assert (vendor.speak(), speak()) == ("slot everywhere vendor", "everywhere vendor")
+    sessions.pop(first_closed).close()
+    assert vendor.speak() == ("everywhere vendor", "slot vendor")[first_closed]
+    assert speak() == ("everywhere vendor", "vendor")[first_closed]
+    sessions.pop().close()
+    assert vendor.speak is speak
+    assert speak.__code__ is code
+    assert speak.__kwdefaults__ is None
+    assert vars(speak) == {}
+
+
+def test_namespace_package_is_patched_when_it_comes(folder: Any) -> None:
+    """It has no loader that could tell, and is heard of all the same."""
+    (folder / "spacious").mkdir()
+    with hookpatch.active(hookpatch.replace("spacious:added", 1)):
+        import spacious  # type: ignore[import-not-found]  # made above
+
+        assert spacious.added == 1
+    assert "added" not in vars(spacious)
+
+
+def test_undo_that_raises_while_entering_fails_is_told_with_the_error(make_module: Any) -> None:
+    """Neither error is lost: what kept the session from opening, and what could not be taken back."""
+    module = make_module(
+        "half_locked",
+        """
+        class Locked(type):
+            def __setattr__(cls, name, value):
+                if value == 1:
+                    raise RuntimeError(f"{name} is locked")
+                super().__setattr__(name, value)
+        class Model(metaclass=Locked):
+            size = 1
+            other = 1
+        """,
+    )
+
+    def factory(original: object) -> object:
+        raise KeyError("mine")
+
+    session = hookpatch.active(
+        hookpatch.replace("half_locked:Model.size", 2), hookpatch.derive("half_locked:Model.other", factory)
+    )
+    with pytest.raises(errors.ApplyError, match="the derive raised KeyError: 'mine'") as caught:
+        session.open()
+    taken_back = "and while taking back what was applied: RuntimeError: size is locked"
+    assert caught.value.__notes__ == ["'hookpatch explain ApplyError' tells what it means, and what to do", taken_back]
+    assert [patch.state for patch in session.report()] == ["failed", "failed"]
+    assert module.Model.other == 1

@@ -1,0 +1,345 @@
+"""`hookpatch lock` and `hookpatch check`, as a user types them, on distributions that are built and installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from distributions import build_wheel
+from environments import Environment
+
+pytestmark = pytest.mark.once
+
+AS_IT_WAS = '''
+    def shorten(text, width=10):
+        """Return the beginning of a text."""
+        return text[:width]  # from the left
+    '''
+
+RELEASES = {
+    "1.0": AS_IT_WAS,
+    "1.0.1": AS_IT_WAS.replace("Return the", "The").replace("  # from the left", ""),  # comments and documentation
+    "1.1": AS_IT_WAS.replace("text[:width]", "text[-width:]"),  # a changed body
+    "1.2": AS_IT_WAS.replace("width", "limit"),  # a renamed parameter
+    "1.3": AS_IT_WAS.replace("shorten", "cut"),  # another name
+    "1.4": "raise RuntimeError('no licence\\nsecond line')",
+    "2.0": AS_IT_WAS,  # a version that the plugin is not made for
+}
+
+PLUGIN = '''
+    """Shorten all texts to three characters."""
+    import hookpatch
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.inject("vendor:shorten", width=3, requires="vendor-kit>=1,<2")
+    '''
+
+MISSES = "vendor:shorten takes no argument 'width'; it takes text, limit"
+NOT_FOR_2 = (
+    "made for vendor-kit>=1,<2, but vendor-kit 2.0 is installed; install one that is, or a newer release of the plugin"
+)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheels of all releases, and of the plugin."""
+    folder = tmp_path_factory.mktemp("index")
+    for version, source in RELEASES.items():
+        build_wheel(folder, "vendor-kit", version, "vendor", source)
+    build_wheel(folder, "hookpatch-short", "0.3", "short_plugin", PLUGIN, {"short": "short_plugin"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def home(_hookpatch_alone: Environment, index: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with the plugin and the first release, which is locked. Tests leave the lock file alone."""
+    folder = tmp_path_factory.mktemp("check")
+    environment = Environment(folder / "venv")
+    environment.take_over(_hookpatch_alone)
+    environment.install(*index.glob("hookpatch_short*.whl"), index / "vendor_kit-1.0-py2.py3-none-any.whl")
+    environment.work_in(folder / "work", {"a file": ""})
+    done = hookpatch(environment, "lock", "short")
+    expected = "vendor-kit 1.0  vendor:shorten\nhookpatch.lock written\n"
+    assert (done.stdout, done.stderr, done.returncode) == (expected, "", 0)
+    return environment
+
+
+Install = Callable[[str], None]
+
+
+@pytest.fixture
+def installed(home: Environment, index: Path) -> Install:
+    """Have pip install a release, if that is not the one that is installed."""
+
+    def install(version: str) -> None:
+        if not [*home.site_packages.glob(f"vendor_kit-{version}.dist-info")]:
+            home.install(index / f"vendor_kit-{version}-py2.py3-none-any.whl")
+
+    return install
+
+
+def hookpatch(home: Environment, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return home.run(home.python.parent / "hookpatch", *words, COLUMNS="200", **variables)
+
+
+def rows(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
+    """Return what a table has in its rows, past its heading."""
+    lines = [line.split("  ") for line in done.stdout.splitlines()[1:]]
+    return [[word.strip() for word in line if word.strip()] for line in lines]
+
+
+def test_lock_file_has_what_a_reviewer_wants_to_see(home: Environment) -> None:
+    """Release, plugin and verb, signature, and the source."""
+    text = (home.folder / "hookpatch.lock").read_text()
+    head, _, table = text.partition('plugins = ["short"]\n\n')
+    assert head.startswith("# What the targets of these plugins were like")
+    lines = table.splitlines()
+    assert lines[:6] == [
+        '[target."vendor:shorten"]',
+        'distribution = "vendor-kit"',
+        'version = "1.0"',
+        'patches = ["short: inject"]',
+        'kind = "a function"',
+        'signature = "(text, width=10)"',
+    ]
+    assert lines[6].startswith('hash = "sha256:')
+    assert lines[7:] == ["source = '''", "def shorten(text, width=10):", "    return text[:width]", "'''"]
+
+
+def test_locked_anew_it_is_the_same(home: Environment) -> None:
+    """Without names the plugins of the lock file are meant."""
+    done = hookpatch(home, "lock")
+    assert done.stdout == "vendor-kit 1.0  vendor:shorten\nhookpatch.lock holds that already\n"
+
+
+def test_what_is_as_it_was_is_the_same(home: Environment) -> None:
+    """Status 0; with the names or without."""
+    for names in ([], ["short"]):
+        done = hookpatch(home, "check", *names)
+        assert rows(done) == [["vendor:shorten", "vendor-kit 1.0", "same"], ["short: inject"]]
+        assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_changed_body_is_shown(home: Environment, installed: Install) -> None:
+    """It is compatible: status 1, with a diff; JSON has the same."""
+    installed("1.1")
+    done = hookpatch(home, "check")
+    table, _, diff = done.stdout.partition("\n\n")
+    assert "changed, and takes what it took" in table
+    assert "vendor-kit 1.1" in table
+    assert "locked vendor-kit 1.0" in table
+    assert "its source has changed" in table
+    lines = [
+        "--- locked (vendor-kit 1.0)",
+        "+++ installed (vendor-kit 1.1)",
+        "@@ -1,2 +1,2 @@",
+        " def shorten(text, width=10):",
+        "-    return text[:width]",
+        "+    return text[-width:]",
+    ]
+    assert diff.splitlines() == ["vendor:shorten", *lines]
+    assert done.returncode == 1
+    done = hookpatch(home, "check", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout) == {
+        "lock": "hookpatch.lock",
+        "status": 1,
+        "targets": [
+            {
+                "target": "vendor:shorten",
+                "patches": ["short: inject"],
+                "status": "compatible",
+                "release": "vendor-kit 1.1",
+                "locked": "vendor-kit 1.0",
+                "reasons": ["its source has changed"],
+                "warnings": [],
+                "diff": lines,
+            }
+        ],
+    }
+
+
+def test_guards_alone_are_looked_at_without_a_lock_file(home: Environment, installed: Install, tmp_path: Path) -> None:
+    """A changed body fits."""
+    installed("1.1")
+    done = home.run(home.python.parent / "hookpatch", "check", "short", "--json", cwd=tmp_path)
+    (target,) = json.loads(done.stdout)["targets"]
+    assert (target["status"], target["reasons"], done.returncode) == ("fits", [], 0)
+    nothing = home.run(home.python.parent / "hookpatch", "check", cwd=tmp_path)
+    assert (nothing.stderr, nothing.returncode) == (
+        "hookpatch: error: hookpatch check: no plugin is named, and there is no hookpatch.lock here that names some; "
+        "write it like 'hookpatch check fuse_qkv_off' [hookpatch explain SettingError]\n",
+        78,
+    )
+
+
+def test_renamed_parameter_does_not_fit(home: Environment, installed: Install) -> None:
+    """Status 2: the patch would give an argument that is no more; and it is not locked like that."""
+    installed("1.2")
+    done = hookpatch(home, "check", "--json")
+    (target,) = json.loads(done.stdout)["targets"]
+    assert (target["status"], done.returncode) == ("unfit", 2)
+    assert target["reasons"] == [
+        MISSES,
+        "it took (text, width=10) and takes (text, limit=10): a call(text=..., width=...) fails: got an unexpected "
+        "keyword argument 'width'",
+        "its source has changed",
+    ]
+    before = (home.folder / "hookpatch.lock").read_text()
+    done = hookpatch(home, "lock")
+    assert (MISSES in done.stdout, done.returncode) == (True, 2)
+    assert (home.folder / "hookpatch.lock").read_text() == before
+    done = hookpatch(home, "run", "-p", "short", "-c", "import vendor")
+    assert (f"hookpatch: error: {MISSES}" in done.stderr, done.returncode) == (True, 78)
+
+
+def test_wrong_version_does_not_fit(home: Environment, installed: Install) -> None:
+    """Though the source is the same."""
+    installed("2.0")
+    (target,) = json.loads(hookpatch(home, "check", "--json").stdout)["targets"]
+    assert (target["status"], target["reasons"], target["diff"]) == ("unfit", [NOT_FOR_2], [])
+    done = hookpatch(home, "run", "-p", "short", "-c", "import vendor")
+    assert (f"hookpatch: error: {NOT_FOR_2}" in done.stderr, done.returncode) == (True, 78)
+
+
+def test_release_that_cannot_be_imported_is_broken(home: Environment, installed: Install) -> None:
+    """With the error's first line."""
+    installed("1.4")
+    (target,) = json.loads(hookpatch(home, "check", "--json").stdout)["targets"]
+    assert (target["status"], target["reasons"]) == ("broken", ["vendor cannot be imported: RuntimeError: no licence"])
+
+
+def test_releases_are_checked_in_environments_of_their_own(home: Environment, index: Path, installed: Install) -> None:
+    """A row each; what is installed here, and the lock file, stay as they are."""
+    installed("1.0")
+    versions = "1.0.1,1.1,1.2,1.3,9.9"
+    local = ["--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
+    done = hookpatch(home, "check", "short", "--against", f"vendor-kit=={versions}", "--json", *local)
+    content = json.loads(done.stdout)
+    assert (content["against"], content["status"], done.returncode) == ("vendor-kit", 2, 2)
+    assert [(row["version"], row["status"], row["reasons"][:1]) for row in content["releases"]] == [
+        ("1.0.1", "same", []),
+        ("1.1", "compatible", ["its source has changed"]),
+        ("1.2", "unfit", [MISSES]),
+        ("1.3", "gone", ["vendor has no attribute 'shorten'"]),
+        ("9.9", "uninstallable", ["No matching distribution found for vendor-kit==9.9"]),
+    ]
+    assert content["releases"][1]["targets"][0]["release"] == "vendor-kit 1.1"
+    assert json.loads(hookpatch(home, "check", "--json").stdout)["status"] == 0
+
+
+def test_table_of_releases(home: Environment, index: Path, tmp_path: Path) -> None:
+    """Without a lock file; what the release needs may be taken from here."""
+    words = ["--against", "vendor-kit==1.1", "--no-deps", "--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
+    done = home.run(home.python.parent / "hookpatch", "check", "short", *words, cwd=tmp_path)
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["release", "verdict", "why"],
+        ["vendor-kit", "1.1", "fits"],
+    ]
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("words", ["vendor-kit", "vendor-kit>=1", "==1", "vendor-kit==", "vendor-kit==1==2"])
+def test_releases_that_cannot_be_read_are_refused(home: Environment, words: str) -> None:
+    """Before anything is installed."""
+    done = hookpatch(home, "check", "--against", words)
+    assert (done.stderr, done.returncode) == (
+        f"hookpatch: error: --against: '{words}' cannot be read; write it like onnxsim==0.4.36,0.8.1 "
+        "[hookpatch explain SettingError]\n",
+        78,
+    )
+
+
+OTHERS = '''
+    """Patches of all sorts."""
+    import dataclasses
+    import hookpatch
+
+    @dataclasses.dataclass(frozen=True)
+    class Options:
+        word: str
+
+    @hookpatch.hookimpl
+    def hookpatch_patches(options):
+        yield hookpatch.wrap("vendor:shorten", print, until="vendor-kit>=0.5")
+        yield hookpatch.wrap("vendor:cut", print, required=False)
+        yield hookpatch.wrap("math:hypot", print, expects="x")
+        yield hookpatch.inject("no_such_module:f", x=options.word)
+    '''
+
+
+def test_all_that_is_to_be_said_is_said(home: Environment, installed: Install) -> None:
+    """A patch that has become unneeded, one that is skipped, a signature that is not known, a module that has gone."""
+    installed("1.0")
+    home.add_plugin("others", OTHERS)
+    words = ["check", "others", "-o", "others.word=a", "--json"]
+    done = hookpatch(home, *words, "--lock", str(home.folder / "hookpatch.lock"))
+    found = {
+        one["target"]: (one["status"], one["reasons"], one["warnings"]) for one in json.loads(done.stdout)["targets"]
+    }
+    assert found == {
+        "vendor:shorten": ("same", [], ["not needed from vendor-kit>=0.5 on, and vendor-kit 1.0 is installed"]),
+        "vendor:cut": ("skipped", ["others: wrap is skipped: vendor has no attribute 'cut'"], []),
+        "math:hypot": (
+            "unlocked",
+            [],
+            ["it tells no signature: whether it takes what the patch relies on is not known"],
+        ),
+        "no_such_module:f": ("gone", ["there is no module no_such_module"], []),
+    }
+    assert done.returncode == 2
+    done = hookpatch(home, "lock", "others", "-o", "others.word=a", "--lock", "other.lock", "--json")
+    assert [one["target"] for one in json.loads(done.stdout)["targets"]] == ["no_such_module:f"]
+    assert (done.returncode, (home.folder / "other.lock").exists()) == (2, False)
+
+
+def test_options_are_locked(home: Environment, installed: Install) -> None:
+    """Without names the plugins of the lock file have the options of then; what is given now counts more."""
+    installed("1.0")
+    source = OTHERS.replace("no_such_module:f", "vendor:shorten").replace("x=options.word", "{options.word: 1}")
+    home.add_plugin("chosen", source.replace("vendor:cut", "vendor:shorten"))
+    lock = ["--lock", "chosen.lock"]
+    assert hookpatch(home, "lock", "chosen", "-o", "chosen.word=width", *lock).returncode == 0
+    assert '[options.chosen]\nword = "width"\n' in (home.folder / "chosen.lock").read_text()
+    assert hookpatch(home, "check", *lock).returncode == 0
+    assert hookpatch(home, "check", HOOKPATCH_LOCK="chosen.lock").stdout == hookpatch(home, "check", *lock).stdout
+    assert hookpatch(home, "lock", *lock).stdout.splitlines()[-1] == "chosen.lock holds that already"
+    done = hookpatch(home, "check", *lock, "-o", "chosen.word=zzz", "--json")
+    assert "vendor:shorten takes no argument 'zzz'; it takes text, width" in done.stdout
+
+
+AT_HAND = '''
+    """A patch of what has no address."""
+    import hookpatch
+    import vendor
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap(hookpatch.Target.attribute(vendor, "shorten"), print)
+        yield hookpatch.replace(hookpatch.Target.item({"a": 1}, "a"), 2)
+    '''
+
+
+def test_object_at_hand_is_not_locked(home: Environment, installed: Install) -> None:
+    """It has no address under which it would be found again; that is said, and it is checked all the same."""
+    installed("1.0")
+    home.add_plugin("at_hand", AT_HAND)
+    done = hookpatch(home, "lock", "at_hand", "--lock", "at_hand.lock")
+    first, second, third = done.stdout.splitlines()
+    assert first == "vendor-kit 1.0  vendor:shorten"
+    assert re.fullmatch(r"not locked: <dict object at 0x\w+>\['a'\], an object at hand without an address", second)
+    assert (third, done.returncode) == ("at_hand.lock written", 0)
+    done = hookpatch(home, "check", "--lock", "at_hand.lock", "--json")
+    assert sorted(one["status"] for one in json.loads(done.stdout)["targets"]) == ["fits", "same"]
+    assert done.returncode == 0
+
+
+def test_help_has_an_example(home: Environment) -> None:
+    """Each command shows how it is written."""
+    for command in ("lock", "check"):
+        assert f"Example: hookpatch {command} " in hookpatch(home, command, "--help").stdout

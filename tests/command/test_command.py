@@ -1,0 +1,397 @@
+"""`hookpatch` and `hookpatch run`, as a user types them, on the installed wheels."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import signal
+import subprocess
+from inspect import signature
+
+import pytest
+from command_plugins import COMMANDS, OPTIONS
+from environments import LOUDER, ROOT, SCRIPT, Environment, hookpatch
+
+from hookpatch import __version__
+from hookpatch._bootstrap.stderr import EXIT_STATUS
+from hookpatch.command import UNFORESEEN, app
+
+pytestmark = pytest.mark.once
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [(["script.py"], "__main__"), (["-m", "script"], "__main__"), (["-c", "import script"], "script")],
+    ids=["script", "module", "code"],
+)
+def test_target_gets_its_own_arguments(home: Environment, target: list[str], name: str) -> None:
+    """All that follows the script, module or code is its own, options that look like ours included."""
+    arguments = ["-p", "x", "--report", "--", "-m", "--help"]
+    done = hookpatch(home, "run", "-p", "loud", *target, *arguments)
+    assert (done.stdout, done.stderr, done.returncode) == (f"{arguments}\nVENDOR! {name}\n", "", 0)
+
+
+def test_code_is_one_word(home: Environment) -> None:
+    """`-c` takes the next word, or the rest of its own."""
+    assert hookpatch(home, "run", "-p", "loud", "-cprint(3)").stdout == "3\n"
+
+
+@pytest.mark.parametrize("status", [0, 3, 255])
+def test_exit_status_is_the_programs(home: Environment, status: int) -> None:
+    """As with plain python."""
+    assert hookpatch(home, "run", "-p", "loud", "-c", f"import sys; sys.exit({status})").returncode == status
+
+
+def test_signal_and_traceback_are_the_programs(home: Environment) -> None:
+    """The program is the process itself: no process of ours stands between it and its caller."""
+    kill = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    assert hookpatch(home, "run", "-p", "loud", "-c", kill).returncode == -signal.SIGTERM
+    raising = hookpatch(home, "run", "-p", "loud", "-c", "raise ValueError('x')")
+    plain = home.run("-c", "raise ValueError('x')")
+    assert (raising.returncode, raising.stderr) == (plain.returncode, plain.stderr)
+
+
+def test_main_is_the_program(home: Environment) -> None:
+    """`__main__` is the script, so that what it defines can be pickled, at exit too."""
+    (home.folder / "pickles.py").write_text(
+        "import atexit, pickle, sys\n"
+        "class P: pass\n"
+        "atexit.register(lambda: print(pickle.loads(pickle.dumps(P())).__class__ is P, __name__))\n"
+        "print(sys.modules['__main__'].__file__, sys.path[0])\n"
+    )
+    done = hookpatch(home, "run", "-p", "loud", str(home.folder / "pickles.py"))
+    assert done.stdout == f"{home.folder}/pickles.py {home.folder}\nTrue __main__\n"
+
+
+def test_names_add_to_those_of_the_environment(home: Environment) -> None:
+    """`-p` asks for more, each once."""
+    home.add_plugin("mine", OPTIONS)
+    done = hookpatch(
+        home,
+        "run",
+        "-p",
+        "mine",
+        "-p",
+        "loud",
+        "-c",
+        "import os; print(os.environ['HOOKPATCH_PLUGINS'])",
+        HOOKPATCH_PLUGINS="loud",
+    )
+    assert done.stdout == "loud,mine\n"
+
+
+def test_options_are_read_as_the_plugin_declares_them(home: Environment) -> None:
+    """A text stays a text, a number becomes one, a comma list a list."""
+    home.add_plugin("mine", OPTIONS)
+    words = ["-o", "mine.word=7", "-o", "mine.times=2", "-o", "mine.marks=!,?"]
+    assert hookpatch(home, "run", "-p", "mine", *words, "-c", SCRIPT).stdout == "7 7!? __main__\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            ["-p", "luod"],
+            "no plugin 'luod' (asked for by -p); did you mean 'loud'? installed: loud, mine "
+            "[hookpatch explain UnknownPlugin]",
+        ),
+        (
+            ["-p", "mine", "-o", "mine.times=two"],
+            "options of plugin 'mine' (mine-dist 1.0): times=two: Expected 'int', got 'str'; "
+            "it takes word: str, times: int, marks: list[str] [hookpatch explain OptionsError]",
+        ),
+        (
+            ["-p", "mine", "-o", "mine.wrod=two"],
+            "options of plugin 'mine' (mine-dist 1.0): no option 'wrod'; did you mean 'word'? "
+            "it takes word: str, times: int, marks: list[str] [hookpatch explain OptionsError]",
+        ),
+        (
+            ["-p", "loud", "-o", "loud.x=1"],
+            "options of plugin 'loud' (loud-dist 1.0): it has none, but 'x' was given [hookpatch explain OptionsError]",
+        ),
+        (
+            ["-p", "mine", "-o", "times"],
+            "-o: 'times' cannot be read; write it like onnxsim_skip.passes=fuse_qkv,fuse_bn_into_conv "
+            "[hookpatch explain SettingError]",
+        ),
+        (
+            ["-p", "loud", "-o", "mine.times=2"],
+            "-o: 'mine.times=2' is for a plugin that is not switched on; add -p mine [hookpatch explain SettingError]",
+        ),
+    ],
+)
+def test_mistake_is_one_line_and_the_program_is_not_run(home: Environment, words: list[str], problem: str) -> None:
+    """Status 78, before anything of the program runs."""
+    home.add_plugin("mine", OPTIONS)
+    done = hookpatch(home, "run", *words, "-c", "print('ran')")
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: {problem}\n", 78)
+
+
+def test_report_is_left_in_the_folder(home: Environment) -> None:
+    """`--report` is HOOKPATCH_REPORT, from the current folder."""
+    hookpatch(home, "run", "-p", "loud", "--report", "reports", "script.py")
+    assert len(list((home.folder / "reports").glob("hookpatch-*.json"))) == 1
+
+
+def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
+    """It says how the command is called."""
+    done = hookpatch(home, "run", "-p", "loud")
+    assert done.returncode == 2
+    assert "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]" in done.stderr
+
+
+NOISY = """
+    import hookpatch
+    print("imported")
+
+    @hookpatch.hookimpl
+    def hookpatch_commands(app):
+        raise OSError("no")
+"""
+
+
+def test_plugins_own_commands_are_under_its_name(home: Environment) -> None:
+    """Arguments, options and help are those of the plugin's function; `name@distribution` is a name, too."""
+    home.add_plugin("rule", COMMANDS)
+    for name in ("rule", "Rule", "rule@rule-dist"):
+        done = hookpatch(home, name, "measure", "four", "--twice")
+        assert (done.stdout, done.stderr, done.returncode) == ("8\n", "", 0)
+    asked = hookpatch(home, "rule", "--help").stdout
+    assert "Measure and compare." in asked
+    assert "Say how long it is." in asked
+    wrong = hookpatch(home, "rule", "mesure", "four")
+    assert wrong.returncode == 2
+    assert "No such command 'mesure'" in wrong.stderr
+
+
+def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> None:
+    """`hookpatch measure four`, not `hookpatch measure measure four`; other names and several keep theirs."""
+    home.add_plugin("measure", COMMANDS)
+    done = hookpatch(home, "measure", "four", "--twice")
+    assert (done.stdout, done.stderr, done.returncode) == ("8\n", "", 0)
+    assert "Say how long it is." in hookpatch(home, "measure", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        (
+            "lits",
+            "no command and no plugin 'lits'; did you mean 'list'? commands: list, plan, lock, check, doctor, report, "
+            "why, explain, run, new; "
+            "a plugin's own commands are under its name, installed: loud, rule [hookpatch explain UnknownCommand]",
+        ),
+        (
+            "ruler",
+            "no command and no plugin 'ruler'; did you mean 'rule'? commands: list, plan, lock, check, doctor, report, "
+            "why, explain, run, new; "
+            "a plugin's own commands are under its name, installed: loud, rule [hookpatch explain UnknownCommand]",
+        ),
+        (
+            "loud",
+            "plugin 'loud' (loud-dist 1.0) has no commands of its own; hookpatch run -p loud SCRIPT switches it on "
+            "[hookpatch explain PluginError]",
+        ),
+    ],
+)
+def test_word_that_is_no_command_is_one_line(home: Environment, word: str, problem: str) -> None:
+    """What there is, and the nearest of it."""
+    home.add_plugin("rule", COMMANDS)
+    done = hookpatch(home, word, "x")
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: {problem}\n", 78)
+
+
+def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environment) -> None:
+    """Another one's module is not imported; one that is not allowed is not either; one that raises is named."""
+    home.add_plugin("rule", COMMANDS)
+    home.add_plugin("noisy", NOISY)
+    assert hookpatch(home, "rule", "measure", "x").stdout == "1\n"
+    assert "imported" not in hookpatch(home, "--help").stdout
+    done = hookpatch(home, "noisy", "measure")
+    assert done.stderr == (
+        "hookpatch: error: plugin 'noisy' (noisy-dist 1.0) raised OSError when asked for its commands: no "
+        "[hookpatch explain PluginError]\n"
+    )
+    allow = home.python.parents[1] / "hookpatch.allow"
+    allow.write_text("rule\n")
+    done = hookpatch(home, "noisy", "measure")
+    assert (done.stdout, done.stderr) == (
+        "",
+        "hookpatch: error: plugin 'noisy' of noisy-dist 1.0 (asked for by hookpatch noisy) is not allowed here: "
+        f"{allow} does not name it [hookpatch explain NotAllowed]\n",
+    )
+
+
+def test_version_is_printed(home: Environment) -> None:
+    """`hookpatch --version`."""
+    assert hookpatch(home, "--version").stdout == f"hookpatch {__version__}\n"
+
+
+def test_command_works_whatever_the_variable_says(home: Environment) -> None:
+    """It is what mends a bad variable: it is not refused because of one."""
+    done = hookpatch(home, "list", HOOKPATCH_PLUGINS="nonsense")
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_module_is_the_command_too(home: Environment) -> None:
+    """`python -m hookpatch`."""
+    assert home.run("-m", "hookpatch", "run", "-p", "loud", "-c", SCRIPT).stdout == "VENDOR! __main__\n"
+
+
+ALL_COMMANDS = sorted(command.name or "" for command in app.registered_commands)
+
+
+def test_help_fits_a_screen(home: Environment) -> None:
+    """24 lines of 80 with the prompt; each command in one line, and where a plugin's are; the shorter one for none."""
+    overview = hookpatch(home, "--help", COLUMNS="80").stdout
+    assert "A plugin's own commands are under its name: hookpatch onnx diff." in overview
+    lines = overview.splitlines()
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
+    assert (
+        sorted(line.split()[0] for line in lines[lines.index("Commands:") + 1 :][: len(ALL_COMMANDS)]) == ALL_COMMANDS
+    )
+    assert not [line for line in lines if line.endswith("...") and "Usage" not in line]
+    assert hookpatch(home, COLUMNS="80").stderr == overview
+
+
+@pytest.mark.repository
+def test_every_command_has_an_example() -> None:
+    """As one types it; those of the plugins here, too."""
+    for command in app.registered_commands:
+        _, _, example = (command.callback.__doc__ or "").partition("Example: ")
+        assert f"hookpatch {command.name} " in f"{example.strip()} ", command.name
+    sources = [path.read_text() for path in (ROOT / "plugins").glob("*/hookpatch_*/**/*.py")]
+    of_plugins = [source for source in sources if "typer.Argument(" in source]
+    examples = [
+        re.search(r"^    Example: hookpatch (onnx diff|runtimes|scan) ", one, re.MULTILINE) for one in of_plugins
+    ]
+    assert sorted(example[1] for example in examples if example) == ["onnx diff", "runtimes", "scan"]
+    assert all(examples)
+
+
+def test_every_table_can_be_had_as_json() -> None:
+    """What prints one has --json; run and new print none."""
+    without = [one.name for one in app.registered_commands if "json" not in signature(one.callback).parameters]  # type: ignore[arg-type]  # all have one
+    assert without == ["run", "new"]
+
+
+def test_nothing_is_coloured_but_a_terminal(home: Environment) -> None:
+    """A pipe gets no escape; a terminal gets some, unless NO_COLOR or TERM=dumb says no."""
+    home.add_plugin("old", LOUDER.replace("louder)", "louder, requires='pluggy<1')"))
+    for words in (["list"], ["--help"], ["doctor"], ["lits"]):
+        done = hookpatch(home, *words, TERM="xterm-256color")
+        assert "\x1b" not in done.stdout + done.stderr
+    for variables, coloured in [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]:
+        assert ("\x1b[3" in on_terminal(home, "list", **variables)) is coloured, variables
+
+
+def on_terminal(home: Environment, *words: str, **variables: str) -> str:
+    """Return what a command prints on a terminal."""
+    screen, end = pty.openpty()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HOOKPATCH_", "NO_COLOR"))}
+    command = [home.python.parent / "hookpatch", *words]
+    environment = {**clean, "TERM": "xterm-256color", **variables}
+    with subprocess.Popen([home.python, *command], stdout=end, cwd=home.folder, env=environment):
+        os.close(end)
+        found = b""
+        with contextlib.suppress(OSError):  # that is how the end is told
+            while part := os.read(screen, 65536):
+                found += part
+    os.close(screen)
+    return found.decode()
+
+
+RAISING = COMMANDS.replace("print(len(what) * (1 + twice))", "raise KeyError('what\\nis more')")
+
+
+def test_error_is_one_line_and_its_traceback_only_on_demand(home: Environment) -> None:
+    """One of ours, one that nobody foresaw, a misspelt option; each with its status and what to do."""
+    home.add_plugin("rule", RAISING)
+    for words, status, line in [
+        (["check", "luod"], 78, "no plugin 'luod' (asked for by hookpatch check); did you mean 'loud'? installed: "),
+        (
+            ["rule", "measure", "x"],
+            70,
+            "KeyError: 'what\\nis more'; 'hookpatch --traceback ...' shows where that comes",
+        ),
+        (["list", "--jsn"], 2, "No such option: --jsn"),
+        (
+            ["check", "--lock"],
+            2,
+            "Option '--lock' requires an argument; 'hookpatch --help' shows how it is written",
+        ),
+    ]:
+        done = hookpatch(home, *words)
+        assert (done.stdout, done.returncode, done.stderr.count("\n")) == ("", status, 1)
+        assert done.stderr.startswith(f"hookpatch: error: {line}")
+        traced = hookpatch(home, "--traceback", *words)
+        assert traced.stderr.startswith("Traceback (most recent call last):\n")
+        assert traced.stderr.endswith(done.stderr)
+        assert traced.returncode == status
+
+
+def test_interrupted_command_says_nothing(home: Environment) -> None:
+    """Ctrl-C: status 130, as a shell has it."""
+    home.add_plugin("rule", COMMANDS.replace("print(len(what) * (1 + twice))", "raise KeyboardInterrupt"))
+    done = hookpatch(home, "rule", "measure", "x")
+    assert (done.stdout, done.stderr.strip(), done.returncode) == ("", "", 130)
+
+
+def test_commands_and_statuses_are_documented() -> None:
+    """docs/command.md has all of them; the statuses are those of the tests here, of check and of lock."""
+    text = (ROOT / "docs" / "command.md").read_text()
+    rows = re.findall(r"^\| (?:`(\w+)`|(\w[^|]*?)) \|", text, re.MULTILINE)
+    assert sorted(name for name, _ in rows if name) == ALL_COMMANDS
+    statuses = re.findall(r"^\| (\d+) \|", text, re.MULTILINE)
+    assert sorted(set(map(int, statuses))) == [0, 1, 2, UNFORESEEN, EXIT_STATUS, 130]
+
+
+def test_error_of_the_program_is_the_programs(home: Environment) -> None:
+    """`--traceback` or not: what a program raises is told as python tells it."""
+    plain = home.run("-c", "raise ValueError('x')")
+    for words in (["run"], ["--traceback", "run"]):
+        done = hookpatch(home, *words, "-p", "loud", "-c", "raise ValueError('x')")
+        assert (done.stderr, done.returncode) == (plain.stderr, 1)
+
+
+TYPES = """
+eval "$(hookpatch --show-completion bash 2>/dev/null || _HOOKPATCH_COMPLETE=source_bash hookpatch)"
+typed() {
+    COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+    _hookpatch_completion hookpatch "${@: -1}" "${@: -2:1}"; echo "${COMPREPLY[@]}"
+}
+typed hookpatch exp; typed hookpatch run -p l; typed hookpatch check no; typed hookpatch noisy ''
+typed hookpatch run --cou
+"""
+
+
+def test_bash_completes_commands_and_names(home: Environment) -> None:
+    """Names of plugins from what is installed: none of them is loaded, not even for what follows its name."""
+    home.add_plugin("noisy", NOISY)
+    path = f"{home.python.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", TYPES], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout.splitlines(), done.stderr) == (["explain", "loud", "noisy", "", "--count"], "")
+
+
+@pytest.mark.parametrize("option", ["-I", "-q", "--plugn"])
+def test_option_that_is_none_of_ours_is_refused(home: Environment, option: str) -> None:
+    """It is not handed to python: -I would switch the patches off in silence."""
+    done = hookpatch(home, "run", "-p", "loud", option, "script.py")
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert f"No such option: {option}" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["-I", "-E"])
+def test_python_that_ignores_the_environment_is_refused(home: Environment, flag: str) -> None:
+    """Its flags go on to the program, which would run unpatched."""
+    done = home.run(flag, "-m", "hookpatch", "run", "-p", "loud", "script.py")
+    assert (done.stdout, done.returncode) == ("", 78)
+    assert done.stderr == (
+        "hookpatch: error: hookpatch run: this python ignores the environment (-I or -E), so the program would run "
+        "unpatched; leave the flag out [hookpatch explain SettingError]\n"
+    )

@@ -1,0 +1,76 @@
+"""`hookpatch list` shows each plugin, its target, and whether it fits."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from command_plugins import COMMANDS, OPTIONS
+from environments import LOUDER, Environment, hookpatch
+
+pytestmark = pytest.mark.once
+
+
+def rows(printed: str) -> list[list[str]]:
+    return [re.split(r"\s{2,}", line.strip()) for line in printed.splitlines() if line.strip()]
+
+
+def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
+    """Description, target, distribution, verdict; a broken one and one without its target are listed too."""
+    home.add_plugin("mine", OPTIONS)
+    home.add_plugin("broken", "raise RuntimeError('no')")
+    home.add_plugin("old", LOUDER.replace("louder)", "louder, requires='pluggy<1')"))
+    home.add_plugin("done", LOUDER.replace("louder)", "louder, until='pluggy>=1')"))
+    done = hookpatch(home, "list", COLUMNS="300")
+    assert (done.stderr, done.returncode) == ("", 0)
+    table = {row[0]: row[1:] for row in reversed(rows(done.stdout))}  # the first line of each, not those folded below
+    assert table["plugin"] == ["what it does, from, and where", "fits"]
+    assert table["loud"] == ["Speak louder.", "yes"]
+    assert table["mine"] == ["Say a word of one's own.", "yes"]
+    broken = "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it"
+    assert table["broken"] == [broken, "broken"]
+    assert table["old"][-1] == "made for pluggy<1, but"
+    assert table["done"][-1] == "not needed from pluggy>=1"
+    lines = rows(done.stdout)
+    at = [line[0] for line in lines].index("loud")
+    assert lines[at + 1 : at + 3] == [["loud-dist 1.0"], ["vendor:speak"]]
+    plugins = {one["name"]: one for one in json.loads(hookpatch(home, "list", "--json").stdout)["plugins"]}
+    assert plugins["loud"] == {
+        "name": "loud",
+        "distribution": "loud-dist",
+        "version": "1.0",
+        "description": "Speak louder.",
+        "status": "fits",
+        "reason": None,
+        "patches": [{"verb": "wrap", "target": "vendor:speak", "release": ""}],
+    }
+    assert (plugins["broken"]["status"], plugins["broken"]["reason"]) == ("broken", broken)
+    assert (plugins["old"]["status"], plugins["done"]["status"]) == ("does not fit", "not needed")
+
+
+def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) -> None:
+    """It patches nothing, which is no fault of it."""
+    home.add_plugin("measure", COMMANDS)
+    lines = hookpatch(home, "list", COLUMNS="300").stdout.splitlines()
+    found = next(line.split() for line in lines if line.startswith("measure"))
+    assert found == ["measure", "Measure", "and", "compare.", "hookpatch", "measure"]
+
+
+@pytest.mark.repository
+@pytest.mark.once
+def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> None:
+    """The distribution that a target lies in, looked up and not imported."""
+    done = hookpatch(installed_wheels, "list", COLUMNS="300")
+    assert re.search(r"^ *onnxsim\.onnx_simplifier:simplify( \(onnxsim [\d.]+\))? ", done.stdout, re.MULTILINE)
+    needs = re.search(r"^onnxsim_skip .* needs options \(passes: *$", done.stdout, re.MULTILINE)
+    assert needs is not None
+
+
+def test_list_without_plugins_says_how_they_come(home: Environment) -> None:
+    """An empty table would leave a newcomer alone."""
+    for info in home.site_packages.glob("loud*"):
+        if info.is_dir():
+            (info / "entry_points.txt").unlink()
+    done = hookpatch(home, "list")
+    assert done.stdout == "No plugins are installed. They come as distributions, such as hookpatch-onnxsim.\n"

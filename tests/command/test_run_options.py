@@ -1,0 +1,111 @@
+"""An option of `hookpatch run` that a plugin declares: the plugin runs the program in its own way.
+
+Here a plugin that runs the program twice and records words. hookpatch-onnx has the tests of `--graph-diff`.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from environments import LOUD, Environment, furnished
+
+pytestmark = pytest.mark.once
+
+RECORDER = '''
+    """Record what the vendor says."""
+    from dataclasses import dataclass
+    import hookpatch
+
+    @dataclass(frozen=True)
+    class Options:
+        folder: str
+
+    @hookpatch.hookimpl
+    def hookpatch_patches(options):
+        def record(wrapped, instance, args, kwargs):
+            said = wrapped(*args, **kwargs)
+            with open(f"{options.folder}/said", "a") as file:
+                file.write(said)
+            return said
+        yield hookpatch.wrap("vendor:speak", record)
+
+    @hookpatch.hookimpl
+    def hookpatch_run(value, run):
+        import os
+        folders = [f"{value}/{name}" for name in ("plain", "patched")]
+        for folder in folders:
+            os.makedirs(folder)
+        run.write_line(f"runs {run.target[0]}")
+        plain = run.plain({"twice": {"folder": folders[0]}})
+        patched = run.patched({"twice": {"folder": folders[1]}})
+        print([open(f"{folder}/said").read() for folder in folders], plain)
+        return patched
+'''
+QUIET = LOUD.replace("upper", "title")
+
+
+@pytest.fixture(scope="module")
+def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with the plugins loud, quiet and twice, which declares --run-twice."""
+    script = (
+        "import os, sys, vendor; print(vendor.speak(), sys.argv[1:]); sys.exit(len(os.environ['HOOKPATCH_PLUGINS']))"
+    )
+    files = {"vendor.py": "def speak(): return 'a word'\n", "script.py": script}
+    plugins = {"loud": LOUD, "quiet": QUIET, "twice": RECORDER}
+    home = furnished(tmp_path_factory.mktemp("run_options"), wheels, plugins, files)
+    with (home.site_packages / "twice_dist-1.0.dist-info" / "entry_points.txt").open("a") as entry_points:
+        entry_points.write("[hookpatch.run_options]\nrun-twice = twice\nnobody = loud\n")
+    return home
+
+
+def run(home: Environment, *words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return home.run(home.python.parent / "hookpatch", "run", *words, **variables)
+
+
+def test_program_is_run_as_the_plugin_says(home: Environment, tmp_path: Path) -> None:
+    """Plain is without what the environment asks for, too; the plugin lies outermost; the status is the plugin's."""
+    done = run(home, "--run-twice", tmp_path, "-p", "loud", "script.py", "-p", "x", HOOKPATCH_PLUGINS="quiet")
+    assert done.stdout == "a word ['-p', 'x']\nA Word ['-p', 'x']\n['a word', 'A Word'] 5\n"  # quiet lies outside loud
+    assert done.returncode == len("twice,quiet,loud")
+    assert done.stderr.splitlines()[0] == "hookpatch: --run-twice: runs script.py"
+
+
+@pytest.mark.parametrize("words", [["--run-twice={}"], ["--run-twice", "{}"]])
+def test_calls_of_the_patched_run_are_counted(home: Environment, tmp_path: Path, words: list[str]) -> None:
+    """The plain run says nothing of it. The value may be written with ``=``."""
+    given = [word.format(tmp_path) for word in words]
+    done = run(home, *given, "-p", "loud", "-c", "import vendor; vendor.speak()")
+    assert [line.partition("]: ")[2] for line in done.stderr.splitlines() if line.startswith("hookpatch[")] == [
+        "vendor:speak (twice): 1 made",
+        "vendor:speak (loud): 1 made",
+    ]
+
+
+def test_signal_that_ends_the_patched_run_is_in_the_status(home: Environment, tmp_path: Path) -> None:
+    """As shells tell it."""
+    kill = "import os, signal, vendor; vendor.speak(); os.kill(os.getpid(), signal.SIGTERM)"
+    done = run(home, "--run-twice", tmp_path, "-p", "loud", "-c", kill)
+    assert done.returncode == 128 + signal.SIGTERM
+
+
+def test_the_help_names_it(home: Environment) -> None:
+    """With the plugin; nothing of it is loaded for that."""
+    assert "--run-twice VALUE" in run(home, "--help").stdout
+
+
+def test_plugin_that_declares_it_and_does_not_implement_it_is_told(home: Environment) -> None:
+    """With who declares what."""
+    done = run(home, "--nobody", "x", "-c", "print('ran')")
+    problem = "declares --nobody for hookpatch run, and implements no hookpatch_run"
+    assert (done.stdout, done.returncode) == ("", 78)
+    assert f"plugin 'loud' (loud-dist 1.0) {problem}" in done.stderr
+
+
+def test_option_that_nobody_declares_is_a_usage_error(environment: Environment) -> None:
+    """Nothing is run."""
+    done = environment.run(environment.python.parent / "hookpatch", "run", "--run-twice", "out", "-c", "print('ran')")
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert "--run-twice" in done.stderr

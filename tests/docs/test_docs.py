@@ -1,0 +1,243 @@
+"""Each code block of the documentation is run, page by page, as a reader would run it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from environments import ROOT, Environment
+from house import PACKAGE, ROOMS
+
+from hookpatch.command import app
+
+pytest.importorskip("sybil")  # not on the other Pythons, where these tests are not run
+
+from pages import PAGES, Reader, blocks, difference, imports_torch, name_of, why_not
+
+pytestmark = pytest.mark.once
+
+# Blocks that are shown and not run, each with its reason in a comment before it: no more of them than this.
+NOT_RUN_AT_MOST = 10
+
+
+@pytest.fixture(scope="session")
+def with_wheels(wheels: Path, installed_wheels: Environment) -> Environment:
+    """An environment with all of hookpatch, for pages that install nothing."""
+    installed_wheels.add_scripts()
+    return installed_wheels
+
+
+def reader(page: Path, folder: Path, wheels: Path, with_wheels: Environment) -> Reader:
+    """Return who is to read a page: in an environment of his own where the page installs something."""
+    typed = "\n".join(source for language, source in parsed(page) if language == "console")
+    if "pip install" not in typed and "pip uninstall" not in typed:
+        return Reader(folder, with_wheels, wheels)
+    environment = Environment(folder / "venv")
+    if "pip install hookpatch" not in typed:
+        environment.take_over(with_wheels)
+    environment.add_scripts()
+    return Reader(folder, environment, wheels)
+
+
+def parsed(page: Path) -> list[tuple[str, str]]:
+    return [region.parsed for _, region in blocks(page).regions]
+
+
+def read(page: Path, who: Reader) -> None:
+    for example in blocks(page, who).examples():
+        example.evaluate()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.model] if imports_torch(page) else []) for page in PAGES if parsed(page)],
+    ids=name_of,
+)
+def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, wheels: Path, with_wheels: Environment) -> None:
+    """Programs print what stands below them, commands too, files parse; in order, in a folder of the page's own."""
+    read(page, reader(page, tmp_path, wheels, with_wheels))
+
+
+def test_few_blocks_are_not_run_and_each_says_why() -> None:
+    """What needs a cluster or a graphics card is marked; nothing else slips through."""
+    reasons = [
+        f"{name_of(page)}: {reason}"
+        for page in PAGES
+        for document in [blocks(page)]
+        for _, region in document.regions
+        if (reason := why_not(document, region))
+    ]
+    assert len(reasons) <= NOT_RUN_AT_MOST, "\n".join(reasons)
+    assert all(len(reason.split()) > 3 for reason in reasons), "\n".join(reasons)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "the page says\n2\nand it is\n1"),
+        ("```python\nraise SystemExit('no')\n```\n", "status 1\nno"),
+        ("```python\nimport warnings\nwarnings.warn('old')\n```\n", "UserWarning: old"),
+        ("```console\n$ echo one\ntwo\n```\n", "$ echo one\nthe page says\ntwo\nand it is\none"),
+        ("```console\n$ hookpatch lits\n```\n", "no command and no plugin 'lits'"),
+        ("```toml\n[tool\n```\n", "Expected ']'"),
+        ("```python\n# broken.py\ndef\n```\n", "invalid syntax"),
+        ("```julia\nprintln(1)\n```\n", "nobody knows how to run a block of julia"),
+    ],
+)
+def test_a_page_that_is_wrong_is_found(
+    text: str, problem: str, tmp_path: Path, wheels: Path, with_wheels: Environment
+) -> None:
+    """The test above can fail, for each kind of block."""
+    page = tmp_path / "wrong.md"
+    page.write_text(text)
+    with pytest.raises(Exception) as told:
+        read(page, Reader(tmp_path, with_wheels, wheels))
+    assert problem in str(told.value)
+
+
+def test_a_page_is_read_in_one_shell_and_one_folder(tmp_path: Path, wheels: Path, with_wheels: Environment) -> None:
+    """Files, the current folder, variables and an environment made on the page go on to what follows."""
+    page = tmp_path / "right.md"
+    page.write_text(
+        textwrap.dedent(
+            """\
+            ```python
+            # shop/vendor.py
+            PRICE = 3
+            ```
+
+            ```python
+            from shop.vendor import PRICE
+
+            print(PRICE)
+            ```
+
+            It prints
+
+            ```text
+            3
+            ```
+
+            ```console
+            $ cd shop
+            $ export WORD=here
+            $ python -m venv .venv && . .venv/bin/activate
+            ```
+
+            ```console
+            $ echo $WORD; ls
+            here
+            vendor.py
+            $ python -c "import hookpatch"
+            Traceback (most recent call last):
+            ...
+            ModuleNotFoundError: No module named 'hookpatch'
+            $ pip install hookpatch
+            Looking in links: ...
+            ...
+            Successfully installed hookpatch-0.1.0
+            $ hookpatch \\
+                  --version
+            hookpatch 0.1.0
+            $ python -c "import hookpatch; print(hookpatch.__file__)"
+            .../work/shop/.venv/lib/.../hookpatch/__init__.py
+            ```
+
+            <!-- not run: it needs a machine that nobody has -->
+
+            ```console
+            $ launch --nodes 1000
+            ```
+            """
+        )
+    )
+    read(page, Reader(tmp_path, with_wheels, wheels))
+
+
+SHOWN = re.compile(r"^    (?:\w+=\S+ )*hookpatch (\S.*)", re.MULTILINE)
+
+
+def parse(line: str) -> None:
+    """Parse a command line of ours, and run nothing."""
+    group: Any = typer.main.get_command(app)
+    context = group.make_context("hookpatch", [], resilient_parsing=True)
+    context.resilient_parsing = False
+    name, *words = shlex.split(line, comments=True)
+    command = group.get_command(context, name)
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.get_command(context, words.pop(0))
+    command.make_context(name, words, parent=context)
+
+
+@pytest.mark.model
+def test_commands_that_are_only_shown_can_be_typed() -> None:
+    """Those in indented blocks, whose programs are the reader's: each is a command, with options that it has."""
+    lines = [line for page in PAGES for line in SHOWN.findall(page.read_text())]
+    assert len(lines) > 10
+    for line in lines:
+        parse(line)
+    for wrong in ("check --agianst", "lits", "onnx diff a b --outptu"):
+        with pytest.raises(Exception, match=r"agianst|lits|outptu"):
+            parse(wrong)
+
+
+def test_three_dots_stand_for_what_varies() -> None:
+    """A line of them for any lines, also none; in a line for what is in that line alone."""
+    assert difference("a\n...\nc\n", "a\nb\nb\nc\n") is None
+    assert difference("a\n...\nc\n", "a\nc\n") is None
+    assert difference("took ... s\n", "took 3.2 s\n") is None
+    assert difference("took ... s\n", "took 3.2\n1 s\n") is not None
+    assert difference("a\n...\nc\n", "a\nb\n") is not None
+    assert difference("a.c\n", "abc\n") is not None
+    assert difference("a\n\nb\n", "a  \n \nb \n") is None
+    assert difference("a\nb\n", " a\nb\n") is not None
+
+
+def test_readme_starts_with_the_two_commands_and_is_short() -> None:
+    """A newcomer sees them first."""
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 90
+    assert [line.split("#")[0].strip() for line in lines[2:4]] == ["make demo", "make test"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    """On GitHub each link to a file of this repository finds it, and its heading where it names one."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        path, _, heading = target.partition("#")
+        there = page.parent / path if path else page
+        assert there.exists(), target
+        assert not heading or there.suffix != ".md" or heading in anchors(there), target
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_each_room_has_a_page_in_the_design() -> None:
+    """In the order of the house; each class among a page's nouns is one of that room, or an error."""
+    page = (ROOT / "docs" / "design.md").read_text()
+    form = r"^## `(\S+)`: .*\n\n\*\*Law\.\*\* (?s:.*?)^\*\*Nouns\.\*\* ((?:.+\n)+)"
+    pages = re.findall(form, page, re.MULTILINE)
+    assert [room for room, _ in pages] == [room for room in ROOMS if (PACKAGE / room).is_dir()]
+    for room, nouns in pages:
+        source = "\n".join(path.read_text() for path in [*(PACKAGE / room).glob("*.py"), PACKAGE / "errors.py"])
+        known = {*re.findall(r"^(?:class )?([A-Z]\w+)\b", source, re.MULTILINE)}
+        assert {*re.findall(r"`([A-Z]\w+)`", nouns)} <= known, room
+
+
+def test_the_design_is_short() -> None:
+    """It can be read whole, and ends with the nouns that a user meets."""
+    page = (ROOT / "docs" / "design.md").read_text()
+    assert len(page.split()) <= 6000
+    glossary = page.partition("\n## Glossary\n")[2]
+    entries = re.findall(r"^- \*\*([\w, ]+)\*\*: (.+(?:\n  .+)*)", glossary, re.MULTILINE)
+    assert len(entries) == 15

@@ -1,0 +1,56 @@
+"""The README's pictures are small, fetch nothing, and show what the commands of this release print."""
+
+from __future__ import annotations
+
+import importlib.util
+import xml.etree.ElementTree as ElementTree
+from itertools import groupby
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from environments import ROOT
+
+pytestmark = [pytest.mark.once, pytest.mark.model]  # not of torch, but it needs onnxsim and its plugins
+
+IMAGES = ROOT / "docs" / "images"
+
+
+def script() -> ModuleType:
+    """Import what makes the pictures."""
+    spec = importlib.util.spec_from_file_location("pictures", IMAGES / "pictures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def lines(svg: str) -> list[str]:
+    """Return the lines of text of a terminal's picture."""
+    texts = [node for node in ElementTree.fromstring(svg).iter() if node.tag.endswith("}text")]
+    rows = groupby(texts, key=lambda node: float(node.attrib["y"]))
+    return ["".join(node.text or "" for node in row).replace("\xa0", " ").rstrip() for _, row in rows]
+
+
+def test_terminal_shows_what_the_command_prints_now(tmp_path: Path) -> None:
+    """The plan, with its colours; what follows in the picture takes a minute, and `make pictures` runs it."""
+    pictures = script()
+    plan, *_ = pictures.COMMANDS
+    now = lines(pictures.draw([(plan, pictures.printed(plan, tmp_path))]))
+    shown = lines((IMAGES / "session.svg").read_text())
+    assert "fits" in "".join(now)
+    assert shown[: len(now)] == now, "make pictures"
+    assert [line for line in shown if line.startswith("$ ")] == [f"$ {command}" for command in pictures.COMMANDS]
+
+
+def test_pictures_are_small_and_fetch_nothing() -> None:
+    """A README is read on a telephone, too."""
+    for node in ElementTree.fromstring((IMAGES / "session.svg").read_text()).iter():
+        assert not node.tag.endswith("}script")
+        if not node.tag.endswith("}text"):  # the text shows a link, and is none
+            assert "http" not in " ".join([node.text or "", *node.attrib.values()])
+        assert not any("href" in name or "http" in value for name, value in node.attrib.items())
+    sizes = {path.name: path.stat().st_size for path in IMAGES.iterdir() if path.suffix in (".svg", ".png")}
+    assert set(sizes) == {"session.svg", "graph.png"}
+    assert max(sizes.values()) < 200_000

@@ -1,0 +1,391 @@
+"""Errors and warnings: each names who, what, where and what now, and has an entry in docs/messages.md."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+import pytest
+from messages import VENDOR, sections, shown
+
+import hookpatch
+from hookpatch import errors
+from hookpatch.errors import (
+    AmbiguousPlugin,
+    ApplyError,
+    BypassError,
+    BypassWarning,
+    CallsError,
+    ConflictError,
+    ConflictingPlugins,
+    DisplacedWarning,
+    DriftError,
+    HookpatchError,
+    HookpatchWarning,
+    MissingPlugin,
+    NeverCalledWarning,
+    NeverOpenedWarning,
+    NewPluginError,
+    NotAllowed,
+    NotCarriedError,
+    NotCarriedWarning,
+    OptionsError,
+    OrderError,
+    PatchError,
+    PatchFailedWarning,
+    PatchUnneededWarning,
+    PluginError,
+    RequirementError,
+    RestoreError,
+    SelectionError,
+    SessionError,
+    SettingError,
+    SignatureError,
+    TargetNotFound,
+    TargetRefused,
+    TargetSyntaxError,
+    UnknownCommand,
+    UnknownMessage,
+    UnknownModuleWarning,
+    UnknownPlugin,
+)
+
+MakeModule = Callable[..., ModuleType]
+
+OURS = "of a patch given to active()"
+
+CLASSES = {
+    name: thing
+    for name, thing in vars(errors).items()
+    if isinstance(thing, type) and issubclass(thing, Exception) and thing.__module__ == errors.__name__
+}
+
+SIMPLIFY = "onnxsim.onnx_simplifier:simplify"
+
+ONNXSIM = "plugin 'fuse_qkv_off' from hookpatch-onnxsim 0.1.0"
+
+GIVEN = "a patch given to active()"
+
+# An error of each class, or of a class below it where it is never raised itself, as docs/messages.md shows it.
+EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
+    HookpatchError: UnknownPlugin("fuse_qkv", "active()", ["fuse_qkv_off"]),
+    SelectionError: OptionsError("fuse_qkv_off", "hookpatch-onnxsim 0.1.0", "it has none, but 'passes' was given"),
+    UnknownPlugin: UnknownPlugin("fuse_qvk_off", "HOOKPATCH_PLUGINS=fuse_qvk_off", ["fuse_qkv_off", "linear_printer"]),
+    UnknownCommand: UnknownCommand("lits", ["list", "lock", "check", "doctor", "report", "run"], ["fuse_qkv_off"]),
+    UnknownMessage: UnknownMessage("UnknwonPlugin", ["UnknownPlugin"]),
+    AmbiguousPlugin: AmbiguousPlugin("trim", "active()", ["kit-a", "kit-b"]),
+    NotAllowed: NotAllowed("loud", "loud-kit 1.0", "active()", "/opt/env/hookpatch.allow does not name it"),
+    MissingPlugin: MissingPlugin(
+        "trim",
+        "kit-b 1.0",
+        "fuse",
+        "HOOKPATCH_PLUGINS=trim",
+        "which was not asked for; write HOOKPATCH_PLUGINS=trim,fuse",
+    ),
+    ConflictingPlugins: ConflictingPlugins(
+        "trim", "kit-b 1.0", "fuse", ("fuse", "kit-a 1.0"), "active()", "select one of them"
+    ),
+    OptionsError: OptionsError(
+        "onnxsim_skip",
+        "hookpatch-onnxsim 0.1.0",
+        "no option 'pases'; did you mean 'passes'? it takes passes: list[str]",
+    ),
+    SettingError: SettingError("HOOKPATCH_ON_ERROR", "'ignore' is not a policy; it takes exit or warn"),
+    NewPluginError: NewPluginError(
+        "keep-linear",
+        "that cannot be a plugin's name; did you mean 'keep_linear'? it takes a letter, then letters, digits and "
+        "single '_', no word of Python's own, since it names a module, too",
+    ),
+    PluginError: PluginError(
+        "linear_printer",
+        "hookpatch-example-printer 0.1.0",
+        "raised ImportError when it was loaded: libcudart.so.12: cannot open shared object file; mend or uninstall it",
+    ),
+    PatchError: PatchError("inject", "no argument to give; write inject(target, name=value)"),
+    TargetSyntaxError: TargetSyntaxError(
+        "onnxsim.simplify", "has no colon between module and name; did you mean 'onnxsim:simplify'?"
+    ),
+    ApplyError: ApplyError(
+        "torch.nn:Linear", "plugin 'bias_off' from hookpatch-kit 1.0", "the derive raised KeyError: 'bias'"
+    ),
+    TargetNotFound: TargetNotFound(
+        "onnxsim.onnx_simplifier:simplfy", GIVEN, "onnxsim.onnx_simplifier", "attribute", "simplfy", ["simplify"]
+    ),
+    TargetRefused: TargetRefused(
+        "vendor:limit",
+        GIVEN,
+        "vendor:limit holds a float, which cannot be called; take hookpatch.replace or hookpatch.derive",
+    ),
+    SignatureError: SignatureError(
+        SIMPLIFY,
+        GIVEN,
+        f"{SIMPLIFY} takes no argument 'skipped_optimizer'; did you mean 'skipped_optimizers'? "
+        "it takes model, skipped_optimizers",
+    ),
+    RequirementError: RequirementError(
+        SIMPLIFY,
+        ONNXSIM,
+        "made for onnxsim>=0.4.36, but onnxsim 0.4.20 is installed; install one that is, or a newer release of the "
+        "plugin",
+    ),
+    DriftError: DriftError(
+        SIMPLIFY,
+        ONNXSIM,
+        f"{SIMPLIFY} has changed since onnxsim 0.8.0 was locked in hookpatch.lock, and onnxsim 0.8.1 is installed: its "
+        "source has changed; 'hookpatch check' shows the difference; where the patch still fits, lock it anew",
+    ),
+    ConflictError: ConflictError(
+        "vendor:PRINTER",
+        "plugin 'printer_b' from kit-b 1.0",
+        "plugin 'printer_a' from kit-a 1.0 puts a value of its own there, too (derive); select one of them, or let "
+        "one declare its place with before= or after=",
+    ),
+    OrderError: OrderError(
+        "vendor:simplify",
+        ["fuse", "trim", "fuse"],
+        ["plugin 'trim' from kit-b 1.0 declares after='fuse'", "plugin 'trim' from kit-b 1.0 declares before='fuse'"],
+    ),
+    BypassError: BypassError(
+        "vendor:Block.scale",
+        "torch.jit.script",
+        "it calls a patched method in Python, with neither default values nor class methods; give all arguments, or "
+        "script it where the patch is not on",
+    ),
+    SessionError: SessionError(
+        "<Session of fuse_qkv_off, closed> cannot be opened again; make a new one with active()"
+    ),
+    CallsError: CallsError([f"{SIMPLIFY} of {ONNXSIM}: applied, never called (required_calls=1)"]),
+    NotCarriedError: NotCarriedError(
+        [
+            "the patch of vendor:speed: it is made of a lambda, which another process does not find; define a function "
+            "in a module"
+        ]
+    ),
+    RestoreError: RestoreError([ValueError("no")]),
+}
+
+
+# --- the page
+
+
+def test_each_class_has_its_heading_and_no_heading_is_too_many() -> None:
+    """docs/messages.md has a section for each error and warning, in the order in which they are defined."""
+    assert list(sections()) == list(CLASSES)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_section_says_what_it_means_and_what_to_do(name: str) -> None:
+    """A meaning, a message in full, and what to do now, in this order."""
+    meaning, message, now = sections()[name].partition("```text\n")
+    assert meaning.strip()
+    assert message
+    assert "\n```\n\nWhat to do: " in now
+
+
+@pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
+def test_page_shows_what_the_class_writes(kind: type[HookpatchError]) -> None:
+    """The message on the page is letter by letter the text of such an error."""
+    assert isinstance(EXAMPLES[kind], kind)
+    assert str(EXAMPLES[kind]) == shown(kind)
+
+
+def test_each_error_has_an_example() -> None:
+    """No class is left out of the test above; the warnings are issued for real below."""
+    assert [kind for kind in CLASSES.values() if not issubclass(kind, HookpatchWarning)] == list(EXAMPLES)
+
+
+# --- the classes
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_class_has_its_root_and_its_docstring(name: str) -> None:
+    """Errors descend from HookpatchError, warnings from HookpatchWarning, and each says what it means."""
+    kind = CLASSES[name]
+    assert issubclass(kind, HookpatchError) != issubclass(kind, HookpatchWarning)
+    assert kind.__doc__
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        PatchFailedWarning,
+        PatchUnneededWarning,
+        BypassWarning,
+        NeverOpenedWarning,
+        NeverCalledWarning,
+        UnknownModuleWarning,
+        NotCarriedWarning,
+        DisplacedWarning,
+    ],
+)
+def test_docstring_of_a_warning_is_a_remedy(kind: type[Warning]) -> None:
+    """A warning tells what to do about it."""
+    assert "\n\nRemedy: " in str(inspect.getdoc(kind))
+    assert issubclass(kind, UserWarning)
+
+
+def test_errors_are_what_python_calls_them_too() -> None:
+    """Wrong arguments are a TypeError, addresses that cannot be read a ValueError, failed undos a group."""
+    assert issubclass(PatchError, TypeError)
+    assert issubclass(TargetSyntaxError, ValueError)
+    assert issubclass(RestoreError, ExceptionGroup)
+
+
+@pytest.mark.parametrize(
+    "kind", [UnknownPlugin, AmbiguousPlugin, MissingPlugin, ConflictingPlugins, OptionsError, SettingError]
+)
+def test_errors_in_what_was_asked_for_are_of_one_class(kind: type[HookpatchError]) -> None:
+    """One except clause catches them all."""
+    assert issubclass(kind, SelectionError)
+
+
+@pytest.mark.parametrize("kind", [TargetNotFound, TargetRefused, SignatureError, RequirementError, ConflictError])
+def test_errors_at_the_target_are_of_one_class(kind: type[HookpatchError]) -> None:
+    """One except clause catches them all; they are what required=False skips."""
+    assert issubclass(kind, ApplyError)
+
+
+@pytest.mark.parametrize(
+    ("kind", "nouns"),
+    [
+        (UnknownPlugin, {"name": "fuse_qvk_off", "installed": ("fuse_qkv_off", "linear_printer")}),
+        (UnknownPlugin, {"asked_by": "HOOKPATCH_PLUGINS=fuse_qvk_off"}),
+        (AmbiguousPlugin, {"name": "trim", "asked_by": "active()", "distributions": ("kit-a", "kit-b")}),
+        (OptionsError, {"plugin": "onnxsim_skip", "distribution": "hookpatch-onnxsim 0.1.0"}),
+        (SettingError, {"setting": "HOOKPATCH_ON_ERROR"}),
+        (PluginError, {"plugin": "linear_printer", "distribution": "hookpatch-example-printer 0.1.0"}),
+        (PatchError, {"verb": "inject", "problem": "no argument to give; write inject(target, name=value)"}),
+        (
+            TargetSyntaxError,
+            {
+                "address": "onnxsim.simplify",
+                "problem": "has no colon between module and name; did you mean 'onnxsim:simplify'?",
+            },
+        ),
+        (ApplyError, {"target": "torch.nn:Linear", "owner": "plugin 'bias_off' from hookpatch-kit 1.0"}),
+        (TargetNotFound, {"target": "onnxsim.onnx_simplifier:simplfy", "owner": GIVEN}),
+        (OrderError, {"cycle": ("fuse", "trim", "fuse")}),
+        (MissingPlugin, {"plugin": "trim", "distribution": "kit-b 1.0", "needs": "fuse"}),
+        (ConflictingPlugins, {"plugin": "trim", "other": ("fuse", "kit-a 1.0"), "asked_by": "active()"}),
+    ],
+)
+def test_nouns_of_a_message_are_attributes(kind: type[HookpatchError], nouns: dict[str, object]) -> None:
+    """A program need not read the text."""
+    assert {name: getattr(EXAMPLES[kind], name) for name in nouns} == nouns
+
+
+def test_unknown_name_without_anything_installed_says_none() -> None:
+    """The list is never empty text."""
+    assert str(UnknownPlugin("trim", "-p", [])) == "no plugin 'trim' (asked for by -p); installed: none"
+
+
+def test_key_that_is_no_text_is_not_guessed() -> None:
+    """Only words have near words."""
+    error = TargetNotFound("vendor:table[3]", GIVEN, "vendor:table", "key", 3, ["3"])
+    assert str(error) == f"vendor:table has no key 3 (target vendor:table[3] {OURS})"
+
+
+# --- failed undos
+
+
+def test_failed_undos_are_counted() -> None:
+    """The message says how many undos failed, and that the others did not."""
+    group = RestoreError([ValueError("a"), KeyError("b")])
+    assert str(group) == ("2 undos failed at the end of a session; everything else was restored (2 sub-exceptions)")
+    assert [type(error) for error in group.exceptions] == [ValueError, KeyError]
+
+
+def test_part_of_the_failed_undos_is_of_the_same_class() -> None:
+    """``except*`` and ``split`` give RestoreErrors again, with their own count."""
+    group = RestoreError([ValueError("a"), KeyError("b")])
+    some, others = group.split(ValueError)
+    assert (type(some), type(others)) == (RestoreError, RestoreError)
+    assert str(some) == "one undo failed at the end of a session; everything else was restored (1 sub-exception)"
+    caught: list[BaseException] = []
+    try:
+        raise group
+    except* ValueError as part:
+        caught.append(part)
+    except* KeyError as part:
+        caught.append(part)
+    assert [type(part) for part in caught] == [RestoreError, RestoreError]
+
+
+def test_undo_that_fails_is_told_at_the_end(make_module: MakeModule) -> None:
+    """Leaving goes on past an undo that fails; each failure is in the group, and all else is restored."""
+    vendor = make_module("vendor", "speed = 1")
+
+    @contextmanager
+    def stubborn(module: ModuleType) -> Iterator[None]:
+        yield
+        raise OSError("still in use")
+
+    enter = hookpatch.enter("vendor", stubborn)
+    session = hookpatch.active(hookpatch.replace("vendor:speed", 2), enter, enter).open()
+    with pytest.raises(RestoreError) as caught:
+        session.close()
+    assert str(caught.value) == (
+        "2 undos failed at the end of a session; everything else was restored (2 sub-exceptions)"
+    )
+    assert [str(error) for error in caught.value.exceptions] == ["still in use", "still in use"]
+    assert vendor.speed == 1
+    session.close()
+
+
+@pytest.fixture
+def vendor(make_module: MakeModule) -> ModuleType:
+    """The module to patch."""
+    return make_module("vendor", VENDOR)
+
+
+# --- sessions
+
+
+@pytest.mark.parametrize("state", ["open", "closed"])
+def test_session_opened_again_is_refused(vendor: ModuleType, state: str) -> None:
+    """A session is one span; the message says which and in what state."""
+    session = hookpatch.active(hookpatch.replace("vendor:speed", 2)).open()
+    if state == "closed":
+        session.close()
+    with pytest.raises(SessionError) as caught:
+        session.open()
+    assert str(caught.value) == (
+        f"<Session of vendor:speed, {state}> cannot be opened again; make a new one with active()"
+    )
+    session.close()
+    assert vendor.speed == 1
+
+
+def test_session_of_nothing_has_a_name() -> None:
+    """The repr is never empty text."""
+    assert repr(hookpatch.active()) == "<Session of nothing, new>"
+
+
+def test_generator_is_not_decorated() -> None:
+    """Patches would hold while it is suspended; the message says what to write."""
+
+    def generator() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(SessionError) as caught:
+        hookpatch.active()(generator)
+    assert str(caught.value) == (
+        "active() cannot decorate the generator test_generator_is_not_decorated.<locals>.generator: patches would hold "
+        "while it is suspended, too; write the block inside it"
+    )
+
+
+# --- warnings, issued for real
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_errors_survive_pickle(kind: type[HookpatchError]) -> None:
+    """An error raised in a worker process keeps its class, its text and its attributes."""
+    error = EXAMPLES[kind]
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy).keys() == vars(error).keys()

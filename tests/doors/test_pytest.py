@@ -1,0 +1,379 @@
+"""The pytest plugin, in real pytest runs: a test that leaves a patch behind fails and is told which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from environments import Environment
+
+pytestmark = pytest.mark.once
+
+pytest_plugins = ["pytester"]
+
+Run = Callable[..., pytest.RunResult]
+
+HEAD = """
+import hookpatch, pytest, sys, unittest, vendor
+
+def shout(wrapped, instance, args, kwargs):
+    return wrapped(*args, **kwargs).upper()
+
+def leak(*more):
+    return hookpatch.active(hookpatch.wrap("vendor:speak", shout), *more).open()
+
+opened = []
+"""
+
+CLEAN = """
+def test_next():
+    assert vendor.speak() == "vendor"
+    assert not hookpatch.report().patches
+    assert "hookpatch" not in str(sys.meta_path)
+"""
+
+SESSION = "<Session of vendor:speak, open>"
+APPLIED = "  applied   wrap    vendor:speak  (active())"
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a test file in a pytest of its own, with our plugin and no other, and modules to patch."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # ours is asked for, installed or not
+
+    def run(source: str, conftest: str = "") -> pytest.RunResult:
+        pytester.makeconftest(HEAD + conftest)
+        pytester.makepyfile(vendor="def speak(): return 'vendor'", later="def speak(): return 'later'")
+        pytester.makepyfile(test_it=HEAD + source)
+        return pytester.runpytest_subprocess("-p", "hookpatch._pytest", "-W", "error", "--strict-markers")
+
+    return run
+
+
+def told(done: pytest.RunResult) -> list[str]:
+    """Return what the first test that left something was told."""
+    start = next(at for at, line in enumerate(done.outlines) if "left patches behind" in line)
+    end = next(at for at, line in enumerate(done.outlines[start:], start) if line.startswith(("=", "_")))
+    return done.outlines[start:end]
+
+
+def first(test: str) -> str:
+    return f"{test} left patches behind; what can be taken back is taken back now:"
+
+
+def test_test_that_leaves_patches_fails_and_the_next_starts_clean(run: Run) -> None:
+    """It is told the session, who opened it, and each patch: applied, waiting or skipped."""
+    source = """
+def test_leaves():
+    opened.append(leak(hookpatch.wrap("later:speak", shout), hookpatch.remove("vendor:x", required=False)))
+"""
+    done = run(source + CLEAN)
+    done.assert_outcomes(passed=2, errors=1)
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    assert told(done) == [
+        first("test_leaves"),
+        "<Session of vendor:speak, later:speak, vendor:x, open>, opened by the test:",
+        APPLIED,
+        "  waiting   wrap    later:speak  (active())",
+        "  skipped   remove  vendor:x  (active()): vendor has no attribute 'x' "
+        "(target vendor:x of a patch given to active())",
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test_uses():\n    with PATCHED: assert vendor.speak() == 'VENDOR'\n",
+        "def test_closes(request): request.addfinalizer(leak().close)\n",
+        "@pytest.fixture\ndef on():\n    with PATCHED: yield\ndef test_uses(on): assert vendor.speak() == 'VENDOR'\n",
+        "def test_makes(): opened.append(PATCHED)\n",
+    ],
+)
+def test_patch_that_ends_with_its_test_is_no_leak(run: Run, source: str) -> None:
+    """In a block, at the test's end, in a fixture of the test; or never opened."""
+    done = run(source.replace("PATCHED", "hookpatch.active(hookpatch.wrap('vendor:speak', shout))") + CLEAN)
+    done.assert_outcomes(passed=2)
+
+
+def test_fixture_of_the_test_is_named(run: Run) -> None:
+    """The inner one that opened the session, not the outer one that asked for it."""
+    source = """
+@pytest.fixture
+def inner(): opened.append(leak())
+@pytest.fixture
+def outer(request): return request.getfixturevalue("inner")
+def test_leaves(outer): pass
+"""
+    done = run(source + CLEAN)
+    done.assert_outcomes(passed=2, errors=1)
+    assert told(done) == [first("test_leaves"), f"{SESSION}, opened by the function-scoped fixture 'inner':", APPLIED]
+
+
+@pytest.mark.parametrize("scope", ["class", "module", "package", "session"])
+def test_session_of_a_wider_fixture_may_stay_until_that_ends(run: Run, scope: str) -> None:
+    """Its tests pass, with the patch on; what a module that is imported meanwhile gets is the session's, too."""
+    source = f"""
+@pytest.fixture(scope="{scope}", autouse=True)
+def patched():
+    session = leak(hookpatch.wrap("later:speak", shout))
+    yield
+    session.close()
+class Test:
+    def test_one(self): assert vendor.speak() == "VENDOR"
+    def test_two(self):
+        import later
+        assert later.speak() == "LATER"
+    def test_three(self): assert vendor.speak() == "VENDOR"
+"""
+    run(source).assert_outcomes(passed=3)
+
+
+def test_wider_fixture_that_leaves_patches_fails_its_last_test(run: Run) -> None:
+    """It may hold them until it ends, and no longer."""
+    source = """
+@pytest.fixture(scope="class")
+def patched():
+    opened.append(leak())
+    yield
+class Test:
+    def test_one(self, patched): assert vendor.speak() == "VENDOR"
+    def test_two(self, patched): assert vendor.speak() == "VENDOR"
+"""
+    done = run(source + CLEAN)
+    done.assert_outcomes(passed=3, errors=1)
+    assert told(done) == [first("test_two"), f"{SESSION}, opened by the class-scoped fixture 'patched':", APPLIED]
+
+
+def test_wider_fixture_that_fails_may_leave_nothing(run: Run) -> None:
+    """Nobody would close what it opened."""
+    source = """
+@pytest.fixture(scope="module")
+def patched():
+    opened.append(leak())
+    raise ValueError("x")
+def test_leaves(patched): pass
+"""
+    done = run(source + CLEAN)
+    done.assert_outcomes(passed=1, errors=2)
+    assert told(done) == [first("test_leaves"), f"{SESSION}, opened by the test:", APPLIED]
+
+
+def test_leak_beside_a_wider_fixture_is_told(run: Run) -> None:
+    """Only that; the fixture's stays."""
+    source = """
+@pytest.fixture(scope="module", autouse=True)
+def patched():
+    with hookpatch.active(hookpatch.replace("vendor:word", 1), hookpatch.wrap("later:speak", shout)): yield
+def test_leaves(): opened.append(leak())
+def test_next():
+    assert (vendor.speak(), vendor.word) == ("vendor", 1)
+"""
+    done = run(source)
+    done.assert_outcomes(passed=2, errors=1)
+    assert told(done) == [first("test_leaves"), f"{SESSION}, opened by the test:", APPLIED]
+
+
+def test_setup_functions_count_as_fixtures(run: Run) -> None:
+    """setup_module and setUpClass may hold patches for their tests; setUp has to give them back."""
+    source = """
+def setup_module(): opened.append(hookpatch.active(hookpatch.replace("vendor:word", 1)).open())
+def teardown_module(): opened[0].close()
+class Test(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): cls.session = hookpatch.active(hookpatch.replace("vendor:other", 2)).open()
+    @classmethod
+    def tearDownClass(cls): cls.session.close()
+    def setUp(self): self.own = leak()
+    def tearDown(self): self.own.close()
+    def test_one(self): assert (vendor.speak(), vendor.word, vendor.other) == ("VENDOR", 1, 2)
+    def test_two(self): self.test_one()
+class TestLeaves(unittest.TestCase):
+    def setUp(self): opened.append(leak())
+    def test_leaves(self): assert (vendor.speak(), vendor.word) == ("VENDOR", 1)
+"""
+    done = run(source)
+    done.assert_outcomes(passed=3, errors=1)
+    assert told(done)[1:] == [f"{SESSION}, opened by the test:", APPLIED]
+
+
+@pytest.mark.parametrize(("closes", "outcomes"), [(True, {"passed": 1}), (False, {"passed": 1, "errors": 1})])
+def test_session_of_a_hook_may_last_as_long_as_its_test(run: Run, closes: bool, outcomes: dict[str, int]) -> None:
+    """Our look is outside the hooks of others."""
+    conftest = f"""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup():
+    opened.append(leak())
+    return (yield)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown():
+    yield
+    if {closes}: opened.pop().close()
+"""
+    run('def test_patched(): assert vendor.speak() == "VENDOR"', conftest).assert_outcomes(**outcomes)
+
+
+@pytest.mark.parametrize(
+    ("source", "outcomes"),
+    [
+        ("def test_fails(): opened.append(leak()); assert False, 'its own'", {"failed": 1, "errors": 1}),
+        ("def test_skips(): opened.append(leak()); pytest.skip('its own')", {"skipped": 1, "errors": 1}),
+    ],
+)
+def test_what_became_of_the_test_itself_stays(run: Run, source: str, outcomes: dict[str, int]) -> None:
+    """A failure is not hidden by the leak."""
+    done = run(source + "\n" + CLEAN)
+    done.assert_outcomes(passed=1, **outcomes)
+    assert told(done)[1:] == [f"{SESSION}, opened by the test:", APPLIED]
+    assert "its own" in done.stdout.str() or "skips" in source
+
+
+def test_error_of_the_teardown_goes_on_with_a_note(run: Run) -> None:
+    """The test has one error, which tells both."""
+    source = """
+@pytest.fixture
+def raises():
+    yield
+    raise ValueError("its own")
+def test_leaves(raises): opened.append(leak())
+"""
+    done = run(source + CLEAN)
+    done.assert_outcomes(passed=2, errors=1)
+    done.stdout.fnmatch_lines(
+        [
+            "E       ValueError: its own",
+            f"E       {first('test_leaves')}",
+            f"E       {SESSION}, opened by the test:",
+            f"E       {APPLIED}",
+        ],
+        consecutive=True,
+    )
+
+
+def test_several_sessions_are_taken_back_the_last_first(run: Run) -> None:
+    """As blocks would end."""
+    source = """
+def test_leaves():
+    opened.append(hookpatch.active(hookpatch.replace("vendor:word", 1)).open())
+    opened.append(leak())
+"""
+    done = run(source + CLEAN)
+    assert told(done) == [
+        first("test_leaves"),
+        f"{SESSION}, opened by the test:",
+        APPLIED,
+        "<Session of vendor:word, open>, opened by the test:",
+        "  applied   replace vendor:word  (active())",
+    ]
+
+
+def test_patch_that_cannot_be_taken_back_is_told(run: Run) -> None:
+    """Somebody else's value lies over ours; a context manager does not end."""
+    source = """
+import contextlib
+@contextlib.contextmanager
+def stubborn(module):
+    yield
+    raise ValueError("will not end")
+def test_leaves():
+    opened.append(hookpatch.active(hookpatch.replace("vendor:word", 1), hookpatch.enter("vendor", stubborn)).open())
+    vendor.word = 2
+"""
+    done = run(source)
+    done.assert_outcomes(passed=1, errors=1)
+    assert told(done) == [
+        first("test_leaves"),
+        "<Session of vendor:word, vendor, open>, opened by the test:",
+        "  applied   replace vendor:word  (active())",
+        "  applied   enter   vendor  (active())",
+        "  displaced replace vendor:word  (active()): somebody else changed vendor:word meanwhile; it was left alone",
+        "  failed    enter   vendor  (active()): could not be taken back: ValueError: will not end",
+    ]
+
+
+def test_watch_without_a_session_is_told(run: Run) -> None:
+    """None can come from outside; a defect of ours would leave one."""
+    source = """
+from hookpatch._bootstrap import imports
+def test_leaves(): opened.append(imports.watch("nowhere", print))
+def test_next(): opened[0].cancel()
+"""
+    done = run("import hookpatch._session.session\n" + source)
+    done.assert_outcomes(passed=2, errors=1)
+    assert told(done) == [first("test_leaves"), "module nowhere is waited for"]
+
+
+def test_what_lies_beneath_somebody_elses_value_is_told_while_that_stands(run: Run) -> None:
+    """monkeypatch puts ours back when the test ends, and the slot is given back; who forgets leaves ours beneath."""
+    source = """
+def over(): return "over"
+def test_ends(monkeypatch):
+    with hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
+        monkeypatch.setattr(vendor, "speak", over)
+def test_original(): assert vendor.speak() == "vendor"
+def test_leaves():
+    with hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
+        opened.append(vendor.speak)
+        vendor.speak = over
+def test_stays(): assert vendor.speak is over
+"""
+    done = run(source)
+    done.assert_outcomes(passed=4, errors=1)
+    assert told(done) == [
+        first("test_leaves"),
+        "vendor:speak holds what somebody else put over a patch that has ended since",
+    ]
+
+
+def test_marked_test_may_leave_patches(run: Run) -> None:
+    """They stay, and are not held against the next."""
+    source = """
+@pytest.mark.hookpatch_leaves
+def test_leaves(): opened.append(leak())
+def test_next(): assert vendor.speak() == "VENDOR"
+def test_last(): opened[0].close()
+"""
+    run(source).assert_outcomes(passed=3)
+
+
+def test_nothing_of_ours_is_imported_for_tests_that_do_not_patch(run: Run) -> None:
+    """Having it installed costs a pytest user next to nothing."""
+    done = run("""
+@pytest.fixture(scope="module", autouse=True)
+def wide(): yield
+def test_modules():
+    ours = {"hookpatch", "hookpatch.testing", "hookpatch.testing._fixtures", "hookpatch._pytest"}
+    assert {name for name in sys.modules if "hookpatch" in name} == ours
+def test_next(): test_modules()
+""")
+    done.assert_outcomes(passed=2)
+
+
+LEAVES = HEAD.replace(", vendor", "") + "def test_leaves(): opened.append(leak())\n"
+
+
+def test_plugin_comes_with_the_wheel_and_can_be_switched_off(environment: Environment, tmp_path: Path) -> None:
+    """It is found by its entry point, under the name ``hookpatch``."""
+    (tmp_path / "vendor.py").write_text("def speak(): return 'vendor'")
+    (tmp_path / "test_it.py").write_text(LEAVES)
+    pytest_here = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
+    done = environment.run(*pytest_here, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "test_leaves left patches behind" in done.stdout
+    done = environment.run(*pytest_here, "-p", "no:hookpatch", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_session_of_the_environment_stays(environment: Environment, tmp_path: Path) -> None:
+    """It was there before, and pytest does not complain that hookpatch was."""
+    plugin = """
+    import hookpatch
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        return [hookpatch.wrap("vendor:speak", lambda wrapped, i, args, kwargs: wrapped().upper())]
+    """
+    environment.add_plugin("loud", plugin)
+    (tmp_path / "vendor.py").write_text("def speak(): return 'vendor'")
+    (tmp_path / "test_it.py").write_text("def test_patched(): import vendor; assert vendor.speak() == 'VENDOR'\n" * 2)
+    done = environment.run("-m", "pytest", "-q", "-W", "error", cwd=tmp_path, HOOKPATCH_PLUGINS="loud")
+    assert (done.returncode, done.stderr) == (0, "")

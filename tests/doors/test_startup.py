@@ -1,0 +1,430 @@
+"""Start-up: the environment's patches are applied, or refused before the program's first line; else nothing happens."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+from environments import LOUDER, SCRIPT, VENDOR, Environment
+
+
+@pytest.fixture
+def home(environment: Environment, tmp_path: Path) -> Environment:
+    """An environment with one plugin, and a folder with the vendor's module and a script."""
+    environment.add_plugin("loud", LOUDER)
+    environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "script.py": SCRIPT})
+    return environment
+
+
+WAYS = [
+    pytest.param(["script.py"], id="script"),
+    pytest.param(["-m", "script"], id="module"),
+    pytest.param(["-c", SCRIPT], id="code"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_unmodified_program_is_patched(home: Environment, way: list[str]) -> None:
+    """HOOKPATCH_PLUGINS is enough; the program stays `__main__`."""
+    done = home.run(*way, HOOKPATCH_PLUGINS="loud")
+    assert (done.stdout, done.stderr, done.returncode) == ("VENDOR! __main__\n", "", 0)
+
+
+@pytest.mark.parametrize("plugins", ["", " ", ",", " , "])
+def test_nothing_asked_for_is_nothing_imported(home: Environment, plugins: str) -> None:
+    """Unset and empty mean the same: no patch, and no module of ours but the start-up file for an empty list."""
+    program = "import sys; print(sorted(m for m in sys.modules if m.startswith('hookpatch')))"
+    unset = home.run("-c", program)
+    empty = home.run("-c", program, HOOKPATCH_PLUGINS=plugins)
+    assert unset.stdout == "[]\n"
+    ours = (
+        []
+        if plugins == ""
+        else ["hookpatch", "hookpatch._bootstrap", "hookpatch._bootstrap.environment", "hookpatch._startup"]
+    )
+    assert empty.stdout == f"{ours}\n"
+    assert home.run("script.py", HOOKPATCH_PLUGINS=plugins).stdout == "vendor __main__\n"
+
+
+@pytest.mark.parametrize(("policy", "out", "status"), [("exit", "", 78), ("warn", "vendor __main__\n", 0)])
+def test_refusal_without_a_stderr(home: Environment, policy: str, out: str, status: int) -> None:
+    """A service that has closed its stderr is refused, or goes on, as any other program: only nothing is said."""
+    closed = "import os, sys; os.close(2); os.environ['HOOKPATCH_PLUGINS'] = 'nope'"
+    done = home.run(
+        *("-c", f"{closed}; os.execv(sys.executable, [sys.executable, 'script.py'])"), HOOKPATCH_ON_ERROR=policy
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (out, "", status)
+
+
+@pytest.mark.parametrize("flag", ["-I", "-E"])
+def test_isolated_interpreter_is_not_patched(home: Environment, flag: str) -> None:
+    """-I and -E ignore the environment, and so ours."""
+    program = "import sys; sys.path.insert(0, '.'); " + SCRIPT + "; print('hookpatch' in sys.modules)"
+    done = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="loud")
+    assert done.stdout == "vendor __main__\nFalse\n"
+    unknown = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="nonsense")
+    assert (unknown.stdout, unknown.returncode) == ("vendor __main__\nFalse\n", 0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_misspelt_name_refuses_the_program_before_it_starts(home: Environment, way: list[str]) -> None:
+    """One line on stderr, status 78, and not a line of the program has run."""
+    done = home.run(*way, HOOKPATCH_PLUGINS="luod")
+    said = (
+        "hookpatch: error: no plugin 'luod' (asked for by HOOKPATCH_PLUGINS=luod); "
+        "did you mean 'loud'? installed: loud [hookpatch explain UnknownPlugin]\n"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+
+
+def test_unknown_name_refuses_the_program(home: Environment) -> None:
+    """One bad name among good ones is enough."""
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud,zebra")
+    said = (
+        "hookpatch: error: no plugin 'zebra' (asked for by HOOKPATCH_PLUGINS=loud,zebra); installed: loud "
+        "[hookpatch explain UnknownPlugin]\n"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+
+
+def test_ambiguous_name_refuses_the_program_and_the_distribution_settles_it(home: Environment) -> None:
+    """No distribution wins in silence."""
+    home.add_plugin("loud", LOUDER.replace(".upper()", ".title()"), distribution="other")
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud")
+    said = (
+        "hookpatch: error: plugin 'loud' (asked for by HOOKPATCH_PLUGINS=loud) is offered by 2 distributions: "
+        "loud-dist, other; ask for 'loud@loud-dist' or 'loud@other', or uninstall one "
+        "[hookpatch explain AmbiguousPlugin]\n"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert home.run("script.py", HOOKPATCH_PLUGINS="loud@other").stdout == "Vendor! __main__\n"
+
+
+def test_plugin_that_raises_when_loaded_refuses_the_program(home: Environment) -> None:
+    """It names the plugin, its distribution and the error."""
+    home.add_plugin("broken", "raise RuntimeError('no')")
+    done = home.run("script.py", HOOKPATCH_PLUGINS="broken")
+    said = (
+        "hookpatch: error: plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; "
+        "mend or uninstall it [hookpatch explain PluginError]\n"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+
+
+def test_warn_policy_lets_the_program_run_unpatched_and_says_so(home: Environment) -> None:
+    """HOOKPATCH_ON_ERROR=warn."""
+    done = home.run("script.py", HOOKPATCH_PLUGINS="luod", HOOKPATCH_ON_ERROR="warn")
+    assert (done.stdout, done.returncode) == ("vendor __main__\n", 0)
+    assert done.stderr.startswith("hookpatch: warning: nothing is patched: no plugin 'luod' (asked for by")
+
+
+def test_policy_that_is_none_is_refused(home: Environment) -> None:
+    """A misspelt policy is not taken for the default."""
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_ON_ERROR="wran")
+    said = (
+        "hookpatch: error: HOOKPATCH_ON_ERROR: 'wran' is not a policy; it takes exit or warn "
+        "[hookpatch explain SettingError]\n"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+
+
+def test_kill_switch_wins(home: Environment) -> None:
+    """HOOKPATCH_DISABLE=1 switches everything off, a block's patches too; bad names do not matter."""
+    assert home.run("script.py", HOOKPATCH_PLUGINS="luod", HOOKPATCH_DISABLE="1").stdout == "vendor __main__\n"
+    program = (
+        "import hookpatch, vendor\nwith hookpatch.active('loud') as session: print(vendor.speak(), *session.report())"
+    )
+    done = home.run("-c", program, HOOKPATCH_DISABLE="1")
+    assert done.stdout == "vendor skipped   wrap    vendor:speak  (loud): HOOKPATCH_DISABLE is set\n"
+
+
+def test_target_that_is_gone_ends_the_program_at_its_import(home: Environment) -> None:
+    """A required patch that no longer fits: one line, status 78; with the policy warn, a warning and on it goes."""
+    home.add_plugin("late", LOUDER.replace("vendor:speak", "vendor:spaek"))
+    program = "import warnings; warnings.simplefilter('always'); print('on'); import vendor; print(vendor.speak())"
+    problem = (
+        "vendor has no attribute 'spaek'; did you mean 'speak'? "
+        "(target vendor:spaek of plugin 'late' from late-dist 1.0)"
+    )
+    done = home.run("-c", program, HOOKPATCH_PLUGINS="late")
+    said = f"hookpatch: error: {problem} [hookpatch explain TargetNotFound]\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("on\n", said, 78)
+    warned = home.run("-c", program, HOOKPATCH_PLUGINS="late", HOOKPATCH_ON_ERROR="warn")
+    assert (warned.stdout, warned.returncode) == ("on\nvendor\n", 0)
+    assert f"PatchFailedWarning: not patched: {problem}" in warned.stderr
+
+
+def test_plugin_whose_path_comes_later_is_found(home: Environment, tmp_path: Path) -> None:
+    """An editable plugin's .pth that sorts after ours has not been read when ours is; it is found all the same."""
+    source = tmp_path / "checkout"
+    source.mkdir()
+    (source / "editable_plugin.py").write_text(LOUDER.replace("\n    ", "\n").replace("upper", "title"))
+    info = home.site_packages / "zeditable-1.0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[hookpatch]\nzed = editable_plugin\n")
+    (home.site_packages / "zzz_editable.pth").write_text(f"{source}\n")
+    assert home.run("script.py", HOOKPATCH_PLUGINS="zed").stdout == "Vendor! __main__\n"
+
+
+def test_nothing_is_imported_from_the_current_folder(home: Environment) -> None:
+    """A module planted beside the script does not stand in for a plugin or for what we need."""
+    for name in ("loud_dist_loud", "pluggy", "hookpatch"):
+        (home.folder / f"{name}.py").write_text("print('planted')")
+    assert home.run("script.py", HOOKPATCH_PLUGINS="loud").stdout == "VENDOR! __main__\n"
+
+
+def test_options_come_from_the_environment(home: Environment) -> None:
+    """HOOKPATCH_OPTIONS is JSON by plugin; what does not fit refuses the program."""
+    source = LOUDER.replace("import hookpatch", "import dataclasses\n    import hookpatch").replace(
+        "@hookpatch.hookimpl",
+        "@dataclasses.dataclass(frozen=True)\n    class Options:\n        mark: str\n\n    @hookpatch.hookimpl",
+    )
+    source = source.replace("hookpatch_patches()", "hookpatch_patches(options)").replace(
+        'hookpatch.wrap("vendor:speak", louder)', 'hookpatch.inject("vendor:speak", word=options.mark)'
+    )
+    home.add_plugin("marked", source)
+    good = home.run("script.py", HOOKPATCH_PLUGINS="marked", HOOKPATCH_OPTIONS='{"marked": {"mark": "?"}}')
+    assert good.stdout == "? __main__\n"
+    for given, problem in [
+        (
+            '{"marked": {"mark": 3}}',
+            "options of plugin 'marked' (marked-dist 1.0): Expected 'str', got 'int' - at 'mark'; it takes mark: str "
+            "[hookpatch explain OptionsError]",
+        ),
+        (
+            '{"loud": {}}',
+            "options: given for 'loud', which is not among the selected plugins: marked "
+            "[hookpatch explain SettingError]",
+        ),
+        (
+            "{",
+            "HOOKPATCH_OPTIONS: not JSON (Expecting property name enclosed in double quotes: "
+            "line 1 column 2 (char 1)); "
+            'it takes a JSON object by plugin, such as {"onnxsim_skip": {"passes": ["fuse_qkv"]}} '
+            "[hookpatch explain SettingError]",
+        ),
+    ]:
+        bad = home.run("script.py", HOOKPATCH_PLUGINS="marked", HOOKPATCH_OPTIONS=given)
+        assert (bad.stdout, bad.returncode) == ("", 78)
+        assert bad.stderr == f"hookpatch: error: {problem}\n"
+
+
+def test_pip_is_never_patched_nor_refused(home: Environment) -> None:
+    """An installer must work whatever the variable says, and so must what it starts."""
+    (home.folder / "pip.py").write_text("import os, vendor; print(vendor.speak(), os.environ.get('HOOKPATCH_PLUGINS'))")
+    for plugins in ("loud", "luod"):
+        done = home.run("-m", "pip", HOOKPATCH_PLUGINS=plugins)
+        assert (done.stdout, done.stderr, done.returncode) == ("vendor None\n", "", 0)
+
+
+def test_spawned_worker_is_patched_too(home: Environment) -> None:
+    """A child process inherits the environment, and with it the patches."""
+    (home.folder / "workers.py").write_text(
+        "import multiprocessing, vendor\n"
+        "def work(_): return vendor.speak()\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool: print(pool.map(work, [1]))\n"
+    )
+    assert home.run("workers.py", HOOKPATCH_PLUGINS="loud").stdout == "['VENDOR!']\n"
+    assert home.run("workers.py").stdout == "['vendor']\n"
+
+
+def test_each_process_leaves_its_report(home: Environment) -> None:
+    """HOOKPATCH_REPORT names a folder; a file a process says what became of each patch."""
+    home.add_plugin("idle", LOUDER.replace("vendor:speak", "nowhere:speak"))
+    reports = home.folder / "reports"
+    done = home.run("script.py", "x", HOOKPATCH_PLUGINS="loud,idle", HOOKPATCH_REPORT=str(reports))
+    assert done.returncode == 0
+    (receipt,) = reports.iterdir()
+    (process,) = json.loads(receipt.read_text())["processes"]
+    assert receipt.name == f"hookpatch-{process['pid']}.json"
+    assert process["argv"] == ["script.py", "x"]
+    assert [(p["plugin"], p["distribution"], p["target"], p["verb"], p["state"]) for p in process["patches"]] == [
+        ("loud", "loud-dist 1.0", "vendor:speak", "wrap", "applied"),
+        ("idle", "idle-dist 1.0", "nowhere:speak", "wrap", "waiting"),
+    ]
+
+
+def test_report_that_cannot_be_written_is_a_warning(home: Environment) -> None:
+    """A run does not fail because its report cannot be left."""
+    (home.folder / "reports").write_text("a file, not a folder")
+    path = home.folder / "reports"
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(path))
+    assert (done.stdout, done.returncode) == ("VENDOR! __main__\n", 0)
+    assert done.stderr.startswith(f"hookpatch: warning: no report left at {path}/hookpatch-")
+    assert done.stderr.endswith(".json: File exists\n")
+
+
+# --- plugins whose distribution says what they wait for
+
+PACKAGE = {
+    "package/__init__.py": "from package.inner import speak",
+    "package/inner.py": "def speak(): return 'package'",
+    "package/__main__.py": "from package import speak; print(speak())",
+    "spread/part.py": "def speak(): return 'part'",
+}
+OURS = "import sys; print(sorted(m for m in sys.modules if m.startswith(('hookpatch', 'loud', 'pluggy', 'typing'))))"
+
+
+def _loud(target: str) -> str:
+    return LOUDER.replace("vendor:speak", target)
+
+
+@pytest.fixture
+def waiting(environment: Environment, tmp_path: Path) -> Environment:
+    """An environment with plugins that wait for a module, a package, and a package without an ``__init__``."""
+    environment.add_plugin("loud", LOUDER, waits_for="vendor")
+    environment.add_plugin("louder", _loud("package.inner:speak"), waits_for="package")
+    environment.add_plugin("loudest", _loud("spread.part:speak"), waits_for="spread")
+    environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "script.py": SCRIPT, **PACKAGE})
+    return environment
+
+
+def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Environment) -> None:
+    """A process that imports none of it has the start-up files alone; with the import the patch is there."""
+    done = waiting.run("-c", f"{OURS}; {SCRIPT}; print('loud_dist_loud' in sys.modules)", HOOKPATCH_PLUGINS="loud")
+    of_bootstrap = [f"hookpatch._bootstrap.{file}" for file in ("environment", "imports", "installed", "selection")]
+    ours = ["hookpatch", "hookpatch._bootstrap", *of_bootstrap, "hookpatch._startup"]
+    assert (done.stdout, done.stderr) == (f"{ours}\nVENDOR! __main__\nTrue\n", "")
+
+
+@pytest.mark.parametrize(
+    ("way", "said", "plugins"),
+    [
+        pytest.param(
+            ["-c", "import package; print(package.speak())"], "PACKAGE!", "louder", id="copied-in-its-package"
+        ),
+        pytest.param(["-c", "from package.inner import speak; print(speak())"], "PACKAGE!", "louder", id="submodule"),
+        pytest.param(["-m", "package"], "PACKAGE!", "louder", id="run-as-a-module"),
+        pytest.param(["-c", "import spread.part; print(spread.part.speak())"], "PART!", "loudest", id="no-init"),
+        pytest.param(
+            ["-c", "import vendor, package; print(vendor.speak() + package.speak())"],
+            "VENDOR!PACKAGE!",
+            "loud louder",
+            id="two",
+        ),
+    ],
+)
+def test_patch_is_there_before_its_package_is_executed(
+    waiting: Environment, way: list[str], said: str, plugins: str
+) -> None:
+    """What the package's own modules copy from each other is patched, as with a plugin that does not wait.
+
+    At the end those are named whose packages were not imported.
+    """
+    done = waiting.run(*way, HOOKPATCH_PLUGINS="loud,louder,loudest")
+    assert done.stdout == f"{said}\n"
+    unbound = re.findall(
+        r"warning: .* of plugin '(\w+)' .*: was never applied: the program did not import [\w.]+\n", done.stderr
+    )
+    assert sorted([*plugins.split(), *unbound]) == ["loud", "louder", "loudest"]
+    assert len(done.stderr.splitlines()) == len(unbound)
+
+
+def test_thread_that_imports_another_package_meanwhile_has_it_patched_too(waiting: Environment) -> None:
+    """While one thread's import has the plugins loaded, another one's waits, so that nothing is copied unpatched."""
+    waiting.add_plugin("slow", "import time; time.sleep(1)\n" + textwrap.dedent(LOUDER), waits_for="vendor")
+    program = """
+import sys, threading, time
+thread = threading.Thread(target=__import__, args=("vendor",))
+thread.start()
+while "slow_dist_slow" not in sys.modules:
+    time.sleep(0.01)
+import package
+print(package.speak())
+thread.join()
+print(sys.modules["vendor"].speak())
+"""
+    done = waiting.run("-c", program, HOOKPATCH_PLUGINS="louder,slow")
+    assert (done.stdout, done.stderr) == ("PACKAGE!\nVENDOR!\n", "")
+
+
+def test_what_lies_beside_the_script_is_not_imported_because_of_a_plugin_that_waits(waiting: Environment) -> None:
+    """Loaded in the midst of the program, it is still looked for where it was looked for at the start."""
+    for name in ("pluggy", "loud_dist_loud", "dataclasses"):
+        (waiting.folder / f"{name}.py").write_text("print('planted')")
+    assert waiting.run("script.py", HOOKPATCH_PLUGINS="loud").stdout == "VENDOR! __main__\n"
+
+
+def test_plugin_of_what_opening_a_session_needs_is_opened_at_the_start(waiting: Environment) -> None:
+    """In the midst of that import hookpatch could not be imported itself: the program would end with its traceback."""
+    waiting.add_plugin("needed", _loud("inspect:cleandoc"), waits_for="inspect")
+    done = waiting.run("-c", "import inspect; print(inspect.cleandoc('text'))", HOOKPATCH_PLUGINS="needed")
+    assert (done.stdout, done.stderr) == ("TEXT!\n", "")
+
+
+def test_report_and_patches_of_the_program_do_not_wait(waiting: Environment) -> None:
+    """A report has what waits; a block's patches lie over the environment's, whatever is imported first."""
+    around = "lambda wrapped, instance, args, kwargs: f'<{wrapped(*args, **kwargs)}>'"
+    program = f"""
+import hookpatch
+print(hookpatch.report())
+with hookpatch.active(hookpatch.wrap("vendor:speak", {around}), children="local"):
+    import vendor
+    print(vendor.speak())
+print(vendor.speak())
+"""
+    done = waiting.run("-c", program, HOOKPATCH_PLUGINS="loud")
+    assert (done.stdout, done.stderr) == ("waiting   wrap    vendor:speak  (loud)\n<VENDOR!>\nVENDOR!\n", "")
+
+
+def test_receipts_do_not_wait(waiting: Environment, tmp_path: Path) -> None:
+    """A process that leaves a report says what it waits for."""
+    waiting.run("-c", "pass", HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(tmp_path / "reports"))
+    (left,) = (tmp_path / "reports").glob("*.json")
+    (process,) = json.loads(left.read_text())["processes"]
+    assert [(patch["plugin"], patch["state"]) for patch in process["patches"]] == [("loud", "waiting")]
+
+
+def test_tests_that_import_what_a_plugin_waits_for_leave_nothing(waiting: Environment) -> None:
+    """pytest's plugin does not take the environment's patches for those of a test."""
+    (waiting.folder / "test_it.py").write_text(
+        "def test_it():\n    import vendor\n    assert vendor.speak() == 'VENDOR!'"
+    )
+    done = waiting.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py", HOOKPATCH_PLUGINS="loud")
+    assert done.returncode == 0, done.stdout
+
+
+BEYOND = (
+    "plugin 'beyond' (beyond-dist 1.0) patches vendor:speak, which is not in 'package', for which its distribution has "
+    "it wait; take 'beyond' out of the entry point group hookpatch.waits_for, or name there what has all its targets, "
+    "and install it anew [hookpatch explain PluginError]"
+)
+BROKEN = (
+    "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it "
+    "[hookpatch explain PluginError]"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "said"),
+    [
+        pytest.param("beyond", LOUDER, BEYOND, id="target-elsewhere"),
+        pytest.param("broken", "raise RuntimeError('no')", BROKEN, id="broken"),
+    ],
+)
+def test_plugin_that_is_wrong_ends_the_program_when_it_is_loaded(
+    waiting: Environment, name: str, source: str, said: str
+) -> None:
+    """With one line, at the import that it waited for; HOOKPATCH_ON_ERROR=warn goes on, and says so."""
+    waiting.add_plugin(name, source, waits_for="package")
+    program = "print('begun'); import package; print(package.speak())"
+    done = waiting.run("-c", program, HOOKPATCH_PLUGINS=name)
+    assert (done.stdout, done.stderr, done.returncode) == ("begun\n", f"hookpatch: error: {said}\n", 78)
+    done = waiting.run("-c", program, HOOKPATCH_PLUGINS=name, HOOKPATCH_ON_ERROR="warn")
+    warned = f"hookpatch: warning: nothing is patched: {said}\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("begun\npackage\n", warned, 0)
+
+
+def test_options_are_looked_at_before_the_program_starts(waiting: Environment) -> None:
+    """They need the plugin, so it does not wait; nor does one that is offered twice or misspelt."""
+    done = waiting.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS='{"loud": {"volume": 11}}')
+    said = (
+        "hookpatch: error: options of plugin 'loud' (loud-dist 1.0): it has none, but 'volume' was given "
+        "[hookpatch explain OptionsError]\n"
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert waiting.run("script.py", HOOKPATCH_PLUGINS="luod").returncode == 78

@@ -1,0 +1,120 @@
+"""Warnings: each is issued for real, with the text that docs/messages.md shows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from messages import VENDOR, shown
+
+import hookpatch
+from hookpatch._engine.lock.fingerprint import Fingerprint
+from hookpatch._engine.lock.lockfile import Lock, Locked, write_lock
+from hookpatch.errors import (
+    DisplacedWarning,
+    DriftWarning,
+    HookpatchWarning,
+    NeverOpenedWarning,
+    PatchFailedWarning,
+    PatchUnneededWarning,
+    UnknownModuleWarning,
+)
+
+MakeModule = Callable[..., ModuleType]
+
+MakeDistribution = Callable[..., Path]
+
+
+@pytest.fixture
+def vendor(make_module: MakeModule) -> ModuleType:
+    """The module to patch."""
+    return make_module("vendor", VENDOR)
+
+
+def passing(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Change nothing."""
+    return wrapped(*args, **kwargs)
+
+
+# --- warnings, issued for real
+
+
+def test_patch_that_fails_at_its_modules_import_is_a_warning(make_module: MakeModule) -> None:
+    """The import goes well, and the warning has the error's text, as docs/messages.md shows it."""
+    with hookpatch.active(hookpatch.wrap("late:speed", passing)) as session:
+        with pytest.warns(PatchFailedWarning) as warned:
+            late = make_module("late", "limit = 3")
+        assert late.limit == 3
+        assert [entry.state for entry in session.report()] == ["failed"]
+    assert [str(warning.message) for warning in warned] == [shown(PatchFailedWarning)]
+    assert shown(HookpatchWarning) == shown(PatchFailedWarning)
+
+
+def test_patch_that_has_become_unneeded_is_a_warning(vendor: ModuleType, make_distribution: MakeDistribution) -> None:
+    """It is applied all the same; the warning is as docs/messages.md shows it."""
+    make_distribution("vendor-kit", "1.4")
+    patch = hookpatch.replace("vendor:speed", 2, until="vendor-kit>=1.2")
+    with pytest.warns(PatchUnneededWarning) as warned, hookpatch.active(patch):
+        assert vendor.speed == 2
+    assert [str(warning.message) for warning in warned] == [shown(PatchUnneededWarning)]
+
+
+def test_target_that_has_changed_is_a_warning(vendor: ModuleType, tmp_path: Path) -> None:
+    """It is patched all the same; the warning is as docs/messages.md shows it, but for the file's folder."""
+    lock = tmp_path / "hookpatch.lock"
+    write_lock(Lock((), {}, {"vendor:speed": Locked(Fingerprint("an int", source="0"))}, str(lock)))
+    with pytest.warns(DriftWarning) as warned, hookpatch.active(hookpatch.replace("vendor:speed", 2), lock=lock):
+        assert vendor.speed == 2
+    assert [str(warning.message).replace(f"{tmp_path}/", "") for warning in warned] == [shown(DriftWarning)]
+
+
+def test_session_that_was_never_opened_is_a_warning() -> None:
+    """As docs/messages.md shows it: who forgets the with has patched nothing."""
+    with pytest.warns(NeverOpenedWarning) as warned:
+        hookpatch.active(hookpatch.replace("vendor:speed", 2))
+    assert [str(warning.message) for warning in warned] == [shown(NeverOpenedWarning)]
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("jsn:dumps", None),
+        ("json.decodr:JSONDecoder", "there is no module json.decodr; did you mean 'decoder'?"),
+        ("emial.mime.text:MIMEText", "there is no module emial; did you mean 'email'?"),
+    ],
+)
+def test_module_that_is_misspelt_is_a_warning(address: str, said: str | None) -> None:
+    """At the block's end, as docs/messages.md shows it, at the line of the block; in the report it is unused."""
+    with pytest.warns(UnknownModuleWarning) as warned, hookpatch.active(hookpatch.inject(address, x=1)) as session:
+        pass
+    expected = shown(UnknownModuleWarning) if said is None else f"{address} of a patch given to active(): {said}"
+    assert [(str(warning.message), warning.filename) for warning in warned] == [(expected, __file__)]
+    assert [patch.state for patch in session.report()] == ["unused"]
+
+
+def test_module_that_may_yet_come_is_no_warning() -> None:
+    """One that is there and was not imported, one that nothing is nearly called, one that is not required."""
+    patches = [
+        hookpatch.inject("json.tool:main", x=1),
+        hookpatch.inject("qqxz_of_nobody:x", x=1),
+        hookpatch.inject("jsn:dumps", x=1, required=False),
+    ]
+    with warnings.catch_warnings(), hookpatch.active(*patches) as session:
+        warnings.simplefilter("error")
+        session.close()
+    assert [patch.state for patch in session.report()] == ["unused"] * 3
+
+
+def test_slot_that_somebody_else_set_is_a_warning(vendor: ModuleType) -> None:
+    """What is not ours is left alone; the warning is as docs/messages.md shows it, the reason in the report."""
+    with pytest.warns(DisplacedWarning) as warned, hookpatch.active(hookpatch.replace("vendor:speed", 2)) as session:
+        vars(vendor)["speed"] = 3
+    assert vendor.speed == 3
+    assert [str(warning.message) for warning in warned] == [shown(DisplacedWarning)]
+    assert [(entry.state, entry.reason) for entry in session.report()] == [
+        ("displaced", "somebody else changed vendor:speed meanwhile; it was left alone")
+    ]

@@ -1,0 +1,373 @@
+"""The endings of tests/promises/test_exact.py: what happens to a patched slot, and how its session ends."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
+from unittest import mock
+
+import pytest
+import targets
+import wrapt
+from cells import CALLS, NAME, World, around
+from snapshot import ABSENT, Snapshot
+from watching import watched
+
+import hookpatch
+from hookpatch import Target, errors
+
+# An ending returns the places that hold something else at its end, and what; none if all is as before.
+Left = dict[str, Any] | None
+
+
+def states(*sessions: hookpatch.Session) -> set[str]:
+    return {patch.state for session in sessions for patch in session.report()}
+
+
+@contextmanager
+def _patched(world: World) -> Iterator[hookpatch.Session]:
+    with hookpatch.active(world.patch()) as session:
+        yield session
+        assert world.is_patched()
+    assert states(session) == {"restored"}
+
+
+def normal(world: World) -> None:
+    """The block ends."""
+    with _patched(world):
+        pass
+
+
+def raising(world: World, error: type[BaseException]) -> None:
+    """The block raises, and its error is the caller's."""
+    with pytest.raises(error, match="the block"), hookpatch.active(world.patch()) as session:
+        assert world.is_patched()
+        raise error("the block")
+    assert states(session) == {"restored"}
+
+
+def undo_raises(world: World) -> None:
+    """Undos fail before and after ours: ours is done, and one RestoreError tells of both."""
+
+    @contextmanager
+    def stubborn(module: ModuleType) -> Iterator[None]:
+        yield
+        raise KeyError(module.__name__)
+
+    enter = hookpatch.enter(NAME, stubborn)
+    with pytest.raises(errors.RestoreError) as caught, hookpatch.active(enter, world.patch(), enter) as session:
+        assert world.is_patched()
+    assert [repr(error) for error in caught.value.exceptions] == [f"KeyError({NAME!r})"] * 2
+    assert [patch.state for patch in session.report()] == ["failed", "restored", "failed"]
+
+
+def collected(world: World) -> None:
+    """Nobody closes the session: the garbage collector does, with a warning."""
+    session = world.open()
+    assert world.is_patched()
+    with pytest.warns(ResourceWarning, match=r"was dropped unclosed; use it in a with statement$"):
+        del session
+
+
+def overlapping(world: World, order: tuple[int, ...]) -> None:
+    """Two sessions by the same verb, or three of which the second puts a value."""
+    verbs = ("", "") if len(order) == 2 else ("", "replace", "")
+    _close([world.open(verb) for verb in verbs], order, world)
+
+
+def by_two_ways(world: World, order: tuple[int, ...]) -> None:
+    """One place, by its address and by its owner at hand."""
+    _close([world.open(), world.open("", world.at_hand())], order, world)
+
+
+def through_subclass(world: World, opened: tuple[int, ...], order: tuple[int, ...]) -> None:
+    """One name, in the class and in a subclass that inherits it."""
+    address = world.cell.address.replace("Child", "Grandchild")
+    ways = [("", ""), ("replace" if world.cell.verb == "remove" else "", f"{NAME}:{address}")]
+    _close([world.open(*ways[at]) for at in opened], order, world, address)
+
+
+def _close(sessions: list[hookpatch.Session], order: tuple[int, ...], world: World, *also: str) -> None:
+    for at in order:
+        assert world.is_patched(world.cell.place, *also)
+        sessions[at].close()
+    assert states(*sessions) == {"restored"}
+
+
+def _wrapper(kind: str, below: Any) -> Any:
+    """Return a foreign wrapper of a value."""
+    if kind == "wrapt":
+        return wrapt.FunctionWrapper(below, around)
+    if isinstance(below, (staticmethod, classmethod)):
+        return type(below)(_wrapper(kind, below.__func__))
+    theirs = lambda *args, **kwargs: below(*args, **kwargs)  # noqa: E731 - theirs, no function of a module
+    return functools.wraps(below)(theirs) if kind == "closure" else theirs
+
+
+def _cover(world: World, kind: str) -> Callable[[], None]:
+    """Put a foreign wrapper over a slot; return a function that takes it off by restoring the value that it saved."""
+    if kind == "wrapt-twice":
+        inner, outer = _cover(world, "wrapt"), _cover(world, "wrapt")
+        return lambda: (outer(), inner())[0]
+    saved = world.there()
+    if kind == "mock":
+        patcher: Any = (
+            mock.patch.dict(world.owner, {world.key: mock.MagicMock()})
+            if world.is_item
+            else mock.patch.object(world.owner, world.key, create=saved is ABSENT)
+        )
+        patcher.__enter__()
+        return partial(patcher.__exit__, None, None, None)
+    world.put(_wrapper(kind, inspect.getattr_static(world.owner, str(world.key), None) if saved is ABSENT else saved))
+    return partial(world.put, saved)
+
+
+def _end(session: hookpatch.Session, world: World, kind: str = "", found: Any = None) -> None:
+    """Close a session, and check the state that it reports for its patch.
+
+    Args:
+        session: the session.
+        world: its slot.
+        kind: what of somebody else's lies over it.
+        found: what lay in the slot when it was patched, if that was not the module's own.
+    """
+    there, found = world.there(), world.original if found is None else found
+    if world.cell.verb == "everywhere" or there is found:
+        state = "restored"  # ours lay in the function, whatever lies in the slot; or nothing is to be put back
+    elif kind.startswith("wrapt") and found is not ABSENT and not world.cell.is_forwarded:
+        state = "unlinked"  # else there is nothing of the owner's own that theirs could wrap
+    else:
+        state = "dormant" if world.cell.verb in CALLS and there is not ABSENT else "displaced"
+    with pytest.warns(errors.DisplacedWarning, match="left alone$") if state == "displaced" else nullcontext():
+        session.close()
+    assert states(session) == {state}
+
+
+def off_before_us(world: World, kind: str) -> None:
+    """Theirs comes and goes while we are there."""
+    session = world.open()
+    _cover(world, kind)()
+    assert world.is_patched()
+    _end(session, world, found=world.there())
+
+
+def off_after_us(world: World, kind: str, seen_by: str) -> Left:
+    """Theirs stays when we end; a proxy of wrapt's, the inner one of two, wraps the original from then on.
+
+    Then they put back what they had saved, which is ours and dead: the slot is given back at the next look.
+    """
+    other = hookpatch.active(hookpatch.replace(Target.attribute(SimpleNamespace(x=1), "x"), 2))
+    World.opened.add(other)
+    if seen_by == "one that closes":
+        other.open()
+    session = world.open()
+    take_off = _cover(world, kind)
+    theirs = world.there()
+    _end(session, world, kind)
+    assert world.before.changed(world.moves(by_others=world.cell.verb == "remove")) == [world.cell.place]
+    assert world.there() is theirs
+    if states(session) == {"unlinked"}:
+        assert (theirs.__wrapped__.__wrapped__ if kind == "wrapt-twice" else theirs.__wrapped__) is world.original
+    if world.cell.verb == "remove":
+        other.close()
+        return {world.cell.place: theirs}  # it put nothing there that could come to light
+    if seen_by == "death":
+        del theirs  # it dies as soon as it is taken off
+    take_off()
+    if seen_by == "report" or world.has_setter:
+        hookpatch.report()
+    elif seen_by != "death":
+        other.close() if seen_by == "one that closes" else other.open()
+    assert world.before.changed(world.moves()) == []
+    assert states(session) == {"restored"}
+    other.close()
+    return None
+
+
+def beneath(world: World) -> None:
+    """Theirs lay there before us: we restore it."""
+    take_off = _cover(world, "lambda")
+    theirs = world.there()
+    with hookpatch.active(world.patch()) as session:
+        pass
+    assert states(session) == {"restored"}
+    assert world.there() is theirs
+    take_off()
+
+
+def beneath_and_off_before_us(world: World) -> None:
+    """Theirs lay there before us and is taken off over our heads: what they put there is left alone.
+
+    When ours comes to light once more, it is theirs that is put back.
+    """
+    take_off = _cover(world, "lambda")
+    theirs = world.there()
+    session = world.open()
+    ours = world.there()
+    take_off()
+    left = world.there()
+    _end(session, world, found=theirs)
+    assert world.there() is left
+    if world.cell.verb not in ("remove", "everywhere"):
+        world.put(ours)
+        hookpatch.report()
+        assert world.there() is theirs
+        take_off()
+
+
+def deleted(world: World) -> None:
+    """Somebody deletes the name or key: it stays deleted. When he puts ours back, the slot is given back."""
+    session = world.open()
+    ours = world.there()
+    world.put(ABSENT)
+    left = world.before.now(world.cell.place)  # in a list the next one
+    _end(session, world)
+    assert world.there() is left
+    if isinstance(world.owner, list):
+        world.owner.insert(world.key % 3, ours)
+    else:
+        world.put(ours)
+    hookpatch.report()
+    assert states(session) == {"restored"}
+
+
+def keys_added(world: World) -> Left:
+    """Somebody adds keys: they are kept, behind those that were there, in the order in which they came."""
+    with hookpatch.active(world.patch()):
+        for name, value in (("x", 1000), ("y", 2000)):
+            if isinstance(world.owner, list):
+                world.owner.append(value)
+            elif world.is_item:
+                world.owner[name] = value
+            else:
+                setattr(world.owner, name, value)
+        places = [place for place in world.before.changed() if place not in world.changes]
+    return dict(zip(places, (1000, 2000), strict=True))
+
+
+def imported(world: World) -> None:
+    """The module is imported while the session waits for it."""
+    with _patched(world) as session:
+        assert states(session) == {"waiting"}
+        importlib.import_module(NAME)
+
+
+def failing_first(world: World) -> None:
+    """Its first import fails: what is left of that is not patched."""
+
+    def fail(module: ModuleType) -> None:
+        targets.executed.remove(fail)
+        raise ZeroDivisionError
+
+    targets.executed.append(fail)
+    with _patched(world) as session:
+        with pytest.raises(ZeroDivisionError):
+            importlib.import_module(NAME)
+        assert (states(session), world.before.changed()) == ({"waiting"}, [])
+        importlib.import_module(NAME)
+
+
+def replacing_itself(world: World) -> None:
+    """It puts another module in its place in sys.modules: that is patched, and so is all that the two share."""
+    thrown_away: list[Snapshot] = []
+
+    def replace(module: ModuleType) -> None:
+        thrown_away.append(Snapshot(module))
+        sys.modules[NAME] = face = ModuleType(NAME)
+        vars(face).update(vars(module))
+        world.executed(face)
+
+    targets.executed[:] = [replace]
+    with _patched(world):
+        importlib.import_module(NAME)
+        assert sys.modules[NAME] is world.module
+    assert thrown_away[0].changed(world.moves()) == []
+
+
+def never_imported(world: World) -> None:
+    """It is imported when the session has ended: the watch is gone."""
+    with hookpatch.active(world.patch()) as session:
+        pass
+    assert (states(session), watched(), sys.meta_path) == (
+        {"unused"},
+        [],
+        world.finders,
+    )
+    importlib.import_module(NAME)
+    assert states(session) == {"unused"}
+
+
+def reloaded(world: World) -> None:
+    """What the reload makes is patched and restored; so is what was there before, but for the module's own names."""
+    old = world.before
+    with _patched(world):
+        importlib.reload(world.module)
+    assert world.before is not old
+    assert [place for place in old.changed(world.moves()) if "." in place or "[" in place] == []
+
+
+def imported_anew(world: World) -> None:
+    """It is dropped from sys.modules and imported again: the old and the new are patched and restored."""
+    old = world.before
+    with _patched(world):
+        del sys.modules[NAME]
+        importlib.import_module(NAME)
+        assert set(old.changed()) == set(world.before.changed())
+    assert world.before is not old
+    assert old.changed(world.moves()) == []
+
+
+SEEN_BY: Final = {
+    "wrapt": ("death", "report"),
+    "closure": ("death", "report", "one that opens", "one that closes"),
+    "lambda": ("death", "report"),
+    "wrapt-twice": ("report",),
+    "mock": ("report",),  # it lies in a cycle, and dies when the garbage collector likes
+}
+
+PAIRS: Final = list(itertools.permutations(range(2)))
+
+ORDERS: Final = [*PAIRS, *itertools.permutations(range(3))]
+
+LATE: Final[dict[str, Callable[[World], Left]]] = {
+    "imported": imported,
+    "fails-first": failing_first,
+    "replaces-itself": replacing_itself,
+    "never-imported": never_imported,
+}
+
+_in = partial(functools.reduce, "{}{}".format)
+
+ENDINGS: Final[dict[str, Callable[[World], Left]]] = {
+    "normal": normal,
+    **{error.__name__: partial(raising, error=error) for error in (ValueError, KeyboardInterrupt, SystemExit)},
+    "undo-raises": undo_raises,
+    "collected": collected,
+    **{f"closed-{_in(order)}": partial(overlapping, order=order) for order in ORDERS},
+    **{f"at-hand-closed-{_in(order)}": partial(by_two_ways, order=order) for order in PAIRS},
+    **{
+        f"subclass-opened-{_in(opened)}-closed-{_in(order)}": partial(through_subclass, opened=opened, order=order)
+        for opened, order in itertools.product(PAIRS, PAIRS)
+    },
+    **{f"{kind}-off-before-us": partial(off_before_us, kind=kind) for kind in SEEN_BY},
+    **{
+        f"{kind}-off-after-us-seen-by-{seen_by.replace(' ', '-')}": partial(off_after_us, kind=kind, seen_by=seen_by)
+        for kind, ways in SEEN_BY.items()
+        for seen_by in ways
+    },
+    "beneath": beneath,
+    "beneath-off-before-us": beneath_and_off_before_us,
+    "deleted": deleted,
+    "keys-added": keys_added,
+    "reloaded": reloaded,
+    "imported-anew": imported_anew,
+    **LATE,
+}

@@ -1,0 +1,32 @@
+"""What tests of sites share: a wrapper with a tag, and classes that refuse to be set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import hookpatch
+
+
+def tagged(tag: str) -> Callable[..., Any]:
+    return lambda wrapped, instance, args, kwargs: f"{tag}({wrapped(*args, **kwargs)})"
+
+
+class Stubborn(type):
+    """A metaclass whose classes refuse, while ``locked``, to have an attribute set or deleted."""
+
+    locked = False
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        if type(cls).__dict__["locked"] and name != "free":
+            raise RuntimeError(f"{name} is locked")
+        super().__setattr__(name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        if type(cls).__dict__["locked"]:
+            raise RuntimeError(f"{name} is locked")
+        super().__delattr__(name)
+
+
+def states(session: hookpatch.Session) -> list[str]:
+    return [patch.state for patch in session.report()]

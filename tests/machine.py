@@ -1,0 +1,472 @@
+"""The state machine of tests/promises/test_machine.py."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import gc
+import importlib
+import os
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+from machine_model import MachineModel
+from machine_slots import (
+    CALLS,
+    FOREIGN_WRAPPERS,
+    MISSING,
+    OF_MODULES,
+    OTHERS,
+    OWNERS,
+    PLUGIN,
+    TOGETHER,
+    TRIED,
+    USER,
+    VENDOR,
+    WITHOUT,
+    Spot,
+    U,
+    V,
+    derived_of,
+    given_for,
+    module_of,
+    tried_on,
+)
+from model import NOTHING, Entry, Foreign, Given, Lifecycle, Origin, Refused, Thing
+from watching import watched
+
+import hookpatch
+from hookpatch import errors
+from hookpatch._engine.site import late_restore, site, sites
+
+
+class Machine(MachineModel):
+    """The rules of the state machine. Each step is done in Python and in the model; ``agrees`` compares them."""
+
+    # --- rules
+
+    @initialize(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        """Take a few places, so that sessions meet."""
+        some = st.sets(st.sampled_from(sorted(TRIED)), min_size=1, max_size=6)
+        labels = data.draw(st.sampled_from(TOGETHER) | some, "places")
+        self.labels = sorted(labels)
+        for name in data.draw(st.sampled_from([(V, U), (V,), (V, U), ()]), "modules"):
+            importlib.import_module(name)
+        self.arrive()
+
+    def _drawn(self, patch: tuple[str, str, str], owner: str | None, in_words: bool) -> Lifecycle:
+        label, verb, reach = patch
+        self.count += 1
+        if not self._is_there(module_of(label)) or label in OF_MODULES:
+            in_words = True
+        if label.startswith(U) and reach == "everywhere":
+            in_words = False
+        return Lifecycle(label, verb, reach, owner, in_words, f"t{self.count}")
+
+    def _can(self, attempt: Lifecycle) -> bool:
+        """Return True if the model covers the patch.
+
+        Left out: reach="everywhere" where not an original but something of somebody else's or a copied name of ours
+        lies beneath: it would be changed inside, and has no model. A remove where somebody's value is: theirs could
+        not be told from the original any more. Targets in a module that was dropped from sys.modules, by hand.
+        """
+        if attempt.verb == "enter" or not self._is_there(module_of(attempt.label)):
+            return attempt.in_words
+        spot = self.now[attempt.label]
+        if attempt.verb == "remove" and spot.place.is_changed_by_others():
+            return False
+        return attempt.reach == "slot" or isinstance(spot.place.beneath(), Origin)
+
+    def _patch(self, attempt: Lifecycle) -> hookpatch.Patch:
+        tag, label = attempt.tag, attempt.label
+        if attempt.verb == "enter":
+            return hookpatch.enter(V, lambda module: self._entering(tag), why=tag)
+        target: Any = label if attempt.in_words else self.now[label].target()
+        facts: dict[str, Any] = {"reach": attempt.reach, "why": tag}
+        if attempt.owner == "outer":
+            facts["before"] = "machine-inner"
+        if attempt.verb == "wrap":
+            return hookpatch.wrap(target, lambda w, i, a, k: f"{tag}({w(*a, **k)})", **facts)
+        if attempt.verb == "inject":
+            return hookpatch.inject(target, {"x": tag}, **facts)
+        if attempt.verb == "remove":
+            return hookpatch.remove(target, **facts)
+        if attempt.verb == "derive":
+            return hookpatch.derive(target, functools.partial(derived_of, tag), **facts)
+        value = given_for(tag, label)
+        attempt.value = Given(tag, value)
+        return hookpatch.replace(target, value, **facts)
+
+    @contextmanager
+    def _entering(self, tag: str) -> Iterator[None]:
+        self.entered[tag] += 1
+        try:
+            yield
+        finally:
+            self.entered[tag] -= 1
+            if self.is_exit_armed:
+                raise RuntimeError("the exit")
+
+    @rule(data=st.data(), task=st.integers(0, 3))
+    def open_session(self, data: st.DataObject, task: int) -> None:
+        """Open a session of up to four patches, some of plugins, for all or for this task."""
+        tried = [st.sampled_from(tried_on(label)) for label in self.labels]
+        plans = st.lists(st.tuples(st.one_of(tried), st.sampled_from(OWNERS), st.booleans()), min_size=1, max_size=4)
+        drawn = [self._drawn(*one) for one in data.draw(plans, "patches")]
+        scope: Any = "process"
+        if task == 0:
+            drawn = [attempt for attempt in drawn if attempt.verb in CALLS]
+            scope = "task"
+        for attempt in drawn:
+            attempt.module = module_of(attempt.label) if attempt.in_words else None
+            attempt.is_for_task = scope == "task"
+            attempt.came_before = frozenset(sys.modules)
+        drawn = [attempt for attempt in drawn if self._can(attempt)]
+        if not drawn:
+            return
+        owners = list(dict.fromkeys(attempt.owner for attempt in drawn))
+        plan = [attempt for owner in owners for attempt in drawn if attempt.owner == owner]
+        patches = {attempt.tag: self._patch(attempt) for attempt in plan}
+        what: list[Any] = []
+        for owner in owners:
+            of_owner = [patches[attempt.tag] for attempt in plan if attempt.owner == owner]
+            what += [f"machine-{owner}"] if owner else of_owner
+            if owner:
+                self.patches[owner] = of_owner
+        session = hookpatch.active(*what, scope=scope)
+        self.sessions.append(session)
+        self.count += 1
+        try:
+            self._open_in_model(plan)
+        except Refused:
+            with self._telling(), pytest.raises(errors.ApplyError):
+                session.open()
+            self.sessions.remove(session)
+            self.ended["refused"] += 1
+            self.closed.append((session, plan))
+        else:
+            with self._telling():
+                session.open()
+            self.open.append((session, plan))
+
+    def _open_in_model(self, plan: list[Lifecycle]) -> None:
+        begun: list[Lifecycle] = []
+        for place, attempt in enumerate(plan):
+            attempt.rank = (self.count, -place)
+            attempt.entries = [Entry()]
+        try:
+            for attempt in plan if len(plan) > 1 or plan[0].is_for_task else ():
+                self._check(attempt)  # all before any is applied
+            for attempt in plan:
+                begun.append(attempt)
+                if attempt.module is not None:
+                    self.attempts.append(attempt)
+                if self._is_there(attempt.module):
+                    try:
+                        self._apply(attempt)
+                    except Refused:
+                        attempt.entries[-1].state = "failed"
+                        raise
+        except Refused:
+            failures: list[Exception] = []
+            for attempt in reversed(begun):
+                self._end(attempt, failures)
+            raise
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), lock=st.integers(0, 2), arm=st.integers(0, 4))
+    def close_session(self, data: st.DataObject, lock: int, arm: int) -> None:
+        """Close any open session; perhaps an owner refuses to be set meanwhile, or an exit raises."""
+        at = data.draw(st.integers(0, len(self.open) - 1), "which")
+        self._close(at, lock == 0, arm == 0)
+
+    def _close(self, at: int, lock: bool = False, arm: bool = False) -> None:
+        session, plan = self.open.pop(at)
+        self.closed.append((session, plan))
+        stubborn = [spot for spot in self.spots if spot.place.is_stubborn]
+        failures: list[Exception] = []
+        self.is_exit_armed = arm
+        for spot in stubborn:
+            spot.place.is_locked = type(spot.owner).locked = lock
+        for attempt in reversed(plan):
+            self._end(attempt, failures)
+        with self._telling():
+            if failures:
+                with pytest.raises(errors.RestoreError) as caught:
+                    session.close()
+                assert len(caught.value.exceptions) == len(failures)
+            else:
+                session.close()
+        self.sessions.remove(session)
+        self.ended.update(entry.state for attempt in plan for entry in attempt.entries)
+        self.is_exit_armed = False
+        for spot in stubborn:
+            spot.place.is_locked = type(spot.owner).locked = False
+
+    @rule(name=st.sampled_from([V, U]), what=st.sampled_from(["import", "reload", "drop"]))
+    def execute_module(self, name: str, what: str) -> None:
+        """Import a module, reload it, or drop it from sys.modules."""
+        # A reload throws away what others put into the module; what they would put back later is of the old one.
+        if what == "drop":
+            sys.modules.pop(name, None)
+            return
+        module = sys.modules.get(name)
+        if what == "reload" and any(spot.owner is module for spot, _ in self.foreign):
+            return
+        # Left out: a reload of a module that reach="everywhere" has gone to copies what stands in the vendor's now.
+        copied = self.now.get(f"{U}:copied")
+        if (
+            name == U
+            and copied is not None
+            and any(layer.attempt.label != f"{U}:copied" for layer in copied.place.layers)
+        ):
+            return
+        # What the user imports must be there.
+        removes: bool = any(
+            one.label == f"{V}:function" and one.verb == "remove" for _, plan in self.open for one in plan
+        )
+        function = self.now.get(f"{V}:function")
+        if name == U and (removes or (function is not None and self._is_there(V) and function.raw() is MISSING)):
+            return
+        with self._telling():
+            if what == "import":
+                importlib.import_module(name)
+            elif name in sys.modules:
+                importlib.reload(sys.modules[name])
+            self.arrive()
+
+    @rule(data=st.data())
+    def put_foreign(self, data: st.DataObject) -> None:
+        """Put a foreign wrapper or value into a slot."""
+        labels = [label for label in self.labels if label in OTHERS and label in self.now]
+        if not labels:
+            return
+        label = data.draw(st.sampled_from(labels), "place")
+        how = data.draw(st.sampled_from(OTHERS[label]), "how")
+        spot = self.now[label]
+        raw, place = spot.raw(), spot.place
+        verbs = {layer.verb for layer in place.layers}
+        # Left out: over a name or key that we removed, they would in the end remove it themselves.
+        if "remove" in verbs or (raw is MISSING and how == "deleted") or (place.found() is NOTHING and how != "value"):
+            return
+        # Left out: what a proxy of theirs hands out through a subclass is another one, made at that moment, which keeps
+        # what we gave for good.
+        found = place.found()
+        if raw is MISSING and isinstance(found, Foreign) and found.is_proxy and how in ("closure", "lambda", "proxy"):
+            return
+        self.count += 1
+        tag = f"F{self.count}"
+        saved = raw if raw is not MISSING or how in ("value", "mock") else getattr(spot.owner, spot.name)
+        off = functools.partial(spot.set, raw)
+        if how == "mock":
+            new: Any = given_for(tag, label)
+            patcher = mock.patch.object(spot.owner, spot.name, new)
+            patcher.start()
+            off = patcher.stop
+        else:
+            new = MISSING if how == "deleted" else FOREIGN_WRAPPERS[how](tag, saved)
+            spot.set(new)
+        thing: Thing = NOTHING if how == "deleted" else Given(tag, new)
+        if how in ("closure", "lambda", "proxy"):
+            thing = Foreign(tag, place.found(), is_proxy=how == "proxy")
+            thing.note = (new,)
+        place.put_foreign(thing)
+        self.foreign.append((spot, off))
+
+    @precondition(lambda self: self.foreign)
+    @rule(data=st.data())
+    def take_off_foreign(self, data: st.DataObject) -> None:
+        """Take a foreign value off: it restores the value that it found; in each slot the last one first."""
+        at = data.draw(st.integers(0, len(self.foreign) - 1), "which")
+        self._take_off(at)
+
+    def _take_off(self, at: int) -> None:
+        spot = self.foreign[at][0]
+        last = max(place for place, (other, _) in enumerate(self.foreign) if other is spot)
+        _, off = self.foreign.pop(last)
+        off()
+        spot.place.take_off_foreign()
+
+    @precondition(lambda self: self.orders)
+    @rule(data=st.data())
+    def add_key(self, data: st.DataObject) -> None:
+        """Add a key to a mapping, as foreign code does."""
+        mapping, order = self.orders[data.draw(st.integers(0, len(self.orders) - 1), "mapping")]
+        self.count += 1
+        mapping[f"k{self.count}"] = self.count
+        order.append(f"k{self.count}")
+
+    @rule(which=st.integers(0, 20))
+    def look(self, which: int) -> None:
+        """Collect garbage; make the report now and then, which looks at all objects."""
+        gc.collect()
+        if which == 0:
+            hookpatch.report()
+
+    # --- what must hold
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Compare the warnings of a step with the model's."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+        expected = self.warned + sum((spot.place.warned for spot in self.spots), Counter())
+        said = Counter(warning.category.__name__ for warning in caught)
+        assert said == expected, [str(warning.message) for warning in caught]
+        self.warned.clear()
+        for spot in self.spots:
+            spot.place.warned.clear()
+
+    @invariant()
+    def agrees(self) -> None:
+        """Each place holds what the model says, a call answers it, and so does the report."""
+        type(self).steps += 1
+        self.idle.report()  # any look gives back what can be given back
+        for spot in self.spots:
+            spot.place.settle()
+        for spot in self.spots:
+            self._compare(spot)
+        for mapping, order in self.orders:
+            self._compare_order(mapping, order)
+        # Those that derived from what others copy hold the original: they are looked at once, and not kept.
+        self.closed = [one for one in self.closed if one is self.closed[-1]]
+        for session, plan in (*self.open, *self.closed):
+            said: dict[str | None, list[str]] = {}
+            for entry in session._ledger.entries:  # not report(), which looks at all objects: see `look`
+                said.setdefault(entry.asked.patch.why, []).append(entry.state)
+            for attempt in plan:
+                assert sorted(said[attempt.tag]) == sorted(entry.state for entry in attempt.entries), (
+                    attempt.label,
+                    attempt.verb,
+                    attempt.reach,
+                    [(e.state, e.place) for e in session._ledger.entries if e.asked.patch.why == attempt.tag],
+                    [place.label for place, _ in attempt.laid],
+                )
+        if any(attempt.verb == "derive" for _, plan in self.closed for attempt in plan):
+            self.closed.clear()
+        for _, plan in self.open:
+            for attempt in plan:
+                assert self.entered[attempt.tag] == attempt.is_inside
+
+    def _compare(self, spot: Spot) -> None:
+        raw, thing = spot.raw(), spot.place.content
+        if thing is NOTHING:
+            assert raw is MISSING, spot.place.label
+        elif thing.note:
+            assert raw is thing.note[0], (spot.place.label, raw)
+        else:
+            assert raw is not MISSING, spot.place.label
+            assert not any(raw is one for one in (*spot.place.base.note, *spot.place.original.note)), spot.place.label
+            thing.note = (raw,)
+        found = spot.place.found()
+        if found is not NOTHING:
+            x = "" if spot.place.label in WITHOUT else "-"
+            assert spot.answer(x) == found.answer(x, here=True), (
+                spot.place.label,
+                spot.answer(x),
+                found.answer(x, here=True),
+            )
+            neighbour = contextvars.Context()
+            assert neighbour.run(spot.answer, x) == found.answer(x, here=False), spot.place.label
+
+    def _compare_order(self, mapping: Any, order: list[str]) -> None:
+        """Compare the keys of a mapping: each where it was; one that we added behind all, and there to our end."""
+        (added,) = (spot for spot in self.spots if spot.owner is mapping and spot.name == "added")
+        if "added" in mapping and "added" not in order:
+            order.append("added")
+        if not added.place.layers and "added" in order:
+            order.remove("added")
+        assert list(mapping) == [key for key in order if key in mapping]
+
+    def teardown(self) -> None:
+        """Close the open sessions and take off foreign values: then all is as before, and no object is kept alive."""
+        try:
+            self._teardown()  # by itself: its local variables would keep something alive
+            waiting = -1
+            while waiting != (waiting := len(site.late_restores())):  # what a look lets go may have kept something else
+                gc.collect()
+                assert list(hookpatch.report()) == []
+                gc.collect()
+            assert [*late_restore.late_restores(), *late_restore._unborne, *site.covered] == []
+        finally:
+            for left in (late_restore._waiting, late_restore._unborne, site.covered):
+                left.clear()  # a failure is this example's alone
+
+    def _teardown(self) -> None:
+        try:
+            while self.open:
+                self._close(0)
+                self.agrees()
+            while self.foreign:
+                self._take_off(len(self.foreign) - 1)
+                self.agrees()
+            for spot in self.spots:
+                if not spot.place.is_spoilt:
+                    assert spot.place.content is spot.place.original, spot.place.label
+            for owner, before in self.rest.values():
+                ours = {spot.name for spot in self.spots if spot.owner is owner}  # compared by `agrees`
+                assert vars(owner).keys() - ours == before.keys() - ours
+                assert all(vars(owner)[key] is value for key, (value,) in before.items() if key not in ours)
+            assert sys.meta_path == self.meta_path
+            assert watched() == []
+            assert sites.patched() == []
+        finally:
+            self.is_exit_armed = False
+            for spot in self.spots:
+                if spot.place.is_stubborn:
+                    type(spot.owner).locked = False
+            for session in (*self.sessions, self.idle):  # those that a failure left open
+                with warnings.catch_warnings(), suppress(errors.RestoreError):
+                    warnings.simplefilter("ignore")
+                    session.close()
+            for name in (V, U):
+                sys.modules.pop(name, None)
+            vars(sys.modules["machine_witness"]).update(executed=None, patches={})
+            vars(self).clear()
+
+
+SETTINGS: Final = settings(
+    max_examples=int(os.environ.get("MACHINE_EXAMPLES", "500")),  # fewer on the other Pythons
+    stateful_step_count=25,
+    deadline=None,
+    database=None,
+    derandomize=True,  # `make soak` tries others, for as long as one likes
+    print_blob=True,  # to be put over Machine
+    report_multiple_bugs=False,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@contextmanager
+def world(folder: Path) -> Iterator[None]:
+    """Write the modules, and three plugins with their distributions, to a folder on sys.path; hear from them."""
+    (folder / f"{V}.py").write_text(VENDOR)
+    (folder / f"{U}.py").write_text(USER)
+    for owner in ("outer", "inner", "third"):
+        (folder / f"machine_{owner}.py").write_text(PLUGIN.format(owner=owner))
+        info = folder / f"machine_{owner}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: machine-{owner}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[hookpatch]\nmachine-{owner} = machine_{owner}\n")
+    importlib.invalidate_caches()
+    sys.modules["machine_witness"] = ModuleType("machine_witness")
+    gc.collect()
+    try:
+        yield
+    finally:
+        del sys.modules["machine_witness"]
+        gc.unfreeze()  # what each example had the collector leave out

@@ -1,0 +1,40 @@
+"""Run the state machine of machine.py for some minutes, from new seeds: ``make soak MINUTES=10``.
+
+It stops at the first failure, with the steps that lead to it and the line that repeats it; the exit status is 1 then.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+from machine import SETTINGS, Machine, world
+
+
+def soak(minutes: float) -> None:
+    """Run examples until the time is over; print how many once a minute."""
+    begin = said = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        sys.path.insert(0, folder)
+        with world(Path(folder)):
+            while time.monotonic() < begin + 60 * minutes:
+                run_state_machine_as_test(Machine, settings=settings(SETTINGS, max_examples=50, derandomize=False))
+                if time.monotonic() > said + 60:
+                    said = time.monotonic()
+                    print(_done(said - begin), flush=True)
+    print(_done(time.monotonic() - begin))
+
+
+def _done(seconds: float) -> str:
+    rules = sum(hasattr(member, "hypothesis_stateful_rule") for member in vars(Machine).values())
+    ended = ", ".join(f"{count:,} {state}" for state, count in Machine.ended.most_common())
+    text = f"{seconds / 60:5.1f} minutes: {Machine.examples:,} examples, {Machine.steps:,} steps of {rules} rules"
+    return f"{text}; sessions and patches ended: {ended}"
+
+
+if __name__ == "__main__":
+    soak(float(sys.argv[1]) if len(sys.argv) > 1 else 10)

@@ -1,0 +1,189 @@
+"""Exact restore: slots of every kind, patched by every verb, hold their original values after every ending.
+
+Each cell is a slot and a verb (cells.py), and each case a cell and an ending. After it all that lies within reach of
+the module is compared with before (snapshot.py): the very keys and objects of every owner, and their order. Not
+behaviour; that is for the tests of slots and sites.
+
+What is not in the matrix, since there is no such thing:
+
+- *inject* and *wrap* where nothing is called (a property, the descriptor of a member), any verb but *replace* where
+  nothing is, *remove* of what is not the owner's own, or in a list, where its neighbours would move;
+- a subclass through which a slot is named, where the slot is in no class that has one;
+- a wrapper of somebody's over a name that we have removed, and what was ours coming to light again there;
+- ``mock.patch`` in a list; what ends by deleting a method through a proxy, where ours goes with theirs; and the
+  deletion of an attribute through a proxy, with which goes what was there before us;
+- the deletion of what is in no place of the owner's own, and keys added to an object of ``__slots__``.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+import pytest
+import targets
+from cells import ALL, CALLS, CELLS, NAME, Cell, World
+from endings import ENDINGS, LATE, states
+from environments import ROOT
+from watching import watched
+
+import hookpatch
+from hookpatch import errors
+from hookpatch._engine.site.sites import patched
+
+# --- the matrix
+
+
+def _fits(cell: Cell, ending: str) -> bool:
+    """Return True if an ending applies to a cell; the module's docstring lists those that do not."""
+    if ending == "keys-added":
+        return not cell.address.startswith("slotted.")
+    if ending.startswith("subclass"):
+        return cell.address.startswith("Child.") and cell.address.count(".") == 1
+    if cell.address == "forwarding.method" and (ending.startswith("mock") or ending == "beneath-off-before-us"):
+        return False  # where ours goes with theirs
+    if ending.startswith("mock") and cell.address.startswith("rows"):
+        return False
+    if ending.endswith("death") and any(kind in cell.slot for kind in ("forwarded", "ObjectProxy", "OrderedDict")):
+        return False  # while its own code sets it nothing is exchanged: the next look sees that theirs has gone
+    if cell.verb == "remove":
+        return ending.split("-")[0] not in ("wrapt", "closure", "deleted") and not ending.endswith("death")
+    if ending != "deleted":
+        return True
+    is_own = cell.verb != "everywhere" or not ("inherited" in cell.slot or cell.address == "lazy")
+    return is_own and cell.slot != "forwarded attribute"  # with which goes what was there before us
+
+
+@pytest.fixture(autouse=True)
+def _nothing_open() -> Iterator[None]:
+    """Leave no patch of a test that fails, and no module."""
+    yield
+    targets.executed.clear()
+    sys.modules.pop(NAME, None)
+    for session in list(World.opened):
+        with suppress(errors.RestoreError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            session.close()
+
+
+@pytest.mark.ends
+@pytest.mark.parametrize(
+    ("cell", "ending"),
+    [pytest.param(cell, name, id=f"{cell}-{name}") for name in ENDINGS for cell in CELLS if _fits(cell, name)],
+)
+def test_slot_is_exact(cell: Cell, ending: str) -> None:
+    """What was there is there again and nothing else, wherever nobody else has put something since."""
+    world = World(cell, imported=ending not in LATE)
+    left = ENDINGS[ending](world) or {}
+    by_others = (cell.verb == "remove" and "after-us" in ending) or ending in ("beneath-off-before-us", "deleted")
+    assert set(world.before.changed(world.moves(by_others))) == set(left)
+    assert [place for place, value in left.items() if world.before.now(place) is not value] == []
+    assert (sys.meta_path, watched(), patched()) == (world.finders, [], [])
+    assert [vars(given) for given in world.given if vars(given)] == []
+
+
+# --- ends of processes: this file is run as a script, in which there are no threads of a test run
+
+
+def forked(cell: Cell) -> str:
+    """Fork inside a session: return how child and parent fared, of which each ends its own."""
+    world = World(cell)
+    session = world.open()
+    child = os.fork()
+    status, well = os.waitpid(child, 0)[1] if child else 0, False
+    try:
+        was_patched = world.is_patched()  # in the parent after the child's end
+        session.close()
+        well = was_patched and world.before.changed(world.moves()) == [] and states(session) == {"restored"}
+    finally:
+        if not child:
+            os._exit(not well)
+    return f"parent {well}, child {not status}"
+
+
+def _main(status: str = "") -> None:
+    if status:
+        worlds = map(World, CELLS)  # at hand, since an address would patch the next world's module too
+        sessions = [world.open("", world.at_hand()) for world in worlds]
+        vars(targets)["kept"] = [*sessions, hookpatch.active(hookpatch.replace("never_imported:x", 1)).open()]
+        sys.exit(int(status))
+    found = {}
+    for cell in CELLS:
+        try:
+            found[str(cell)] = forked(cell)
+        except Exception as error:  # the others follow, and the cell's test shows it
+            found[str(cell)] = repr(error)
+    print(json.dumps(found))
+
+
+ENVIRONMENT: Final = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}  # with the modules of tests/
+
+
+@functools.cache
+def _all_forked() -> dict[str, str]:
+    done = subprocess.run([sys.executable, "-X", "dev", __file__], env=ENVIRONMENT, stdout=subprocess.PIPE, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_slot_is_exact_after_a_fork(cell: Cell) -> None:
+    """A child that was forked inside a session and its parent each restore their own."""
+    assert _all_forked()[str(cell)] == "parent True, child True"
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_interpreter_ends_in_silence_with_its_status(status: int) -> None:
+    """With a session open in every cell at once, and one that waits for a module."""
+    command = [sys.executable, "-X", "dev", __file__, str(status)]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", status)
+
+
+# --- slots that take no patch
+
+BUT_REPLACE: Final = (*CALLS, "derive", "remove")
+
+REFUSED: Final = [  # where, the verbs, and what is said
+    (f"{NAME}:shown['b']", ALL, f"{NAME}:shown is a read-only mappingproxy; patch what it shows instead"),
+    (
+        "builtins:dict.get",
+        (*BUT_REPLACE, "replace"),
+        "the {verb} raised TypeError: cannot set 'get' attribute of immutable type 'dict'",
+    ),
+    (f"{NAME}:lists['added']", BUT_REPLACE, f"{NAME}:lists has no key 'added'"),
+    (f"{NAME}:Child.added", BUT_REPLACE, f"{NAME}:Child has no attribute 'added'"),
+    (f"{NAME}:slotted.unset", BUT_REPLACE, f"{NAME}:slotted has no attribute 'unset'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("target", "verb", "problem"),
+    [
+        pytest.param(target, verb, problem, id=f"{target}-{verb}")
+        for target, verbs, problem in REFUSED
+        for verb in verbs
+    ],
+)
+def test_slot_that_takes_no_patch_is_exact(target: str, verb: str, problem: str) -> None:
+    """It is refused with the reason, and what was applied before it is taken back."""
+    world, built_in = World(CELLS[0]), list(vars(dict).items())
+    with pytest.raises(errors.ApplyError) as caught, hookpatch.active(world.patch(), world.patch(verb, target)):
+        pytest.fail("the block must not run")
+    assert str(caught.value) == f"{problem} (target {target} of a patch given to active())".format(
+        verb=verb, target=target
+    )
+    assert (world.before.changed(), list(vars(dict).items())) == ([], built_in)
+    assert (sys.meta_path, watched(), patched()) == (world.finders, [], [])
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

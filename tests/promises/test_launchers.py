@@ -1,0 +1,297 @@
+"""Launchers: patches of the environment or of a block hold in the processes that they start, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, Final
+
+import pytest
+from environments import LOUD, Environment, furnished
+
+SCRIPT = """
+import contextlib, json, os, subprocess, sys, warnings
+import vendor
+
+def speak(*_):
+    return vendor.speak()
+
+{scene}
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    found = []
+    if "BLOCK" in os.environ:
+        import hookpatch
+        with hookpatch.active("loud"):
+            found.append(scene())
+    found.append(scene())
+    print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with a plugin, and a folder with the vendor's module."""
+    files = {"vendor.py": "def speak(*_): return 'vendor'\n"}
+    return furnished(tmp_path_factory.mktemp("launchers"), wheels, {"loud": LOUD}, files)
+
+
+def found(home: Environment, name: str, scene: str, **variables: str) -> Any:
+    """Run a scene in a script; return what each of its processes said."""
+    script = home.folder / f"{name}.py"
+    script.write_text(SCRIPT.format(scene=dedent(scene)))
+    done = home.run(script.name, PYTHONPATH=str(home.folder), **variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def check(home: Environment, name: str, scene: str, count: int) -> None:
+    """Patched from the environment; without that patched in a block, and plain after it."""
+    plain, patched = ["vendor"] * count, ["VENDOR"] * count
+    assert found(home, name, scene, HOOKPATCH_PLUGINS="loud") == [patched]
+    assert found(home, name, scene, BLOCK="1") == [patched, plain]
+
+
+# --- the standard library's
+
+METHODS: Final = ("fork", "spawn", "forkserver")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_multiprocessing(home: Environment, method: str) -> None:
+    """A process, a pool, and an executor, with each start method."""
+    scene = f"""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    def put(queue):
+        queue.put(speak())
+
+    def scene():
+        context = multiprocessing.get_context({method!r})
+        queue = context.SimpleQueue()
+        process = context.Process(target=put, args=(queue,))
+        process.start()
+        said = [queue.get()]
+        process.join()
+        with context.Pool(2) as pool:
+            said += pool.map(speak, range(2))
+        with ProcessPoolExecutor(2, mp_context=context) as pool:
+            said += pool.map(speak, range(2))
+        return said
+    """
+    check(home, f"multiprocessing_{method}", scene, 5)
+
+
+def test_programs(home: Environment) -> None:
+    """A script, a module, code, standard input, a folder and a zip file; in one that was started by one of these."""
+    scene = """
+    import zipfile
+    CODE = "import vendor; print(vendor.speak())"
+    NESTED = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CODE!r}])"
+
+    def scene():
+        os.makedirs("folder", exist_ok=True)
+        for path in ("program.py", "folder/__main__.py"):
+            with open(path, "w") as file:
+                file.write(CODE)
+        with zipfile.ZipFile("archive.pyz", "w") as archive:
+            archive.writestr("__main__.py", CODE)
+        ways = ["program.py"], ["-m", "program"], ["-c", CODE], ["-"], ["folder"], ["archive.pyz"], ["-c", NESTED]
+        return [
+            subprocess.run([sys.executable, *way], input=CODE, stdout=subprocess.PIPE, text=True).stdout.strip()
+            for way in ways
+        ]
+    """
+    check(home, "programs", scene, 7)
+
+
+def test_isolated_program_is_not_patched(home: Environment) -> None:
+    """-I and -E, in the environment's and in a block's children."""
+    scene = """
+    CODE = "import sys; sys.path.insert(0, '.'); import vendor; print(vendor.speak())"
+
+    def scene():
+        ways = ["-I"], ["-E"], ["-I", "-s"]
+        return [
+            subprocess.run([sys.executable, *way, "-c", CODE], stdout=subprocess.PIPE, text=True).stdout.strip()
+            for way in ways
+        ]
+    """
+    assert found(home, "isolated", scene, HOOKPATCH_PLUGINS="loud") == [["vendor"] * 3]
+    assert found(home, "isolated", scene, BLOCK="1") == [["vendor"] * 3] * 2
+
+
+# --- of torch
+
+
+@pytest.mark.launcher
+@pytest.mark.parametrize("method", METHODS)
+def test_dataloader_workers(home: Environment, method: str) -> None:
+    """With each start method; where each worker imports torch anew, one of them."""
+    workers = 2 if method == "fork" else 1
+    scene = f"""
+    import torch
+
+    class Words(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, at):
+            return speak()
+
+    def scene():
+        loader = torch.utils.data.DataLoader(Words(), num_workers={workers}, multiprocessing_context={method!r})
+        return [word for batch in loader for word in batch]
+    """
+    check(home, f"dataloader_{method}", scene, 4)
+
+
+@pytest.mark.launcher
+def test_torch_multiprocessing_spawn(home: Environment) -> None:
+    """Which reports by files here."""
+    scene = """
+    import torch.multiprocessing
+
+    def write(rank, folder):
+        with open(f"{folder}/{rank}", "w") as file:
+            file.write(speak())
+
+    def scene():
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            torch.multiprocessing.spawn(write, args=(folder,), nprocs=2)
+            return [open(f"{folder}/{rank}").read() for rank in range(2)]
+    """
+    check(home, "torch_spawn", scene, 2)
+
+
+@pytest.mark.launcher
+def test_torchrun(home: Environment) -> None:
+    """Two processes that gather by gloo what they say."""
+    (home.folder / "gathers.py").write_text(
+        dedent("""
+        import torch.distributed as dist
+        import vendor
+
+        dist.init_process_group("gloo")
+        said = [None] * dist.get_world_size()
+        dist.all_gather_object(said, vendor.speak())
+        if dist.get_rank() == 0:
+            print(*said)
+        dist.destroy_process_group()
+        """)
+    )
+    scene = """
+    def scene():
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "gathers.py"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+        return done.stdout.split()
+    """
+    check(home, "torchrun", scene, 2)
+
+
+# --- of others
+
+
+@pytest.mark.launcher
+def test_ray(home: Environment) -> None:
+    """Tasks and actors; and with a driver that is plain, those that are handed the environment."""
+    scene = """
+    def scene():
+        import hookpatch
+        import ray
+
+        class Speaker:
+            def speak(self):
+                return speak()
+
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+        try:
+            task, actor = ray.remote(speak), ray.remote(Speaker)
+            asked = [task.remote(), actor.remote().speak.remote()]
+            if speak() == "vendor":
+                handed = {"runtime_env": {"env_vars": hookpatch.environment("loud")}}
+                task, actor = task.options(**handed), actor.options(**handed)
+                asked += [task.remote(), actor.remote().speak.remote()]
+            return ray.get(asked)
+        finally:
+            ray.shutdown()
+    """
+    assert found(home, "on_ray", scene, HOOKPATCH_PLUGINS="loud") == [["VENDOR"] * 2]
+    assert found(home, "on_ray", scene, BLOCK="1") == [["VENDOR"] * 2, ["vendor"] * 2 + ["VENDOR"] * 2]
+
+
+@pytest.mark.launcher
+def test_dask(home: Environment) -> None:
+    """The workers of a local cluster, each started by a nanny."""
+    scene = """
+    def scene():
+        import logging
+        from distributed import Client, LocalCluster
+        logging.disable(logging.CRITICAL)
+        with LocalCluster(2, processes=True, threads_per_worker=1, dashboard_address=None) as cluster:
+            with Client(cluster) as client:
+                return [*client.run(speak).values(), client.submit(speak).result()]
+    """
+    check(home, "on_dask", scene, 3)
+
+
+@pytest.mark.launcher
+def test_joblib(home: Environment) -> None:
+    """loky, whose workers live on: they keep what they were started with, so they are ended here."""
+    scene = """
+    def scene():
+        import joblib
+        from joblib.externals.loky import get_reusable_executor
+        said = joblib.Parallel(n_jobs=2)(joblib.delayed(speak)(at) for at in range(2))
+        get_reusable_executor().shutdown(wait=True)
+        return said
+    """
+    check(home, "on_joblib", scene, 2)
+
+
+@pytest.mark.launcher
+def test_jupyter_kernel(home: Environment) -> None:
+    """A notebook that is executed by nbclient."""
+    kernel = home.folder / "share" / "kernels" / "ours"
+    kernel.mkdir(parents=True)
+    command = [str(home.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (kernel / "kernel.json").write_text(json.dumps({"argv": command, "display_name": "ours", "language": "python"}))
+    scene = f"""
+    def scene():
+        import nbclient, nbformat
+        os.environ["JUPYTER_PATH"] = {str(home.folder / "share")!r}
+        cells = [nbformat.v4.new_code_cell("import vendor; print(vendor.speak())")]
+        notebook = nbformat.v4.new_notebook(cells=cells)
+        nbclient.NotebookClient(notebook, kernel_name="ours", timeout=60).execute()
+        return [notebook.cells[0].outputs[0]["text"].strip()]
+    """
+    check(home, "on_jupyter", scene, 1)
+
+
+@pytest.mark.launcher
+def test_pytest_xdist(home: Environment) -> None:
+    """Its workers, which execnet starts."""
+    (home.folder / "test_words.py").write_text(
+        dedent("""
+        import os
+        import pytest
+        import vendor
+
+        @pytest.mark.parametrize("at", range(2))
+        def test_word(at, worker_id):
+            open(f"said-{at}", "w").write(f"{worker_id[:2]} {vendor.speak()}")
+        """)
+    )
+    scene = """
+    def scene():
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "test_words.py"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        said = [open(f"said-{at}").read().split() for at in range(2)]
+        assert [worker for worker, _ in said] == ["gw", "gw"]
+        return [word for _, word in said]
+    """
+    check(home, "on_xdist", scene, 2)

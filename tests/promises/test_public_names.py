@@ -1,0 +1,52 @@
+"""What users import stays where it is: every public name, by the module that they import it from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PUBLIC = {
+    "hookpatch": """
+        LayerReport Patch PatchReport Plan PlannedPatch PlannedTarget ProcessReport Relations Report RunReport Session
+        SlotReport Target active derive enter environment errors hookimpl inject load_ipython_extension plan receipts
+        remove replace report testing unload_ipython_extension why wrap __version__
+    """,
+    "hookpatch.errors": """
+        AmbiguousPlugin ApplyError BypassError BypassWarning CallsError ConflictError ConflictingPlugins
+        DisplacedWarning DriftError DriftWarning HookpatchError HookpatchWarning LateWarning MissingPlugin
+        NeverCalledWarning NeverOpenedWarning NewPluginError NotAllowed NotCarriedError NotCarriedWarning OptionsError
+        OrderError OutlivedWarning PatchError PatchFailedWarning PatchUnneededWarning PluginError RequirementError
+        RestoreError SelectionError SessionError SettingError SignatureError TargetNotFound TargetRefused
+        TargetSyntaxError UnknownCommand UnknownMessage UnknownModuleWarning UnknownPlugin for_stderr
+    """,
+    "hookpatch.testing": """
+        Effect EffectCell EffectFailed EffectOf Finished FreshProcess NotApplied NotPristine Patched ProgramFailed
+        effect pristine
+    """,
+    "hookpatch.hookspecs": """
+        hookimpl hookpatch_changed hookpatch_commands hookpatch_patches hookpatch_run hookspec
+    """,
+    "hookpatch.command": "app main",
+    "hookpatch.notebook": "load unload",
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_can_be_imported(module: str) -> None:
+    """As the first thing that a program imports."""
+    if module == "hookpatch.notebook":
+        pytest.importorskip("IPython")
+    names = ", ".join(PUBLIC[module].split())
+    done = subprocess.run(
+        [sys.executable, "-c", f"from {module} import {names}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("module", ["hookpatch", "hookpatch.testing"])
+def test_no_public_name_is_missing_here(module: str) -> None:
+    """The lists above name all of what these modules declare."""
+    declared = set(__import__(module, fromlist=["__all__"]).__all__)
+    assert declared <= set(PUBLIC[module].split())

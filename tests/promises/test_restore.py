@@ -1,0 +1,39 @@
+"""The table of docs/why.md agrees with its probes, for the tools that are installed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from environments import ROOT
+
+pytestmark = pytest.mark.once
+
+BENCHMARKS = ROOT / "tests" / "benchmarks"
+
+
+def of_page(tool: str) -> dict[str, str]:
+    """Return a tool's column, by question: yes, **no** or -."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in (ROOT / "docs" / "why.md").read_text().splitlines()
+        if line.startswith("|") and line.count(" | ") > 5
+    ]
+    heads, *rest = rows
+    return {row[0]: row[heads.index(tool)] for row in rest}
+
+
+@pytest.mark.parametrize("tool", ["hookpatch", "by hand", "mock", "pytest", "wrapt"])
+def test_table_says_what_the_probes_find(tool: str) -> None:
+    """Each in a process of its own; what is not installed here `make bench-restore` looks at."""
+    command = [sys.executable, str(BENCHMARKS / "restore_probes.py"), tool]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
+    page = of_page(tool)
+    assert found
+    for question, answer in found.items():
+        said = page.get(question)
+        assert said == (answer if answer in ("yes", "-") else "**no**"), (question, answer)
+    if tool == "hookpatch":
+        assert set(found.values()) == {"yes"}

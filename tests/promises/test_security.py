@@ -1,0 +1,231 @@
+"""Attacks on what docs/security.md promises: hookpatch runs no code that was not asked for and installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from environments import Environment
+
+pytestmark = pytest.mark.once
+
+LOUD = """
+    '''Speak louder.'''
+    import hookpatch
+
+    def louder(wrapped, instance, args, kwargs):
+        return str(wrapped(*args, **kwargs)).upper()
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.wrap("vendor:speak", louder)
+        yield hookpatch.wrap("vendor:length", louder, requires="pip>=1")
+        yield hookpatch.inject("vendor:speak", wrod=1, required=False)
+"""
+VENDOR = "def speak(word='vendor'): return word\nlength = len\n"
+PLANTED = "open('EVIL', 'a').write(f'{__name__}\\n')\nraise ImportError('planted')\n"
+
+
+@pytest.fixture
+def home(environment: Environment, tmp_path: Path) -> Environment:
+    """An environment with a plugin, and a folder with the vendor's module and a script."""
+    environment.add_plugin("loud", LOUD)
+    script = "import vendor; print(vendor.speak(), vendor.length('ab'))\n"
+    environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "script.py": script})
+    return environment
+
+
+def evil(home: Environment) -> list[str]:
+    """Return the planted modules that were run."""
+    path = home.folder / "EVIL"
+    return path.read_text().split() if path.exists() else []
+
+
+@pytest.mark.parametrize(
+    "way", [["script.py"], ["-c", "import script"], ["-m", "script"]], ids=["script", "code", "module"]
+)
+def test_planted_module_is_not_run(home: Environment, way: list[str]) -> None:
+    """One in the current folder, which is the script's, under the name of what we need, at start-up or later."""
+    names = "hookpatch wrapt pluggy packaging msgspec typer rich loud_dist_loud difflib asyncio email".split()  # noqa: SIM905
+    for name in (*names, "sitecustomize", "hookpatch_loud", "loud"):
+        (home.folder / f"{name}.py").write_text(PLANTED)
+    done = home.run(*way, HOOKPATCH_PLUGINS="loud")
+    assert (done.stdout, done.stderr) == ("VENDOR 2\n", "")
+    assert evil(home) == []
+
+
+def test_planted_distribution_is_not_a_plugin(home: Environment) -> None:
+    """A dist-info folder in the current folder offers nothing."""
+    info = home.folder / "evil-1.0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[hookpatch]\nevil = evil\n")
+    (home.folder / "evil.py").write_text(PLANTED)
+    done = home.run("script.py", HOOKPATCH_PLUGINS="evil")
+    assert done.returncode == 78
+    assert "no plugin 'evil'" in done.stderr
+    assert evil(home) == []
+
+
+@pytest.mark.parametrize("name", ["evil:main", "./evil.py", "/tmp/evil.py", "evil.module", "os:system", "../evil", "*"])
+def test_names_are_names_of_plugins_and_nothing_else(home: Environment, name: str) -> None:
+    """No module path and no file is ever loaded."""
+    (home.folder / "evil.py").write_text(PLANTED)
+    done = home.run("script.py", HOOKPATCH_PLUGINS=name)
+    assert (done.stdout, done.returncode) == ("", 78)
+    assert f"no plugin '{name}'" in done.stderr
+    assert evil(home) == []
+
+
+def test_name_of_two_distributions_is_refused(home: Environment) -> None:
+    """A second distribution cannot take a name over."""
+    home.add_plugin("loud", LOUD.replace("upper", "lower"), "evil-dist")
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud")
+    assert (done.stdout, done.returncode) == ("", 78)
+    assert done.stderr == (
+        "hookpatch: error: plugin 'loud' (asked for by HOOKPATCH_PLUGINS=loud) is offered by 2 distributions: "
+        "evil-dist, loud-dist; ask for 'loud@evil-dist' or 'loud@loud-dist', or uninstall one "
+        "[hookpatch explain AmbiguousPlugin]\n"
+    )
+    assert home.run("script.py", HOOKPATCH_PLUGINS="loud@loud-dist").stdout == "VENDOR 2\n"
+
+
+@pytest.mark.parametrize("flag", ["-I", "-E"])
+def test_flags_that_ignore_the_environment_switch_us_off(home: Environment, flag: str) -> None:
+    """Nothing of ours is imported."""
+    code = "import sys; print([name for name in sys.modules if name.startswith('hookpatch')])"
+    for variable in ("HOOKPATCH_PLUGINS", "HOOKPATCH_CONFIG", "HOOKPATCH_INHERIT"):
+        done = home.run(flag, "-c", code, **{variable: "loud"})
+        assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
+
+
+def test_configuration_that_lies_there_is_not_looked_at(home: Environment) -> None:
+    """Not by a program, wherever it is started; one that is named chooses among the plugins that are installed."""
+    table = "[tool.hookpatch]\nplugins = ['{}']\n"
+    (home.folder / "pyproject.toml").write_text(table.format("loud"))
+    assert home.run("script.py").stdout == "vendor 2\n"
+    (home.folder / "evil.py").write_text(PLANTED)
+    (home.folder / "tomllib.py").write_text(PLANTED)
+    (home.folder / "evil.toml").write_text(table.format("evil"))
+    for name, status in (("pyproject.toml", 0), ("evil.toml", 78)):
+        assert home.run("script.py", HOOKPATCH_CONFIG=str(home.folder / name)).returncode == status
+    assert evil(home) == []
+
+
+def test_allow_list_of_a_configuration_only_narrows(home: Environment) -> None:
+    """What the environment's list does not name stays forbidden; no variable and no argument widens either."""
+    home.add_plugin("other", LOUD.replace("upper", "lower"))
+    config = home.folder / "ours.toml"
+    config.write_text("[tool.hookpatch]\nallow = ['loud', 'other']\n")
+    (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
+    ways = [{"HOOKPATCH_CONFIG": str(config), "HOOKPATCH_PLUGINS": plugin} for plugin in ("loud", "other")]
+    assert [home.run("script.py", **way).returncode for way in ways] == [0, 78]
+    config.write_text("[tool.hookpatch]\nallow = []\n")
+    for command in (["script.py"], ["-m", "hookpatch", "run", "-p", "loud", "script.py"]):
+        done = home.run(*command, HOOKPATCH_CONFIG=str(config), HOOKPATCH_PLUGINS="loud")
+        assert (done.stdout, done.returncode) == ("", 78)
+        said = f"is not allowed here: {config}: tool.hookpatch.allow does not name it [hookpatch explain NotAllowed]\n"
+        assert done.stderr.endswith(said)
+
+
+def test_nothing_is_imported_when_nothing_is_asked_for(home: Environment) -> None:
+    """Every start of every Python there."""
+    code = "import sys; print([name for name in sys.modules if name.startswith(('hookpatch', 'wrapt', 'pluggy'))])"
+    assert home.run("-c", code).stdout == "[]\n"
+
+
+def test_installer_and_resource_tracker_are_not_patched(home: Environment) -> None:
+    """`HOOKPATCH_PLUGINS=x pip install y` works, with a plugin that patches what pip uses."""
+    home.add_plugin("breaks", LOUD.replace("vendor:speak", "os:replace").replace("vendor:length", "os.path:join"))
+    project = home.folder / "project"
+    project.mkdir()
+    (project / "pyproject.toml").write_text(
+        "[build-system]\nrequires = []\nbuild-backend = 'hatchling.build'\n[project]\nname = 'thing'\nversion = '1'\n"
+        "[tool.hatch.build.targets.wheel]\ninclude = ['thing.py']\n"
+    )
+    (project / "thing.py").write_text("x = 1")
+    command = [
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "--target",
+        "there",
+        "./project",
+    ]
+    done = home.run(*command, HOOKPATCH_PLUGINS="breaks")
+    assert done.returncode == 0, done.stderr
+    assert (home.folder / "there" / "thing.py").exists()
+    code = (
+        "from multiprocessing.resource_tracker import main; import sys; "
+        "print('hookpatch._session.session' in sys.modules)"
+    )
+    assert home.run("-c", code, HOOKPATCH_PLUGINS="breaks").stdout == "False\n"
+
+
+# --- the allow list
+
+
+def test_allow_list_of_the_environment(home: Environment) -> None:
+    """Where there is one, other plugins are refused, in a block too; a comment and a blank line say nothing."""
+    home.add_plugin("other", LOUD.replace("upper", "lower"))
+    allow = home.python.parents[1] / "hookpatch.allow"
+    block = "import hookpatch, vendor\nwith hookpatch.active('loud'): print(vendor.speak())"
+    for text in ("# ours\n\nloud\n", "loud@loud-dist", "LOUD@Loud_Dist  # the one\n"):
+        allow.write_text(text)
+        assert home.run("script.py", HOOKPATCH_PLUGINS="loud").stdout == "VENDOR 2\n"
+        assert home.run("-c", block).stdout == "VENDOR\n"
+        refused = home.run("script.py", HOOKPATCH_PLUGINS="loud,other")
+        assert (refused.stdout, refused.returncode) == ("", 78)
+        assert refused.stderr == (
+            "hookpatch: error: plugin 'other' of other-dist 1.0 (asked for by HOOKPATCH_PLUGINS=loud,other) is not "
+            f"allowed here: {allow} does not name it [hookpatch explain NotAllowed]\n"
+        )
+    for text in ("", "loud@another-dist\n", "loud-dist\n"):
+        allow.write_text(text)
+        assert home.run("script.py", HOOKPATCH_PLUGINS="loud").returncode == 78
+        assert "NotAllowed" in home.run("-c", block).stderr
+    allow.write_bytes(b"loud\n\xff\xfe")
+    assert "it cannot be read" in home.run("script.py", HOOKPATCH_PLUGINS="loud").stderr
+
+
+def test_what_only_looks_at_plugins_loads_none_that_is_not_allowed(home: Environment) -> None:
+    """The command lists and examines it by its name alone: its module is not imported."""
+    home.add_plugin("noisy", "print('loaded')")
+    (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
+    for words in (["list"], ["list", "--json"], ["doctor"]):
+        done = home.run("-m", "hookpatch", *words)
+        assert "noisy" in done.stdout
+        assert "not allowed" in " ".join(done.stdout.split())
+        assert "loaded" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor"],
+        ["plan"],
+        ["lock", "noisy"],
+        ["lock", "-o", "noisy.a=1"],
+        ["run", "-p", "noisy", "-o", "noisy.a=1", "x"],
+    ],
+)
+def test_what_is_asked_for_and_not_allowed_is_not_loaded(home: Environment, words: list[str]) -> None:
+    """By a variable or by name, with an option for it or without: it is refused, and its module is not imported."""
+    home.add_plugin("noisy", "print('loaded')")
+    (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
+    done = home.run("-m", "hookpatch", *words, HOOKPATCH_PLUGINS="noisy")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode != 0
+    assert "is not allowed here" in said
+    assert "loaded" not in said
+
+
+def test_allow_list_is_that_of_the_environment_alone(home: Environment) -> None:
+    """None in the current folder or at home is looked at."""
+    for folder in (home.folder, home.folder / "home"):
+        folder.mkdir(exist_ok=True)
+        (folder / "hookpatch.allow").write_text("")
+    done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOME=str(home.folder / "home"))
+    assert done.stdout == "VENDOR 2\n"

@@ -1,0 +1,225 @@
+"""Threads: sessions on shared targets leave nothing, whatever other threads do at the same time."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import subprocess
+import sys
+import time
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from random import Random
+from threading import Event
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+import pytest
+from environments import ROOT
+from shared_targets import (
+    ALL,
+    BODY,
+    CALLERS,
+    CALLS,
+    CHAIN,
+    NEVER,
+    PATCHERS,
+    SECONDS,
+    SEED,
+    SHARED,
+    STAYS,
+    Opened,
+    Spot,
+    call_at_random,
+    contend,
+    contents_of,
+    explain,
+    nothing_left,
+    patch_at_random,
+    switching_often,
+    tick,
+    together,
+)
+
+import hookpatch
+
+pytestmark = pytest.mark.ends
+
+MakeModule: TypeAlias = Callable[[str, str], ModuleType]
+
+WriteModule: TypeAlias = Callable[[str, str], Path]
+
+
+# --- sessions on shared targets
+
+
+@pytest.mark.filterwarnings("ignore::hookpatch.errors.PatchFailedWarning")  # what a patch lay over may be removed
+@pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
+@pytest.mark.parametrize("library", [pytest.param("", id="alone"), pytest.param("torch", marks=pytest.mark.model)])
+def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule, library: str) -> None:
+    """Eight threads patch the same targets while others call them: each call gives what some set of patches gives.
+
+    At the end every owner holds what it held, in the same order, and no site, no watch and no finder is left.
+    """
+    if library:
+        importlib.import_module(library)  # it hears of every change
+    m: Any = make_module("shared", SHARED)
+    spread, entered, left = m.spread, itertools.count(), itertools.count()
+
+    @contextmanager
+    def entering(module: ModuleType) -> Iterator[None]:
+        next(entered)
+        yield
+        next(left)
+
+    everywhere = Spot("shared:spread", CALLS, lambda: spread(), reach="everywhere")
+    of_class = Spot("shared:Base.of_class", STAYS, lambda: m.Base.of_class(), kind=classmethod)
+    chained = Spot("shared:Base.chained", CHAIN, lambda: m.Base().chained())
+    called = [
+        Spot("shared:plain", ALL, lambda: m.plain()),
+        Spot("shared:spread", STAYS, lambda: m.spread(), everywhere),
+        everywhere,
+        Spot("shared:Base.own", ALL, lambda: m.child.own()),
+        Spot("shared:Child.inherited", STAYS, lambda: m.child.inherited()),
+        Spot("shared:Base.static", ALL, lambda: m.Child.static(), kind=staticmethod),
+        of_class,
+        Spot("shared:Child.of_class", CHAIN, lambda: m.child.of_class(), of_class, classmethod),
+        chained,
+        Spot("shared:Child.chained", CHAIN, lambda: m.child.chained(), chained),
+        Spot("shared:table['a']", ALL, lambda: m.table["a"]()),
+        Spot("shared:table['b']", ALL, lambda: m.table["b"]()),
+        Spot("shared:ordered['a']", ALL, lambda: m.ordered["a"]()),
+        Spot("shared:steps[1]", STAYS, lambda: m.steps[1]()),
+        Spot("unicodedata:name", ("wrap", "replace", "derive"), lambda: unicodedata.name("a")),
+    ]
+    neighbours = [Spot(f"shared:{held}['last']", (), getattr(m, held)["last"]) for held in ("table", "ordered")]
+    patched = [*called, NEVER, Spot("shared", ("enter",), entering)]
+    owners = [m, m.Base, m.Child, m.child, spread, m.table, m.ordered, m.steps, unicodedata]
+    before, code = (
+        [contents_of(owner) for owner in owners],
+        (spread.__code__, spread.__kwdefaults__, spread.__defaults__),
+    )
+    removed = {"plain", "own", "static"}  # attributes: they come back, but not to their places
+    seed, end = SEED, time.monotonic() + (SECONDS / 6 if library else SECONDS)
+    while time.monotonic() < end:
+        with switching_often(seed):
+            pool: list[Opened] = []
+            contend(
+                seed,
+                [partial(patch_at_random, patched, called, pool)] * PATCHERS,
+                [partial(call_at_random, [*called, *neighbours])] * CALLERS,
+            )
+            nothing_left(pool, patched)
+            for owner, held in zip(owners, before, strict=True):
+                now = contents_of(owner)
+                assert [item for item in now if item[0] not in removed] == [i for i in held if i[0] not in removed]
+                assert sorted(now) == sorted(held)
+            assert (spread.__code__, spread.__kwdefaults__, spread.__defaults__) == code
+            assert next(entered) == next(left)
+        seed += 1
+
+
+def test_report_while_sessions_come_and_go() -> None:
+    """report() lists the open sessions, whole and the first opened first, while other threads open and close some."""
+    stop = Event()
+    patches = hookpatch.replace("never_imported:x", 1), hookpatch.replace("never_imported:y", 1)
+
+    def come_and_go() -> None:
+        while not stop.is_set():
+            with hookpatch.active(*patches, hookpatch.replace("never_imported:z", 1)):
+                pass
+
+    def look() -> None:
+        try:
+            for _ in range(300):
+                targets = [patch.target[-1] for patch in hookpatch.report()]
+                assert targets[:400] == ["x", "y"] * 200
+                assert targets[400:] in (["x", "y", "z"] * number for number in range(5))
+        finally:
+            stop.set()
+
+    with ExitStack() as stack, switching_often(1):
+        for _ in range(200):
+            stack.enter_context(hookpatch.active(*patches))
+        together(look, *[come_and_go] * 4)
+
+
+# --- modules that are imported, again and again
+
+HOOKED: Final = ("hooked0", "hooked1", "hooked2")
+
+
+def _import_at_random(spot: Spot, seen: list[ModuleType], choose: Random, stop: Event) -> None:
+    """Import a module anew that no other thread imports: the sessions that were open before hold in it afterwards."""
+    name = spot.address.partition(":")[0]
+    while not stop.is_set():
+        began = tick()
+        sys.modules.pop(name, None)
+        module = importlib.import_module(name)
+        seen.append(module)
+        result = module.run()
+        problem = explain(spot, began, tick(), result)
+        assert problem is None, f"{name} gave {result}: {problem}"
+
+
+def _import_the_unhooked(choose: Random, stop: Event) -> None:
+    while not stop.is_set():
+        sys.modules.pop("unhooked", None)
+        importlib.import_module("unhooked")
+
+
+@pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
+def test_imports_while_sessions_come_and_go(write_module: WriteModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules are imported anew while four threads open and close sessions on them: nothing is missed, nothing left.
+
+    A session that was open when an import began holds when it has ended. An import that nobody waits for is not
+    disturbed. At the end every module that there ever was holds its original, and has its real loader and spec.
+    """
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for name in (*HOOKED, "unhooked"):
+        write_module(name, BODY)
+    spots = [Spot(f"{name}:run", STAYS, lambda: None) for name in HOOKED]
+    finders = list(sys.meta_path)
+    seed, end = SEED, time.monotonic() + SECONDS / 6
+    while time.monotonic() < end:
+        with switching_often(seed):
+            pool: list[Opened] = []
+            seen: list[ModuleType] = []
+            contend(
+                seed,
+                [partial(patch_at_random, [*spots, NEVER], (), pool)] * 4,
+                [*(partial(_import_at_random, spot, seen) for spot in spots), _import_the_unhooked],
+            )
+            nothing_left(pool, [*spots, NEVER])
+            assert sys.meta_path == finders
+            for module in seen:
+                assert module.run is module.original
+                spec = module.__spec__
+                assert spec is not None
+                assert (type(spec), type(spec.loader), type(module.__loader__)) == (
+                    *(ModuleSpec, SourceFileLoader),
+                    SourceFileLoader,
+                )
+        seed += 1
+
+
+# --- imports at once
+
+
+def test_threads_that_import_hooked_modules_at_once_do_not_deadlock() -> None:
+    """Five threads import a hooked package and its hooked submodules at once, fifty times, and all are patched.
+
+    Python gives up some such circles by itself (3.13.0 one of 15,000, 3.14.10 all): no more of them with hooks.
+    The same with wrapt's finder deadlocks each time: python tests/benchmarks/imports_at_once.py
+    """
+    script = ROOT / "tests" / "benchmarks" / "imports_at_once.py"
+    given_up = {}
+    for tool in ("plain", "hookpatch"):
+        done = subprocess.run([sys.executable, script, tool, "50"], capture_output=True, text=True, check=False)
+        ended, given_up[tool], deadlocks = (int(part.split()[0]) for part in done.stdout.split(","))
+        assert (ended + given_up[tool], deadlocks, done.stderr) == (50, 0, "")
+    assert given_up["hookpatch"] <= given_up["plain"] + 1

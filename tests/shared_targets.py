@@ -1,0 +1,388 @@
+"""Threads that patch and call shared targets at random, and what each call may give."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import itertools
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from random import Random
+from threading import Event, Thread
+from typing import Any, Final
+
+import pytest
+from watching import watched
+
+import hookpatch
+from hookpatch import Target, errors
+from hookpatch._engine.site.sites import patched
+
+# `make test` asks for a minute. A failure names the seed of its round, which can be made the first.
+SECONDS: Final = float(os.environ.get("STRESS_SECONDS", "5"))
+
+SEED: Final = int(os.environ.get("STRESS_SEED", "1"))
+
+PATCHERS, CALLERS, STEPS = 8, 3, 60
+
+PATIENCE: Final = float(os.environ.get("PATIENCE", "20"))
+
+
+def together(*bodies: Callable[[], object], within: float = 6 * PATIENCE) -> None:
+    """Run functions in threads of their own until all have ended; raise the first error of one of them."""
+    failures: list[BaseException] = []
+
+    def run(body: Callable[[], object]) -> None:
+        try:
+            body()
+        except BaseException as error:  # raised below, in the test's own thread
+            failures.append(error)
+
+    threads = [Thread(target=run, args=(body,), daemon=True) for body in bodies]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + within
+    for thread in threads:
+        thread.join(max(0, end - time.monotonic()))
+    if any(thread.is_alive() for thread in threads):
+        faulthandler.dump_traceback(all_threads=True)
+        pytest.fail("threads wait for each other; where, is on stderr")
+    if failures:
+        raise failures[0]
+
+
+# What a call gives tells through which patches it went: each wrapper, and each derived or replaced function, pairs its
+# Put with what came from beneath it; an original gives its name and the mark that an inject gave it.
+SHARED = """
+from collections import OrderedDict
+
+def plain(mark=None):
+    return "plain", mark
+
+def spread(mark=None):
+    return "spread", mark
+
+class Base:
+    def own(self, mark=None):
+        return "own", mark
+
+    def inherited(self, mark=None):
+        return "inherited", mark
+
+    def chained(self, mark=None):
+        return "chained", mark
+
+    @staticmethod
+    def static(mark=None):
+        return "static", mark
+
+    @classmethod
+    def of_class(cls, mark=None):
+        return "of_class", mark
+
+class Child(Base):
+    pass
+
+def entry(mark=None):
+    return "entry", mark
+
+table = {"first": entry, "a": entry, "b": entry, "last": entry}
+ordered = OrderedDict(table)
+steps = [entry, entry, entry]
+child = Child()
+"""
+
+ABSENT: Final = "absent"
+
+CALLS: Final = ("wrap", "inject")
+
+CHAIN: Final = (*CALLS, "replace")
+
+STAYS: Final = (*CHAIN, "derive")
+
+ALL: Final = (*STAYS, "remove")
+
+_clock: Final = itertools.count()
+
+
+def tick() -> int:
+    return next(_clock)
+
+
+@dataclass(eq=False)
+class Span:
+    """When a session may hold and when it must, by the clock; and its number, from the session while it opens."""
+
+    session: hookpatch.Session | None
+    thread: Thread | None  # of a session that holds for its task alone
+    number: int = -1
+    opening: float = inf
+    opened: float = inf
+    closing: float = inf
+    closed: float = inf
+
+
+@dataclass(eq=False)
+class Put:
+    """One patch of one session at one spot."""
+
+    spot: Spot
+    verb: str
+    place: int
+    span: Span
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        session = self.span.session
+        return (self.span.number if session is None else session._number), -self.place
+
+    def may_hold(self, began: float, ended: float) -> bool:
+        """Return True if it may have held at some moment of a call."""
+        here = self.span.thread in (None, threading.current_thread())
+        return here and self.span.opening < ended and self.span.closed > began
+
+    def must_hold(self, began: float, ended: float) -> bool:
+        """Return True if it held from the beginning of a call to its end."""
+        here = self.span.thread in (None, threading.current_thread())
+        return here and self.span.opened < began and self.span.closing > ended
+
+    def __repr__(self) -> str:
+        return f"<{self.verb} {self.rank} at {self.spot.address}>"
+
+
+@dataclass(eq=False)
+class Spot:
+    """A shared target, how to call it, and every patch that was applied to it in this round.
+
+    Attributes:
+        inner: the spot whose patches show inside this one's.
+        kind: what a value has to be wrapped in to stand there.
+    """
+
+    address: str
+    verbs: tuple[str, ...]
+    call: Callable[[], Any]
+    inner: Spot | None = None
+    kind: Callable[[Any], Any] = lambda function: function
+    reach: Any = "slot"
+    puts: list[Put] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.target = Target(self.address) if ":" in self.address else self.address
+
+    def patch(self, put: Put) -> hookpatch.Patch:
+        """Return a patch of one of the spot's verbs that shows its Put in what a call gives."""
+        if put.verb == "wrap":
+            return hookpatch.wrap(self.target, lambda w, i, a, k: (put, w(*a, **k)), reach=self.reach)
+        if put.verb == "inject":
+            return hookpatch.inject(self.target, mark=put, reach=self.reach)
+        if put.verb == "replace":
+            return hookpatch.replace(self.target, self.kind(lambda *args, mark=None: (put, mark)))
+        if put.verb == "derive":
+            return hookpatch.derive(self.target, partial(derived_of, put))
+        if put.verb == "enter":
+            return hookpatch.enter(self.address, self.call)
+        return hookpatch.remove(self.target)
+
+
+def derived_of(put: Put | None, below: Any) -> Any:
+    if isinstance(below, (staticmethod, classmethod)):
+        return type(below)(derived_of(put, below.__func__))
+    return lambda *args, **kwargs: (put, below(*args, **kwargs))
+
+
+def explain(spot: Spot, began: float, ended: float, result: Any) -> str | None:
+    """Return the reason why no set of open patches can give the result of a call, None if one can."""
+    if result == ABSENT:
+        above = [put.rank for put in spot.puts if put.verb == "replace" and put.must_hold(began, ended)]
+        gone = [put.rank for put in spot.puts if put.verb == "remove" and put.may_hold(began, ended)]
+        return None if gone and max(gone) > max(above, default=(-1, 0)) else "nothing was removed"
+    puts: list[Put] = []
+    while isinstance(result, tuple) and isinstance(result[0], Put):
+        puts.append(result[0])
+        result = result[1]
+        if puts[-1].verb == "replace":
+            break
+    replaced = bool(puts) and puts[-1].verb == "replace"
+    mark: Put | None = result if replaced else result[1] if isinstance(result, tuple) else None
+    if late := [put for put in (*puts, mark) if put is not None and not put.may_hold(began, ended)]:
+        return f"{late} did not hold"
+    part: Spot | None = spot
+    while part is not None:
+        here = list(itertools.takewhile(lambda put, part=part: put.spot is part, puts))
+        del puts[: len(here)]
+        ends = bool(here) and here[-1].verb == "replace"
+        floor = here[-1].rank if ends else (-1, 0)
+        held = [put for put in list(part.puts) if put.must_hold(began, ended) and put.rank > floor]
+        if [put.rank for put in here] != sorted((put.rank for put in here), reverse=True):
+            return f"{here} are not in order"
+        if missing := [put for put in held if put.verb != "inject" and put not in here]:
+            return f"{missing} held and did not show"
+        # The innermost inject has the last word.
+        below = [put for put in held if put.verb == "inject"]
+        if mark is not None and mark.spot is part:
+            if mark.rank <= floor:
+                return f"{mark} lies under what replaced it"
+            below, mark = [put for put in below if put.rank < mark.rank], None
+        elif mark is not None:
+            below = []
+        if below:
+            return f"{below} held and did not show"
+        part = None if ends else part.inner
+    return f"{[*puts, mark]} do not belong there" if puts or mark is not None else None
+
+
+def look_at(spot: Spot) -> None:
+    """Call the function at a spot, and check that some set of open patches can give the result."""
+    began, cause = tick(), None
+    try:
+        result = spot.call()
+    except (AttributeError, KeyError) as error:
+        result, cause = ABSENT, error
+    problem = explain(spot, began, tick(), result)
+    if problem is not None:
+        raise AssertionError(f"{spot.address} gave {result}: {problem}") from cause
+
+
+@dataclass(eq=False)
+class Opened:
+    """A session that is open."""
+
+    session: hookpatch.Session | None
+    span: Span
+
+    def close(self) -> None:
+        assert self.session is not None
+        self.span.closing = tick()
+        self.session.close()
+        self.span.closed = tick()
+        states = {patch.state for patch in self.session.report()}
+        assert states <= {"restored", "unused", "failed"}, str(self.session.report())
+
+    def drop(self) -> None:
+        """Leave the session to the garbage collector."""
+        self.span.closing = tick()
+        circle: list[Any] = [self.session]
+        circle.append(circle)
+        self.session = None
+
+
+def open_at_random(spots: Sequence[Spot], choose: Random) -> Opened | None:
+    """Open a session of some patches; return None when it was refused, since somebody had removed what it needs."""
+    scope: Any = "task" if choose.random() < 0.2 else "process"
+    chosen = [choose.choice(spots) for _ in range(choose.randint(1, 4))]
+    if scope == "task":
+        chosen = [spot for spot in chosen if "wrap" in spot.verbs]
+    span = Span(None, threading.current_thread() if scope == "task" else None)
+    puts = [
+        Put(spot, choose.choice([verb for verb in spot.verbs if scope == "process" or verb in CALLS]), place, span)
+        for place, spot in enumerate(chosen)
+    ]
+    span.session = session = hookpatch.active(*(put.spot.patch(put) for put in puts), scope=scope)
+    for put in puts:
+        put.spot.puts.append(put)
+    span.opening = tick()
+    try:
+        session.open()
+    except errors.HookpatchError:
+        span.closed = tick()
+        if not any("remove" in spot.verbs for spot in chosen):
+            raise
+        return None
+    finally:
+        span.number, span.session = session._number, None
+    span.opened = tick()
+    return Opened(session, span)
+
+
+def patch_at_random(patched: Sequence[Spot], called: Sequence[Spot], pool: list[Opened], choose: Random) -> None:
+    """Open and close sessions, some of them from other threads, drop one here and there, and look what holds."""
+    mine: list[Opened] = []
+    for _ in range(STEPS):
+        what = choose.random()
+        if what < 0.4 and len(mine) < 3:
+            opened = open_at_random(patched, choose)
+            mine += [opened] if opened is not None else []
+        elif what < 0.7 and mine:
+            mine.pop(choose.randrange(len(mine))).close()
+        elif what < 0.8 and mine:
+            pool.append(mine.pop())
+            with suppress(IndexError):
+                mine.append(pool.pop(0))
+        elif what < 0.81 and mine:
+            mine.pop().drop()
+        elif called:
+            look_at(choose.choice(called))
+    for opened in mine:
+        opened.close()
+
+
+def call_at_random(called: Sequence[Spot], choose: Random, stop: Event) -> None:
+    while not stop.is_set():
+        look_at(choose.choice(called))
+
+
+@contextmanager
+def switching_often(seed: int) -> Iterator[None]:
+    """Set how often threads take turns, by a seed; an error names the seed."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(10 ** -Random(seed).randint(3, 6))
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"STRESS_SEED={seed} begins with this round")
+        raise
+    finally:
+        sys.setswitchinterval(before)
+
+
+def contend(seed: int, workers: Sequence[Callable[[Random], None]], others: Sequence[Callable[..., None]]) -> None:
+    """Run workers to their end, and others, which are given an event, until the last worker has ended."""
+    stop, ended = Event(), itertools.count(1)
+
+    def work(worker: Callable[[Random], None], choose: Random) -> None:
+        try:
+            worker(choose)
+        finally:
+            if next(ended) == len(workers):
+                stop.set()
+
+    together(
+        *(partial(work, worker, Random(f"{seed} {number}")) for number, worker in enumerate(workers)),
+        *(partial(other, Random(f"{seed} {-number}"), stop) for number, other in enumerate(others, 1)),
+    )
+
+
+def nothing_left(pool: list[Opened], spots: Sequence[Spot]) -> None:
+    """Close the open sessions; check that no site, no watch and no finder is left; forget the round."""
+    for opened in pool:
+        opened.close()
+    gc.collect()
+    assert patched() == []
+    assert watched() == []
+    assert hookpatch.report().patches == ()
+    for spot in spots:
+        spot.puts.clear()
+
+
+def contents_of(owner: Any) -> list[tuple[Any, int]]:
+    """Return the keys and values of an owner, in order."""
+    items = enumerate(owner) if isinstance(owner, list) else (owner if isinstance(owner, dict) else vars(owner)).items()
+    # Python keeps there that it has warned: a session may be collected while a function of the module runs.
+    return [(key, id(value)) for key, value in items if key != "__warningregistry__"]
+
+
+NEVER: Final = Spot("never_imported.at_all:x", ("replace", "wrap"), lambda: None)
+
+BODY: Final = """
+def run(mark=None):
+    return "run", mark
+original = run
+"""
