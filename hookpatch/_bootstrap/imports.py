@@ -41,7 +41,7 @@ _lock: Final = RLock()  # held for a change of the watches; no foreign code but 
 _watches: Final[dict[str, dict[Watch, None]]] = {}
 _listeners: Final[dict[str, dict[Watch, None]]] = {}  # likewise: watches that do not bring the finder in place
 _unheard: Final[dict[Watch, None]] = {}  # watches of a module that was missing, until the first import is heard of
-_late: Final[set[str]] = set()  # modules announced at this moment, long after their import
+_late: Final[set[tuple[int, str]]] = set()  # thread and module: announced at this moment, long after the import
 _holds: Final[list[None]] = []  # an entry for each caller of ``hold``
 _executing: set[str] = set()
 _trusted: list[str] | None = None
@@ -52,13 +52,13 @@ _asking: Final = local()
 class Watch:
     """A callback after (early: before) each import and reload of a module, until the watch is cancelled."""
 
-    __slots__ = ("_arrival", "_has_heard", "is_early", "module")
+    __slots__ = ("_arrival", "has_heard", "is_early", "module")
 
     def __init__(self, module: str, arrival: Arrival, is_early: bool = False) -> None:
         self.module: Final = module
         self.is_early: Final = is_early
         self._arrival: Arrival | None = arrival
-        self._has_heard = False
+        self.has_heard = False
 
     def cancel(self) -> None:
         """Stop the callbacks; a second call does nothing."""
@@ -81,12 +81,12 @@ class Watch:
     def expect(self) -> None:
         """Let ``notify_late`` look for the module until the first import is heard of."""
         _unheard[self] = None
-        if self._has_heard:  # in between
+        if self.has_heard:  # in between
             _unheard.pop(self, None)
 
     def fire(self, module: ModuleType) -> None:
         """Call the callback."""
-        self._has_heard = True
+        self.has_heard = True
         _unheard.pop(self, None)
         arrival = self._arrival
         if arrival is not None:
@@ -140,7 +140,7 @@ def release() -> None:
 def present(module: str) -> ModuleType | None:
     """Return a module if its import has ended; None during an import or reload, of which a watch will hear."""
     imported = _imported(module)
-    return None if imported is None or module in _executing or _is_initializing(imported) else imported
+    return None if imported is None or _is_initializing(imported) or module in _executing else imported
 
 
 def loaded(module: str) -> ModuleType | None:
@@ -161,7 +161,7 @@ def begun(module: str) -> bool:
 
 def is_overlooked(module: str) -> bool:
     """Return True if a watched module was imported past our finder: a program put another finder before ours."""
-    return _is_executed(module) and any(watch.module == module for watch in list(_unheard))
+    return any(watch.module == module for watch in _overlooked())
 
 
 def _imported(module: str) -> ModuleType | None:
@@ -170,16 +170,25 @@ def _imported(module: str) -> ModuleType | None:
     While another thread searches for the module, too early for our finder, or takes it from sys.modules for a moment,
     as importlib does at the end of each import, this waits as imports do.
     """
-    if module not in sys.modules and module in _module_locks and _lock_unlock_module is not None:
+    imported = sys.modules.get(module)
+    if imported is None and module in _module_locks and _lock_unlock_module is not None:
         _lock_unlock_module(module)
-    return sys.modules.get(module)
+        imported = sys.modules.get(module)
+    return imported
+
+
+def _overlooked() -> list[Watch]:
+    """Return the watches whose module was imported past our finder."""
+    # In this order: the watch of a module that is now executed has heard of it, unless the module was overlooked.
+    return [watch for watch in list(_unheard) if _is_executed(watch.module) and not watch.has_heard]
 
 
 def _is_executed(module: str) -> bool:
     imported = sys.modules.get(module)
-    # LazyLoader has put the execution off: our loader will announce the module.
-    is_put_off = type(imported).__module__ == "importlib.util"
-    return imported is not None and module not in _executing and not is_put_off and not _is_initializing(imported)
+    if imported is None or type(imported).__module__ == "importlib.util":
+        return False  # LazyLoader has put the execution off: our loader will announce the module
+    # In this order: a module is in ``_executing`` before its import ends, until all its watches have fired.
+    return not _is_initializing(imported) and module not in _executing
 
 
 def past_us(module: str | None) -> str:
@@ -198,24 +207,24 @@ def past_us(module: str | None) -> str:
 def notify_late() -> None:
     """Fire the watches of overlooked modules, then raise their first error. Called before each look at patches."""
     failure: BaseException | None = None
-    for name in filter(_is_executed, dict.fromkeys(watch.module for watch in list(_unheard))):
-        _late.add(name)
+    for watch in _overlooked():
+        module = sys.modules.get(watch.module)
+        if module is None or _unheard.pop(watch, watch) is not None:
+            continue  # the module is imported anew, or another thread fires the watch
+        _late.add((get_ident(), watch.module))
         try:
-            for watch in [watch for watch in list(_unheard) if watch.module == name]:
-                try:
-                    if _unheard.pop(watch, watch) is None:  # no other thread fires the watch
-                        watch.fire(sys.modules[name])
-                except BaseException as error:  # as in _announce
-                    failure = failure or error
+            watch.fire(module)
+        except BaseException as error:  # as in _announce
+            failure = failure or error
         finally:
-            _late.discard(name)
+            _late.discard((get_ident(), watch.module))
     if failure is not None:
         raise failure
 
 
 def how_late(module: str | None) -> str:
-    """Return ``past_us`` of a module that ``notify_late`` announces at this moment; else an empty text."""
-    return past_us(module) if module in _late else ""
+    """Return ``past_us`` of a module that ``notify_late`` announces in this thread at this moment; else ""."""
+    return past_us(module) if (get_ident(), module) in _late else ""
 
 
 def is_ending(system: Any = sys) -> bool:
