@@ -63,6 +63,8 @@ class SlotBefore:
                     stand_in = self._stand_in_for_run(stand_in, run, layers, own)
                     runs.append((stand_in, run))
                     value, run = stand_in.seen, []
+                    if layer.patch.verb == "derive":
+                        stand_in.derived_by.add(layer.rank)
                 stand_in = None
                 if value is ABSENT and layer.patch.verb == "derive":
                     assert layer.patch.target is not None  # only enter has none
@@ -105,9 +107,15 @@ class SlotBefore:
         """Return the stand-in of a run: a known stand-in with the same remaining layers, or a new one.
 
         No layer moves from one stand-in to another: a call on its way through both would run it twice, or not at all.
+        No layer comes to a stand-in from which a layer that has gone had derived its value: a call on its way from that
+        value would run the new layer inside.
         """
-        came_before = set(run).intersection(self.layers)
+        came_before, ranks = set(run).intersection(self.layers), {layer.rank for layer in layers}
         for candidate in self.known:
-            if candidate.base is stand_in.base and set(layers).intersection(candidate.layers) == came_before:
+            if (
+                candidate.base is stand_in.base
+                and set(layers).intersection(candidate.layers) == came_before
+                and (candidate.derived_by <= ranks or came_before.issuperset(run))
+            ):
                 return candidate
         return StandIn(stand_in.base, self.state.slot, own) if stand_in in self.known else stand_in

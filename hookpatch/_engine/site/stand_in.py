@@ -24,14 +24,27 @@ from hookpatch._engine.slots.trial import functions_stand_in
 class StandIn:
     """Our wrapper (``value``) of a ``base`` for a run of call layers, the outermost first.
 
-    Lives as long as its site; a leaked wrapper passes through.
+    Lives as long as its site; a leaked wrapper passes through. ``derived_by``: the ranks of the layers that have
+    derived a value from the wrapper.
     """
 
-    __slots__ = ("__weakref__", "_binds", "_bottom", "_callee", "_inner", "_top", "base", "layers", "value")
+    __slots__ = (
+        "__weakref__",
+        "_binds",
+        "_bottom",
+        "_callee",
+        "_inner",
+        "_top",
+        "base",
+        "derived_by",
+        "layers",
+        "value",
+    )
 
     def __init__(self, base: Any, slot: Slot, own: bool) -> None:
         self.base: Final = base
         self.layers: Sequence[Layer] = ()
+        self.derived_by: Final[set[tuple[int, ...]]] = set()
         self._inner: dict[Layer, Trampoline] = {}
         self._top: Trampoline | None = None
         self._callee: Any = inner(base)

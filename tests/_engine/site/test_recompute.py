@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from layers import states, tagged
@@ -124,4 +125,31 @@ def test_layer_over_a_name_that_an_ended_session_had_added(verb: str) -> None:
     assert (states(lower), states(upper)) == (["restored"], ["failed"])
     upper.close()
     assert vars(owner) == {}
+    assert patched() == []
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_call_on_its_way_from_a_derived_value_meets_no_later_patch(make_module: MakeModule, reach: Any) -> None:
+    """A call in flight sees one state: never the derive of a session that ended before another session was opened."""
+    module: Any = make_module("flight", "def run():\n    return 'original'\n")
+    target = "flight:run"
+    meanwhile: list[Callable[[], object]] = []
+
+    def factory(below: Callable[[], str]) -> Callable[[], str]:
+        def derived() -> str:
+            for change in meanwhile:
+                change()
+            return f"derived({below()})"
+
+        return derived
+
+    beneath = hookpatch.active(hookpatch.wrap(target, tagged("beneath"), reach=reach)).open()
+    derive = hookpatch.active(hookpatch.derive(target, factory, reach=reach)).open()
+    assert module.run() == "derived(beneath(original))"
+    later = hookpatch.active(hookpatch.wrap(target, tagged("later"), reach=reach))
+    meanwhile += [derive.close, later.open]
+    assert module.run() == "derived(beneath(original))"
+    assert module.run() == "later(beneath(original))"
+    later.close()
+    beneath.close()
     assert patched() == []
