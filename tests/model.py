@@ -94,6 +94,7 @@ class Ours(Thing):
     def __init__(self, below: Thing) -> None:
         self.below: Final = below
         self.layers: list[Layer] = []
+        self.derived_by: set[Layer] = set()
 
     def answer(self, x: str, here: bool) -> str:
         return _around([layer for layer in self.layers if layer.is_open], self.below, x, here)
@@ -339,14 +340,18 @@ class Place:
             elif layer.is_around_calls:
                 run = [layer, *run]
             else:
-                value, run = layer.put_over(self._over(value, run, runs, layers)), []
+                over = self._over(value, run, runs, layers)
+                if isinstance(over, Ours) and layer.verb == "derive":
+                    over.derived_by.add(layer)
+                value, run = layer.put_over(over), []
         is_untouched = not run and value is self._below
         return self.base if is_untouched else self._over(value, run, runs, layers), runs, left_out
 
     def _over(self, value: Thing, run: list[Layer], runs: dict[Ours, list[Layer]], layers: Sequence[Layer]) -> Thing:
         """Return what lies over a value for a run of layers: one that ran those of them that were there, and no other.
 
-        A layer does not go from one object to another, for a call may be on its way through either.
+        A layer does not go from one object to another, for a call may be on its way through either. None comes to an
+        object from which a layer that has gone derived: a call may be on its way from the derived value to the object.
         """
         if not run:
             return value
@@ -354,7 +359,8 @@ class Place:
         were_there = {layer for layer in run if layer in self.layers}
         for ours in self._ours:
             is_over_it = isinstance(ours.below, Inherited) if inherits else ours.below is value
-            if is_over_it and {layer for layer in ours.layers if layer in layers} == were_there:
+            stays = ours.derived_by.issubset(layers) or were_there.issuperset(run)
+            if is_over_it and stays and {layer for layer in ours.layers if layer in layers} == were_there:
                 break
         else:
             ours = Ours(Inherited(self.parent) if inherits and self.parent is not None else value)
