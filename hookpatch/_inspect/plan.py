@@ -110,7 +110,7 @@ WORDS: Final[Mapping[Finding, str]] = {
     "absent": "would wait",
     "skipped": "does not fit, would be skipped",
     "unfit": "does not fit",
-    "conflict": "cannot lie there",
+    "conflict": "conflicts",
 }
 
 

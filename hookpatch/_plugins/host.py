@@ -83,7 +83,7 @@ class Host:
         try:
             module = import_module(installed.module)
         except Exception as error:
-            problem = f"raised {type(error).__name__} when it was loaded: {error}; mend or uninstall it"
+            problem = f"raised {type(error).__name__} when it was loaded: {error}; fix or uninstall it"
             raise _error(installed, problem) from error
         options = getattr(module, "Options", None)
         if options is not None and not dataclasses.is_dataclass(options):

@@ -76,7 +76,7 @@ def _timeline(run: RunReport) -> str:
     return (
         "<section aria-labelledby=timeline>\n<h2 id=timeline>Timeline</h2>\n"
         "<p class=legend><i class=on></i> applied <i class=off></i> ended; a bar is a process, "
-        "one with an open end has left no word of its end</p>\n"
+        "one with an open end was killed, or still runs</p>\n"
         f"<ol class=timeline>{''.join(rows)}</ol>\n<div class=axis aria-hidden=true>{ticks}</div>\n</section>"
     )
 
@@ -114,7 +114,7 @@ def _process(process: ProcessReport, begin: float, is_open: bool) -> str:
     facts += [f"on {process.host}"] if process.host else []
     if process.began is not None:
         facts.append(f"began at {_seconds(process.began - begin)}")
-    facts.append("ended" if process.ended else "left no word of its end")
+    facts.append("ended" if process.ended else "no end noted: killed, or still running")
     states = Counter(patch.state for patch in process.patches)
     summary = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "no patches"
     problems = "".join(f"<li class=error><b>Problem</b> {escape(problem)}</li>" for problem in process.problems)

@@ -83,18 +83,18 @@ def undo(applied: AppliedLayer | Entered, asked: Requested, errors: list[Excepti
         errors.append(warning)
     except Exception as error:
         if applied.entry is not None:
-            applied.entry.become("failed", f"could not be taken back: {type(error).__name__}: {error}")
+            applied.entry.become("failed", f"could not be restored: {type(error).__name__}: {error}")
         errors.append(error)
 
 
 def _on_restored(weak: Callable[[], Entry | None]) -> None:
     """Note a late restore. Weakly: the entry holds the patch, which holds our value."""
     if (entry := weak()) is not None and entry.state in _REASONS:
-        entry.become("restored", "once what somebody else had put there was gone")
+        entry.become("restored", "after the value of other code was gone")
 
 
 _REASONS: Final = {
-    "unlinked": "somebody else's wrapper stands at {slot}; ours was taken out from beneath it",
-    "dormant": "what somebody else put at {slot} lies over ours, which passes through from now on",
-    "displaced": "somebody else changed {slot} meanwhile; it was left alone",
+    "unlinked": "other code wrapped {slot}; hookpatch's wrapper was removed from inside that wrapper",
+    "dormant": "other code covers {slot} and holds hookpatch's wrapper, which passes through from now on",
+    "displaced": "other code changed {slot} meanwhile; the slot was left alone",
 }

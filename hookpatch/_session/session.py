@@ -121,7 +121,7 @@ class Session:
             self._state = "closed"
             self._stack.close()
             for failure in self._errors:
-                error.add_note(f"and while taking back what was applied: {type(failure).__name__}: {failure}")
+                error.add_note(f"and while the applied patches were restored: {type(failure).__name__}: {failure}")
             raise
         if self._is_listed:
             _open[number] = ref(self)

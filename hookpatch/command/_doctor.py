@@ -11,7 +11,7 @@ from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, print_json, prin
 
 
 def doctor(json: AsJson = False) -> None:
-    """Say whether hookpatch is on here, and what is wrong and its mend.
+    """Say whether hookpatch is on here, and what is wrong and how to fix it.
 
     And what each plugin would do, and where each setting comes from.
 
@@ -20,7 +20,7 @@ def doctor(json: AsJson = False) -> None:
     Example: hookpatch doctor
     """
     results = list(findings())
-    wrong = sum(finding.mend is not None for finding in results)
+    wrong = sum(finding.fix is not None for finding in results)
     if json:
         print_json({"status": int(wrong > 0), "findings": [finding._asdict() for finding in results]})
     else:
@@ -31,7 +31,7 @@ def doctor(json: AsJson = False) -> None:
 
 
 def _row(finding: Finding) -> tuple[Text, str, Text]:
-    if finding.mend is None:
+    if finding.fix is None:
         return Text("ok", style="green"), finding.about, Text(finding.found)
-    text = Text(finding.found).append(f"\n-> {finding.mend}", style="yellow")
-    return Text("mend", style="bold red"), finding.about, text
+    text = Text(finding.found).append(f"\n-> {finding.fix}", style="yellow")
+    return Text("fix", style="bold red"), finding.about, text

@@ -41,7 +41,7 @@ def plan(
     target the first lies outermost.
 
     Ends with status 0 if all fits; 1 if a module is not found, or a patch that is not required does not fit; 2 if one
-    does not fit, or cannot lie there with the others.
+    does not fit, or conflicts with the others.
 
     Example: hookpatch plan fuse_qkv_off linear_kept
     """

@@ -31,7 +31,7 @@ def home(environment: Environment) -> Environment:
 
 
 def doctor(home: Environment, status: int, **variables: str) -> list[tuple[str, str, str]]:
-    """Return the lines of the table: well or not, what was looked at, what was found with its mend."""
+    """Return the lines of the table: well or not, what was looked at, what was found with its fix."""
     done = home.run("-m", "hookpatch", "doctor", COLUMNS="1000", **variables)
     assert (done.stderr, done.returncode) == ("", status), done.stdout
     heading, *rows, end = done.stdout.splitlines()
@@ -39,18 +39,18 @@ def doctor(home: Environment, status: int, **variables: str) -> list[tuple[str, 
     found: list[tuple[str, str, str]] = []
     for row in rows:
         mark, about, text = [*re.split(r"\s{2,}", row.strip(), maxsplit=2), "", ""][:3]
-        if mark in ("ok", "mend"):
+        if mark in ("ok", "fix"):
             found.append((mark, about, text))
         else:
             found[-1] = (*found[-1][:2], f"{found[-1][2]} {row.strip()}")
-    wrong = sum(mark == "mend" for mark, *_ in found)
+    wrong = sum(mark == "fix" for mark, *_ in found)
     assert end == (f"{wrong} problem{'s' * (wrong > 1)}" if wrong else "all is well")
     return found
 
 
 def wrong(home: Environment, **variables: str) -> list[tuple[str, str]]:
     """Return what is not well."""
-    return [(about, text) for mark, about, text in doctor(home, 1, **variables) if mark == "mend"]
+    return [(about, text) for mark, about, text in doctor(home, 1, **variables) if mark == "fix"]
 
 
 def test_line_is_that_of_the_start_up_file() -> None:

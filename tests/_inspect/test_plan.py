@@ -438,7 +438,7 @@ vendor:call  vendor 1.4, not imported yet
      not needed from a-dist>=1 on, and a-dist 1.0 is installed
 vendor:value  vendor 1.4, not imported yet
   1  a     replace             fits  a-dist 1.0
-  -  twin  replace             cannot lie there  twin-dist 1.0
+  -  twin  replace             conflicts  twin-dist 1.0
      plugin 'a' from a-dist 1.0 puts a value of its own there, too (replace);
      select one of them, or let one declare its place with before= or after=
 """

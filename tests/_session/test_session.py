@@ -397,7 +397,7 @@ def test_undo_that_raises_while_entering_fails_is_told_with_the_error(make_modul
     )
     with pytest.raises(errors.ApplyError, match="the derive raised KeyError: 'mine'") as caught:
         session.open()
-    taken_back = "and while taking back what was applied: RuntimeError: size is locked"
+    taken_back = "and while the applied patches were restored: RuntimeError: size is locked"
     assert caught.value.__notes__ == ["'hookpatch explain ApplyError' tells what it means, and what to do", taken_back]
     assert [patch.state for patch in session.report()] == ["failed", "failed"]
     assert module.Model.other == 1

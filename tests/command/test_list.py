@@ -28,7 +28,7 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     assert table["plugin"] == ["what it does, from, and where", "fits"]
     assert table["loud"] == ["Speak louder.", "yes"]
     assert table["mine"] == ["Say a word of one's own.", "yes"]
-    broken = "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it"
+    broken = "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; fix or uninstall it"
     assert table["broken"] == [broken, "broken"]
     assert table["old"][-1] == "made for pluggy<1, but"
     assert table["done"][-1] == "not needed from pluggy>=1"

@@ -82,7 +82,7 @@ class Site:
         """Add a layer, unless the layer has ended; ``note`` is called before another change of the site.
 
         Raises:
-            ApplyError, OrderError: the layer cannot lie there; nothing is changed.
+            ApplyError, OrderError: the layer does not fit there; nothing is changed.
         """
         self._change(
             lambda layers: layers if layer.ended else ordered([*layers, layer], self.slot),
