@@ -286,7 +286,8 @@ def test_leaves():
         "<Session of vendor:word, vendor, open>, opened by the test:",
         "  applied   replace vendor:word  (active())",
         "  applied   enter   vendor  (active())",
-        "  displaced replace vendor:word  (active()): other code changed vendor:word meanwhile; the slot was left alone",
+        "  displaced replace vendor:word  (active()): "
+        "other code changed vendor:word meanwhile; the slot was left alone",
         "  failed    enter   vendor  (active()): could not be restored: ValueError: will not end",
     ]
 
