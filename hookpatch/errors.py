@@ -377,7 +377,7 @@ class HookpatchWarning(UserWarning):
 class PatchFailedWarning(HookpatchWarning):
     """A patch could not be applied when its module was imported: the program goes on without the patch.
 
-    Remedy: the message holds the error that ``active`` would have raised; mend the patch, or declare it
+    Remedy: the message holds the error that ``active`` would have raised; correct the patch, or declare it
     ``required=False`` if the program may run without it.
     """
 

@@ -219,7 +219,7 @@ def test_plugin_that_raises_when_loaded_is_refused(install: Install) -> None:
     """The message names plugin, distribution and error; the error itself is the cause."""
     install("broken", "raise RuntimeError('no licence')")
     assert refused("broken") == (
-        "plugin 'broken' (kit 1.0) raised RuntimeError when it was loaded: no licence; mend or uninstall it"
+        "plugin 'broken' (kit 1.0) raised RuntimeError when it was loaded: no licence; fix or uninstall it"
     )
     with pytest.raises(PluginError) as caught:
         hookpatch.active("broken")
@@ -231,7 +231,7 @@ def test_plugin_whose_module_is_not_there_is_refused(make_distribution: MakeDist
     make_distribution("kit", "1.0", {"hollow": "no_such_module"})
     assert refused("hollow") == (
         "plugin 'hollow' (kit 1.0) raised ModuleNotFoundError when it was loaded: No module named 'no_such_module'; "
-        "mend or uninstall it"
+        "fix or uninstall it"
     )
 
 

@@ -102,7 +102,7 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     PluginError: PluginError(
         "linear_printer",
         "hookpatch-example-printer 0.1.0",
-        "raised ImportError when it was loaded: libcudart.so.12: cannot open shared object file; mend or uninstall it",
+        "raised ImportError when it was loaded: libcudart.so.12: cannot open shared object file; fix or uninstall it",
     ),
     PatchError: PatchError("inject", "no argument to give; write inject(target, name=value)"),
     TargetSyntaxError: TargetSyntaxError(

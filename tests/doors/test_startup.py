@@ -109,7 +109,7 @@ def test_plugin_that_raises_when_loaded_refuses_the_program(home: Environment) -
     done = home.run("script.py", HOOKPATCH_PLUGINS="broken")
     said = (
         "hookpatch: error: plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; "
-        "mend or uninstall it [hookpatch explain PluginError]\n"
+        "fix or uninstall it [hookpatch explain PluginError]\n"
     )
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
 
@@ -394,7 +394,7 @@ BEYOND = (
     "and install it anew [hookpatch explain PluginError]"
 )
 BROKEN = (
-    "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; mend or uninstall it "
+    "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; fix or uninstall it "
     "[hookpatch explain PluginError]"
 )
 
