@@ -11,7 +11,7 @@ from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, print_json, prin
 
 
 def doctor(json: AsJson = False) -> None:
-    """Say whether hookpatch is on here, and what is wrong and how to fix it.
+    """Say whether hookpatch is on here, what is wrong, and its remedy.
 
     And what each plugin would do, and where each setting comes from.
 
