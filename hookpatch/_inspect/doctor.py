@@ -32,7 +32,7 @@ class Finding(NamedTuple):
 
     about: str
     found: str
-    fix: str | None = None  # the remedy of a bad result
+    mend: str | None = None  # the remedy of a bad result
 
 
 def findings() -> Iterator[Finding]:
@@ -41,8 +41,8 @@ def findings() -> Iterator[Finding]:
     yield from _python()
     flags = [name for name in ("isolated", "ignore_environment", "no_site", "safe_path") if getattr(sys.flags, name)]
     if sys.flags.ignore_environment or sys.flags.no_site:
-        fix = "leave out -I, -E and -S: with them no start-up file of ours does anything"
-        yield Finding("flags", ", ".join(flags), fix)
+        mend = "leave out -I, -E and -S: with them no start-up file of ours does anything"
+        yield Finding("flags", ", ".join(flags), mend)
     yield from _startup_files()
     yield from _variables()
     for plugin in installed():
@@ -60,15 +60,15 @@ def _python() -> Iterator[Finding]:
     if not getattr(sys, "_is_gil_enabled", bool)() and hasattr(sys, "_is_gil_enabled"):
         reason = "hookpatch relies on the GIL where its code says so, and was never tested without"
         yield Finding("python", "a free-threaded build, its GIL is off", f"run it with PYTHON_GIL=1: {reason}")
-    fix = "ask for a hookpatch that knows this Python"
+    mend = "ask for a hookpatch that knows this Python"
     if not trial.functions_stand_in():
-        yield Finding("functions", trial.PROXIES, fix)
+        yield Finding("functions", trial.PROXIES, mend)
     if not trial.functions_change_inside():
-        yield Finding("functions", "reach='everywhere' is refused for functions", fix)
+        yield Finding("functions", "reach='everywhere' is refused for functions", mend)
     if not works():
-        yield Finding("referrers", f"{trial.UNSEEN}; reach='everywhere' is refused for what is no function", fix)
+        yield Finding("referrers", f"{trial.UNSEEN}; reach='everywhere' is refused for what is no function", mend)
     for name, fallback in not_there():
-        yield Finding("imports", f"{name} cannot be seen: {fallback}", fix)
+        yield Finding("imports", f"{name} cannot be seen: {fallback}", mend)
 
 
 # Runs in a new interpreter. The value "," of HOOKPATCH_PLUGINS starts hookpatch and selects no plugin.
@@ -97,21 +97,21 @@ def _startup_files() -> Iterator[Finding]:
         remedy = "it is of another version, or was changed: install hookpatch anew" if changed else None
         yield Finding("start-up file", str(path), remedy)
     if not paths:
-        fix = "install hookpatch with pip into this Python; until then HOOKPATCH_PLUGINS does nothing here, and "
-        yield Finding("start-up file", "none in a site-packages folder", f"{fix}`hookpatch run` does without")
+        mend = "install hookpatch with pip into this Python; until then HOOKPATCH_PLUGINS does nothing here, and "
+        yield Finding("start-up file", "none in a site-packages folder", f"{mend}`hookpatch run` does without")
     elif len(paths) > 1:
         yield Finding("start-up file", f"{len(paths)} of them", "uninstall hookpatch from all folders but one")
     mine, active = Path(__file__).parents[1] / "_startup.py", seen["active"]
     if active is not None and os.path.samefile(active, mine):
         yield Finding("start-up", f"active in a new Python, from {mine.parent}")
     elif active is not None:
-        fix = f"this is {mine.parent}: uninstall one of the two"
-        yield Finding("start-up", f"active, from {os.path.dirname(active)}", fix)
+        mend = f"this is {mine.parent}: uninstall one of the two"
+        yield Finding("start-up", f"active, from {os.path.dirname(active)}", mend)
     elif paths:
         # Python 3.18 and later ignore lines of code in .pth files (PEP 829).
         is_ignored = f"{trial.THIS_PYTHON} ignores hookpatch.pth: `hookpatch run` does without"
-        fix = is_ignored if sys.version_info >= (3, 18) else "install hookpatch anew: its start-up file does nothing"
-        yield Finding("start-up", "not active in a new Python", fix)
+        mend = is_ignored if sys.version_info >= (3, 18) else "install hookpatch anew: its start-up file does nothing"
+        yield Finding("start-up", "not active in a new Python", mend)
 
 
 _SETTINGS: Final = {
@@ -171,8 +171,8 @@ def _variables() -> Iterator[Finding]:
     if folder is not None:
         parent = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())
         is_well = parent.is_dir() and os.access(parent, os.W_OK)
-        fix = None if is_well else f"{parent} cannot be written: name another folder"
-        yield Finding(_environment.REPORT, folder, fix)
+        mend = None if is_well else f"{parent} cannot be written: name another folder"
+        yield Finding(_environment.REPORT, folder, mend)
 
 
 def _settings(config: Config | None, has_plugins: bool) -> Iterator[Finding]:
@@ -198,8 +198,8 @@ def _plugin(plugin: Installed) -> Iterator[Finding]:
     about = f"plugin {plugin.name}"
     twins = Counter(_selection.normalise(other.name) for other in installed())
     if twins[_selection.normalise(plugin.name)] > 1:
-        fix = f"ask for {plugin.name}@{plugin.distribution}, or uninstall one of the two"
-        yield Finding(about, f"{plugin.origin} is not the only one to offer this name", fix)
+        mend = f"ask for {plugin.name}@{plugin.distribution}, or uninstall one of the two"
+        yield Finding(about, f"{plugin.origin} is not the only one to offer this name", mend)
     try:
         host = Host()
         if host.has_commands_only(host.plugin(plugin, "hookpatch doctor")):

@@ -20,7 +20,7 @@ def doctor(json: AsJson = False) -> None:
     Example: hookpatch doctor
     """
     results = list(findings())
-    wrong = sum(finding.fix is not None for finding in results)
+    wrong = sum(finding.mend is not None for finding in results)
     if json:
         print_json({"status": int(wrong > 0), "findings": [finding._asdict() for finding in results]})
     else:
@@ -31,7 +31,7 @@ def doctor(json: AsJson = False) -> None:
 
 
 def _row(finding: Finding) -> tuple[Text, str, Text]:
-    if finding.fix is None:
+    if finding.mend is None:
         return Text("ok", style="green"), finding.about, Text(finding.found)
-    text = Text(finding.found).append(f"\n-> {finding.fix}", style="yellow")
+    text = Text(finding.found).append(f"\n-> {finding.mend}", style="yellow")
     return Text("fix", style="bold red"), finding.about, text

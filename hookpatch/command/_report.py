@@ -54,7 +54,7 @@ def report(
             _print(console, Text.assemble(("warning", "yellow"), f" {warning}"), 0)
         for process in run:
             rank = "" if process.rank is None else f", rank {process.rank}"
-            title = f"{process.pid}{rank}" + ("" if process.ended else ", no word of its end")
+            title = f"{process.pid}{rank}" + ("" if process.ended else ", no end noted")
             _print(console, Text.assemble((title, "bold"), f"  {shlex.join(process.argv)}"), 0)
             for problem in process.problems:
                 _print(console, Text(problem, style="red"), 2)

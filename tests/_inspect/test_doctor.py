@@ -138,6 +138,7 @@ def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> Non
     named = home.run("-m", "hookpatch", "doctor", "--json", HOOKPATCH_CONFIG=str(config), HOOKPATCH_PLUGINS="loud")
     found = json.loads(named.stdout)
     assert (found["status"], named.returncode) == (0, 0)
+    assert {key for finding in found["findings"] for key in finding} == {"about", "found", "mend"}
     told = {finding["about"]: finding["found"] for finding in found["findings"]}
     assert told["configuration"] == f"{config}, named by HOOKPATCH_CONFIG"
     assert told["tool.hookpatch.plugins"] == "loud; HOOKPATCH_PLUGINS comes first"
