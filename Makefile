@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore pictures docs plugins-table
+	interrupts bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore pictures docs plugins-table
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,6 +70,10 @@ bench-torch: $(INSTALLED) ## what a patch costs a model's step
 # Targets by torch's capture modes, hookpatch beside other tools; half an hour. ONLY="--tools hookpatch --modes eager"
 effect: $(INSTALLED) ## what holds in torch's captures, beside other tools
 	@$(BIN)/python tests/benchmarks/effect_matrix.py $(ONLY)
+
+# An exception out of a signal handler at each line and instruction; half an hour, or SAMPLE="--most 200" for a minute or two.
+interrupts: $(INSTALLED) ## what an interrupt leaves behind, beside other tools
+	@$(BIN)/python tests/benchmarks/interrupts.py $(SAMPLE)
 
 # What hookpatch and nine other ways to patch leave behind: the table of docs/why.md. Some minutes, and a package index.
 bench-restore: $(INSTALLED) ## hookpatch beside nine other ways to patch

@@ -146,11 +146,12 @@ def hand_on(text: str) -> None:
             _before.append(_get(INHERIT))
         os.environ[INHERIT] = text
     elif _before:
-        before = _before.pop()
-        if before is None:
+        if _before[0] is None:
             os.environ.pop(INHERIT, None)
+            os.unsetenv(INHERIT)  # os.environ may not know of it, if it was interrupted
         else:
-            os.environ[INHERIT] = before
+            os.environ[INHERIT] = _before[0]
+        _before.clear()
 
 
 def handing_on(text: str) -> dict[str, str]:

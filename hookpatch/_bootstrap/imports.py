@@ -16,8 +16,10 @@ import _frozen_importlib
 import _frozen_importlib_external
 import os
 import sys
-from _thread import RLock, get_ident
 from _thread import _local as local
+from _thread import get_ident
+
+from hookpatch._bootstrap.interrupts import Turn, is_interrupt, is_running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,18 +34,20 @@ if TYPE_CHECKING:
 _BootstrapSpec: Final[Any] = getattr(_frozen_importlib, "ModuleSpec", None) or type(sys.__spec__)
 _PathFinder: Final[Any] = getattr(_frozen_importlib_external, "PathFinder", None)
 _module_locks: Final[dict[str, Any]] = getattr(_frozen_importlib, "_module_locks", {})
+_HAS_LOCKS: Final = hasattr(_frozen_importlib, "_module_locks")
 _lock_unlock_module: Final[Any] = getattr(_frozen_importlib, "_lock_unlock_module", None)
 _SEARCH: Final[Any] = getattr(getattr(_frozen_importlib, "_find_spec", None), "__code__", None)
 _LOAD: Final[Any] = getattr(getattr(_frozen_importlib, "_load_unlocked", None), "__code__", None)
 
-_lock: Final = RLock()  # held for a change of the watches; no foreign code but finalizers runs under the lock
+_lock: Final = Turn()  # held for a change of the watches; no foreign code but finalizers runs under the lock
 # By module, in order. GIL: read without the lock, in one operation or as a copy made in one.
 _watches: Final[dict[str, dict[Watch, None]]] = {}
 _listeners: Final[dict[str, dict[Watch, None]]] = {}  # likewise: watches that do not bring the finder in place
 _unheard: Final[dict[Watch, None]] = {}  # watches of a module that was missing, until the first import is heard of
 _late: Final[set[tuple[int, str]]] = set()  # thread and module: announced at this moment, long after the import
-_holds: Final[list[None]] = []  # an entry for each caller of ``hold``
-_executing: set[str] = set()
+_holds: Final[dict[object, None]] = {}  # who keeps the finder in place
+# By module, who executes and announces it. GIL: each change is one operation.
+_executing: Final[dict[str, tuple[FrameType, int]]] = {}
 _trusted: list[str] | None = None
 _own_imports: Final[set[int]] = set()  # threads inside of ``for_ourselves``
 _asking: Final = local()
@@ -59,6 +63,16 @@ class Watch:
         self.is_early: Final = is_early
         self._arrival: Arrival | None = arrival
         self.has_heard = False
+
+    def begin(self) -> None:
+        """Start the callbacks, as ``watch`` does. An interrupted call is undone by ``cancel``."""
+        _note(self)
+        imported = _imported(self.module)
+        if imported is not None and not _is_executing(self.module) and _is_initializing(imported):
+            spec = vars(imported)["__spec__"]
+            _notify_when_initialized(spec)
+            if not _is_initializing(imported):
+                _stop_notifying(spec)  # the import ended in between: the module is ``present`` now
 
     def cancel(self) -> None:
         """Stop the callbacks; a second call does nothing."""
@@ -98,7 +112,8 @@ class Watch:
 
 def foresee(module: str, arrival: Arrival) -> Watch:
     """Call ``arrival(module)`` before each execution of a module not ``begun``; of a namespace package, after."""
-    watch = _noted(Watch(module, arrival, is_early=True))
+    watch = Watch(module, arrival, is_early=True)
+    _note(watch)
     watch.expect()
     return watch
 
@@ -108,13 +123,8 @@ def watch(module: str, arrival: Arrival) -> Watch:
 
     The end of an import or reload that is running now counts. For a module imported earlier ask ``Watch.present``.
     """
-    watch = _noted(Watch(module, arrival))
-    imported = _imported(module)
-    if imported is not None and module not in _executing and _is_initializing(imported):
-        spec = vars(imported)["__spec__"]
-        _notify_when_initialized(spec)
-        if not _is_initializing(imported):
-            _stop_notifying(spec)  # the import ended in between: the module is ``present`` now
+    watch = Watch(module, arrival)
+    watch.begin()
     return watch
 
 
@@ -123,24 +133,24 @@ def listen(module: str, arrival: Arrival) -> None:
     _listeners.setdefault(module, {})[Watch(module, arrival)] = None
 
 
-def hold() -> None:
-    """Keep the finder in place, for listeners, until ``release`` is called as often."""
+def hold(holder: object) -> None:
+    """Keep the finder in place, for listeners, until this holder calls ``release``."""
     with _lock:
-        _holds.append(None)
+        _holds[holder] = None
         _place_finder()
 
 
-def release() -> None:
-    """End one ``hold``."""
+def release(holder: object) -> None:
+    """End the ``hold`` of a holder; a second call does nothing."""
     with _lock:
-        _holds.pop()
+        _holds.pop(holder, None)
         _place_finder()
 
 
 def present(module: str) -> ModuleType | None:
     """Return a module if its import has ended; None during an import or reload, of which a watch will hear."""
     imported = _imported(module)
-    return None if imported is None or _is_initializing(imported) or module in _executing else imported
+    return None if imported is None or _is_initializing(imported) or _is_executing(module) else imported
 
 
 def loaded(module: str) -> ModuleType | None:
@@ -188,7 +198,13 @@ def _is_executed(module: str) -> bool:
     if imported is None or type(imported).__module__ == "importlib.util":
         return False  # LazyLoader has put the execution off: our loader will announce the module
     # In this order: a module is in ``_executing`` before its import ends, until all its watches have fired.
-    return not _is_initializing(imported) and module not in _executing
+    return not _is_initializing(imported) and not _is_executing(module)
+
+
+def _is_executing(module: str) -> bool:
+    """Return True until all watches of a module that is executed have fired; False if that was interrupted."""
+    executing = _executing.get(module)
+    return executing is not None and is_running(*executing)
 
 
 def past_us(module: str | None) -> str:
@@ -280,13 +296,13 @@ class for_ourselves:
     def __enter__(self) -> None:
         self._is_first = _trusted is not None and get_ident() not in _own_imports
         if self._is_first:
-            hold()  # so that our finder is asked
+            hold(self)  # so that our finder is asked
             _own_imports.add(get_ident())
 
     def __exit__(self, *failure: object) -> None:
         if self._is_first:
             _own_imports.discard(get_ident())
-            release()
+            release(self)
 
 
 def fetch(module: str) -> ModuleType:
@@ -331,12 +347,11 @@ def finders(ours: bool) -> list[object]:
     return [finder for finder in sys.meta_path if (finder is _Finder) is ours]
 
 
-def _noted(watch: Watch) -> Watch:
+def _note(watch: Watch) -> None:
     with _lock:
         while watch not in _watches.get(watch.module, ()):  # again if a finalizer closed a session and removed the dict
             _watches.setdefault(watch.module, {})[watch] = None
         _place_finder()
-    return watch
 
 
 def _place_finder() -> None:
@@ -391,7 +406,7 @@ def _announce(name: str, foreseen: Collection[Watch] = ()) -> None:
             watches = [*_watches.get(name, ()), *_listeners.get(name, ())]
             waiting = [watch for watch in watches if watch not in fired and watch not in foreseen]
             if module is None or not waiting:
-                _executing.discard(name)
+                _executing.pop(name, None)
                 break
         for watch in waiting:
             fired.add(watch)
@@ -456,20 +471,23 @@ class _Loader:
         assert spec is not None  # importlib sets it before it calls a loader
         spec.loader = module.__loader__ = self._loader  # before the module runs: its code may look
         reloading = not _is_initializing(module)
-        _executing.add(spec.name)
+        _executing[spec.name] = sys._getframe(), get_ident()
         if _unheard:
             notify_late()
         foreseen = [watch for watch in list(_watches.get(spec.name, ())) if watch.is_early]
+        has_executed = False
         try:
             for watch in foreseen:
                 watch.fire(module)
             self._loader.exec_module(module)
-        except BaseException:
-            if reloading:
-                _announce(spec.name, foreseen)  # the module stays imported, with new values from before the error
-            _executing.discard(spec.name)
+            has_executed = True
+            _announce(spec.name, foreseen)
+        except BaseException as error:
+            # The module stays imported, with new values from before the error, or as an interrupt left them.
+            if reloading and (not has_executed or is_interrupt(error)):
+                _announce(spec.name, foreseen)
+            _executing.pop(spec.name, None)
             raise
-        _announce(spec.name, foreseen)
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the real loader (get_code, get_source, is_package...)."""
@@ -481,7 +499,10 @@ class _Loader:
 def _is_initializing(module: ModuleType) -> bool:
     # Read as importlib itself does (_bootstrap._find_and_load); through vars, for modules that fetch attributes lazily.
     spec = getattr(module, "__dict__", {}).get("__spec__")
-    return getattr(spec, "_initializing", False) is True
+    if getattr(spec, "_initializing", False) is not True:
+        return False
+    # Without a lock nobody is importing it: importlib was interrupted at the very end.
+    return not _HAS_LOCKS or getattr(spec, "name", None) in _module_locks
 
 
 class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has no such module
@@ -499,7 +520,7 @@ class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has n
     @_initializing.setter
     def _initializing(self, value: bool) -> None:
         if not value:
-            _executing.add(self.name)  # until all watches have fired
+            _executing[self.name] = sys._getframe(), get_ident()  # until all watches have fired
         self.__dict__["_initializing"] = value
         if not value:
             _stop_notifying(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 _listening: Final[dict[int, Host]] = {}  # by the number of the session
 
 
-def listen(number: int, host: Host) -> Callable[[], object]:
-    """Notify the plugins of a session of changes by any session; return the undo."""
+def listen(number: int, host: Host) -> None:
+    """Notify the plugins of a session of changes by any session."""
     _listening[number] = host
-    return lambda: _listening.pop(number, None)
+
+
+def listen_no_longer(number: int) -> None:
+    """End what ``listen`` began."""
+    _listening.pop(number, None)
 
 
 def listening() -> list[tuple[int, Host]]:
@@ -39,14 +43,17 @@ def sites_changed(touched: Iterable[Site]) -> list[Exception]:
     return [error for host in hosts for error in host.changed(sites)] if sites else []
 
 
-def await_library(site: Site, layer: Layer) -> imports.Watch | None:
-    """Notify the built-in plugin of all patched sites once torch is imported, if a layer concerns torch.
+def awaits_library(site: Site, layer: Layer) -> bool:
+    """Return True if the built-in plugin must hear of a layer once torch is imported.
 
     Only a proxy, or a wrapper that asks a gate first, concerns torch: our plain functions are traced as they are.
     """
-    if imports.begun("torch") or not (layer.is_gated or is_proxy(site.stands)):
-        return None
-    return imports.watch("torch", _notify_of_all)
+    return not imports.begun("torch") and (layer.is_gated or is_proxy(site.stands))
+
+
+def watch_of_library() -> imports.Watch:
+    """Return a watch, not begun, that notifies the built-in plugin of all patched sites once torch is imported."""
+    return imports.Watch("torch", _notify_of_all)
 
 
 def _notify_of_all(library: ModuleType) -> None:

@@ -15,11 +15,11 @@ from hookpatch._bootstrap.selection import Selection, merged, options_asked, plu
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch, Scope
 from hookpatch._plugins.relations import check
-from hookpatch._processes.children import carry
+from hookpatch._processes.children import carry, carry_no_longer
 from hookpatch._processes.payload import Children, pack
 from hookpatch._session.ledger import Requested
-from hookpatch._session.load import asked_for, load, load_drift, switch_on
-from hookpatch._session.session import Begin, Session
+from hookpatch._session.load import asked_for, load, load_drift, switched_on
+from hookpatch._session.session import Also, Session
 from hookpatch.errors import SettingError
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def active(
         from hookpatch._processes.receipt import write_reports_in  # few ask for reports
 
         write_reports_in(folder)
-    also: list[Begin] = [partial(carry, payload)]
+    also = [Also(partial(carry, payload), carry_no_longer)]
     if host is not None:
-        also.insert(0, partial(switch_on, host=host, asked_by="active()"))
+        also.insert(0, switched_on(host, "active()"))
     return Session(requested, scope=scope, count=count, also=also, drift=load_drift(locked))
 
 

@@ -11,11 +11,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
 from heapq import heappop, heappush
-from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap.interrupts import Turn
 from hookpatch._bootstrap.json import parsed
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
@@ -25,8 +25,8 @@ from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, p
 from hookpatch._processes.starts import MODULES, PROCESS, PROGRAM, Listener
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle import Policy
-from hookpatch._session.load import load, load_drift, switch_on
-from hookpatch._session.session import Begin, Session
+from hookpatch._session.load import load, load_drift, switched_on
+from hookpatch._session.session import Also, Session
 from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning, for_stderr
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _open: Final[dict[int, OpenBlock]] = {}
 _places: Final = itertools.count(1)
 _free: Final[list[int]] = []  # places of closed blocks: a heap
-_lock: Final = RLock()  # held for a change of these
+_lock: Final = Turn()  # held for a change of these
 _told: Final[set[int]] = set()  # sessions whose blocks need work at the start of each program
 
 
@@ -53,10 +53,10 @@ def is_for_blocks(watcher: imports.Watch | Layer) -> bool:
     return bool(_open) and watcher.module in MODULES.values()
 
 
-def carry(payload: Payload, number: int) -> Callable[[], None]:
-    """Hand a payload on to child processes, as the block of a session; return the undo."""
+def carry(payload: Payload, number: int) -> None:
+    """Hand a payload on to child processes, as the block of a session."""
     if payload.is_empty:
-        return lambda: None
+        return
     with _lock:
         place = 0 if payload.id else heappop(_free) if _free else next(_places)
         _open[number] = block = OpenBlock(payload, number, place)
@@ -64,19 +64,19 @@ def carry(payload: Payload, number: int) -> Callable[[], None]:
             programs.hand_on(number, block)
         if payload.has_to_be_told:
             _told.add(number)
-    imports.hold()
+    imports.hold((carry, number))
     starts.update()
-    return partial(_end, number)
 
 
-def _end(number: int) -> None:
+def carry_no_longer(number: int) -> None:
+    """End what ``carry`` began, interrupted or not."""
     with _lock:
         block = _open.pop(number, None)
         if block is not None and block.place:
             heappush(_free, block.place)
         _told.discard(number)
         programs.hand_on_no_longer(number)
-    imports.release()
+    imports.release((carry, number))
     starts.update()
 
 
@@ -188,14 +188,15 @@ def open_inherited() -> Callable[[], None] | None:
 
 def _await(block: Mapping[str, Any], modules: Iterable[str]) -> None:
     """Open a block when the first of these modules has been imported; hand it on from now on."""
-    end = carry(_payload_of(block), -len(_waiting) - 1)
+    number = -len(_waiting) - 1
+    carry(_payload_of(block), number)
     watches: list[imports.Watch] = []
 
     def open_now(module: ModuleType) -> None:
         for watch in watches:
             watch.cancel()
         _open_or_exit(block)
-        end()
+        carry_no_longer(number)
 
     watches += [imports.watch(module, open_now) for module in modules]
     for watch in watches:
@@ -233,9 +234,9 @@ def _open_block(block: Mapping[str, Any]) -> None:
                 requested.append(Requested(unpacked(item)))
         except (HookpatchError, NotCarried) as error:
             problems.append(str(error))
-    also: list[Begin] = [partial(carry, _payload_of(block))]
+    also = [Also(partial(carry, _payload_of(block)), carry_no_longer)]
     if host is not None:
-        also.insert(0, partial(switch_on, host=host, asked_by=origin))
+        also.insert(0, switched_on(host, origin))
     try:
         policy: Policy = "exit" if block["require"] else "warn"
         drift = load_drift(block["lock"])

@@ -19,17 +19,22 @@ _WITH_NOTES: Final = 125_000
 
 _open: Final[dict[int, OpenBlock]] = {}  # by the number of the session, in the order of opening
 _writing: Final = SiteLock()
+_is_stale = False  # True while the environment may hold other blocks than these
 
 
 def hand_on(number: int, block: OpenBlock) -> None:
     """Let programs inherit a block. Called under a lock, as ``hand_on_no_longer`` is."""
+    global _is_stale
+    _is_stale = True
     _open[number] = block
     _write()
 
 
 def hand_on_no_longer(number: int) -> None:
     """Let programs inherit a block no longer; a second call does nothing."""
-    if _open.pop(number, None) is not None:
+    global _is_stale
+    _is_stale = _is_stale or number in _open
+    if _open.pop(number, None) is not None or _is_stale:
         _write()
 
 
@@ -49,10 +54,12 @@ def python_command(args: Any = "", **_: Any) -> list[str]:
 
 def _write() -> None:
     """Write all open blocks. A finalizer that closes a session meanwhile writes after this."""
+    global _is_stale
     if not _writing.take():
         return _writing.later(_write)
     try:
         _environment.hand_on(_text(_open.values()))
+        _is_stale = False
     finally:
         _writing.end()
 

@@ -11,6 +11,7 @@ from typing import Final, final
 from weakref import ref
 
 from hookpatch._bootstrap.imports import Watch
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Ending
@@ -27,6 +28,7 @@ class AppliedLayer:
     layer: Layer
     entry: Entry | None = None  # None until the layer is applied
     library: Watch | None = None  # waits for torch: the torch plugin must know of some layers
+    has_ended: bool = False
 
     def left_out(self, error: Exception | None) -> Callable[[], None] | None:
         """Note that the layer no longer fits the value below, or fits again; return the warning to make later."""
@@ -42,6 +44,8 @@ class AppliedLayer:
         """Remove the layer, and note the ending of the slot."""
         if self.library is not None:
             self.library.cancel()
+        if self.has_ended:
+            return  # interrupted after the end
         entry = self.entry or Entry(asked)  # none if another thread is about to apply the layer: `end` stops it
         left_out = self.layer.is_left_out
 
@@ -54,6 +58,7 @@ class AppliedLayer:
                 entry.become("restored")
             else:
                 entry.become(ending, _REASONS[ending].format(slot=self.site.slot))
+            self.has_ended = True
 
         ending = self.site.restore(self.layer, note, partial(_on_restored, ref(entry)))
         if ending == "displaced" and not left_out:
@@ -82,6 +87,8 @@ def undo(applied: AppliedLayer | Entered, asked: Requested, errors: list[Excepti
     except HookpatchWarning as warning:  # made an error by the user; the undo itself is done
         errors.append(warning)
     except Exception as error:
+        if is_interrupt(error):
+            raise
         if applied.entry is not None:
             applied.entry.become("failed", f"could not be restored: {type(error).__name__}: {error}")
         errors.append(error)

@@ -1,4 +1,7 @@
-"""One patch in one session: waiting for its module, applied, ended."""
+"""One patch in one session: waiting for its module, applied, ended.
+
+Long because applying and restoring share one state, and either may come while the other runs.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._bootstrap.stderr import refusal
 from hookpatch._engine.patch.patch import CALL_VERBS, Scope
 from hookpatch._engine.patch.versions import unneeded
@@ -100,7 +104,8 @@ class Lifecycle:
         name = self._asked.patch.module
         try:
             if name is not None:
-                self._watch = imports.watch(name, self._arrive)
+                self._watch = imports.Watch(name, self._arrive)
+                self._watch.begin()
             module = None if self._watch is None else self._watch.present()
             if name is None or module is not None:
                 self._apply(module)
@@ -143,19 +148,20 @@ class Lifecycle:
         self._ended = True
         touched += self.touched
         placed = list(self._placed.values())
-        self._placed.clear()
         if self._entry.state == "waiting":
             self._entry.become("unused", never)
         entries = [(applied.site, applied.entry) for applied in placed if applied.entry is not None]
         values = [(site, entry.original, site.stands) for site, entry in entries if entry.original is not None]
         for applied in reversed(placed):
             undo(applied, self._asked, errors)
-            if applied.entry is not None:
-                applied.entry.original, applied.entry.put = None, ()  # a session may be kept for its report alone
         self._leave(errors)
         if self._were_there is not None:
             gone = {id(value): (value, original) for site, original, value in values if not site.layers}
             _everywhere().restore_copies(gone.values(), self._were_there, errors.append)
+        for entry in [applied.entry for applied in placed if applied.entry is not None]:
+            entry.original, entry.put = None, ()  # a session may be kept for its report alone
+        for applied in placed:  # last: an interrupted restore is done again
+            self._placed.pop(applied.site, None)
 
     def _arrive(self, module: ModuleType) -> None:
         """Apply the patch to a module that was executed just now, inside a foreign import."""
@@ -185,6 +191,8 @@ class Lifecycle:
             except (HookpatchError, HookpatchWarning):  # the user can make a warning an error
                 raise
             except Exception as error:
+                if is_interrupt(error):
+                    raise
                 problem = f"the {patch.verb} raised {type(error).__name__}: {error}"
                 raise ApplyError(patch.address, owner, problem) from error
         except ApplyError as error:
@@ -215,8 +223,8 @@ class Lifecycle:
         for place, words in _everywhere().places(patch, slot, own) if patch.reach == "everywhere" else [(slot, None)]:
             try:
                 self._lay(place, words, None if isinstance(place, FunctionSlot) else inner(own))
-            except Exception:
-                if words is None:
+            except Exception as error:
+                if words is None or is_interrupt(error):
                     raise  # the target itself; a report lists other places as stale
         return None
 
@@ -252,13 +260,16 @@ class Lifecycle:
         layer.notes = applied
         try:
             site.apply(layer, note)
-        except BaseException:
-            self._placed.pop(site, None)
+        except Exception as error:
             layer.end()
+            if not is_interrupt(error):  # else the session restores it
+                self._placed.pop(site, None)
             raise
-        applied.library = notify.await_library(site, layer)
-        if self._ended and applied.library is not None:
-            applied.library.cancel()
+        if notify.awaits_library(site, layer):
+            applied.library = notify.watch_of_library()
+            applied.library.begin()
+            if self._ended:
+                applied.library.cancel()
 
     def _enter(self, module: ModuleType) -> None:
         entry = None
@@ -266,14 +277,19 @@ class Lifecycle:
             entry = entered.entry
             entered.stack.close()  # reloaded: leave the context manager of the old content
         stack = ExitStack()
-        stack.enter_context(self._asked.patch.change(module))
         entry = entry or self._next_entry()
+        self._entered.append(entered := Entered(entry, stack))  # first: the end of the session leaves it in any state
+        try:
+            stack.enter_context(self._asked.patch.change(module))
+        except Exception as error:
+            if not is_interrupt(error) and entered in self._entered:
+                self._entered.remove(entered)
+            raise
         entry.become("applied")
         entry.warnings = self._warnings
-        self._entered.append(Entered(entry, stack))
         if self._ended:
             errors: list[Exception] = []
-            self._leave(errors)
+            undo(entered, self._asked, errors)
             if errors:
                 raise errors[0]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hookpatch._bootstrap import environment, imports
@@ -14,7 +13,7 @@ from hookpatch._engine.patch.describe import a_kind
 from hookpatch._plugins import notify
 from hookpatch._plugins.relations import check
 from hookpatch._session.ledger import Requested
-from hookpatch._session.session import Session, open_sessions
+from hookpatch._session.session import Also, Session, open_sessions
 from hookpatch.errors import SettingError
 
 if TYPE_CHECKING:
@@ -45,14 +44,18 @@ def load(selection: Selection, host: Host | None = None) -> tuple[Host | None, d
     }
 
 
-def switch_on(number: int, host: Host, asked_by: str) -> Callable[[], object]:
-    """Switch the plugins of a session on, by its number; return the undo. ``asked_by`` is for messages.
+def switched_on(host: Host, asked_by: str) -> Also:
+    """Return what switches the plugins of a session on and off. ``asked_by`` is for messages.
 
-    Raises:
-        MissingPlugin, ConflictingPlugins: the plugins need another plugin, or conflict with one that is on here.
+    ``begin`` raises MissingPlugin or ConflictingPlugins if the plugins need another plugin, or conflict with one that
+    is on here.
     """
-    check(host.relations, asked_by, relations_here())
-    return notify.listen(number, host)
+
+    def begin(number: int) -> None:
+        check(host.relations, asked_by, relations_here())
+        notify.listen(number, host)
+
+    return Also(begin, notify.listen_no_longer)
 
 
 def relations_here() -> dict[Installed, Relations]:
@@ -86,7 +89,7 @@ def session_of_environment() -> Session:
     check_config()
     host, by_name = load(selection)
     asked = [request for requests in by_name.values() for request in requests]
-    also = [] if host is None else [partial(switch_on, host=host, asked_by=selection.asked_by)]
+    also = [] if host is None else [switched_on(host, selection.asked_by)]
     drift = load_drift(_selection.lock())
     return Session(asked, _selection.on_error(), count=environment.counts(), also=also, drift=drift)
 

@@ -1,4 +1,7 @@
-"""The session: the span in which patches hold. All are applied or none, and all are restored."""
+"""The session: the span in which patches hold. All are applied or none, and all are restored.
+
+Long because opening, closing and finishing what was interrupted share one state.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import inspect
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast, final
+from contextlib import suppress
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar, cast, final
 from weakref import ReferenceType, ref
 
-from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap import environment, imports, interrupts
 from hookpatch._bootstrap.interpreters import others
 from hookpatch._engine.patch.patch import Scope
 from hookpatch._engine.site.site import Site
@@ -36,15 +39,23 @@ if TYPE_CHECKING:
     from hookpatch._engine.lock.drift import Drift  # as in lifecycle.py
     from hookpatch._session.report import Report
 
-Begin: TypeAlias = Callable[[int], Callable[[], object]]  # takes the number of a session, returns the undo
+
+@final
+class Also(NamedTuple):
+    """What begins and ends with a session: both take its number. ``end`` may be called without ``begin``, and again."""
+
+    begin: Callable[[int], object]
+    end: Callable[[int], object]
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _numbers: Final = itertools.count(1)
 _NONE: Final[frozenset[int]] = frozenset()
-# By number; a dropped session closes itself. GIL: changed and copied in one operation each, without a lock.
-_open: Final[dict[int, ReferenceType[Session]]] = {}
+# By number, each with its undos; a dropped session closes itself, and if that is interrupted, the next look does.
+# GIL: changed and copied in one operation each, without a lock.
+_open: Final[dict[int, tuple[ReferenceType[Session], list[Callable[[], object]]]]] = {}
 
 
 @final
@@ -61,7 +72,7 @@ class Session:
         policy: Policy = "warn",
         scope: Scope = "process",
         count: bool = False,
-        also: Sequence[Begin] = (),
+        also: Sequence[Also] = (),
         is_listed: bool = True,
         drift: Drift | None = None,
     ) -> None:
@@ -77,7 +88,7 @@ class Session:
         self._plain: frozenset[int] = _NONE  # other interpreters of this process, made before the session
         self._ledger: Final = Ledger()
         self._state = "new"
-        self._stack: Final = ExitStack()
+        self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._errors: Final[list[Exception]] = []
 
     def open(self) -> Session:
@@ -90,7 +101,24 @@ class Session:
         if self._state != "new":
             raise SessionError(f"{self!r} cannot be opened again; make a new one with active()")
         look_again()
-        self._state = "open"
+        self._state = "opening"
+        operation = interrupts.begin(self._give_up)
+        try:
+            self._apply_all()
+            self._state = "open"
+            if self._is_listed:
+                _open[self._number] = ref(self), self._undos
+            self._ledger.notify()
+            interrupts.end(operation)
+            return self
+        except BaseException as error:
+            self._finish()
+            interrupts.end(operation)
+            for failure in self._errors:
+                error.add_note(f"and while the applied patches were restored: {type(failure).__name__}: {failure}")
+            raise
+
+    def _apply_all(self) -> None:
         self._plain = others()
         self._number = number = next(_numbers)
         lifecycles = [
@@ -100,33 +128,38 @@ class Session:
         if not environment.asks_nothing_of_blocks() and environment.disabled():
             for lifecycle in lifecycles:
                 lifecycle.skip(f"{environment.DISABLE} is set")
-            return self
+            return
         if self._scope == "task":
             lifecycles += [Lifecycle(asked, (number,), self._ledger, self._policy) for asked in task.CARRIERS]
+        for also in self._also:
+            self._undos.append(partial(also.end, number))
+            also.begin(number)
+        for lifecycle in lifecycles if len(lifecycles) > 1 else ():
+            lifecycle.check()  # all before the first is applied; a single patch refuses in time by itself
+        if self._scope == "task":
+            self._undos.append(partial(task.end, number))
+            task.begin(number)
+        begun: list[Lifecycle] = []
+        self._undos.append(partial(_end_all, begun, self._errors))
+        for lifecycle in lifecycles:
+            begun.append(lifecycle)
+            lifecycle.begin()
+        for error in notify.sites_changed(site for lifecycle in lifecycles for site in lifecycle.touched):
+            raise error
+
+    def _give_up(self) -> None:
+        """Restore what was applied; once interrupted, this may be called again."""
+        _undo_all(self._undos)
+        _open.pop(self._number, None)
+        self._state = "closed"
+
+    def _finish(self) -> None:
+        """Restore what was applied, past one interrupt such as Ctrl-C, which is raised at the end."""
         try:
-            for begin in self._also:
-                self._stack.callback(begin(number))
-            for lifecycle in lifecycles if len(lifecycles) > 1 else ():
-                lifecycle.check()  # all before the first is applied; a single patch refuses in time by itself
-            if self._scope == "task":
-                self._stack.callback(task.begin(number))
-            begun: list[Lifecycle] = []
-            self._stack.callback(_end_all, begun, self._errors)
-            for lifecycle in lifecycles:
-                begun.append(lifecycle)
-                lifecycle.begin()
-            for error in notify.sites_changed(site for lifecycle in lifecycles for site in lifecycle.touched):
-                raise error
-        except BaseException as error:
-            self._state = "closed"
-            self._stack.close()
-            for failure in self._errors:
-                error.add_note(f"and while the applied patches were restored: {type(failure).__name__}: {failure}")
+            self._give_up()
+        except BaseException:
+            self._give_up()
             raise
-        if self._is_listed:
-            _open[number] = ref(self)
-        self._ledger.notify()
-        return self
 
     def close(self) -> None:
         """Restore all patches; a second call does nothing.
@@ -139,18 +172,24 @@ class Session:
 
     def _close(self, tells: bool) -> None:
         if self._state != "open":
+            _finish_interrupted()
             self._may_stay_new = True  # closed on purpose, not forgotten
             return
-        if tells:
-            imports.notify_late()
-        self._note_interpreters()
-        kept = others() - self._plain if self._is_listed else _NONE
-        entries = self.entries if tells else ()
-        messages: list[HookpatchWarning] = [*map(NeverCalledWarning, never_called(entries) if self._count else ())]
-        too_few = too_few_calls(entries)
-        self._state = "closed"
-        _open.pop(self._number, None)
-        self._stack.close()
+        operation = interrupts.begin(self._give_up)
+        try:
+            _open.pop(self._number, None)  # a session that is being collected is not given up
+            _finish_interrupted()
+            if tells:
+                imports.notify_late()
+            self._note_interpreters()
+            kept = others() - self._plain if self._is_listed else _NONE
+            entries = self.entries if tells else ()
+            messages: list[HookpatchWarning] = [*map(NeverCalledWarning, never_called(entries) if self._count else ())]
+            too_few = too_few_calls(entries)
+        finally:
+            self._state = "closing"
+            self._finish()
+            interrupts.end(operation)
         restore_late()
         self._ledger.end()
         self._ledger.notify()
@@ -259,18 +298,29 @@ class Session:
 
 
 def _end_all(lifecycles: Sequence[Lifecycle], errors: list[Exception]) -> None:
-    """End all lifecycles, the last first, past every interruption such as Ctrl-C; notify plugins."""
-    # One callback of the stack for all: a callback each would be ten objects more for the collector.
-    interruption: BaseException | None = None
+    """End all lifecycles, the last first; notify plugins."""
+    # One undo for all: an undo each would be ten objects more for the collector.
     touched: list[Site] = []
     for lifecycle in reversed(lifecycles):
-        try:
-            lifecycle.restore(errors, touched)
-        except BaseException as error:  # raised below
-            interruption = interruption or error
+        lifecycle.restore(errors, touched)
     errors.extend(notify.sites_changed(touched))
-    if interruption is not None:
-        raise interruption
+
+
+def _undo_all(undos: list[Callable[[], object]]) -> None:
+    while undos:
+        undo = undos[-1]
+        undo()
+        with suppress(ValueError):  # another thread has done it
+            undos.remove(undo)
+
+
+def _finish_interrupted() -> None:
+    """Finish what was interrupted: sessions being opened or closed, and finalizers of dropped sessions."""
+    interrupts.finish_interrupted()
+    for number, (weak, undos) in list(_open.items()):
+        if weak() is None:
+            _undo_all(undos)
+            _open.pop(number, None)
 
 
 def _in_words(interpreters: Iterable[int], relation: str) -> str:
@@ -279,6 +329,7 @@ def _in_words(interpreters: Iterable[int], relation: str) -> str:
 
 def look_again() -> None:
     """Apply patches to modules whose import was not noticed, and restore slots whose foreign value has gone."""
+    _finish_interrupted()
     imports.notify_late()
     restore_late()
 
@@ -296,5 +347,5 @@ def report() -> Report:
 
 def open_sessions() -> dict[int, Session]:
     """Return the open sessions by their numbers, the first opened first."""
-    living = filter(None, (weak() for weak in list(_open.values())))  # a copy, while other threads open and close
+    living = filter(None, (weak() for weak, _ in list(_open.values())))  # a copy, while other threads open and close
     return {session._number: session for session in sorted(living, key=lambda session: session._number)}

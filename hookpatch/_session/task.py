@@ -21,15 +21,14 @@ _here: Final[ContextVar[frozenset[int] | None]] = ContextVar("hookpatch", defaul
 _of_thread: Final[WeakKeyDictionary[Thread, frozenset[int]]] = WeakKeyDictionary()  # the numbers at a thread's start
 
 
-def begin(number: int) -> Callable[[], None]:
-    """Let a session hold here, by number, and in tasks and threads started here; return the undo."""
-
-    def end() -> None:
-        # Only here: copies of this context keep the number, without effect after the session's end.
-        _here.set(_numbers() - {number})
-
+def begin(number: int) -> None:
+    """Let a session hold here, by number, and in tasks and threads started here."""
     _here.set(_numbers() | {number})
-    return end
+
+
+def end(number: int) -> None:
+    """Let a session hold here no longer. Copies of this context keep the number, without effect after its end."""
+    _here.set(_numbers() - {number})
 
 
 def is_here(number: int) -> bool:

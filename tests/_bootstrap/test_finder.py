@@ -43,17 +43,18 @@ def test_who_listens_hears_as_long_as_somebody_holds_the_finder(write_module: Wr
     before = list(sys.meta_path)
     module = importlib.import_module("listened_to")
     assert not heard
-    imports.hold()
-    imports.hold()
+    imports.hold("first")
+    imports.hold("second")
     assert importlib.reload(module) is module
     assert heard == [module]
     assert watched() == []
-    imports.release()
+    imports.release("first")
+    imports.release("first")
     del sys.modules["listened_to"]
     anew = importlib.import_module("listened_to")
     assert loaders(anew) == REAL_LOADERS
     assert heard == [module, anew]
-    imports.release()
+    imports.release("second")
     assert sys.meta_path == before
     importlib.reload(anew)
     assert heard == [module, anew]

@@ -286,7 +286,8 @@ def waiting(environment: Environment, tmp_path: Path) -> Environment:
 def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Environment) -> None:
     """A process that imports none of it has the start-up files alone; with the import the patch is there."""
     done = waiting.run("-c", f"{OURS}; {SCRIPT}; print('loud_dist_loud' in sys.modules)", HOOKPATCH_PLUGINS="loud")
-    of_bootstrap = [f"hookpatch._bootstrap.{file}" for file in ("environment", "imports", "installed", "selection")]
+    files = ("environment", "imports", "installed", "interrupts", "selection")
+    of_bootstrap = [f"hookpatch._bootstrap.{file}" for file in files]
     ours = ["hookpatch", "hookpatch._bootstrap", *of_bootstrap, "hookpatch._startup"]
     assert (done.stdout, done.stderr) == (f"{ours}\nVENDOR! __main__\nTrue\n", "")
 

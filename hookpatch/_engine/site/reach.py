@@ -7,6 +7,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import is_recognisable
@@ -96,6 +97,8 @@ def restore_copies(
         try:
             put(slot, originals_of[id(holder.thing)])
         except Exception as error:  # collected: the other copies follow
+            if is_interrupt(error):
+                raise
             collect(error)
 
 

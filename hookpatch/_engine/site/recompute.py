@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.trampoline import can_stand_in
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.site.layer import Layer
@@ -72,7 +73,7 @@ class SlotBefore:
                 over = layer.value(value, self.state.slot)
                 value, own = self._callable(over, layer) if isinstance(self.state.slot, FunctionSlot) else over, True
             except Exception as error:
-                if adding and not layer.is_left_out:
+                if (adding and not layer.is_left_out) or is_interrupt(error):
                     raise
                 left_out[layer] = error
         calls = isinstance(self.state.slot, FunctionSlot) and value is not self.state.base

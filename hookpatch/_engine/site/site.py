@@ -2,16 +2,19 @@
 
 A Site keeps the original once, and an ordered list of layers. When a layer comes or goes, the new value of the slot is
 computed from both. So layers can be removed in any order, exactly: saved values on a stack can not.
+
+Long because a change, its redoing after an interrupt and the late restore are one thing at one address.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final, TypeAlias, final
 from weakref import ReferenceType
 
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.site.late_restore import LateRestore, late_restores
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.order import ordered
@@ -34,8 +37,18 @@ class Site:
     """A slot and its layers. Lives while it has layers."""
 
     __slots__ = (
-        *("__weakref__", "_ending", "_has_left_out", "_layers", "_lazy", "_retired", "_stand_ins", "_state", "_wanted"),
-        *("lock", "slot"),
+        *(
+            "__weakref__",
+            "_ending",
+            "_has_left_out",
+            "_is_stale",
+            "_layers",
+            "_lazy",
+            "_retired",
+            "_stand_ins",
+            "_state",
+        ),
+        *("_unfinished", "_wanted", "lock", "slot"),
     )
 
     def __init__(self, slot: Slot) -> None:
@@ -46,10 +59,12 @@ class Site:
         self._stand_ins: Sequence[StandIn] = ()  # in the slot, for each run of call layers
         self._retired: Sequence[ReferenceType[StandIn]] = ()  # no longer in the slot, but held by foreign code
         self._has_left_out = False
+        self._is_stale = False
         self._ending: Ending = "restored"
         self._state: Final = SlotState(slot)
         self._wanted: Any = ABSENT
         self._lazy: Sequence[AttributeSlot] = ()  # lazy imports that will bind the value of this slot
+        self._unfinished: tuple[_Layers, NewState, Callable[[], None]] | None = None  # a change that was interrupted
 
     @property
     def original(self) -> Any:
@@ -117,21 +132,27 @@ class Site:
         if not (lock := self.lock).take():
             return lock.later(self.refresh)
         try:
-            if not self._layers or self._state.is_intact:
+            self._finish()
+            if not self._layers or (self._state.is_intact and not self._is_stale):
                 return None
-            # Functions imported before the reload stay patched as long as our layers last.
-            self._retired = keep_pointed(self._stand_ins, self._retired)
-            self._read_original()
+            if not self._state.is_intact:
+                self._is_stale = True  # until the layers lie over the new value, whatever interrupts this
+                # Functions imported before the reload stay patched as long as our layers last.
+                self._retired = keep_pointed(self._stand_ins, self._retired)
+                self._read_original()
             self._layers = _not_ended(self._layers)  # another list: a change that is being computed starts again
             began(self._state)
         finally:
             lock.end()
-        return self._change(_not_ended)
+        self._change(_not_ended)
+        self._is_stale = False
+        return None
 
     def look_again(self, waiting: Sequence[LateRestore]) -> None:
         """Write our value if the foreign value over it has gone. Never wait for the lock."""
         if (lock := self.lock).take(wait=False):
             try:
+                self._finish()
                 self._restore_late(waiting)
             finally:
                 lock.end()
@@ -139,13 +160,13 @@ class Site:
     def _restore_late(self, waiting: Sequence[LateRestore]) -> None:
         # An error of the owner is suppressed: the code that looks has not caused it, and the next look tries again.
         for late_restore in waiting:
-            with suppress(Exception):
+            with _owners_errors_suppressed:
                 slot = late_restore.slot
                 is_here = slot is not None and slot.key == self.slot.key
                 if is_here and not (self._layers and self._state.is_ours) and late_restore.look():
                     late_restore.forget()
         if self._layers:
-            with suppress(Exception):
+            with _owners_errors_suppressed:
                 self._put(self._wanted, self._layers)
 
     def _read_original(self) -> None:
@@ -160,6 +181,7 @@ class Site:
             if not (lock := self.lock).take():
                 return lock.later(partial(self._change, edit, note))
             try:
+                self._finish()
                 if not self._layers:
                     if waiting := late_restores():
                         self._restore_late(waiting)
@@ -175,13 +197,14 @@ class Site:
                 if after[-1].patch.verb != "replace":
                     self._state.look_up_base()
                 new_state = SlotBefore(self._state, before, stand_ins).under(after, adding)
-            except Exception:
-                if self._layers is before:
+            except Exception as error:
+                if self._layers is before or is_interrupt(error):
                     raise
                 continue  # the layers did not fit the site while another thread changed it
             lock = self.lock
             lock.take()
             try:
+                self._finish()
                 # Without layers a reload may have changed the original while a factory ran.
                 if self._layers is before and (before or not self._state.is_foreign):
                     warnings = self._commit(after, new_state, note)
@@ -195,13 +218,25 @@ class Site:
 
     def _commit(self, layers: _Layers, new_state: NewState, note: Callable[[], None]) -> list[Callable[[], None]]:
         """Write the new state and note it; return the warnings to make when no lock is held."""
-        self._lay(layers, new_state)
+        self._unfinished = layers, new_state, note  # before the first act: who comes after an interrupt does the rest
+        try:
+            self._lay(layers, new_state)
+        except Exception as error:
+            if not is_interrupt(error):  # an error of the owner
+                self._unfinished = None
+            raise
         note()
+        self._unfinished = None
         left_out = new_state.left_out
         if not (left_out or self._has_left_out):
             return []
         self._has_left_out = bool(left_out)
         return [warn for layer in layers if (warn := layer.leave_out(left_out.get(layer))) is not None]
+
+    def _finish(self) -> None:
+        """Finish a change that was interrupted. Called with the lock."""
+        if self._unfinished is not None:
+            self._commit(*self._unfinished)
 
     def _lay(self, layers: _Layers, new_state: NewState) -> None:
         runs, adding = new_state.runs, len(layers) > len(self._layers)
@@ -217,8 +252,8 @@ class Site:
                 self._lazy = lazy_names(self.slot)
             try:
                 self._put(new_state.value, layers, adding)  # first: if the owner refuses it, nothing has changed
-            except BaseException:
-                if not self._layers:
+            except Exception as error:
+                if not self._layers and not is_interrupt(error):
                     originals.pop(self.slot.key, None)
                 raise
         for stand_in, run in runs:
@@ -231,7 +266,7 @@ class Site:
         try:
             if not adding:
                 self._put(new_state.value, layers)
-        except BaseException:
+        except Exception:
             if layers:
                 covered.add(self)  # the next look tries again
             raise
@@ -251,6 +286,18 @@ class Site:
 
     def __repr__(self) -> str:
         return f"<Site {self.slot} with {list(self.layers)}>"
+
+
+class _Suppressing:
+    """A block whose errors are suppressed, but for interrupts."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        return error is not None and not is_interrupt(error)
+
+
+_owners_errors_suppressed: Final = _Suppressing()
 
 
 def _not_ended(layers: _Layers) -> _Layers:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from time import monotonic
+from types import FrameType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from hookpatch._engine.site.late_restore import LateRestore, late_restores, on_foreign_death
 from hookpatch._engine.site.site import Site, covered
-from hookpatch._engine.site.turn_lock import SiteLock, after_fork, before_fork, lock
+from hookpatch._engine.site.turn_lock import after_fork, before_fork, lock
 from hookpatch._engine.slots.slot import Slot
 
 _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()  # by slot; changed under the lock
-_held: Final[set[Site]] = set()  # the sites whose locks the forking thread has taken
+_held: Final[dict[Site, FrameType]] = {}  # the sites whose locks the forking frame has taken
 _PATIENCE: Final = 1.0  # seconds
 
 
@@ -49,11 +51,11 @@ def restore_late() -> None:
 def _look_again(late_restore: LateRestore) -> None:
     # Called by the collector, anywhere: never wait, since this thread may hold any lock already.
     slot = late_restore.slot
-    if slot is not None and lock.acquire(blocking=False):
+    if slot is not None and lock.take_for(sys._getframe(), until=0):
         try:
             site = site_at(slot)
         finally:
-            lock.release()
+            lock.release_for(sys._getframe())
         site.look_again([late_restore])
 
 
@@ -71,25 +73,20 @@ def known() -> list[Site]:
 def _before_fork() -> None:
     # The child process gets the slots as they are, and only this thread: no other thread may be changing a site. A
     # thread that runs the code of an owner may wait for this thread, so do not wait long.
-    before_fork()
+    frame = sys._getframe().f_back or sys._getframe()  # the frame that forks
+    before_fork(frame)
     end = monotonic() + _PATIENCE
-    _held.update(site for site in list(_sites.values()) if site.lock.acquire(timeout=max(0, end - monotonic())))
+    _held.update((site, frame) for site in list(_sites.values()) if site.lock.take_for(frame, until=end))
 
 
 def _after_fork() -> None:
     while _held:
-        _held.pop().lock.release()
-    after_fork()
-
-
-def _in_child() -> None:
-    for site in list(_sites.values()):
-        if site not in _held:
-            site.lock = SiteLock()
-    _after_fork()
+        site, frame = _held.popitem()
+        site.lock.release_for(frame)
+    after_fork(sys._getframe().f_back or sys._getframe())
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 on_foreign_death.append(_look_again)

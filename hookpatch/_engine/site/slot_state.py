@@ -32,7 +32,7 @@ class SlotState:
         may_come_back: True when foreign code may have saved our value and may write the saved value later.
     """
 
-    __slots__ = ("_written", "base", "is_covered", "may_come_back", "original", "slot", "value")
+    __slots__ = ("_writing", "_written", "base", "is_covered", "may_come_back", "original", "slot", "value")
 
     def __init__(self, slot: Slot) -> None:
         self.slot: Final = slot
@@ -41,20 +41,23 @@ class SlotState:
         self.base: Any = ABSENT
         self.value: Any = ABSENT
         self._written: tuple[Callable[[], object], ...] = ()  # weak references to our last values
+        self._writing: tuple[Any] | None = None  # the value of a write that was interrupted
 
     def read_original(self) -> None:
         """Read the original from the slot."""
         if isinstance(self.slot, ItemSlot):
             self.slot.forget()
         original: Any = self.slot.read()
-        self.original = self.base = self.value = original
+        self.original = self.base = original
         if original is ABSENT and not isinstance(self.slot.owner, ModuleType):
             self.base = self.slot.inherited()  # now: later some owners return our value here
         if isinstance(self.slot, FunctionSlot):
             self.base = self.slot.copy_with(original)
+        self._writing = None
         self.is_covered = False
         self.may_come_back = False
         self._written = ()
+        self.value = original  # last: an interrupted read is done again, since the state is not intact
 
     def look_up_base(self) -> None:
         """Read the lazy attribute of a module: only for a layer over the attribute, since reading may run an import."""
@@ -71,8 +74,9 @@ class SlotState:
         current = self.slot.read()
         if current is value:
             # Foreign code has written this value. The same code may have saved our last value, and write that later.
-            self.may_come_back = self.may_come_back or not same(self.value, value)
-            self.value = value
+            is_ours = same(self.value, value) or (self._writing is not None and self._writing[0] is value)
+            self.may_come_back = self.may_come_back or not is_ours
+            self.value, self._writing = value, None
             return
         place = self.slot if self._is_known(current) else beneath_proxies(current, self._is_known)
         if place is None or (value is ABSENT and place is not self.slot):
@@ -86,6 +90,9 @@ class SlotState:
             return
         is_written = place is not self.slot and place.read() is value  # inside a foreign proxy, at an earlier look
         if not is_written:
+            self._writing = (value,)
+            if layers and is_recognisable(value):
+                self._written = (*self._written, weakly(value))[-_LAST:]
             put(place, value)
         if layers and not same(place.read(), value):
             if self.value is not ABSENT:
@@ -95,10 +102,8 @@ class SlotState:
                     put(place, ABSENT, unseen=True)
             problem = f"{self.slot} does not keep what is put there"
             raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch what it is made from")
-        self.value = value
+        self.value, self._writing = value, None
         self.is_covered = place is not self.slot
-        if layers and not is_written and is_recognisable(value):
-            self._written = (*self._written, weakly(value))[-_LAST:]
 
     @property
     def is_intact(self) -> bool:

@@ -135,7 +135,8 @@ def reuse(stand_ins: Sequence[StandIn], retired: Sequence[ReferenceType[StandIn]
     living = [(weak, stand_in) for weak in retired if (stand_in := weak()) is not None]
     for _, stand_in in living:
         if stand_in in stand_ins:
-            _borne(stand_in.value).remove(stand_in)
+            with suppress(ValueError):  # an interrupted change is done again
+                _borne(stand_in.value).remove(stand_in)
     return [weak for weak, stand_in in living if stand_in not in stand_ins]
 
 

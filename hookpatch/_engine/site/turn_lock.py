@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-from _thread import RLock
+import sys
 from collections import deque
 from collections.abc import Callable
+from types import FrameType
 from typing import Final, final
 
-lock: Final = RLock()  # held to look a site up, and during a fork, which waits until no thread changes a site
+from hookpatch._bootstrap.interrupts import Turn
+
+lock: Final = Turn()  # held to look a site up, and during a fork, which waits until no thread changes a site
 _is_forking = False
 
 
-def before_fork() -> None:
-    """Keep other threads from taking the lock of any site."""
+def before_fork(frame: FrameType) -> None:
+    """Keep other threads from taking the lock of any site, while a frame forks."""
     global _is_forking
-    lock.acquire()
+    lock.take_for(frame)
     _is_forking = True
 
 
-def after_fork() -> None:
+def after_fork(frame: FrameType) -> None:
     """Let all threads take the locks of sites again."""
     global _is_forking
     _is_forking = False
-    lock.release()
+    lock.release_for(frame)
 
 
 @final
-class SiteLock(RLock):  # type: ignore[misc]  # final to typeshed alone; an object less for each patch
+class SiteLock(Turn):
     """The lock of a site, which a thread cannot take twice. Lives as long as its site.
 
     A finalizer can run in the middle of a change and want to change the same site. The lock refuses the finalizer,
     whose change is done when the thread releases the lock.
     """
 
-    __slots__ = ("_is_taken", "_later")
+    __slots__ = ("_later",)
 
     def __init__(self) -> None:
-        self._is_taken = False
+        super().__init__()
         self._later: deque[Callable[[], None]] | None = None
 
     def take(self, wait: bool = True) -> bool:
-        """Return True if the lock was taken; False if this thread has it, or if another has it and wait is False."""
+        """Return True if the lock was taken for the calling function until ``end``.
+
+        False if this thread has it, or if another has it and ``wait`` is False.
+        """
         if _is_forking and wait:
             with lock:
                 pass
-        if not self.acquire(blocking=wait):
-            return False
-        if self._is_taken:
-            self.release()
-            return False
-        self._is_taken = True
-        return True
+        return self.take_for(sys._getframe(1), until=None if wait else 0)
 
     def later(self, change: Callable[[], None]) -> None:
         """Postpone a change until this thread releases the lock."""
@@ -60,8 +60,7 @@ class SiteLock(RLock):  # type: ignore[misc]  # final to typeshed alone; an obje
 
     def end(self) -> None:
         """Release the lock, and do the postponed changes."""
-        self._is_taken = False
-        self.release()
+        self.release_for(sys._getframe(1))
         while self._later:
             try:
                 change = self._later.popleft()  # GIL: one operation, so no change is done by two threads

@@ -18,21 +18,27 @@ class FunctionSlot(OwnValueSlot):
         copy: the last result of ``copy_with``.
     """
 
-    __slots__ = ("_added", "_keyword_defaults", "_swap", "binds", "copy", "key", "owner")
+    __slots__ = ("_added", "_coming", "_is_leaving", "_keyword_defaults", "_swap", "binds", "copy", "key", "owner")
 
     def __init__(self, function: FunctionType, binds: bool) -> None:
         self.owner: Final = function
         self.binds: Final = binds
         self.key: Final[tuple[Any, ...]] = ("function", id(function))
-        self._swap: Swap | None = None
+        self._swap: Swap | None = None  # in force
+        self._coming: Swap | None = None  # being written
+        self._is_leaving = False
         self.copy: FunctionType | None = None
         self._keyword_defaults: dict[str, Any] | None = None
         self._added: set[str] = set()
 
     def read(self) -> Any:
         """Return the Swap in force, or else the function's code."""
-        code = self.owner.__code__
-        return self._swap if self._swap is not None and code is self._swap.code else code
+        code, defaults = self.owner.__code__, self.owner.__kwdefaults__
+        coming, swap = self._coming, self._swap
+        if coming is not None and code is coming.code and defaults is coming.keyword_defaults:
+            self._swap = coming  # its write may have been interrupted at the very end
+            return coming
+        return swap if swap is not None and (code is swap.code or self._is_leaving) else code
 
     def copy_with(self, code: CodeType) -> FunctionType:
         """Return a copy of the function with other code: the same copy for the same code."""
@@ -48,21 +54,24 @@ class FunctionSlot(OwnValueSlot):
         """
         function = self.owner
         if isinstance(value, Swap):
-            if self._swap is None:
+            if self._swap is None and self._coming is None:
                 self._keyword_defaults = function.__kwdefaults__
                 self._added = value.attributes.keys() - vars(function).keys()
-            function.__kwdefaults__ = value.keyword_defaults
-            function.__code__ = value.code
+            self._coming = value
             vars(function).update(
                 (name, attribute) for name, attribute in value.attributes.items() if name in self._added
             )
+            function.__kwdefaults__ = value.keyword_defaults
+            function.__code__ = value.code
             self._swap = value
             return
+        self._is_leaving = True  # an interrupted write is done again: till then the Swap is in force
         function.__code__ = value
-        function.__kwdefaults__ = self._keyword_defaults
         for name in self._added:
             vars(function).pop(name, None)
-        self._swap = None
+        function.__kwdefaults__ = self._keyword_defaults
+        self._swap = self._coming = None
+        self._is_leaving = False
 
     def __str__(self) -> str:
         return f"{self.owner.__module__}:{self.owner.__qualname__}"

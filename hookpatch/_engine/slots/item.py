@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import MutableMapping, MutableSequence
 from functools import partial
-from threading import RLock
 from typing import Any, Final, final
 
+from hookpatch._bootstrap.interrupts import Turn
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared
 
@@ -16,16 +16,19 @@ from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared
 class ItemSlot(OwnValueSlot):
     """An entry of a mapping or a list."""
 
-    __slots__ = ("_removed", "index", "key", "owner")
+    __slots__ = ("_is_returning", "_removed", "index", "key", "owner")
 
     def __init__(self, owner: MutableMapping[Any, Any] | MutableSequence[Any], index: Any) -> None:
         self.owner: Final[Any] = owner
         self.index: Final = index
         self.key: Final[tuple[Any, ...]] = ("item", id(owner), index)
         self._removed: tuple[_Order, Any] | None = None  # the former order, and the identical key of the entry
+        self._is_returning = False
 
     def read(self) -> Any:
         """Return the stored value, or ABSENT."""
+        if self._is_returning:
+            return ABSENT
         if isinstance(self.owner, MutableSequence):
             return self.owner[self.index] if self.index < len(self.owner) else ABSENT
         if isinstance(self.owner, dict):
@@ -36,13 +39,15 @@ class ItemSlot(OwnValueSlot):
 
     def write(self, value: Any) -> None:
         """Set the entry; a deleted key returns to its former position."""
-        if self._removed is None or self.index in self.owner:
+        if self._removed is None or (self.index in self.owner and not self._is_returning):
             self._raw("__setitem__")(self.index, value)
             return
-        (order, key), self._removed = self._removed, None
+        order, key = self._removed
         with order.lock:
+            self._is_returning = True  # an interrupted write is done again: till then the entry reads as deleted
             self._raw("__setitem__")(key, value)
             order.move_back(key)
+            self._removed, self._is_returning = None, False
 
     def delete(self) -> None:
         """Delete the entry, and note its position."""
@@ -68,7 +73,7 @@ class _Order:
     """The order of a mapping's keys, including deleted keys. Lives while a key is deleted."""
 
     def __init__(self, owner: Any) -> None:
-        self.lock: Final = RLock()  # shared by the slots of a mapping: each write moves neighbours
+        self.lock: Final = Turn()  # shared by the slots of a mapping: each write moves neighbours
         self._owner: Final = owner  # a strong reference: _ORDERS finds this order by the owner's id
         self._keys: list[Any] = []
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from operator import is_
-from threading import RLock
 from types import MethodType
 from typing import Any, Final, Literal, TypeAlias, cast, final
 
+from hookpatch._bootstrap.interrupts import Turn
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared, Slot
 
 _Parts: TypeAlias = tuple[Any, ...]
@@ -39,7 +39,7 @@ class _Whole:
     """The original whole of a slot. Lives while a part of the whole is patched."""
 
     def __init__(self, value: Any) -> None:
-        self.lock: Final = RLock()  # shared by the parts: each write copies the other parts
+        self.lock: Final = Turn()  # shared by the parts: each write copies the other parts
         self.value: Final = value
 
 

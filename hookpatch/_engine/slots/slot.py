@@ -6,10 +6,11 @@ Reading a slot has no side effect: no property runs, no defaultdict makes an ent
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from threading import RLock
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, final
 from weakref import WeakValueDictionary
+
+from hookpatch._bootstrap.interrupts import Turn
 
 T = TypeVar("T")
 
@@ -78,7 +79,7 @@ class Shared(Generic[T]):
 
     def __init__(self) -> None:
         self._values: Final[WeakValueDictionary[Any, T]] = WeakValueDictionary()
-        self._lock: Final = RLock()
+        self._lock: Final = Turn()
 
     def get(self, key: Any, make: Callable[[], T]) -> T:
         """Return the value of a key, made now unless a slot refers to it."""

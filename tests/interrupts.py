@@ -1,0 +1,371 @@
+"""Interrupt a piece of work at each line or instruction that it runs, in a fork each, and look what is left.
+
+The interrupt is an exception raised by a signal handler, as of Ctrl-C or a time limit. The signal is raised by a trace
+function, so that each point is met once.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any, Final, Literal, TypeAlias
+
+import hookpatch
+from hookpatch._bootstrap import imports
+from hookpatch._engine.site.sites import patched
+from hookpatch._session.session import open_sessions
+
+Unit: TypeAlias = Literal["line", "opcode"]
+
+NAME: Final = "interrupted_vendor"
+SOURCE: Final = """
+def run():
+    return "original"
+
+def other():
+    return "other"
+
+class Vendor:
+    def method(self):
+        return "method"
+
+limit = 1_000_000
+table = {"first": run, "second": other, "third": run}
+"""
+PATIENCE: Final = 5.0  # seconds that a block in another thread may take
+
+
+class Interrupted(Exception):
+    """Raised by the signal handler."""
+
+
+def _raise(number: int, frame: object) -> None:
+    raise Interrupted
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece of work to interrupt.
+
+    Attributes:
+        name: its name in tables.
+        begin: called before, not interrupted; returns the work and what ends it.
+        is_on: returns, for each of its patches, whether the patch holds at this moment.
+    """
+
+    name: str
+    begin: Callable[[], tuple[Callable[[], object], Callable[[], object]]]
+    is_on: Callable[[], list[bool]]
+
+
+def vendor() -> Any:
+    """Return the module that is patched."""
+    return sys.modules[NAME]
+
+
+def write_vendor(folder: Path) -> None:
+    """Write the module, and import it."""
+    (folder / f"{NAME}.py").write_text(SOURCE)
+    sys.path.insert(0, str(folder))
+    sys.dont_write_bytecode = True
+    importlib.import_module(NAME)
+
+
+def louder(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function and mark what it returns."""
+    return "patched", wrapped(*args, **kwargs)
+
+
+def derived(original: Callable[[], Any]) -> Callable[[], Any]:
+    """Return another function, made of the original."""
+    return lambda: ("patched", original())
+
+
+@contextmanager
+def _entered(module: ModuleType) -> Iterator[None]:
+    yield
+
+
+def _nothing() -> None: ...
+
+
+def _block(make: Callable[[], AbstractContextManager[object]]) -> Callable[[], None]:
+    def work() -> None:
+        with make():
+            pass
+
+    return work
+
+
+def block(name: str, make: Callable[[], AbstractContextManager[object]], is_on: Callable[[], list[bool]]) -> Work:
+    """Return the work of entering and leaving a block."""
+    return Work(name, lambda: (_block(make), _nothing), is_on)
+
+
+def _run_is_on() -> list[bool]:
+    return [vendor().run() != "original"]
+
+
+def _run_and_limit_are_on() -> list[bool]:
+    return [vendor().run() != "original", vars(vendor()).get("limit") != 1_000_000]
+
+
+def _in_open_session(body: Callable[[], object]) -> tuple[Callable[[], object], Callable[[], object]]:
+    session = hookpatch.active(*_TWO).open()
+    return body, session.close
+
+
+def _drop() -> None:
+    hookpatch.active(*_TWO).open()
+
+
+def _imported_anew() -> None:
+    sys.modules.pop(NAME, None)
+    importlib.import_module(NAME)
+
+
+_TWO: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}:limit", 2_000_000))
+
+
+def works() -> dict[str, Work]:
+    """Return all pieces of work of hookpatch, by name."""
+    verbs: Mapping[str, tuple[hookpatch.Patch, Callable[[], list[bool]]]] = {
+        "wrap": (_TWO[0], _run_is_on),
+        "wrap everywhere": (hookpatch.wrap(f"{NAME}:run", louder, reach="everywhere"), _run_is_on),
+        "wrap a method": (
+            hookpatch.wrap(f"{NAME}:Vendor.method", louder),
+            lambda: [vendor().Vendor().method() != "method"],
+        ),
+        "derive": (hookpatch.derive(f"{NAME}:run", derived), _run_is_on),
+        "derive everywhere": (hookpatch.derive(f"{NAME}:run", derived, reach="everywhere"), _run_is_on),
+        "replace an entry": (
+            hookpatch.replace(f"{NAME}:table['second']", 7),
+            lambda: [vendor().table.get("second") == 7],
+        ),
+        "remove an entry": (hookpatch.remove(f"{NAME}:table['second']"), lambda: ["second" not in vendor().table]),
+        "remove": (hookpatch.remove(f"{NAME}:limit"), lambda: [not hasattr(vendor(), "limit")]),
+        "enter": (hookpatch.enter(NAME, _entered), list),
+    }
+    found = [
+        block(name, partial(hookpatch.active, patch, children="local"), is_on) for name, (patch, is_on) in verbs.items()
+    ]
+    found += [
+        block("two patches", partial(hookpatch.active, *_TWO, children="local"), _run_and_limit_are_on),
+        block("two patches, inherit", partial(hookpatch.active, *_TWO), _run_and_limit_are_on),
+        block("everywhere, inherit", partial(hookpatch.active, verbs["wrap everywhere"][0]), _run_is_on),
+        block("scope='task'", partial(hookpatch.active, _TWO[0], scope="task"), _run_is_on),
+        block("count=True", partial(hookpatch.active, _TWO[0], count=True, children="local"), _run_is_on),
+        Work("import", lambda: _in_open_session(_imported_anew), _run_and_limit_are_on),
+        Work("reload", lambda: _in_open_session(lambda: importlib.reload(vendor())), _run_and_limit_are_on),
+        Work("report", lambda: _in_open_session(hookpatch.report), _run_and_limit_are_on),
+        Work("finalizer", lambda: (_drop, _nothing), _run_and_limit_are_on),
+    ]
+    return {work.name: work for work in found}
+
+
+# --- what must be as before
+
+
+def _state() -> list[Any]:
+    module = vars(vendor())
+    run = module["run"]
+    parts = [run, run.__code__, run.__kwdefaults__, module.get("limit"), vars(module["Vendor"])["method"]]
+    return [*parts, list(module["table"].items()), sorted(vars(run)), dict(os.environ), list(sys.meta_path)]
+
+
+_PARTS: Final = ("run", "its code", "its defaults", "limit", "method", "table", "attributes", "os.environ", "meta_path")
+
+
+def _differences(before: list[Any], is_anew: bool) -> Iterator[str]:
+    """Yield what is not as before; of a module that was executed anew: what is not as its source has it."""
+    for part, was, now in zip(_PARTS, before, _state(), strict=True):
+        is_same = was is now or (was == now and (is_anew or part not in ("run", "its code", "method")))
+        of_source = is_anew and part in ("run", "its code", "method", "table")
+        if not is_same and not of_source:
+            yield part
+    if patched():
+        yield "a slot"
+    if open_sessions():
+        yield "an open session"
+    if imports.pending():
+        yield "a watch"
+
+
+def _open_elsewhere() -> str | None:
+    """Open a block in another thread; return what is wrong with it."""
+    seen: list[Any] = []
+
+    def other() -> None:
+        with hookpatch.active(_TWO[0]):
+            seen.append(vendor().run())
+        seen.append(vendor().run())
+
+    thread = threading.Thread(target=other, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    if thread.is_alive():
+        return "the next block waits for ever"
+    return None if seen == [("patched", "original"), "original"] else f"the next block gave {seen}"
+
+
+def _left_behind(work: Work, end: Callable[[], object], before: list[Any], outcome: str) -> list[str]:
+    """Return what an interrupt has left, after the next look and the end."""
+    problems = [] if outcome in ("interrupted", "ended") else [f"raised {outcome}"]
+    module = sys.modules.get(NAME)
+    if module is not None and len(set(work.is_on())) > 1:
+        problems.append("half of the patches hold")
+    hookpatch.report()  # the next look
+    importlib.import_module(NAME)
+    if work.name in ("import", "reload", "report") and not all(work.is_on()):
+        problems.append("an open session has lost its patches")
+    end()
+    del module
+    problems += _differences(before, is_anew=work.name in ("import", "reload"))
+    elsewhere = _open_elsewhere()
+    problems += [] if elsewhere is None else [elsewhere]
+    return problems or [f"afterwards {what}" for what in _differences(before, work.name in ("import", "reload"))]
+
+
+# --- points
+
+
+class _Points:
+    """Trace a piece of work; raise the signal at one of its points."""
+
+    def __init__(self, unit: Unit, number: int = 0) -> None:
+        self.count = 0
+        self.place = ""
+        self._unit: Final = unit
+        self._number: Final = number
+
+    def run(self, body: Callable[[], object]) -> None:
+        sys.settrace(self._trace)
+        try:
+            body()
+        finally:
+            sys.settrace(None)
+
+    def _trace(self, frame: Any, event: str, _: object) -> Any:
+        if frame.f_code.co_filename == __file__ and frame.f_code.co_name in ("run", "_trace"):
+            return None
+        frame.f_trace_opcodes = self._unit == "opcode"
+        if event == self._unit:
+            self.count += 1
+            if self.count == self._number:
+                sys.settrace(None)
+                self.place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                signal.raise_signal(signal.SIGUSR1)
+        return self._trace
+
+
+@dataclass
+class Result:
+    """What interrupts at the points of a piece of work have left: how many points, and each problem with its places."""
+
+    points: int
+    problems: dict[str, list[str]]
+
+    @property
+    def bad(self) -> int:
+        return sum(map(len, self.problems.values()))
+
+
+def in_child(body: Callable[[], str]) -> str:
+    """Return what a function returns in a forked process."""
+    readable, writable = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # errors that Python ignores, in finalizers
+            os.write(writable, body().encode())
+        except BaseException as error:
+            os.write(writable, f"the look failed: {type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writable)
+    with open(readable, encoding="utf-8") as pipe:
+        said = pipe.read()
+    os.waitpid(pid, 0)
+    return said
+
+
+def outcome_of(body: Callable[[], object]) -> str:
+    """Return how a piece of work ended."""
+    try:
+        body()
+    except Interrupted:
+        return "interrupted"
+    except BaseException as error:
+        return type(error).__name__
+    return "ended"
+
+
+def _ready(work: Work) -> list[Any]:
+    """Do a piece of work some times, so that what is made once is there; return the state before an interrupt."""
+    signal.signal(signal.SIGUSR1, _raise)
+    signal.signal(signal.SIGALRM, _raise)
+    warnings.simplefilter("ignore")
+    for _ in range(3):
+        body, end = work.begin()
+        body()
+        end()
+    gc.collect()
+    gc.freeze()
+    return _state()
+
+
+def sweep(work: Work, unit: Unit = "line", most: int | None = None) -> Result:
+    """Interrupt a piece of work at each point, or at most so many, evenly spread; return what is left."""
+    before = _ready(work)
+
+    def tried(number: int) -> str:
+        body, end = work.begin()
+        points = _Points(unit, number)
+        outcome = outcome_of(partial(points.run, body))
+        problems = _left_behind(work, end, before, outcome)
+        return f"{points.count}|{points.place}|{', '.join(problems)}"
+
+    total = int(in_child(partial(tried, 0)).partition("|")[0])
+    step = 1 if most is None else -(-total // most)
+    result = Result(0, {})
+    for number in range(1 + len(work.name) % step, total + 1, step):
+        _, place, what = in_child(partial(tried, number)).split("|", 2)
+        result.points += 1
+        if what:
+            result.problems.setdefault(what, []).append(place)
+    return result
+
+
+def by_alarm(work: Work, times: int, seed: int = 1) -> Result:
+    """Repeat a piece of work until an alarm clock interrupts it, at a random moment, so many times."""
+    before, choose = _ready(work), Random(seed)
+
+    def tried(seconds: float) -> str:
+        body, end = work.begin()
+
+        def again() -> None:
+            while True:
+                body()
+
+        signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)  # again, if Python ignored the error, as in a finalizer
+        outcome = outcome_of(again)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return ", ".join(_left_behind(work, end, before, outcome))
+
+    result = Result(times, {})
+    for _ in range(times):
+        if what := in_child(partial(tried, choose.uniform(0.001, 0.004))):
+            result.problems.setdefault(what, []).append("")
+    return result
