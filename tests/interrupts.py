@@ -356,10 +356,10 @@ def by_alarm(work: Work, times: int, seed: int = 1) -> Result:
         body, end = work.begin()
 
         def again() -> None:
+            signal.setitimer(signal.ITIMER_REAL, seconds, 0.2)  # again, if Python ignored the error, as in a finalizer
             while True:
                 body()
 
-        signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)  # again, if Python ignored the error, as in a finalizer
         outcome = outcome_of(again)
         signal.setitimer(signal.ITIMER_REAL, 0)
         return ", ".join(_left_behind(work, end, before, outcome))
