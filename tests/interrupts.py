@@ -251,6 +251,7 @@ class _Points:
         self._number: Final = number
 
     def run(self, body: Callable[[], object]) -> None:
+        sys._getframe().f_trace_opcodes = self._unit == "opcode"  # Python 3.12 looks whether any frame wants it
         sys.settrace(self._trace)
         try:
             body()
