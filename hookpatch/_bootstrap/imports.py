@@ -19,7 +19,7 @@ import sys
 from _thread import _local as local
 from _thread import get_ident
 
-from hookpatch._bootstrap.interrupts import Turn, is_interrupt, is_running
+from hookpatch._bootstrap.interrupts import Begun, Turn, begin, end, is_interrupt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ _unheard: Final[dict[Watch, None]] = {}  # watches of a module that was missing,
 _late: Final[set[tuple[int, str]]] = set()  # thread and module: announced at this moment, long after the import
 _holds: Final[dict[object, None]] = {}  # who keeps the finder in place
 # By module, who executes and announces it. GIL: each change is one operation.
-_executing: Final[dict[str, tuple[FrameType, int]]] = {}
+_executing: Final[dict[str, Begun]] = {}
 _trusted: list[str] | None = None
-_own_imports: Final[set[int]] = set()  # threads inside of ``for_ourselves``
+_own_imports: Final[dict[int, Begun]] = {}  # by thread, inside of ``for_ourselves``
+_postponed: Final[list[Callable[[], object]]] = []  # what finalizers in the middle of ``for_ourselves`` wanted done
 _asking: Final = local()
 
 
@@ -204,7 +205,7 @@ def _is_executed(module: str) -> bool:
 def _is_executing(module: str) -> bool:
     """Return True until all watches of a module that is executed have fired; False if that was interrupted."""
     executing = _executing.get(module)
-    return executing is not None and is_running(*executing)
+    return executing is not None and not executing.is_interrupted()
 
 
 def past_us(module: str | None) -> str:
@@ -291,18 +292,43 @@ def trust() -> None:
 class for_ourselves:
     """A block in which this thread imports from trusted folders alone, if ``trust`` was called."""
 
-    __slots__ = ("_is_first",)
+    __slots__ = ("_is_first", "_operation", "_thread")
 
     def __enter__(self) -> None:
-        self._is_first = _trusted is not None and get_ident() not in _own_imports
+        self._is_first = not _imports_ours()
         if self._is_first:
-            hold(self)  # so that our finder is asked
-            _own_imports.add(get_ident())
+            self._thread = get_ident()
+            self._operation = _own_imports[self._thread] = begin(self._end, sys._getframe(1))
+            if _trusted is not None:
+                hold(self)  # so that our finder is asked
 
     def __exit__(self, *failure: object) -> None:
         if self._is_first:
-            _own_imports.discard(get_ident())
-            release(self)
+            self._end()
+            end(self._operation)
+            while _postponed:
+                _postponed.pop()()
+
+    def _end(self) -> None:
+        _own_imports.pop(self._thread, None)
+        release(self)
+
+
+def _imports_ours() -> bool:
+    """Return True if this thread is inside of ``for_ourselves``."""
+    ours = _own_imports.get(get_ident())
+    return ours is not None and not ours.is_interrupted()
+
+
+def is_postponed(act: Callable[[], object]) -> bool:
+    """Return True if a finalizer runs in the middle of ``for_ourselves``, whose module is half imported.
+
+    What the finalizer wants done, ``act``, is done at the end of the import.
+    """
+    if not _imports_ours():
+        return False
+    _postponed.append(act)
+    return True
 
 
 def fetch(module: str) -> ModuleType:
@@ -319,7 +345,7 @@ def fetch_ours(module: str) -> ModuleType:
 
 def modules() -> list[tuple[str, ModuleType]]:
     """Return the imported modules by name, without other objects in sys.modules such as lazy stand-ins."""
-    return [(name, module) for name, module in list(sys.modules.items()) if issubclass(type(module), type(sys))]
+    return [(name, module) for name, module in sys.modules.copy().items() if issubclass(type(module), type(sys))]
 
 
 def names() -> frozenset[str]:
@@ -434,7 +460,7 @@ class _Finder:
                 or not any(watch.module in sys.modules for watch in list(_unheard))
             )
         ):
-            if not _own_imports or path is not None or get_ident() not in _own_imports:
+            if _trusted is None or path is not None or not _imports_ours():
                 return None
             spec = spec_of(name, None, target, _trusted)
             if spec is None:
@@ -471,7 +497,7 @@ class _Loader:
         assert spec is not None  # importlib sets it before it calls a loader
         spec.loader = module.__loader__ = self._loader  # before the module runs: its code may look
         reloading = not _is_initializing(module)
-        _executing[spec.name] = sys._getframe(), get_ident()
+        _executing[spec.name] = Begun(sys._getframe())
         if _unheard:
             notify_late()
         foreseen = [watch for watch in list(_watches.get(spec.name, ())) if watch.is_early]
@@ -520,7 +546,7 @@ class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has n
     @_initializing.setter
     def _initializing(self, value: bool) -> None:
         if not value:
-            _executing[self.name] = sys._getframe(), get_ident()  # until all watches have fired
+            _executing[self.name] = Begun(sys._getframe())  # until all watches have fired
         self.__dict__["_initializing"] = value
         if not value:
             _stop_notifying(self)

@@ -7,8 +7,8 @@ began it, before the first act, and who finds a frame that runs no longer takes 
 from __future__ import annotations
 
 import sys
-from _thread import get_ident
-from time import monotonic, sleep
+from _thread import allocate_lock, get_ident
+from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,15 +16,32 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, Final
 
-_PAUSES: Final = (0.0, 0.00005, 0.0002, 0.001, 0.005)  # seconds, while another thread has a lock
+_LOOK_AGAIN: Final = 0.02  # seconds, while another thread has a lock: it may have been interrupted
 
 
-def is_running(frame: FrameType, thread: int) -> bool:
-    """Return True if a frame is still on the stack of its thread."""
-    running = sys._getframe(1) if thread == get_ident() else sys._current_frames().get(thread)
-    while running is not None and running is not frame:
-        running = running.f_back
-    return running is not None
+class Begun:
+    """What a frame has begun. ``frame`` is None once it has ended."""
+
+    __slots__ = ("frame", "thread")
+
+    def __init__(self, frame: FrameType | None) -> None:
+        self.frame = frame
+        self.thread = get_ident()
+
+    def is_interrupted(self) -> bool:
+        """Return True if the frame has been left before what it had begun had ended.
+
+        A walk over the frames of another thread, which runs on meanwhile, would find out the same, but Python 3.11 can
+        crash in it. ``frame.clear`` refuses a frame that is executed, and of others takes variables nobody needs.
+        """
+        frame = self.frame
+        if frame is None:
+            return False
+        try:
+            frame.clear()
+        except RuntimeError:
+            return False
+        return self.frame is not None
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -43,12 +60,28 @@ def is_interrupt(error: BaseException) -> bool:
     return False
 
 
-class _Holder(dict):  # type: ignore[type-arg]
-    """One who takes a lock. ``frame`` is None once the lock is released; the entry is the next holder."""
+class _Holder(Begun):
+    """One who takes a lock, until ``end``; ``following`` has the next."""
 
-    __slots__ = ("frame", "thread")
-    frame: FrameType | None
-    thread: int
+    __slots__ = ("_ended", "following")
+
+    def __init__(self, frame: FrameType | None) -> None:
+        super().__init__(frame)
+        self.following: dict[None, _Holder] = {}
+        self._ended = allocate_lock()  # which others wait for
+        self._ended.acquire()
+
+    def end(self) -> None:
+        self.frame = None
+        try:
+            self._ended.release()
+        except RuntimeError:  # another thread saw that the holder was interrupted, and ended it
+            return
+
+    def wait(self) -> None:
+        """Wait until the end, but not for long: the holder may have been interrupted."""
+        if self._ended.acquire(timeout=_LOOK_AGAIN):
+            self.end()
 
 
 class Turn:
@@ -61,38 +94,36 @@ class Turn:
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        self._last = _Holder()
-        self._last.frame, self._last.thread = None, 0
+        self._last = _Holder(None)
 
     def take_for(self, frame: FrameType, until: float | None = None) -> bool:
         """Take the lock for a frame of this thread; return False if this thread has the lock.
 
         ``until``: the moment of ``time.monotonic`` from which on to wait for other threads no longer, and return False.
         """
-        mine = _Holder()
-        mine.frame, mine.thread = frame, get_ident()
-        last, waited = self._last, 0
+        mine = _Holder(frame)
+        last = self._last
         while True:
-            holder = last.frame
-            if holder is None:  # released
-                following = last.setdefault(None, mine)
+            if last.frame is None:
+                following = last.following.setdefault(None, mine)
                 if following is mine:
                     self._last = mine
                     return True
                 last = following
-            elif not is_running(holder, last.thread):
-                last.frame = None
             elif last.thread == mine.thread or (until is not None and monotonic() >= until):
-                return False
+                if not last.is_interrupted():
+                    return False
+                last.end()
             else:
-                sleep(_PAUSES[min(waited // 8, len(_PAUSES) - 1)])
-                waited += 1
+                last.wait()
+                if last.is_interrupted():
+                    last.end()
 
     def release_for(self, frame: FrameType) -> None:
         """Release the lock if this frame has taken it."""
         last = self._last
         if last.frame is frame:
-            last.frame = None
+            last.end()
 
     def __enter__(self) -> None:
         self.take_for(sys._getframe(1))
@@ -109,28 +140,27 @@ class Turn:
         self.release_for(sys._getframe(1))
 
 
-class Operation:
-    """What has begun and may be interrupted. ``finish`` ends it in any state, and may be called again.
+class Operation(Begun):
+    """What can be finished after an interrupt: ``finish`` ends it in any state, and may be called again."""
 
-    ``frame`` is None once it has ended.
-    """
-
-    __slots__ = ("finish", "frame", "thread")
+    __slots__ = ("finish",)
 
     def __init__(self, finish: Callable[[], None], frame: FrameType) -> None:
+        super().__init__(frame)
         self.finish: Final = finish
-        self.frame: FrameType | None = frame
-        self.thread = get_ident()
 
 
 # GIL: changed and copied in one operation each.
-_operations: Final[dict[Operation, None]] = {}
+_operations: Final[dict[Operation, bool]] = {}
 
 
-def begin(finish: Callable[[], None]) -> Operation:
-    """Note an operation of the calling function before its first act; ``finish`` is called if it is interrupted."""
-    operation = Operation(finish, sys._getframe(1))
-    _operations[operation] = None
+def begin(finish: Callable[[], None], frame: FrameType | None = None) -> Operation:
+    """Note an operation before its first act; ``finish`` is called if it is interrupted.
+
+    ``frame``: the frame that begins it, and in which it ends; None for the calling function.
+    """
+    operation = Operation(finish, frame or sys._getframe(1))
+    _operations[operation] = True
     return operation
 
 
@@ -143,9 +173,8 @@ def end(operation: Operation) -> None:
 def finish_interrupted() -> None:
     """Finish all operations whose functions run no longer. Called before each look at patches."""
     for operation in list(_operations):
-        frame = operation.frame
-        # In this order: an operation that ended is forgotten before its frame ends.
-        if frame is not None and not is_running(frame, operation.thread) and operation in _operations:
-            operation.thread, operation.frame = get_ident(), sys._getframe()
-            operation.finish()
-            end(operation)
+        if operation.is_interrupted():
+            again = begin(operation.finish)  # first: this may be interrupted, too
+            if _operations.pop(operation, False):  # no other thread finishes it
+                operation.finish()
+            end(again)

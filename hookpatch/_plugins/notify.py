@@ -31,7 +31,7 @@ def listen_no_longer(number: int) -> None:
 
 def listening() -> list[tuple[int, Host]]:
     """Return the numbers of the open sessions with plugins, and their hosts."""
-    return list(_listening.items())
+    return list(_listening.copy().items())
 
 
 def sites_changed(touched: Iterable[Site]) -> list[Exception]:

@@ -293,7 +293,8 @@ class Session:
             warnings.warn(message, NeverOpenedWarning, stacklevel=2)
         if getattr(self, "_state", "") == "open":
             message = f"{self!r} was dropped unclosed; use it in a with statement"
-            self.close()
+            if not imports.is_postponed(_finish_interrupted):
+                self.close()
             warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
 
@@ -317,7 +318,7 @@ def _undo_all(undos: list[Callable[[], object]]) -> None:
 def _finish_interrupted() -> None:
     """Finish what was interrupted: sessions being opened or closed, and finalizers of dropped sessions."""
     interrupts.finish_interrupted()
-    for number, (weak, undos) in list(_open.items()):
+    for number, (weak, undos) in _open.copy().items():
         if weak() is None:
             _undo_all(undos)
             _open.pop(number, None)

@@ -41,7 +41,7 @@ def _needed() -> set[str]:
             if needs := _needs_of(site):
                 _needs[site] = needs
                 _counts.update(needs)
-    return {target for target, count in list(_counts.items()) if count > 0}
+    return {target for target, count in _counts.copy().items() if count > 0}
 
 
 def _needs_of(site: Site) -> set[str]:

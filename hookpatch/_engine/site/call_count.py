@@ -67,7 +67,7 @@ class Tally:
     @property
     def calls(self) -> dict[str, int]:
         """The calls by mode, without the modes that received none."""
-        counts = list(self._counts.items())
+        counts = self._counts.copy().items()
         sums = ((mode, sum(count for (_, other), count in counts if other == mode)) for mode in get_args(Mode))
         return {mode: count for mode, count in sums if count}
 

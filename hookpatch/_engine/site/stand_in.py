@@ -77,7 +77,7 @@ class StandIn:
     def links(self) -> list[tuple[CellType, Layer]]:
         """The links of its trampolines, each with its layer."""
         first = [(self._top.link, layer) for layer in self.layers[:1]] if self._top is not None else []
-        return [*first, *((trampoline.link, layer) for layer, trampoline in list(self._inner.items()))]
+        return [*first, *((trampoline.link, layer) for layer, trampoline in self._inner.copy().items())]
 
     def fit(self, layer: Layer) -> None:
         """Prepare a layer to run here; raises like ``Layer.fit``."""

@@ -62,7 +62,7 @@ def _search_new_modules() -> None:
     for module_name, module in modules:
         if _module_ids.get(module_name) == id(module):
             continue
-        for name, value in list(vars(module).items()):
+        for name, value in vars(module).copy().items():
             if is_lazy(value):
                 _names.setdefault(source_of(value).rpartition(".")[2], {})[module_name, name] = None
     _module_ids, _module_count = {name: id(module) for name, module in modules}, count
