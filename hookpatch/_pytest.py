@@ -100,7 +100,7 @@ class Watchman:
             before = session.report()
             lines += [f"{session!r}, opened by {by}:", *(f"  {patch}" for patch in before)]
             with suppress(RestoreError):  # the report has the reasons
-                session.close()
+                session.end()
             pairs = zip(before, session.report(), strict=True)
             lines += [
                 f"  {end}" for old, end in pairs if end.state not in ("restored", "unlinked", "unused", old.state)

@@ -323,7 +323,7 @@ class BypassError(HookpatchError):
 
 
 class SessionError(HookpatchError):
-    """A session was misused, such as opened twice."""
+    """A session was misused, such as on a generator."""
 
 
 class CallsError(SessionError):

@@ -119,6 +119,11 @@ class Turn:
                 if last.is_interrupted():
                     last.end()
 
+    @property
+    def is_mine(self) -> bool:
+        """True if this thread has the lock."""
+        return self._last.frame is not None and self._last.thread == get_ident()
+
     def release_for(self, frame: FrameType) -> None:
         """Release the lock if this frame has taken it."""
         last = self._last

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial, wraps
+from time import monotonic
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar, cast, final
 from weakref import ReferenceType, ref
 
 from hookpatch._bootstrap import environment, imports, interrupts
 from hookpatch._bootstrap.interpreters import others
+from hookpatch._bootstrap.interrupts import Turn
 from hookpatch._engine.patch.patch import Scope
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import restore_late
@@ -53,6 +57,7 @@ R = TypeVar("R")
 
 _numbers: Final = itertools.count(1)
 _NONE: Final[frozenset[int]] = frozenset()
+_PATIENCE: Final = 60  # seconds, while another thread opens or closes the session
 # By number, each with its undos; a dropped session closes itself, and if that is interrupted, the next look does.
 # GIL: changed and copied in one operation each, without a lock.
 _open: Final[dict[int, tuple[ReferenceType[Session], list[Callable[[], object]]]]] = {}
@@ -60,10 +65,11 @@ _open: Final[dict[int, tuple[ReferenceType[Session], list[Callable[[], object]]]
 
 @final
 class Session:
-    """The span in which patches hold; what ``active`` returns. Lives from entering to closing.
+    """The span in which patches hold; what ``active`` returns.
 
-    Entering applies all patches or none. Closing restores all of them; a second call does nothing. A session dropped
-    unclosed raises a ``ResourceWarning`` and is closed. A decorated function opens a new session for each call.
+    Entering applies all patches or none. Closing restores all of them. A session can be entered again, also while it
+    is open and by other threads: then it counts, and restores at the last end. A session dropped unclosed raises a
+    ``ResourceWarning`` and is closed. The calls of a decorated function enter one session.
     """
 
     def __init__(
@@ -86,37 +92,67 @@ class Session:
         self._may_stay_new = not asked  # False while a drop without opening would be a mistake
         self._number = 0  # set by open
         self._plain: frozenset[int] = _NONE  # other interpreters of this process, made before the session
-        self._ledger: Final = Ledger()
+        self._ledger = Ledger()
         self._state = "new"
+        self._turn: Final = Turn()  # held while the session is opened or closed
+        self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while it has some
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._errors: Final[list[Exception]] = []
 
     def open(self) -> Session:
         """Apply all patches whose modules are imported, wait for the others; return the session.
 
+        An open session is entered once more, by any thread: its patches are restored when it has been closed as often.
+
         Raises:
             HookpatchError: a required patch cannot be applied; the patches applied before are restored.
-            SessionError: the session was opened before.
+            SessionError: another thread has been opening or closing the session for a minute.
         """
-        if self._state != "new":
-            raise SessionError(f"{self!r} cannot be opened again; make a new one with active()")
-        look_again()
-        self._state = "opening"
-        operation = interrupts.begin(self._give_up)
+        self._enter(object())
+        return self
+
+    def _enter(self, entrance: object) -> None:
+        if self._state != "open":
+            look_again()
+        if not self._take(sys._getframe()):
+            return
+        operation = interrupts.begin(partial(self._give_up, entrance))
         try:
-            self._apply_all()
-            self._state = "open"
-            if self._is_listed:
-                _open[self._number] = ref(self), self._undos
-            self._ledger.notify()
-            interrupts.end(operation)
-            return self
+            if self._state in ("opening", "closing"):  # interrupted
+                self._restore()
+            self._entrances[entrance] = None
+            if self._state != "open":
+                self._open()
+            elif self._scope == "task":
+                task.begin(self._number)
         except BaseException as error:
-            self._finish()
-            interrupts.end(operation)
+            self._finish(entrance)
             for failure in self._errors:
                 error.add_note(f"and while the applied patches were restored: {type(failure).__name__}: {failure}")
             raise
+        finally:
+            self._turn.release_for(sys._getframe())
+            interrupts.end(operation)
+
+    def _take(self, frame: FrameType) -> bool:
+        """Take the turn to open or close; return False in the middle of that, in a factory or an owner's code."""
+        if self._turn.take_for(frame, until=monotonic() + _PATIENCE):
+            return True
+        if self._turn.is_mine:
+            return False
+        raise SessionError(
+            f"{self!r} cannot be entered or left now: another thread has been at it for {_PATIENCE} s; it may wait for "
+            "this thread, as for the import of a module; open another session, made by active()"
+        )
+
+    def _open(self) -> None:
+        self._ledger, self._state = Ledger(), "opening"
+        self._errors.clear()
+        self._apply_all()
+        self._state = "open"
+        if self._is_listed:
+            _open[self._number] = ref(self), self._undos
+        self._ledger.notify()
 
     def _apply_all(self) -> None:
         self._plain = others()
@@ -147,22 +183,38 @@ class Session:
         for error in notify.sites_changed(site for lifecycle in lifecycles for site in lifecycle.touched):
             raise error
 
-    def _give_up(self) -> None:
+    def _restore(self) -> None:
         """Restore what was applied; once interrupted, this may be called again."""
+        self._state = "closing"
         _undo_all(self._undos)
         _open.pop(self._number, None)
         self._state = "closed"
+        self._entrances.clear()
 
-    def _finish(self) -> None:
-        """Restore what was applied, past one interrupt such as Ctrl-C, which is raised at the end."""
+    def _leave(self, entrance: object) -> None:
+        if self._state == "open" and len(self._entrances) > 1:
+            self._entrances.pop(entrance, None)
+        elif entrance in self._entrances:
+            self._restore()
+
+    def _give_up(self, entrance: object) -> None:
+        """Leave after an interrupt."""
+        self._take(sys._getframe())
         try:
-            self._give_up()
+            self._leave(entrance)
+        finally:
+            self._turn.release_for(sys._getframe())
+
+    def _finish(self, entrance: object) -> None:
+        """Leave past one interrupt such as Ctrl-C, which is raised at the end."""
+        try:
+            self._leave(entrance)
         except BaseException:
-            self._give_up()
+            self._leave(entrance)
             raise
 
     def close(self) -> None:
-        """Restore all patches; a second call does nothing.
+        """Restore all patches, if this ends the last entrance; do nothing if the session is not open.
 
         Raises:
             RestoreError: some patches could not be restored; all others were.
@@ -170,12 +222,33 @@ class Session:
         """
         self._close(tells=True)
 
-    def _close(self, tells: bool) -> None:
+    def end(self) -> None:
+        """Close the session, however often it was entered; raise like ``close``."""
+        while len(self._entrances) > 1:
+            self._entrances.popitem()
+        self._close(tells=True)
+
+    def _close(self, tells: bool, entrance: object = None) -> None:
         if self._state != "open":
             _finish_interrupted()
             self._may_stay_new = True  # closed on purpose, not forgotten
             return
-        operation = interrupts.begin(self._give_up)
+        if not self._take(sys._getframe()):
+            return
+        try:
+            entrance = entrance or next(reversed(self._entrances), None)
+            if entrance not in self._entrances:
+                return
+            if len(self._entrances) == 1:
+                return self._close_last(tells, entrance)
+            self._entrances.pop(entrance, None)
+            if self._scope == "task":
+                task.end(self._number)
+        finally:
+            self._turn.release_for(sys._getframe())
+
+    def _close_last(self, tells: bool, entrance: object) -> None:
+        operation = interrupts.begin(partial(self._give_up, entrance))
         try:
             _open.pop(self._number, None)  # a session that is being collected is not given up
             _finish_interrupted()
@@ -187,8 +260,7 @@ class Session:
             messages: list[HookpatchWarning] = [*map(NeverCalledWarning, never_called(entries) if self._count else ())]
             too_few = too_few_calls(entries)
         finally:
-            self._state = "closing"
-            self._finish()
+            self._finish(entrance)
             interrupts.end(operation)
         restore_late()
         self._ledger.end()
@@ -200,7 +272,7 @@ class Session:
             outlived = _in_words(kept, f"made inside the block, keeps its patches of {', '.join(names)}")
             messages.append(OutlivedWarning(outlived))
         for message in messages:
-            warnings.warn(message, stacklevel=3)
+            warnings.warn(message, stacklevel=4)
         if too_few:
             raise CallsError(too_few)
 
@@ -247,7 +319,7 @@ class Session:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return a function in whose calls the patches hold."""
-        self._may_stay_new = True  # each call opens a new session
+        self._may_stay_new = True  # the calls enter it
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
@@ -257,24 +329,17 @@ class Session:
 
             @wraps(function)
             async def patched_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
-                with self.anew():
+                with _Entrance(self):
                     return await function(*args, **kwargs)
 
             return cast(Callable[P, R], patched_coroutine)
 
         @wraps(function)
         def patched(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self.anew():
+            with _Entrance(self):
                 return function(*args, **kwargs)
 
         return patched
-
-    def anew(self) -> Session:
-        """Return a new session of the same patches, not opened."""
-        self._may_stay_new = True  # a pattern for others, not forgotten
-        another = Session(self._asked, self._policy, self._scope, self._count, self._also, drift=self._drift)
-        another._may_stay_new = True
-        return another
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -294,8 +359,32 @@ class Session:
         if getattr(self, "_state", "") == "open":
             message = f"{self!r} was dropped unclosed; use it in a with statement"
             if not imports.is_postponed(_finish_interrupted):
-                self.close()
+                self.end()
             warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+
+
+@final
+class _Entrance:
+    """One call of a decorated function: dropped when the call is interrupted, which the session is not."""
+
+    __slots__ = ("_entrance", "_session")
+
+    def __init__(self, session: Session) -> None:
+        self._session: Final = session
+        self._entrance: object = object()
+
+    def __enter__(self) -> None:
+        self._session._enter(self._entrance)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._session._close(kind is None, self._entrance)
+
+    def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
+        session = self._session
+        if self._entrance in session._entrances and not is_ending():
+            leave = partial(session._give_up, self._entrance)
+            if not imports.is_postponed(leave):
+                leave()
 
 
 def _end_all(lifecycles: Sequence[Lifecycle], errors: list[Exception]) -> None:

@@ -17,18 +17,21 @@ from hookpatch._engine.patch.patch import Wrapper, wrap
 from hookpatch._session.ledger import Requested
 
 # The numbers of the sessions that hold here. One variable for all, since a context keeps every variable.
-_here: Final[ContextVar[frozenset[int] | None]] = ContextVar("hookpatch", default=None)
-_of_thread: Final[WeakKeyDictionary[Thread, frozenset[int]]] = WeakKeyDictionary()  # the numbers at a thread's start
+_here: Final[ContextVar[tuple[int, ...] | None]] = ContextVar("hookpatch", default=None)
+_of_thread: Final[WeakKeyDictionary[Thread, tuple[int, ...]]] = WeakKeyDictionary()  # the numbers at a thread's start
 
 
 def begin(number: int) -> None:
     """Let a session hold here, by number, and in tasks and threads started here."""
-    _here.set(_numbers() | {number})
+    _here.set((*_numbers(), number))
 
 
 def end(number: int) -> None:
-    """Let a session hold here no longer. Copies of this context keep the number, without effect after its end."""
-    _here.set(_numbers() - {number})
+    """End one ``begin`` here. Copies of this context keep the number, without effect after the session's end."""
+    numbers = _numbers()
+    if number in numbers:
+        place = numbers.index(number)
+        _here.set(numbers[:place] + numbers[place + 1 :])
 
 
 def is_here(number: int) -> bool:
@@ -66,11 +69,11 @@ def only_inside(number: int, wrapper: Wrapper) -> Wrapper:
     return asking
 
 
-def _numbers() -> frozenset[int]:
-    """Return the numbers of the sessions that hold here."""
+def _numbers() -> tuple[int, ...]:
+    """Return the numbers of the sessions that hold here, each as often as it was entered here."""
     numbers = _here.get()
     if numbers is None:  # not set in this context: a new thread
-        numbers = _of_thread.get(current_thread(), frozenset())
+        numbers = _of_thread.get(current_thread(), ())
     return numbers
 
 
@@ -86,10 +89,10 @@ def _submit(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...]
         return wrapped(*args, **kwargs)
     function, *rest = args
     # A worker thread started by this call also runs work from outside, so the thread starts without a number.
-    return _inside(frozenset(), wrapped, partial(_inside, numbers, function), *rest, **kwargs)
+    return _inside((), wrapped, partial(_inside, numbers, function), *rest, **kwargs)
 
 
-def _inside(numbers: frozenset[int], function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def _inside(numbers: tuple[int, ...], function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     before = _here.set(numbers)
     try:
         return function(*args, **kwargs)

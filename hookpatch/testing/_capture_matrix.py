@@ -40,15 +40,15 @@ def effect_of(
         session = what
     else:
         session = active(*((what,) if isinstance(what, (str, Patch)) else what), children="local")
-        session.close()  # a pattern for anew()
+        session.close()  # it may stay unopened
     names = _names(modes)
-    plain, patched = _in_eager_mode(_call(model, inputs), session.anew())
+    plain, patched = _in_eager_mode(_call(model, inputs), session)
     cells: list[EffectCell] = []
     left_out: dict[str, str] = {}
     for name in names:
         tests = partial(_close, expected=plain), partial(_close, expected=patched)
         with quiet():
-            result = _cells(name, model, inputs, session.anew(), *tests)
+            result = _cells(name, model, inputs, session, *tests)
         if not isinstance(result, str):
             cells += result
         elif modes is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -155,7 +157,8 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         "script it where the patch is not on",
     ),
     SessionError: SessionError(
-        "<Session of fuse_qkv_off, closed> cannot be opened again; make a new one with active()"
+        "active() cannot decorate the generator batches: patches would hold while it is suspended, too; write the block "
+        "inside it"
     ),
     CallsError: CallsError([f"{SIMPLIFY} of {ONNXSIM}: applied, never called (required_calls=1)"]),
     NotCarriedError: NotCarriedError(
@@ -344,18 +347,30 @@ def vendor(make_module: MakeModule) -> ModuleType:
 # --- sessions
 
 
-@pytest.mark.parametrize("state", ["open", "closed"])
-def test_session_opened_again_is_refused(vendor: ModuleType, state: str) -> None:
-    """A session is one span; the message says which and in what state."""
-    session = hookpatch.active(hookpatch.replace("vendor:speed", 2)).open()
-    if state == "closed":
-        session.close()
-    with pytest.raises(SessionError) as caught:
-        session.open()
+def test_session_that_another_thread_does_not_finish_opening(
+    vendor: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads that wait for each other end with an error in one of them."""
+    monkeypatch.setattr("hookpatch._session.session._PATIENCE", 0.2)
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(original: int) -> int:
+        started.set()
+        go_on.wait(20)
+        return original + 1
+
+    session = hookpatch.active(hookpatch.derive("vendor:speed", slow))
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(session.open)
+        assert started.wait(20)
+        with pytest.raises(SessionError) as caught:
+            session.open()
+        go_on.set()
+        opening.result(20).close()
     assert str(caught.value) == (
-        f"<Session of vendor:speed, {state}> cannot be opened again; make a new one with active()"
+        "<Session of vendor:speed, opening> cannot be entered or left now: another thread has been at it for 0.2 s; it "
+        "may wait for this thread, as for the import of a module; open another session, made by active()"
     )
-    session.close()
     assert vendor.speed == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -60,8 +61,21 @@ def nearly(module: str) -> str:
 def _similar(name: str, path: tuple[str, ...]) -> str:
     """Return a similar top-level module on a path, in words."""
     loaded = (module.partition(".")[0] for module in imports.names())
-    names = {*sys.stdlib_module_names, *loaded, *(info.name for info in pkgutil.iter_modules(path))}
+    names = {*sys.stdlib_module_names, *loaded}.union(*map(_modules_in, path, map(_changed, path)))
     return _suggest(name, names, least=0.75)  # a typing error: `later` is not a misspelt `alabaster`
+
+
+@lru_cache(maxsize=256)  # to list site-packages takes twenty milliseconds
+def _modules_in(entry: str, changed: int | None) -> frozenset[str]:
+    return frozenset(info.name for info in pkgutil.iter_modules([entry]))
+
+
+def _changed(entry: str) -> int | None:
+    """Return when an entry of a path was changed last; None for an entry that does not exist."""
+    try:
+        return os.stat(entry or ".").st_mtime_ns
+    except OSError:
+        return None
 
 
 def _find(name: str, folders: Sequence[str] | None) -> tuple[bool, Sequence[str] | None]:

@@ -1,0 +1,189 @@
+"""A session that is entered again: after its end, while it is open, by other threads and tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import hookpatch
+from hookpatch import errors
+
+
+def twice(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs) * 2
+
+
+@pytest.fixture
+def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
+    return make_module("vendor", "def speak(): return 'hm '")
+
+
+def test_session_is_entered_again_after_its_end(vendor: ModuleType) -> None:
+    """Its report is that of the last time."""
+    speak, session = vendor.speak, hookpatch.active(hookpatch.wrap("vendor:speak", twice))
+    for _ in range(3):
+        with session:
+            assert vendor.speak() == "hm hm "
+            assert [patch.state for patch in session.report()] == ["applied"]
+        assert vendor.speak is speak
+        assert [patch.state for patch in session.report()] == ["restored"]
+
+
+def test_open_session_counts_and_restores_at_the_last_end(vendor: ModuleType) -> None:
+    """Each patch holds once, however often the session is entered."""
+    speak, session = vendor.speak, hookpatch.active(hookpatch.wrap("vendor:speak", twice))
+    with session:
+        with session, session:
+            assert vendor.speak() == "hm hm "
+        assert vendor.speak() == "hm hm "
+        session.open()
+        session.close()
+        assert vendor.speak() == "hm hm "
+        assert len(list(hookpatch.report())) == 1
+    assert vendor.speak is speak
+
+
+def test_close_that_comes_before_the_end_of_the_block_ends_the_block(vendor: ModuleType) -> None:
+    """The end of the block then finds nothing to do."""
+    speak = vendor.speak
+    with hookpatch.active(hookpatch.wrap("vendor:speak", twice)) as session:
+        session.close()
+        assert vendor.speak is speak
+    assert vendor.speak is speak
+
+
+def test_session_that_could_not_be_opened_can_be_opened_later(vendor: ModuleType) -> None:
+    """Nothing of the first attempt is left."""
+    session = hookpatch.active(hookpatch.wrap("vendor:speak", twice), hookpatch.wrap("vendor:listen", twice))
+    for _ in range(2):
+        with pytest.raises(errors.TargetNotFound):
+            session.open()
+        assert vendor.speak() == "hm "
+    vars(vendor)["listen"] = lambda: "ah "
+    with session:
+        assert (vendor.speak(), vendor.listen()) == ("hm hm ", "ah ah ")
+    assert (vendor.speak(), vendor.listen()) == ("hm ", "ah ")
+
+
+def test_last_thread_to_leave_restores(vendor: ModuleType) -> None:
+    """Whichever thread opened the session."""
+    speak, session = vendor.speak, hookpatch.active(hookpatch.wrap("vendor:speak", twice))
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay() -> str:
+        with session:
+            inside.set()
+            leave.wait(20)
+            return str(vendor.speak())
+
+    with ThreadPoolExecutor(1) as pool:
+        with session:
+            said = pool.submit(stay)
+            assert inside.wait(20)
+        assert vendor.speak() == "hm hm "
+        leave.set()
+        assert said.result(20) == "hm hm "
+    assert vendor.speak is speak
+
+
+def test_threads_that_call_a_decorated_function_at_once(vendor: ModuleType) -> None:
+    """Each call finds each patch once: no call finds the session half opened or half closed."""
+    speak = vendor.speak
+
+    @hookpatch.active(hookpatch.wrap("vendor:speak", twice), children="local")
+    def call(_: int) -> str:
+        return str(vendor.speak())
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(call, range(4000))) == {"hm hm "}
+    assert vendor.speak is speak
+
+
+def test_thread_waits_for_the_thread_that_opens(vendor: ModuleType) -> None:
+    """So that it never runs without the patches."""
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(original: Any) -> Any:
+        started.set()
+        go_on.wait(20)
+        return lambda: original() * 2
+
+    session = hookpatch.active(hookpatch.derive("vendor:speak", slow))
+
+    def call() -> str:
+        with session:
+            return str(vendor.speak())
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(call)
+        assert started.wait(20)
+        second = pool.submit(call)
+        assert not second.done()
+        go_on.set()
+        assert (first.result(20), second.result(20)) == ("hm hm ", "hm hm ")
+    assert vendor.speak() == "hm "
+
+
+def test_factory_that_enters_the_session_it_is_called_for(vendor: ModuleType) -> None:
+    """The block inside changes nothing: the session is being opened, and goes on to be."""
+
+    def factory(original: Any) -> Any:
+        with session:
+            return lambda: original() * 2
+
+    session = hookpatch.active(hookpatch.derive("vendor:speak", factory))
+    with session:
+        assert vendor.speak() == "hm hm "
+    assert vendor.speak() == "hm "
+
+
+def test_task_that_enters_a_session_of_another_task(vendor: ModuleType) -> None:
+    """scope="task": the patches hold in each task that has entered, for as long as it stays, and in no other."""
+    session = hookpatch.active(hookpatch.wrap("vendor:speak", twice), scope="task")
+    heard: list[str] = []
+
+    async def inside(turns: int) -> None:
+        with session:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            with session:
+                heard.append(vendor.speak())
+            heard.append(vendor.speak())
+        heard.append(vendor.speak())
+
+    async def outside() -> None:
+        for _ in range(8):
+            assert vendor.speak() == "hm "
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        await asyncio.gather(inside(2), inside(4), inside(6), outside())
+
+    asyncio.run(main())
+    assert heard == ["hm hm ", "hm hm ", "hm "] * 3
+
+
+def test_session_dropped_after_it_was_entered_twice_restores(vendor: ModuleType) -> None:
+    """And says that it was dropped."""
+    sessions = [hookpatch.active(hookpatch.wrap("vendor:speak", twice)).open().open()]
+    with pytest.warns(ResourceWarning, match="was dropped unclosed"):
+        sessions.clear()
+    assert vendor.speak() == "hm "
+
+
+def test_session_in_an_exit_stack(vendor: ModuleType) -> None:
+    """As a fixture holds one, beside blocks of its own."""
+    session = hookpatch.active(hookpatch.wrap("vendor:speak", twice))
+    with ExitStack() as stack:
+        stack.enter_context(session)
+        with session:
+            assert vendor.speak() == "hm hm "
+        assert vendor.speak() == "hm hm "
+    assert vendor.speak() == "hm "
