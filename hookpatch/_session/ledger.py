@@ -93,13 +93,14 @@ listeners: Final[list[Callable[[Sequence[Entry]], None]]] = []
 class Ledger:
     """The entries of one session, in the order of its patches."""
 
-    __slots__ = ("_first", "_further", "_were_there")
+    __slots__ = ("_first", "_further", "holders", "were_there")
 
     def __init__(self) -> None:
         self._first: Final[list[Entry]] = []
         # The further entries of a patch, by the id of the Requested, kept alive by the entries.
         self._further: Final[dict[int, list[Entry]]] = {}
-        self._were_there: frozenset[str] | None = None
+        self.were_there: frozenset[str] = frozenset()  # the names of the modules noted by ``note_modules``
+        self.holders: list[Any] | None = None  # of all objects with reach="everywhere", while the session is opened
 
     @property
     def entries(self) -> list[Entry]:
@@ -108,16 +109,14 @@ class Ledger:
             return list(self._first)
         return [entry for first in self._first for entry in (first, *self._further.get(id(first.asked), ()))]
 
-    @property
-    def were_there(self) -> frozenset[str]:
-        """The names of the modules that were imported when a patch with reach="everywhere" was first applied."""
-        if self._were_there is None:
-            self._were_there = imports.names()
-        return self._were_there
+    def note_modules(self) -> None:
+        """Note the modules that are imported when a patch with reach="everywhere" is first applied."""
+        if not self.were_there:
+            self.were_there = imports.names()
 
     def end(self) -> None:
         """Forget everything that a report does not need."""
-        self._were_there = None
+        self.were_there, self.holders = frozenset(), None
 
     def notify(self) -> None:
         """Call the listeners with all entries."""

@@ -20,6 +20,7 @@ from hookpatch._engine.site.call_count import counters
 from hookpatch._engine.site.layer import Gate, Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
+from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.slots import guard
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.originals import own_beneath
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from hookpatch._engine.lock.drift import Drift  # slow to import, and most sessions have no lock file
 
 Policy: TypeAlias = Literal["exit", "warn"]
+Gone: TypeAlias = dict[Site, Former]
 _NONE: Final[list[Entered]] = []  # shared by most patches, never written to
 
 
@@ -60,7 +62,7 @@ class Lifecycle:
 
     __slots__ = (
         *("_asked", "_count", "_derived", "_drift", "_ended", "_entered", "_entry", "_ledger", "_owner", "_placed"),
-        *("_policy", "_rank", "_scope", "_warnings", "_watch", "_were_there"),
+        *("_policy", "_rank", "_scope", "_warnings", "_watch"),
     )
 
     def __init__(
@@ -88,7 +90,6 @@ class Lifecycle:
         self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
         self._watch: imports.Watch | None = None
         self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb == "derive" else None
-        self._were_there: frozenset[str] | None = None  # the modules imported before, for reach="everywhere"
 
     @property
     def touched(self) -> list[Site]:
@@ -113,16 +114,20 @@ class Lifecycle:
             self._entry.become("failed", str(error))
             raise
 
-    def check(self) -> None:
-        """Raise like ``begin`` if a required patch cannot be applied to its imported module; change nothing."""
+    def check(self) -> list[Any]:
+        """Raise like ``begin`` if a required patch cannot be applied to its imported module; change nothing.
+
+        Return the object whose holders the patch needs, if it needs them.
+        """
         patch = self._asked.patch
         module = imports.present(patch.module) if patch.module is not None else None
         if not patch.required or patch.target is None or (module is None and patch.module is not None):
-            return
+            return []
         guard.check_patch(patch, self._scope, self._owner)
-        slot, _ = self._checked_slot(module, anew=False)
+        slot, own = self._checked_slot(module, anew=False)
         if self._drift is not None and self._drift.policy == "error":
             self._drift.look(patch, slot, self._owner)
+        return _everywhere().held(slot, own) if patch.reach == "everywhere" else []
 
     def _checked_slot(self, module: ModuleType | None, anew: bool) -> tuple[Slot, Any]:
         """Return the slot of the target, and the owner's own value without our layers; raise if it does not fit."""
@@ -137,8 +142,8 @@ class Lifecycle:
             _everywhere().check(patch, slot, own, self._owner)
         return slot, own
 
-    def restore(self, errors: list[Exception], touched: list[Site]) -> None:
-        """Remove all layers, past every error; collect the errors, and the sites of the layers."""
+    def restore(self, errors: list[Exception], touched: list[Site], gone: Gone) -> None:
+        """Remove all layers, past every error; collect the errors, the sites of the layers, and what may be copied."""
         module = str(self._asked.patch.module)
         never = f"{module} was never imported"
         if self._entry.state == "waiting" and imports.is_overlooked(module):  # asked before the watch is cancelled
@@ -150,17 +155,20 @@ class Lifecycle:
         placed = list(self._placed.values())
         if self._entry.state == "waiting":
             self._entry.become("unused", never)
-        entries = [(applied.site, applied.entry) for applied in placed if applied.entry is not None]
-        values = [(site, entry.original, site.stands) for site, entry in entries if entry.original is not None]
+        is_everywhere = self._asked.patch.reach == "everywhere"
+        for site, entry in [(applied.site, applied.entry) for applied in placed if is_everywhere]:
+            if entry is not None and entry.original is not None:
+                gone.setdefault(site, Former(site.stands, entry.original))
         for applied in reversed(placed):
             undo(applied, self._asked, errors)
         self._leave(errors)
-        if self._were_there is not None:
-            gone = {id(value): (value, original) for site, original, value in values if not site.layers}
-            _everywhere().restore_copies(gone.values(), self._were_there, errors.append)
+
+    def forget(self) -> None:
+        """Forget what was restored. Last: an interrupted restore is done again."""
+        placed = list(self._placed.values())
         for entry in [applied.entry for applied in placed if applied.entry is not None]:
             entry.original, entry.put = None, ()  # a session may be kept for its report alone
-        for applied in placed:  # last: an interrupted restore is done again
+        for applied in placed:
             self._placed.pop(applied.site, None)
 
     def _arrive(self, module: ModuleType) -> None:
@@ -220,13 +228,19 @@ class Lifecycle:
             if self._drift.policy == "skip":
                 return self._next_entry().become("skipped", reason)
             self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
-        for place, words in _everywhere().places(patch, slot, own) if patch.reach == "everywhere" else [(slot, None)]:
+        for place, words in self._places(slot, own):
             try:
                 self._lay(place, words, None if isinstance(place, FunctionSlot) else inner(own))
             except Exception as error:
                 if words is None or is_interrupt(error):
                     raise  # the target itself; a report lists other places as stale
         return None
+
+    def _places(self, slot: Slot, own: Any) -> list[tuple[Slot, str | None]]:
+        if self._asked.patch.reach == "slot":
+            return [(slot, None)]
+        found: list[tuple[Slot, str | None]] = _everywhere().places(self._asked.patch, slot, own, self._ledger.holders)
+        return found
 
     def _warn(self, reason: str, message: str, kind: type[HookpatchWarning]) -> None:
         self._warnings = (*self._warnings, reason)
@@ -237,7 +251,7 @@ class Lifecycle:
         asked, patch = self._asked, self._asked.patch
         site = site_at(slot)
         if original is not None and patch.reach == "everywhere":
-            self._were_there = self._ledger.were_there
+            self._ledger.note_modules()
         gate: Gate | None = partial(task.only_inside, self._rank[0]) if self._scope == "task" else None
         tally, gate, count = counters(patch, self._count, gate)
         layer = Layer(patch, asked.plugin, self._owner, self._rank, gate, self._derived, asked.distribution, count)
@@ -308,6 +322,21 @@ class Lifecycle:
             return self._entered.pop() if self._entered else None
         except IndexError:  # another thread took it
             return None
+
+
+def restore_copies(gone: Gone, were_there: frozenset[str], errors: list[Exception]) -> None:
+    """Restore the originals in modules that copied our values while these were in their slots; collect the errors.
+
+    ``were_there``: the names of the modules that were imported before the session.
+    """
+    ended = {id(former.value): former for site, former in gone.items() if not site.layers}
+    if ended:
+        _everywhere().restore_copies(ended.values(), were_there, errors.append)
+
+
+def look_for_holders(ledger: Ledger, things: list[Any]) -> None:
+    """Note who holds these objects: one look for all patches of a session."""
+    ledger.holders = _everywhere().holders(things)
 
 
 def _everywhere() -> Any:

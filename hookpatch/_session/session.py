@@ -26,7 +26,7 @@ from hookpatch._engine.site.sites import restore_late
 from hookpatch._plugins import notify
 from hookpatch._session import task
 from hookpatch._session.ledger import Entry, Ledger, Requested
-from hookpatch._session.lifecycle import Lifecycle, Policy
+from hookpatch._session.lifecycle import Gone, Lifecycle, Policy, look_for_holders, restore_copies
 from hookpatch._session.shortfalls import misspelt, never_called, too_few_calls
 from hookpatch.errors import (
     CallsError,
@@ -170,16 +170,21 @@ class Session:
         for also in self._also:
             self._undos.append(partial(also.end, number))
             also.begin(number)
+        things: list[Any] = []
         for lifecycle in lifecycles if len(lifecycles) > 1 else ():
-            lifecycle.check()  # all before the first is applied; a single patch refuses in time by itself
+            things += lifecycle.check()  # all before the first is applied; a single patch refuses in time by itself
+        if len(things) > 1:
+            look_for_holders(self._ledger, things)
+        things.clear()  # else this list is a holder, too
         if self._scope == "task":
             self._undos.append(partial(task.end, number))
             task.begin(number)
         begun: list[Lifecycle] = []
-        self._undos.append(partial(_end_all, begun, self._errors))
+        self._undos.append(partial(_end_all, begun, {}, self._ledger, self._errors))
         for lifecycle in lifecycles:
             begun.append(lifecycle)
             lifecycle.begin()
+        self._ledger.holders = None
         for error in notify.sites_changed(site for lifecycle in lifecycles for site in lifecycle.touched):
             raise error
 
@@ -187,6 +192,7 @@ class Session:
         """Restore what was applied; once interrupted, this may be called again."""
         self._state = "closing"
         _undo_all(self._undos)
+        self._ledger.holders = None
         _open.pop(self._number, None)
         self._state = "closed"
         self._entrances.clear()
@@ -387,12 +393,16 @@ class _Entrance:
                 leave()
 
 
-def _end_all(lifecycles: Sequence[Lifecycle], errors: list[Exception]) -> None:
+def _end_all(lifecycles: Sequence[Lifecycle], gone: Gone, ledger: Ledger, errors: list[Exception]) -> None:
     """End all lifecycles, the last first; notify plugins."""
     # One undo for all: an undo each would be ten objects more for the collector.
     touched: list[Site] = []
     for lifecycle in reversed(lifecycles):
-        lifecycle.restore(errors, touched)
+        lifecycle.restore(errors, touched, gone)
+    if gone:
+        restore_copies(gone, ledger.were_there, errors)
+    for lifecycle in lifecycles:
+        lifecycle.forget()
     errors.extend(notify.sites_changed(touched))
 
 

@@ -157,8 +157,8 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         "script it where the patch is not on",
     ),
     SessionError: SessionError(
-        "active() cannot decorate the generator batches: patches would hold while it is suspended, too; write the block "
-        "inside it"
+        "active() cannot decorate the generator batches: patches would hold while it is suspended, too; write the "
+        "block inside it"
     ),
     CallsError: CallsError([f"{SIMPLIFY} of {ONNXSIM}: applied, never called (required_calls=1)"]),
     NotCarriedError: NotCarriedError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -13,9 +13,10 @@ from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layer import derived
 from hookpatch._engine.site.sites import over
+from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import binds, is_ours
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.holders import holders
+from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import beneath, originals
 from hookpatch._engine.slots.part import PartSlot
 from hookpatch._engine.slots.referrers import works
@@ -44,10 +45,17 @@ def check(patch: Patch, slot: Slot, own: Any, owner: str) -> None:
     raise TargetRefused(patch.address, owner, f"{problem}; {remedy}")
 
 
-def places(patch: Patch, slot: Slot, own: Any) -> list[tuple[Slot, str | None]]:
+def held(slot: Slot, own: Any) -> list[Any]:
+    """Return the object whose holders a patch needs; none for a Python function, which is changed in place."""
+    thing = inner(beneath(slot) if own is ABSENT else own)
+    return [] if type(thing) is FunctionType else [thing]
+
+
+def places(patch: Patch, slot: Slot, own: Any, found: Sequence[Holder] | None) -> list[tuple[Slot, str | None]]:
     """Return the slots of a patch, each with its place in words; None in place of words for the target itself.
 
     A Python function is changed in place, for all its holders. Of other objects the holders are patched where possible.
+    ``found``: the holders of this object and others, if they were looked for just now.
     """
     value = beneath(slot) if own is ABSENT else own
     thing = inner(value)
@@ -57,7 +65,7 @@ def places(patch: Patch, slot: Slot, own: Any) -> list[tuple[Slot, str | None]]:
     slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {} if own is ABSENT else {slot.key: (slot, None)}
     for site in over(thing):
         slots.setdefault(site.slot.key, (site.slot, str(site.slot)))
-    for holder in holders([thing]):
+    for holder in holders([thing]) if found is None else [holder for holder in found if holder.thing is thing]:
         is_nameless = holder.root is None and isinstance(holder.slot, PartSlot)  # a tuple that no name leads to
         if holder.slot is not None and not is_nameless:
             slots.setdefault(holder.slot.key, (holder.slot, holder.words))
@@ -66,25 +74,23 @@ def places(patch: Patch, slot: Slot, own: Any) -> list[tuple[Slot, str | None]]:
     return [place for key, place in slots.items() if key not in left_out]
 
 
-def restore_copies(
-    gone: Iterable[tuple[Any, Any]], were_there: frozenset[str], collect: Callable[[Exception], None]
-) -> None:
+def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: Callable[[Exception], None]) -> None:
     """Restore the original in modules that were executed in a session and copied our value from a slot.
 
     Args:
-        gone: our former values, each with the original.
+        gone: our former values.
         were_there: the names of the modules that were imported before the session.
         collect: takes an error of an owner.
     """
     came = imports.names() - were_there
     originals_of = {
-        id(value): original
-        for value, original in gone
-        if value is not original and (is_ours(value) or (came and is_recognisable(value)))
+        id(former.value): former.original
+        for former in gone
+        if former.value is not former.original and (is_ours(former.value) or (came and is_recognisable(former.value)))
     }
     if not originals_of:
         return
-    for holder in holders([value for value, _ in gone if id(value) in originals_of]):
+    for holder in holders([former.value for former in gone if id(former.value) in originals_of]):
         slot, thing = holder.slot, holder.thing
         # Leave a value passed to replace() alone in modules that were imported before the session, and in the module
         # that defines the value. Only a module imported during the session can have copied the value from the slot.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 
@@ -19,6 +20,15 @@ from hookpatch.errors import TargetRefused
 Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
 
 _LAST: Final = 32  # as many of the values that we wrote are recognised later
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Former:
+    """Our value that was in a slot, and its original. No tuple: a search for holders would follow it."""
+
+    value: Any
+    original: Any
 
 
 @final

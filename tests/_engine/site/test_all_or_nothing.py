@@ -35,7 +35,7 @@ def _fails(below: object) -> object:
 
 
 def test_failing_patch_restores_what_was_applied_before_it() -> None:
-    """When the third patch fails while it is applied, the first two are restored exactly and the session is closed."""
+    """When the third patch fails while it is applied, the first two are restored exactly, each time."""
 
     class Owner:
         first = 1000
@@ -54,14 +54,13 @@ def test_failing_patch_restores_what_was_applied_before_it() -> None:
         hookpatch.derive(Target.attribute(Owner, "third"), _fails),
         hookpatch.replace(Target.attribute(Owner, "first"), 2),
     )
-    with pytest.raises(errors.ApplyError, match="raised Failing: no value"):
-        session.open()
-    assert list(vars(Owner).items()) == before
-    assert all(vars(Owner)[name] is value for name, value in before)
-    assert list(mapping.items()) == [("a", 1), ("b", 2)]
-    assert patched() == []
-    with pytest.raises(errors.SessionError):
-        session.open()
+    for _ in range(2):
+        with pytest.raises(errors.ApplyError, match="raised Failing: no value"):
+            session.open()
+        assert list(vars(Owner).items()) == before
+        assert all(vars(Owner)[name] is value for name, value in before)
+        assert list(mapping.items()) == [("a", 1), ("b", 2)]
+        assert patched() == []
 
 
 def test_patch_that_cannot_fit_is_found_before_any_is_applied() -> None:

@@ -385,3 +385,50 @@ def test_what_was_derived_and_has_ended_is_left_alone(vendor: Any) -> None:
         low.close()
         with hookpatch.active(hookpatch.wrap("vendor:c", lambda w, i, a, k: w(*a, **k), reach="everywhere")):
             assert made[0].__closure__[0].cell_contents is original
+
+
+def test_objects_held_side_by_side_in_one_session(make_module: Callable[[str, str], ModuleType]) -> None:
+    """The holders of all objects are looked for once, before the first is patched; each place gets its own patch."""
+    m: Any = make_module(
+        "beside",
+        "from math import cos, sin, tan\nfrom functools import partial\npair = sin, (cos, sin)\nrow = [cos, sin]\n"
+        "table = {'sin': sin, 'cos': cos}\npart = partial(sin, cos)\ndef call(x, f=sin, g=cos): return f(x), g(x)\n",
+    )
+
+    def doubled(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+        return wrapped(*args, **kwargs) + 10
+
+    before = {name: value for name, value in vars(m).items() if name != "__builtins__"}, m.call.__defaults__
+    contents = list(m.row), dict(m.table), (m.part.func, *m.part.args)
+    patches = [hookpatch.wrap(f"math:{name}", doubled, reach="everywhere") for name in ("sin", "cos", "tan")]
+    for _ in range(2):
+        with hookpatch.active(*patches) as session:
+            assert (m.sin(0), m.cos(0), m.tan(0)) == (10, 11, 10)
+            assert (m.pair[0](0), m.pair[1][0](0), m.pair[1][1](0)) == (10, 11, 10)
+            assert [f(0) for f in (*m.row, *m.table.values())] == [11, 10, 10, 11]
+            assert (m.part.func(0), m.part.args[0](0)) == (10, 11)
+            assert m.call(0) == (10, 11)
+            assert {patch.state for patch in session.report()} == {"applied"}
+        now = {name: value for name, value in vars(m).items() if name != "__builtins__"}, m.call.__defaults__
+        assert all(now[0][name] is value for name, value in before[0].items() if name != "pair")
+        assert now == before
+        assert (list(m.row), dict(m.table), (m.part.func, *m.part.args)) == contents
+        assert [type(value) for value in (*m.pair[1], *m.call.__defaults__)] == [type(m.sin)] * 4
+
+
+def test_a_module_imported_inside_that_copies_the_names_of_several_patches(
+    write_module: Callable[[str, str], Path],
+) -> None:
+    """All its copies are restored in one look, when the session ends."""
+    write_module("copies", "from math import cos, sin\nboth = [sin, cos]\n")
+
+    def doubled(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+        return wrapped(*args, **kwargs) + 10
+
+    with hookpatch.active(*(hookpatch.wrap(f"math:{n}", doubled, reach="everywhere") for n in ("sin", "cos"))):
+        copies: Any = importlib.import_module("copies")
+        assert [f(0) for f in (copies.sin, copies.cos, *copies.both)] == [10, 11, 10, 11]
+    import math
+
+    assert [copies.sin, copies.cos, *copies.both] == [math.sin, math.cos] * 2
+    assert type(math.sin) is type(len)
