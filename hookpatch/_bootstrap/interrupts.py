@@ -7,7 +7,7 @@ began it, before the first act, and who finds a frame that runs no longer takes 
 from __future__ import annotations
 
 import sys
-from _thread import allocate_lock, get_ident
+from _thread import LockType, allocate_lock, get_ident
 from time import monotonic
 
 TYPE_CHECKING = False
@@ -63,25 +63,32 @@ def is_interrupt(error: BaseException) -> bool:
 class _Holder(Begun):
     """One who takes a lock, until ``end``; ``following`` has the next."""
 
-    __slots__ = ("_ended", "following")
+    __slots__ = ("following",)
 
     def __init__(self, frame: FrameType | None) -> None:
-        super().__init__(frame)
+        self.frame = frame
+        self.thread = get_ident()
         self.following: dict[None, _Holder] = {}
-        self._ended = allocate_lock()  # which others wait for
-        self._ended.acquire()
 
     def end(self) -> None:
         self.frame = None
-        try:
-            self._ended.release()
-        except RuntimeError:  # another thread saw that the holder was interrupted, and ended it
-            return
+        if _waiting:
+            for gate in _waiting.pop(self, ()):
+                gate.release()
 
     def wait(self) -> None:
         """Wait until the end, but not for long: the holder may have been interrupted."""
-        if self._ended.acquire(timeout=_LOOK_AGAIN):
-            self.end()
+        gate = allocate_lock()
+        gate.acquire()
+        _waiting.setdefault(self, []).append(gate)
+        if self.frame is not None:
+            gate.acquire(timeout=_LOOK_AGAIN)
+        elif gates := _waiting.pop(self, None):  # the holder ended just now
+            for other in gates:
+                other.release()
+
+
+_waiting: Final[dict[_Holder, list[LockType]]] = {}  # GIL: changed in one operation
 
 
 class Turn:
