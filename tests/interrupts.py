@@ -109,6 +109,17 @@ def _block(make: Callable[[], AbstractContextManager[object]]) -> Callable[[], N
     return work
 
 
+def _decorated() -> Callable[[], None]:
+    """Return a decorated function that calls itself once."""
+
+    @hookpatch.active(*_TWO, children="local")
+    def work(again: bool = True) -> None:
+        if again:
+            work(False)
+
+    return work
+
+
 def block(name: str, make: Callable[[], AbstractContextManager[object]], is_on: Callable[[], list[bool]]) -> Work:
     """Return the work of entering and leaving a block."""
     return Work(name, lambda: (_block(make), _nothing), is_on)
@@ -167,6 +178,7 @@ def works() -> dict[str, Work]:
         block("everywhere, inherit", partial(hookpatch.active, verbs["wrap everywhere"][0]), _run_is_on),
         block("scope='task'", partial(hookpatch.active, _TWO[0], scope="task"), _run_is_on),
         block("count=True", partial(hookpatch.active, _TWO[0], count=True, children="local"), _run_is_on),
+        Work("a decorated function", lambda: (_decorated(), _nothing), _run_and_limit_are_on),
         Work("import", lambda: _in_open_session(_imported_anew), _run_and_limit_are_on),
         Work("reload", lambda: _in_open_session(lambda: importlib.reload(vendor())), _run_and_limit_are_on),
         Work("report", lambda: _in_open_session(hookpatch.report), _run_and_limit_are_on),

@@ -129,13 +129,21 @@ class Turn:
     @property
     def is_mine(self) -> bool:
         """True if this thread has the lock."""
-        return self._last.frame is not None and self._last.thread == get_ident()
+        last = self._holder()
+        return last.frame is not None and last.thread == get_ident()
 
     def release_for(self, frame: FrameType) -> None:
         """Release the lock if this frame has taken it."""
-        last = self._last
+        last = self._holder()
         if last.frame is frame:
             last.end()
+
+    def _holder(self) -> _Holder:
+        """Return the last holder, also of one that was interrupted while it took the lock."""
+        last = self._last
+        while following := last.following:
+            last = following[None]
+        return last
 
     def __enter__(self) -> None:
         self.take_for(sys._getframe(1))

@@ -58,7 +58,7 @@ def _write() -> None:
     if not _writing.take():
         return _writing.later(_write)
     try:
-        _environment.hand_on(_text(_open.values()))
+        _environment.hand_on(_text(list(_open.values())))  # a list is made before it is iterated, a tuple is not
         _is_stale = False
     finally:
         _writing.end()
@@ -68,7 +68,7 @@ def _text(blocks: Iterable[OpenBlock]) -> str:
     """Return the JSON list of blocks; of a block without room, a note of the missing items."""
     texts: list[str] = []
     taken = 0
-    for block in tuple(blocks):
+    for block in blocks:
         text = block.text(main=False)
         text = text if taken + len(text) <= _ROOM else block.notes
         if text and taken + len(text) <= _WITH_NOTES:

@@ -114,9 +114,15 @@ class Session:
     def _enter(self, entrance: object) -> None:
         if self._state != "open":
             look_again()
-        if not self._take(sys._getframe()):
-            return
         operation = interrupts.begin(partial(self._give_up, entrance))
+        try:
+            if self._take(sys._getframe()):
+                self._open_or_count(entrance)
+        finally:
+            self._turn.release_for(sys._getframe())
+            interrupts.end(operation)
+
+    def _open_or_count(self, entrance: object) -> None:
         try:
             if self._state in ("opening", "closing"):  # interrupted
                 self._restore()
@@ -130,9 +136,6 @@ class Session:
             for failure in self._errors:
                 error.add_note(f"and while the applied patches were restored: {type(failure).__name__}: {failure}")
             raise
-        finally:
-            self._turn.release_for(sys._getframe())
-            interrupts.end(operation)
 
     def _take(self, frame: FrameType) -> bool:
         """Take the turn to open or close; return False in the middle of that, in a factory or an owner's code."""
@@ -239,22 +242,29 @@ class Session:
             _finish_interrupted()
             self._may_stay_new = True  # closed on purpose, not forgotten
             return
-        if not self._take(sys._getframe()):
-            return
+        ended = entrance or next(reversed(self._entrances), None)
+        operation = interrupts.begin(partial(self._give_up, ended))
         try:
-            entrance = entrance or next(reversed(self._entrances), None)
-            if entrance not in self._entrances:
+            if not self._take(sys._getframe()):
+                return
+            if entrance is None and ended not in self._entrances:  # another thread has ended that
+                ended = next(reversed(self._entrances), None)
+            if ended not in self._entrances:
                 return
             if len(self._entrances) == 1:
-                return self._close_last(tells, entrance)
-            self._entrances.pop(entrance, None)
-            if self._scope == "task":
-                task.end(self._number)
+                self._close_last(tells, ended)
+            else:
+                self._entrances.pop(ended, None)
+                if self._scope == "task":
+                    task.end(self._number)
+        except BaseException:
+            self._give_up(ended)
+            raise
         finally:
             self._turn.release_for(sys._getframe())
+            interrupts.end(operation)
 
     def _close_last(self, tells: bool, entrance: object) -> None:
-        operation = interrupts.begin(partial(self._give_up, entrance))
         try:
             _open.pop(self._number, None)  # a session that is being collected is not given up
             _finish_interrupted()
@@ -267,7 +277,6 @@ class Session:
             too_few = too_few_calls(entries)
         finally:
             self._finish(entrance)
-            interrupts.end(operation)
         restore_late()
         self._ledger.end()
         self._ledger.notify()
