@@ -273,6 +273,8 @@ class _Points:
     def _trace(self, frame: Any, event: str, _: object) -> Any:
         if frame.f_code.co_filename == __file__ and frame.f_code.co_name in ("run", "_trace"):
             return None
+        if frame.f_code.co_filename.startswith("<frozen importlib"):  # which may leave a module half imported
+            return None
         frame.f_trace_opcodes = self._unit == "opcode"
         if event == self._unit:
             self.count += 1

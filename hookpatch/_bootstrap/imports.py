@@ -16,7 +16,6 @@ import _frozen_importlib
 import _frozen_importlib_external
 import os
 import sys
-from _thread import _local as local
 from _thread import get_ident
 
 from hookpatch._bootstrap.interrupts import Begun, Turn, begin, end, is_interrupt
@@ -50,8 +49,7 @@ _holds: Final[dict[object, None]] = {}  # who keeps the finder in place
 _executing: Final[dict[str, Begun]] = {}
 _trusted: list[str] | None = None
 _own_imports: Final[dict[int, Begun]] = {}  # by thread, inside of ``for_ourselves``
-_postponed: Final[list[Callable[[], object]]] = []  # what finalizers in the middle of ``for_ourselves`` wanted done
-_asking: Final = local()
+_asking: Final[dict[tuple[int, str], Begun]] = {}  # by thread and module, who asks the other finders
 
 
 class Watch:
@@ -306,8 +304,6 @@ class for_ourselves:
         if self._is_first:
             self._end()
             end(self._operation)
-            while _postponed:
-                _postponed.pop()()
 
     def _end(self) -> None:
         _own_imports.pop(self._thread, None)
@@ -318,17 +314,6 @@ def _imports_ours() -> bool:
     """Return True if this thread is inside of ``for_ourselves``."""
     ours = _own_imports.get(get_ident())
     return ours is not None and not ours.is_interrupted()
-
-
-def is_postponed(act: Callable[[], object]) -> bool:
-    """Return True if a finalizer runs in the middle of ``for_ourselves``, whose module is half imported.
-
-    What the finalizer wants done, ``act``, is done at the end of the import.
-    """
-    if not _imports_ours():
-        return False
-    _postponed.append(act)
-    return True
 
 
 def fetch(module: str) -> ModuleType:
@@ -466,14 +451,14 @@ class _Finder:
             if spec is None:
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
             return spec
-        asking: tuple[str, ...] = getattr(_asking, "names", ())
-        if name in asking:
+        asking = (get_ident(), name)
+        if asking in _asking and not _asking[asking].is_interrupted():
             return None
-        _asking.names = (*asking, name)  # a finder that asks the others, as ours does, would ask ours again
+        _asking[asking] = Begun(sys._getframe())  # a finder that asks the others, as ours does, would ask ours again
         try:
             spec = spec_of(name, path, target)
         finally:
-            _asking.names = asking
+            _asking.pop(asking, None)
         if spec is not None and spec.loader is None:
             _notify_when_initialized(spec)  # a namespace package
         elif spec is not None and hasattr(spec.loader, "exec_module"):

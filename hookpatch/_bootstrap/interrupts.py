@@ -91,6 +91,20 @@ class _Holder(Begun):
 _waiting: Final[dict[_Holder, list[LockType]]] = {}  # GIL: changed in one operation
 
 
+takers: Final[set[str]] = set()  # the files whose functions take locks
+
+
+def may_hold_a_lock() -> bool:
+    """Return True if the finalizer that calls this may run in the middle of code that holds a lock.
+
+    Then it must wait for no other lock: a thread that holds the other may wait for this one.
+    """
+    frame = sys._getframe(1).f_back
+    while frame is not None and frame.f_code.co_filename not in takers:
+        frame = frame.f_back
+    return frame is not None
+
+
 class Turn:
     """A lock that belongs to a running frame: a frame that was interrupted holds nothing.
 
@@ -146,7 +160,9 @@ class Turn:
         return last
 
     def __enter__(self) -> None:
-        self.take_for(sys._getframe(1))
+        frame = sys._getframe(1)
+        takers.add(frame.f_code.co_filename)
+        self.take_for(frame)
 
     def __exit__(self, *_: object) -> None:
         self.release_for(sys._getframe(1))

@@ -61,6 +61,8 @@ _PATIENCE: Final = 60  # seconds, while another thread opens or closes the sessi
 # By number, each with its undos; a dropped session closes itself, and if that is interrupted, the next look does.
 # GIL: changed and copied in one operation each, without a lock.
 _open: Final[dict[int, tuple[ReferenceType[Session], list[Callable[[], object]]]]] = {}
+interrupts.takers.add(__file__)
+_dropped: Final[list[_Postponed]] = []
 
 
 @final
@@ -121,6 +123,7 @@ class Session:
         finally:
             self._turn.release_for(sys._getframe())
             interrupts.end(operation)
+            _finish_dropped()
 
     def _open_or_count(self, entrance: object) -> None:
         try:
@@ -263,6 +266,7 @@ class Session:
         finally:
             self._turn.release_for(sys._getframe())
             interrupts.end(operation)
+            _finish_dropped()
 
     def _close_last(self, tells: bool, entrance: object) -> None:
         try:
@@ -373,7 +377,9 @@ class Session:
             warnings.warn(message, NeverOpenedWarning, stacklevel=2)
         if getattr(self, "_state", "") == "open":
             message = f"{self!r} was dropped unclosed; use it in a with statement"
-            if not imports.is_postponed(_finish_interrupted):
+            if interrupts.may_hold_a_lock():
+                _dropped.append(_Postponed(self.end))
+            else:
                 self.end()
             warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
@@ -398,8 +404,27 @@ class _Entrance:
         session = self._session
         if self._entrance in session._entrances and not is_ending():
             leave = partial(session._give_up, self._entrance)
-            if not imports.is_postponed(leave):
+            if interrupts.may_hold_a_lock():
+                _dropped.append(_Postponed(leave))
+            else:
                 leave()
+
+
+@final
+class _Postponed:
+    """What a finalizer wanted done in the middle of a change.
+
+    Done when this is dropped: an error is reported as of a finalizer, since whoever drops this has not caused it.
+    """
+
+    __slots__ = ("_act",)
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act: Final = act
+
+    def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
+        if not is_ending():
+            self._act()
 
 
 def _end_all(lifecycles: Sequence[Lifecycle], gone: Gone, ledger: Ledger, errors: list[Exception]) -> None:
@@ -426,10 +451,17 @@ def _undo_all(undos: list[Callable[[], object]]) -> None:
 def _finish_interrupted() -> None:
     """Finish what was interrupted: sessions being opened or closed, and finalizers of dropped sessions."""
     interrupts.finish_interrupted()
+    _finish_dropped()
     for number, (weak, undos) in _open.copy().items():
         if weak() is None:
             _undo_all(undos)
             _open.pop(number, None)
+
+
+def _finish_dropped() -> None:
+    """Do what finalizers could not do in the middle of a change: after each opening and closing."""
+    while _dropped:
+        _dropped.pop()
 
 
 def _in_words(interpreters: Iterable[int], relation: str) -> str:

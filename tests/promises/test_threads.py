@@ -223,3 +223,34 @@ def test_threads_that_import_hooked_modules_at_once_do_not_deadlock() -> None:
         ended, given_up[tool], deadlocks = (int(part.split()[0]) for part in done.stdout.split(","))
         assert (ended + given_up[tool], deadlocks, done.stderr) == (50, 0, "")
     assert given_up["hookpatch"] <= given_up["plain"] + 1
+
+
+def test_finalizers_in_the_middle_of_changes_do_not_wait_for_each_other(make_module: MakeModule) -> None:
+    """A session dropped while this thread changes a slot is closed after that, since closing takes other locks."""
+    m: Any = make_module("crossed", "left = {'a': 1, 'b': 2}\nright = {'a': 1, 'b': 2}")
+    inside: list[object] = []
+
+    class Key(str):
+        """A key whose comparison, under the lock of the site, drops a session."""
+
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            while inside:
+                inside.pop()
+                seen.append(dict(m.right))
+            return str.__eq__(self, str(other))
+
+    seen: list[dict[str, int]] = []
+    m.left[Key("c")] = 3
+    session = hookpatch.active(hookpatch.replace("crossed:right['a']", 7)).open()
+    inside.append(session)
+    del session
+    patches = hookpatch.active(hookpatch.replace("crossed:left['c']", 8))
+    with pytest.warns(ResourceWarning, match="was dropped unclosed"):
+        patches.open()
+    assert (m.left["c"], inside) == (8, [])
+    patches.close()
+    assert seen == [{"a": 7, "b": 2}]
+    assert m.right == {"a": 1, "b": 2}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final, final
 
-from hookpatch._bootstrap.interrupts import Turn
+from hookpatch._bootstrap.interrupts import Turn, takers
 
 lock: Final = Turn()  # held to look a site up, and during a fork, which waits until no thread changes a site
 _is_forking = False
@@ -50,7 +50,9 @@ class SiteLock(Turn):
         if _is_forking and wait:
             with lock:
                 pass
-        return self.take_for(sys._getframe(1), until=None if wait else 0)
+        frame = sys._getframe(1)
+        takers.add(frame.f_code.co_filename)
+        return self.take_for(frame, until=None if wait else 0)
 
     def later(self, change: Callable[[], None]) -> None:
         """Postpone a change until this thread releases the lock."""
