@@ -6,6 +6,7 @@ began it, before the first act, and who finds a frame that runs no longer takes 
 
 from __future__ import annotations
 
+import os
 import sys
 from _thread import LockType, allocate_lock, get_ident
 from time import monotonic
@@ -19,14 +20,29 @@ if TYPE_CHECKING:
 _LOOK_AGAIN: Final = 0.02  # seconds, while another thread has a lock: it may have been interrupted
 
 
+_forks = 0  # how often this process and its parents were forked
+_survivor = 0  # the thread that made the last fork: of the others, a child has the frames but not the threads
+
+
+def _after_fork_in_child() -> None:
+    global _forks, _survivor
+    _survivor = get_ident()
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)  # first: other modules release their locks after this
+
+
 class Begun:
     """What a frame has begun. ``frame`` is None once it has ended."""
 
-    __slots__ = ("frame", "thread")
+    __slots__ = ("forks", "frame", "thread")
 
     def __init__(self, frame: FrameType | None) -> None:
         self.frame = frame
         self.thread = get_ident()
+        self.forks = _forks
 
     def is_interrupted(self) -> bool:
         """Return True if the frame has been left before what it had begun had ended.
@@ -39,8 +55,8 @@ class Begun:
             return False
         try:
             frame.clear()
-        except RuntimeError:
-            return False
+        except RuntimeError:  # executed, or of a thread that a fork has left behind
+            return self.forks != _forks and self.thread != _survivor
         return self.frame is not None
 
 
@@ -68,6 +84,7 @@ class _Holder(Begun):
     def __init__(self, frame: FrameType | None) -> None:
         self.frame = frame
         self.thread = get_ident()
+        self.forks = _forks
         self.following: dict[None, _Holder] = {}
 
     def end(self) -> None:
