@@ -219,14 +219,16 @@ def begin(finish: Callable[[], None], frame: FrameType | None = None) -> Operati
 
 def end(operation: Operation) -> None:
     """Note that an operation has ended."""
+    operation.frame = None  # first: the frame holds the operation in a variable
     _operations.pop(operation, None)
-    operation.frame = None  # which holds the operation in a variable
 
 
 def finish_interrupted() -> None:
     """Finish all operations whose functions run no longer. Called before each look at patches."""
     for operation in list(_operations):
-        if operation.is_interrupted():
+        if operation.frame is None:
+            _operations.pop(operation, None)  # `end` was interrupted
+        elif operation.is_interrupted():
             again = begin(operation.finish)  # first: this may be interrupted, too
             if _operations.pop(operation, False):  # no other thread finishes it
                 operation.finish()
