@@ -249,7 +249,7 @@ def is_ending(system: Any = sys) -> bool:
 
 def not_there() -> Iterator[tuple[str, str]]:
     """Yield each internal of the import system that this Python lacks, with the effect of the lack."""
-    if _lock_unlock_module is None or not hasattr(_frozen_importlib, "_module_locks"):
+    if _lock_unlock_module is None or not _HAS_LOCKS:
         yield "the locks of modules", "a module that another thread has begun to import is patched late"
     if _SEARCH is None or not hasattr(sys, "_current_frames"):
         yield "the search for modules", "sys.meta_path becomes another list with each session"
@@ -293,12 +293,11 @@ class for_ourselves:
     __slots__ = ("_is_first", "_operation", "_thread")
 
     def __enter__(self) -> None:
-        self._is_first = not _imports_ours()
+        self._is_first = _trusted is not None and not _imports_ours()
         if self._is_first:
             self._thread = get_ident()
             self._operation = _own_imports[self._thread] = begin(self._end, sys._getframe(1))
-            if _trusted is not None:
-                hold(self)  # so that our finder is asked
+            hold(self)  # so that our finder is asked
 
     def __exit__(self, *failure: object) -> None:
         if self._is_first:
@@ -445,7 +444,7 @@ class _Finder:
                 or not any(watch.module in sys.modules for watch in list(_unheard))
             )
         ):
-            if _trusted is None or path is not None or not _imports_ours():
+            if not _own_imports or path is not None or not _imports_ours():
                 return None
             spec = spec_of(name, None, target, _trusted)
             if spec is None:

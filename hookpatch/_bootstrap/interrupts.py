@@ -1,7 +1,7 @@
-"""Survive an interrupt: Ctrl-C, a signal handler that raises, at any instruction of our own code.
+"""Survive an interrupt, such as Ctrl-C or a signal handler that raises, at any instruction of hookpatch.
 
-An interrupted function leaves its frame, and that can be seen afterwards: a lock or an operation notes the frame that
-began it, before the first act, and who finds a frame that runs no longer takes the lock, or finishes the operation.
+A lock and an operation note the frame of the function that begins them. An interrupt ends the function and leaves the
+note. The next thread that finds such a note takes the lock, or finishes the operation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _LOOK_AGAIN: Final = 0.02  # seconds, while another thread has a lock: it may have been interrupted
 
-
 _forks = 0  # how often this process and its parents were forked
 _survivor = 0  # the thread that made the last fork: of the others, a child has the frames but not the threads
 
@@ -35,7 +34,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Begun:
-    """What a frame has begun. ``frame`` is None once it has ended."""
+    """A note of what a frame has begun. ``frame`` is None after the end."""
 
     __slots__ = ("forks", "frame", "thread")
 
@@ -45,10 +44,10 @@ class Begun:
         self.forks = _forks
 
     def is_interrupted(self) -> bool:
-        """Return True if the frame has been left before what it had begun had ended.
+        """Return True if an interrupt ended the frame before the end was noted.
 
-        A walk over the frames of another thread, which runs on meanwhile, would find out the same, but Python 3.11 can
-        crash in it. ``frame.clear`` refuses a frame that is executed, and of others takes variables nobody needs.
+        ``frame.clear`` raises an error for a frame that is executed. For another frame, ``frame.clear`` drops local
+        variables that nobody reads. A walk over the frames of another thread can crash Python 3.11.
         """
         frame = self.frame
         if frame is None:
@@ -61,7 +60,7 @@ class Begun:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return True if an error was raised by a signal handler, whatever code was running; KeyboardInterrupt always."""
+    """Return True if a signal handler raised an error. True for each KeyboardInterrupt."""
     if not isinstance(error, (Exception, SystemExit)):
         return True
     import signal  # after an error alone
@@ -77,12 +76,12 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 class _Holder(Begun):
-    """One who takes a lock, until ``end``; ``following`` has the next."""
+    """One holder of a lock, until ``end``; ``following`` has the next holder."""
 
     __slots__ = ("following",)
 
     def __init__(self, frame: FrameType | None) -> None:
-        self.frame = frame
+        self.frame = frame  # not by super(): sixteen holders a block
         self.thread = get_ident()
         self.forks = _forks
         self.following: dict[None, _Holder] = {}
@@ -94,7 +93,7 @@ class _Holder(Begun):
                 gate.release()
 
     def wait(self) -> None:
-        """Wait until the end, but not for long: the holder may have been interrupted."""
+        """Wait for the end, 20 ms at most: after an interrupt of the holder nobody opens the gate."""
         gate = allocate_lock()
         gate.acquire()
         _waiting.setdefault(self, []).append(gate)
@@ -105,28 +104,25 @@ class _Holder(Begun):
                 other.release()
 
 
-_waiting: Final[dict[_Holder, list[LockType]]] = {}  # GIL: changed in one operation
-
-
+_waiting: Final[dict[_Holder, list[LockType]]] = {}  # the gates by holder. GIL: changed in one operation
 takers: Final[set[str]] = set()  # the files whose functions take locks
 
 
-def may_hold_a_lock() -> bool:
-    """Return True if the finalizer that calls this may run in the middle of code that holds a lock.
+def may_hold_a_lock(frame: FrameType | None) -> bool:
+    """Return True if a frame or one of its callers may hold a lock: a finalizer called there must wait for no lock.
 
-    Then it must wait for no other lock: a thread that holds the other may wait for this one.
+    The thread that has the other lock may wait for the lock of this thread.
     """
-    frame = sys._getframe(1).f_back
     while frame is not None and frame.f_code.co_filename not in takers:
         frame = frame.f_back
     return frame is not None
 
 
 class Turn:
-    """A lock that belongs to a running frame: a frame that was interrupted holds nothing.
+    """A lock that belongs to a running frame: an interrupted frame holds no lock.
 
-    The holders are a list: each notes the next in one operation of a dict (GIL), so that two never have the lock. In a
-    ``with`` statement a thread that has the lock already goes on, as with an RLock.
+    The holders are a linked list. Each notes the next in one operation of a dict (GIL), so two never have the lock. A
+    ``with`` statement in a thread that has the lock goes on, as with an RLock.
     """
 
     __slots__ = ("_last",)
@@ -148,14 +144,12 @@ class Turn:
                     self._last = mine
                     return True
                 last = following
-            elif last.thread == mine.thread or (until is not None and monotonic() >= until):
-                if not last.is_interrupted():
-                    return False
+            elif last.is_interrupted():
                 last.end()
+            elif last.thread == mine.thread or (until is not None and monotonic() >= until):
+                return False
             else:
                 last.wait()
-                if last.is_interrupted():
-                    last.end()
 
     @property
     def is_mine(self) -> bool:
@@ -170,7 +164,7 @@ class Turn:
             last.end()
 
     def _holder(self) -> _Holder:
-        """Return the last holder, also of one that was interrupted while it took the lock."""
+        """Return the last holder, even if an interrupt came before ``_last`` was set."""
         last = self._last
         while following := last.following:
             last = following[None]
@@ -194,7 +188,7 @@ class Turn:
 
 
 class Operation(Begun):
-    """What can be finished after an interrupt: ``finish`` ends it in any state, and may be called again."""
+    """An operation that ``finish`` ends in any state. ``finish`` may be called again."""
 
     __slots__ = ("finish",)
 
@@ -208,9 +202,9 @@ _operations: Final[dict[Operation, bool]] = {}
 
 
 def begin(finish: Callable[[], None], frame: FrameType | None = None) -> Operation:
-    """Note an operation before its first act; ``finish`` is called if it is interrupted.
+    """Note an operation before its first act; after an interrupt the next look calls ``finish``.
 
-    ``frame``: the frame that begins it, and in which it ends; None for the calling function.
+    ``frame``: the frame in which the operation begins and ends; None for the calling function.
     """
     operation = Operation(finish, frame or sys._getframe(1))
     _operations[operation] = True
@@ -224,12 +218,12 @@ def end(operation: Operation) -> None:
 
 
 def finish_interrupted() -> None:
-    """Finish all operations whose functions run no longer. Called before each look at patches."""
+    """Finish all operations whose frames were interrupted. Called before each look at patches."""
     for operation in list(_operations):
         if operation.frame is None:
             _operations.pop(operation, None)  # `end` was interrupted
         elif operation.is_interrupted():
-            again = begin(operation.finish)  # first: this may be interrupted, too
+            again = begin(operation.finish)  # first: ``finish`` may be interrupted, too
             if _operations.pop(operation, False):  # no other thread finishes it
                 operation.finish()
             end(again)

@@ -34,7 +34,8 @@ def hand_on_no_longer(number: int) -> None:
     """Let programs inherit a block no longer; a second call does nothing."""
     global _is_stale
     _is_stale = _is_stale or number in _open
-    if _open.pop(number, None) is not None or _is_stale:
+    _open.pop(number, None)
+    if _is_stale:
         _write()
 
 

@@ -116,7 +116,7 @@ class Ledger:
 
     def end(self) -> None:
         """Forget everything that a report does not need."""
-        self.were_there, self.holders = frozenset(), None
+        self.were_there = frozenset()
 
     def notify(self) -> None:
         """Call the listeners with all entries."""

@@ -116,10 +116,19 @@ class Session:
     def _enter(self, entrance: object) -> None:
         if self._state != "open":
             look_again()
+        self._in_turn(entrance, partial(self._open_or_count, entrance))
+
+    def _in_turn(self, entrance: object, act: Callable[[], None]) -> None:
+        """Open or close while no other thread does; leave if ``act`` is interrupted."""
         operation = interrupts.begin(partial(self._give_up, entrance))
         try:
             if self._take(sys._getframe()):
-                self._open_or_count(entrance)
+                act()
+        except SessionError:  # another thread is at it, or patches that are restored received too few calls
+            raise
+        except BaseException:
+            self._give_up(entrance)
+            raise
         finally:
             self._turn.release_for(sys._getframe())
             interrupts.end(operation)
@@ -135,7 +144,7 @@ class Session:
             elif self._scope == "task":
                 task.begin(self._number)
         except BaseException as error:
-            self._finish(entrance)
+            self._leave(entrance)
             for failure in self._errors:
                 error.add_note(f"and while the applied patches were restored: {type(failure).__name__}: {failure}")
             raise
@@ -217,14 +226,6 @@ class Session:
         finally:
             self._turn.release_for(sys._getframe())
 
-    def _finish(self, entrance: object) -> None:
-        """Leave past one interrupt such as Ctrl-C, which is raised at the end."""
-        try:
-            self._leave(entrance)
-        except BaseException:
-            self._leave(entrance)
-            raise
-
     def close(self) -> None:
         """Restore all patches, if this ends the last entrance; do nothing if the session is not open.
 
@@ -246,27 +247,19 @@ class Session:
             self._may_stay_new = True  # closed on purpose, not forgotten
             return
         ended = entrance or next(reversed(self._entrances), None)
-        operation = interrupts.begin(partial(self._give_up, ended))
-        try:
-            if not self._take(sys._getframe()):
-                return
-            if entrance is None and ended not in self._entrances:  # another thread has ended that
-                ended = next(reversed(self._entrances), None)
-            if ended not in self._entrances:
-                return
-            if len(self._entrances) == 1:
-                self._close_last(tells, ended)
-            else:
-                self._entrances.pop(ended, None)
-                if self._scope == "task":
-                    task.end(self._number)
-        except BaseException:
-            self._give_up(ended)
-            raise
-        finally:
-            self._turn.release_for(sys._getframe())
-            interrupts.end(operation)
-            _finish_dropped()
+        self._in_turn(ended, partial(self._close_or_count, tells, ended, is_any=entrance is None))
+
+    def _close_or_count(self, tells: bool, entrance: object, is_any: bool) -> None:
+        if is_any and entrance not in self._entrances:  # another thread has ended that
+            entrance = next(reversed(self._entrances), None)
+        if entrance not in self._entrances:
+            return
+        if len(self._entrances) == 1:
+            self._close_last(tells, entrance)
+        else:
+            self._entrances.pop(entrance, None)
+            if self._scope == "task":
+                task.end(self._number)
 
     def _close_last(self, tells: bool, entrance: object) -> None:
         try:
@@ -280,7 +273,7 @@ class Session:
             messages: list[HookpatchWarning] = [*map(NeverCalledWarning, never_called(entries) if self._count else ())]
             too_few = too_few_calls(entries)
         finally:
-            self._finish(entrance)
+            self._leave(entrance)
         restore_late()
         self._ledger.end()
         self._ledger.notify()
@@ -291,7 +284,7 @@ class Session:
             outlived = _in_words(kept, f"made inside the block, keeps its patches of {', '.join(names)}")
             messages.append(OutlivedWarning(outlived))
         for message in messages:
-            warnings.warn(message, stacklevel=4)
+            warnings.warn(message, stacklevel=6)
         if too_few:
             raise CallsError(too_few)
 
@@ -377,10 +370,7 @@ class Session:
             warnings.warn(message, NeverOpenedWarning, stacklevel=2)
         if getattr(self, "_state", "") == "open":
             message = f"{self!r} was dropped unclosed; use it in a with statement"
-            if interrupts.may_hold_a_lock():
-                _dropped.append(_Postponed(self.end))
-            else:
-                self.end()
+            _do_or_postpone(self.end)
             warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
 
@@ -403,18 +393,14 @@ class _Entrance:
     def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
         session = self._session
         if self._entrance in session._entrances and not is_ending():
-            leave = partial(session._give_up, self._entrance)
-            if interrupts.may_hold_a_lock():
-                _dropped.append(_Postponed(leave))
-            else:
-                leave()
+            _do_or_postpone(partial(session._give_up, self._entrance))
 
 
 @final
 class _Postponed:
     """What a finalizer wanted done in the middle of a change.
 
-    Done when this is dropped: an error is reported as of a finalizer, since whoever drops this has not caused it.
+    Done when the object is dropped: Python reports an error as the error of a finalizer.
     """
 
     __slots__ = ("_act",)
@@ -425,6 +411,14 @@ class _Postponed:
     def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
         if not is_ending():
             self._act()
+
+
+def _do_or_postpone(act: Callable[[], object]) -> None:
+    """Do what a finalizer, the caller, wants done; after the change if the finalizer runs in the middle of one."""
+    if interrupts.may_hold_a_lock(sys._getframe(1).f_back):
+        _dropped.append(_Postponed(act))
+    else:
+        act()
 
 
 def _end_all(lifecycles: Sequence[Lifecycle], gone: Gone, ledger: Ledger, errors: list[Exception]) -> None:

@@ -31,7 +31,7 @@ def check(patch: Patch, slot: Slot, own: Any, owner: str) -> None:
     Raises:
         TargetRefused: the slot holds a value that other code may hold by chance, or the patch removes.
     """
-    thing = inner(beneath(slot) if own is ABSENT else own)
+    thing = _target(slot, own)
     remedy = "take reach='slot', and one patch for each place"
     if not (functions_change_inside() if type(thing) is FunctionType else works()):
         problem = f"reach='everywhere' relies on what {THIS_PYTHON} does otherwise than hookpatch knows"
@@ -47,7 +47,7 @@ def check(patch: Patch, slot: Slot, own: Any, owner: str) -> None:
 
 def held(slot: Slot, own: Any) -> list[Any]:
     """Return the object whose holders a patch needs; none for a Python function, which is changed in place."""
-    thing = inner(beneath(slot) if own is ABSENT else own)
+    thing = _target(slot, own)
     return [] if type(thing) is FunctionType else [thing]
 
 
@@ -106,6 +106,11 @@ def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: 
             if is_interrupt(error):
                 raise
             collect(error)
+
+
+def _target(slot: Slot, own: Any) -> Any:
+    """Return the object that a patch is to reach; ``own`` as in ``check``."""
+    return inner(beneath(slot) if own is ABSENT else own)
 
 
 def _own_places(change: Any) -> set[tuple[Any, ...]]:
