@@ -130,8 +130,8 @@ def _cover(world: World, kind: str) -> Callable[[], None]:
     return partial(world.put, saved)
 
 
-def _end(session: hookpatch.Session, world: World, kind: str = "", found: Any = None) -> None:
-    """Close a session, and check the state that it reports for its patch.
+def _end(session: hookpatch.Session, world: World, kind: str = "", found: Any = None) -> str:
+    """Close a session, check the state that it reports for its patch, and return the state.
 
     Args:
         session: the session.
@@ -140,15 +140,22 @@ def _end(session: hookpatch.Session, world: World, kind: str = "", found: Any = 
         found: what lay in the slot when it was patched, if that was not the module's own.
     """
     there, found = world.there(), world.original if found is None else found
-    if world.cell.verb == "everywhere" or there is found:
-        state = "restored"  # ours lay in the function, whatever lies in the slot; or nothing is to be put back
+    keeps = kind in ("wrapt", "wrapt-twice", "closure", "lambda") and world.cell.verb != "remove"
+    keeps &= (world.cell.verb, world.cell.slot) != ("everywhere", "served by getattr")  # theirs has found None there
+    keeps |= world.cell.is_forwarded and world.cell.verb == "everywhere"  # what is forwarded is not in the slot
+    if kind == "deleted" and not keeps:
+        state = "overwritten"
+    elif there is found or (world.cell.verb == "everywhere" and keeps):
+        state = "restored"  # ours lay in the function, and theirs calls it; or nothing is to be put back
     elif kind.startswith("wrapt") and found is not ABSENT and not world.cell.is_forwarded:
         state = "unlinked"  # else there is nothing of the owner's own that theirs could wrap
     else:
-        state = "dormant" if world.cell.verb in CALLS and there is not ABSENT else "displaced"
-    with pytest.warns(errors.DisplacedWarning, match="left alone$") if state == "displaced" else nullcontext():
+        state = "overwritten" if not keeps else "dormant" if world.cell.verb in CALLS else "displaced"
+    is_told = state in ("overwritten", "displaced")
+    with pytest.warns(errors.DisplacedWarning, match="left alone$") if is_told else nullcontext():
         session.close()
     assert states(session) == {state}
+    return state
 
 
 def off_before_us(world: World, kind: str) -> None:
@@ -171,7 +178,7 @@ def off_after_us(world: World, kind: str, seen_by: str) -> Left:
     session = world.open()
     take_off = _cover(world, kind)
     theirs = world.there()
-    _end(session, world, kind)
+    state = _end(session, world, kind)
     assert world.before.changed(world.moves(by_others=world.cell.verb == "remove")) == [world.cell.place]
     assert world.there() is theirs
     if states(session) == {"unlinked"}:
@@ -187,7 +194,7 @@ def off_after_us(world: World, kind: str, seen_by: str) -> Left:
     elif seen_by != "death":
         other.close() if seen_by == "one that closes" else other.open()
     assert world.before.changed(world.moves()) == []
-    assert states(session) == {"restored"}
+    assert states(session) == {state if world.cell.verb == "everywhere" else "restored"}
     other.close()
     return None
 
@@ -229,14 +236,14 @@ def deleted(world: World) -> None:
     ours = world.there()
     world.put(ABSENT)
     left = world.before.now(world.cell.place)  # in a list the next one
-    _end(session, world)
+    state = _end(session, world, "deleted")
     assert world.there() is left
     if isinstance(world.owner, list):
         world.owner.insert(world.key % 3, ours)
     else:
         world.put(ours)
     hookpatch.report()
-    assert states(session) == {"restored"}
+    assert states(session) == {state if world.cell.verb == "everywhere" else "restored"}
 
 
 def keys_added(world: World) -> Left:

@@ -345,6 +345,13 @@ class Machine(MachineModel):
         self.closed = [one for one in self.closed if one is self.closed[-1]]
         for session, plan in (*self.open, *self.closed):
             said: dict[str | None, list[str]] = {}
+            for attempt in plan:
+                for place, layer in attempt.laid:
+                    if layer.entry is not None and layer.entry.state in ("applied", "overwritten") and layer.is_open:
+                        layer.entry.state = "overwritten" if place.is_overwritten(layer) else "applied"
+            for entry in session._ledger.entries:
+                if entry.look is not None:
+                    entry.look()
             for entry in session._ledger.entries:  # not report(), which looks at all objects: see `look`
                 said.setdefault(entry.asked.patch.why, []).append(entry.state)
             for attempt in plan:

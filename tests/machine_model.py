@@ -181,6 +181,10 @@ class MachineModel(RuleBasedStateMachine):
                 at.refresh()
                 continue
             layer = Layer(attempt)
+            if isinstance(thing := place.beneath(), Origin) and thing.inside is at:
+                for _, former in attempt.laid:
+                    former.home = None
+                layer.home = (place, place.base if place.layers else place.content, thing)
             try:
                 at.add(layer)
             except Refused:
@@ -219,6 +223,8 @@ class MachineModel(RuleBasedStateMachine):
                 place.drop(layer)
             except Locked as error:
                 failures.append(error)
+            self.warned.update(place.warned)  # a place inside a function is none of the spots
+            place.warned.clear()
         if attempt.reach == "everywhere" and attempt.label in (f"{V}:c", f"{V}:Kind"):
             self._call_back(attempt, {held: place.base for place, held in stood if not place.layers})
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -133,6 +134,15 @@ class Foreign(Thing):
         return f"{self.tag}<{self.below.answer(x, here)}>"
 
 
+def leads(thing: Thing, wanted: Sequence[Thing]) -> bool:
+    """Return True if a foreign wrapper, or what it wraps, calls one of these."""
+    while isinstance(thing, (Foreign, Derived, Ours)):
+        thing = thing.below
+        if thing in wanted:
+            return True
+    return False
+
+
 @dataclass(eq=False)
 class Entry:
     """What the report says of one patch at one place."""
@@ -177,6 +187,7 @@ class Layer:
         self.owner, self.is_for_task = attempt.owner, attempt.is_for_task
         self.is_open = True
         self.is_left_out = False
+        self.home: tuple[Place, Thing, Thing] | None = None  # the target, if its function is changed inside
         self.entry: Entry | None = None  # None until it has been laid
 
     @property
@@ -282,6 +293,7 @@ class Place:
         """Take a layer off."""
         entry = layer.entry
         assert entry is not None
+        is_overwritten = self.is_overwritten(layer)
         layer.is_open = False
         layers = [other for other in self.layers if other is not layer]
         value, runs, left_out = self._laid(layers)
@@ -293,11 +305,17 @@ class Place:
             entry.state = "failed"
             self.is_spoilt = self.is_spoilt or not layers
             raise
+        if is_overwritten:
+            entry.state = "overwritten"
+            self.warned["DisplacedWarning"] += 1
         if layers:
             return
         if self.content is not self.base and not layer.is_left_out:
             if self._proxy_over([self.base]) is not None:
+                self.warned["DisplacedWarning"] -= is_overwritten
                 entry.state = "unlinked"
+            elif is_overwritten:
+                pass
             elif self.content is NOTHING or not layer.is_around_calls:
                 entry.state = "displaced"
                 self.warned["DisplacedWarning"] += 1
@@ -307,6 +325,23 @@ class Place:
             self._left.append((self._mine, self.base, entry))
         self._read_original()
         self.settle()
+
+    def is_overwritten(self, layer: Layer) -> bool:
+        """Return True if a foreign value lies there that does not lead to ours, or in the place of a layer's target."""
+        if layer not in self.layers or layer.is_left_out:
+            return False
+        with suppress(Locked):
+            self._put(self.wanted)
+        if self.content is not self.held and not leads(self.content, [self.held, *self._mine]):
+            return True
+        if layer.home is None:
+            return False
+        home, own, thing = layer.home
+        if home.content is own or home.content is thing:
+            return False
+        if home.layers and home.beneath() is thing:
+            return home.is_overwritten(home.layers[0])
+        return not leads(home.content, [thing])
 
     def refresh(self) -> None:
         """Lay the layers over the value that the slot holds now."""
@@ -322,7 +357,7 @@ class Place:
             ours, base, entry = left
             if self.content in ours:
                 self.content = base
-                if entry.state in ("unlinked", "dormant", "displaced"):
+                if entry.state in ("unlinked", "dormant", "displaced", "overwritten"):
                     entry.state = "restored"
                 self._left.remove(left)
         if self.layers:

@@ -25,7 +25,8 @@ class LayerReport:
         session: the number of the session, counted from 1 in each process; None for foreign layers.
         arguments: the arguments that ``inject`` passes: texts by name; None for other verbs.
         reached: False if no call gets to the layer: an outer layer calls no inner layer, or hides its callee.
-        note: further facts.
+        note: further facts; of an overwritten patch the reason that the report gives.
+        state: the state of a patch as in the report: ``"applied"``, ``"overwritten"`` or ``"failed"``; None for others.
     """
 
     by: By
@@ -38,11 +39,12 @@ class LayerReport:
     arguments: dict[str, str] | None = None
     reached: bool = True
     note: str | None = None
+    state: str | None = None
 
     @property
     def title(self) -> str:
         """Return the kind and the author of the layer in words."""
-        suffix = "" if self.reached else "  (not reached)"
+        suffix = "  (overwritten)" if self.state == "overwritten" else "" if self.reached else "  (not reached)"
         if self.kind == "ended":
             return f"left there by hookpatch{suffix}"
         if self.by == "hookpatch":

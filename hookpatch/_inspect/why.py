@@ -21,7 +21,8 @@ from hookpatch._engine.slots.resolve import MISSING, missing, resolve
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, mro, same
 from hookpatch._inspect.foreign import wrapping
 from hookpatch._inspect.slot_report import LayerReport, SlotReport
-from hookpatch._inspect.source_location import in_words, location, short_name
+from hookpatch._session.overwritten import look
+from hookpatch._session.source_location import in_words, location, short_name
 
 _ASKED_BY: Final = "hookpatch.why()"
 _FORMS: Final = {staticmethod: "a static method", classmethod: "a class method", property: "a property"}
@@ -99,12 +100,16 @@ class _LayerWalk:
         self._of_link: Final = {id(link): layer for stand_in in stand_ins for link, layer in stand_in.links}
         self._reported: Final[set[Layer]] = set()
         self._visited: Final[set[int]] = set()
+        self._homes: dict[Site, Layer] = {}  # functions changed in place for the slot, each with a layer
         self._is_reached = True
         self._form: str | None = None
 
     def slot(self, slot: Slot) -> None:
         """Add the layers of a slot."""
         site = self.sites.get(slot.key)
+        in_place = [other for other in self.sites.values() if isinstance(other.slot, FunctionSlot)]
+        at_home = [(other, layer, layer.home) for other in in_place for layer in other.layers]
+        self._homes |= {other: layer for other, layer, home in at_home if home and home[0].key == slot.key}
         value = slot.read()
         self._form = _FORMS.get(type(value if site is None else site.original))
         if value is ABSENT:
@@ -116,10 +121,11 @@ class _LayerWalk:
                 return
         if value is not ABSENT:
             self._value(value, slot, site)
-        for layer in site.layers if site is not None else ():
-            if layer not in self._reported:
-                note = "what lies over it does not tell what it calls" if not layer.is_left_out else "left out"
-                self._add_patch(layer, site, note)
+        for owner in [*([] if site is None else [site]), *self._homes]:
+            for layer in owner.layers:
+                if layer not in self._reported:
+                    note = "what lies over it does not tell what it calls" if not layer.is_left_out else "left out"
+                    self._add_patch(layer, owner, note)
 
     def _value(self, value: Any, slot: Slot, site: Site | None) -> None:
         """Add the layers of a value, from the value itself down to the original."""
@@ -142,8 +148,22 @@ class _LayerWalk:
                 self._add(LayerReport("somebody", wrapper.kind, wrapper.name, wrapper.place, note=wrapper.note))
                 self._is_reached &= wrapper.is_called
                 value = wrapper.below
+            elif (ours := self._kept_by_foreign(site)) is not ABSENT:
+                kind = "function" if type(callee) is FunctionType else "value"
+                note = "keeps what hookpatch patched, and can call it"
+                self._add(LayerReport("somebody", kind, in_words(value), location(value), note=note))
+                value = ours
             else:
                 return self._add_innermost(value, site)
+
+    def _kept_by_foreign(self, site: Site | None) -> Any:
+        """Return our value that a foreign value in the slot leads to, or ABSENT."""
+        for owner, layer in [*([] if site is None else [(site, site.layers[-1])]), *self._homes.items()]:
+            ours = owner.slot.owner if owner is not site else owner.stands
+            is_ahead = ours is not ABSENT and id(inner(ours)) not in self._visited
+            if is_ahead and layer not in self._reported and look(owner, layer, "") is None:
+                return ours
+        return ABSENT
 
     def _run(self, layers: Sequence[Layer], slot: Slot, site: Site | None, value: Any) -> tuple[Slot, Site | None]:
         """Add the layers of our wrapper, or a note that its session has ended; return their slot and site."""
@@ -209,7 +229,11 @@ class _LayerWalk:
     def _add_patch(self, layer: Layer, site: Site | None, note: str | None = None) -> None:
         """Add a layer of ours; a ``note`` tells why no call reaches the layer."""
         self._reported.add(layer)
-        patch = layer.patch
+        patch, state = layer.patch, None
+        if site is not None and layer in site.layers:
+            state = "failed" if layer.is_left_out else "applied"
+            if (difference := look(site, layer, None)) is not None:
+                state, note = "overwritten", difference
         has_value = patch.verb not in ("inject", "remove")
         arguments = {name: in_words(value) for name, value in patch.change.items()} if patch.verb == "inject" else None
         notes = [note] if note else []
@@ -226,6 +250,7 @@ class _LayerWalk:
             arguments=arguments,
             reached=note is None,
             note="; ".join(notes) or None,
+            state=state,
         )
         self._add(report)
 
@@ -237,7 +262,10 @@ class _LayerWalk:
         report = LayerReport("module", "original", in_words(value), location(value), note=self._form)
         if site is not None:
             originals = [*site.stood, site.slot.copy if isinstance(site.slot, FunctionSlot) else ABSENT]
-            if not any(id(inner(original)) in self._visited for original in originals):
-                kind = "function" if type(inner(value)) is FunctionType else "value"
-                report = replace(report, by="somebody", kind=kind)
+            is_foreign = not any(id(inner(original)) in self._visited for original in originals)
+        else:
+            is_foreign = any(look(*home, None) is not None for home in self._homes.items())
+        if is_foreign:
+            kind = "function" if type(inner(value)) is FunctionType else "value"
+            report = replace(report, by="somebody", kind=kind)
         self._add(report)

@@ -1,4 +1,4 @@
-"""Report at the end of a program which patches were never applied, or called less often than they require.
+"""Report at the end of a program which patches were never applied, were overwritten, or called too seldom.
 
 A program cannot change its exit status at the end: plain ``python`` shows a line on stderr alone. ``hookpatch run``
 reads the note written here, and exits with status 70.
@@ -15,14 +15,14 @@ from hookpatch._bootstrap import environment, imports, selection
 from hookpatch._bootstrap.stderr import of_this_process, write_line
 from hookpatch._session.ledger import Key
 from hookpatch._session.session import Session
-from hookpatch._session.shortfalls import never_bound, too_few_calls
+from hookpatch._session.shortfalls import never_bound, overwritten, too_few_calls
 from hookpatch.errors import CallsError, SettingError, for_stderr
 
 _OFF: Final = ("waiting", "unused", "skipped", "failed")
 
 
 def write_shortfalls(session: Session) -> None:
-    """Write to stderr which patches were never applied, or called less often than they require.
+    """Write to stderr which patches were never applied, were overwritten, or called less often than they require.
 
     With a folder for reports the calls in all processes of the run count, as far as these have written report files.
     """
@@ -33,6 +33,7 @@ def write_shortfalls(session: Session) -> None:
     elsewhere = _elsewhere(folder) if folder is not None else {}
     missed = too_few_calls(session.entries, elsewhere)
     write_line(*never_bound(session.entries, elsewhere), kind="warning", who=of_this_process())
+    write_line(*overwritten(session.entries), kind="warning", who=of_this_process())
     messages = (for_stderr(CallsError([problem])) for problem in missed)
     write_line(*messages, kind="error" if ends else "warning", who=of_this_process())
     if ends and missed and (note := environment.read(environment.CALLS_MISSED)):

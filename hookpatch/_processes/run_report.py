@@ -14,7 +14,7 @@ from hookpatch._session.report import PatchReport
 from hookpatch.errors import SettingError
 
 _WHY: Final = "hookpatch was not on in it, or it was ended before it began"
-_WELL: Final = ("applied", "waiting", "restored", "unlinked", "dormant", "displaced", "unused")
+_WELL: Final = ("applied", "overwritten", "waiting", "restored", "unlinked", "dormant", "displaced", "unused")
 
 
 @final
@@ -71,7 +71,7 @@ class RunReport:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Patches without effect in any process, and the warnings of applied patches; each once."""
+        """Patches without effect in any process, overwritten slots, and the warnings of applied patches; each once."""
         patches: dict[tuple[str, str], list[PatchReport]] = {}
         for patch in (patch for process in self.processes for patch in process.patches):
             patches.setdefault((patch.target, _owner(patch)), []).append(patch)
@@ -170,6 +170,7 @@ def _warnings(patches: Sequence[PatchReport]) -> Iterator[str]:
         yield "was never applied: the program did not import its module"
     if counted and sum(counted) < max(1, patches[0].required_calls) and patches[0].required:
         yield too_few(sum(counted), patches[0].required_calls)
+    yield from (f"overwritten: {patch.reason}" for patch in was_on if patch.state == "overwritten")
     yield from (warning for patch in was_on for warning in patch.warnings)
 
 

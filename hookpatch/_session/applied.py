@@ -15,6 +15,7 @@ from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Ending
+from hookpatch._session import overwritten
 from hookpatch._session.ledger import Entry, Requested
 from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarning
 
@@ -40,6 +41,12 @@ class AppliedLayer:
         message = f"{self.layer.patch.address} of {self.layer.owner}: {self.entry.reason}"
         return partial(warnings.warn, message, PatchFailedWarning, stacklevel=2)
 
+    def look(self) -> None:
+        """Compare the slot with our value, and note the state. Before the layer ends: it may be asked again after."""
+        entry = self.entry
+        if entry is not None and not (self.has_ended or self.layer.ended):
+            entry.compared(overwritten.look(self.site, self.layer, entry.reason))
+
     def restore(self, asked: Requested) -> None:
         """Remove the layer, and note the ending of the slot."""
         if self.library is not None:
@@ -47,6 +54,7 @@ class AppliedLayer:
         if self.has_ended:
             return  # interrupted after the end
         entry = self.entry or Entry(asked)  # none if another thread is about to apply the layer: `end` stops it
+        self.look()
         left_out = self.layer.is_left_out
 
         def note(ending: Ending) -> None:
@@ -54,14 +62,16 @@ class AppliedLayer:
             entry = self.entry or entry
             if left_out:
                 entry.become("failed", "was not applied when it ended: what it lay over had gone before")
+            elif entry.state == "overwritten" and ending != "unlinked":
+                entry.become("overwritten", f"{entry.reason}; the slot was left alone")
             elif ending == "restored":
                 entry.become("restored")
             else:
                 entry.become(ending, _REASONS[ending].format(slot=self.site.slot))
             self.has_ended = True
 
-        ending = self.site.restore(self.layer, note, partial(_on_restored, ref(entry)))
-        if ending == "displaced" and not left_out:
+        self.site.restore(self.layer, note, partial(_on_restored, ref(entry)))
+        if entry.state in ("overwritten", "displaced"):
             message = f"{asked.patch.address} of {asked.owner}: {entry.reason}"
             warnings.warn(message, DisplacedWarning, stacklevel=2)
 
@@ -96,12 +106,12 @@ def undo(applied: AppliedLayer | Entered, asked: Requested, errors: list[Excepti
 
 def _on_restored(weak: Callable[[], Entry | None]) -> None:
     """Note a late restore. Weakly: the entry holds the patch, which holds our value."""
-    if (entry := weak()) is not None and entry.state in _REASONS:
+    if (entry := weak()) is not None and entry.state in ("overwritten", *_REASONS):
         entry.become("restored", "after the value of other code was gone")
 
 
 _REASONS: Final = {
     "unlinked": "other code wrapped {slot}; hookpatch's wrapper was removed from inside that wrapper",
     "dormant": "other code covers {slot} and holds hookpatch's wrapper, which passes through from now on",
-    "displaced": "other code changed {slot} meanwhile; the slot was left alone",
+    "displaced": "other code covers {slot} and holds hookpatch's value; the slot was left alone",
 }

@@ -12,7 +12,16 @@ from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.call_count import Tally
 
 State: TypeAlias = Literal[
-    "waiting", "applied", "skipped", "failed", "restored", "unlinked", "dormant", "displaced", "unused"
+    "waiting",
+    "applied",
+    "overwritten",
+    "skipped",
+    "failed",
+    "restored",
+    "unlinked",
+    "dormant",
+    "displaced",
+    "unused",
 ]
 Key: TypeAlias = tuple[str | None, str | None, str, str]  # plugin, distribution, verb, target: in any process
 
@@ -51,9 +60,11 @@ class Entry:
     """One patch at one site, or without a site yet. ``PatchReport`` explains the other attributes.
 
     Attributes:
-        state: *waiting* for its module, *applied*, *skipped* or *failed*. At the end *restored*; *unlinked*: removed
-            from inside a foreign proxy; *dormant*: passes through under a foreign value; *displaced*: a foreign value
-            had replaced our value; *unused*: the module was never imported.
+        state: *waiting* for its module, *applied*, *skipped* or *failed*; *overwritten*: a foreign value has replaced
+            our value, as of the last look, or when the session ended. At the end *restored*; *unlinked*: removed
+            from inside a foreign proxy; *dormant*: passes through under a foreign value; *displaced*: our value is
+            left under a foreign value; *unused*: the module was never imported.
+        look: compares the slot with our value, and notes the state; None before the patch is applied and after its end.
         original: the original, whose other holders are *stale*; None if they are not looked for.
         put: our values in place of the original.
     """
@@ -64,6 +75,7 @@ class Entry:
     place: str | None = None
     original: Any = None
     put: tuple[Any, ...] = ()
+    look: Callable[[], None] | None = None
     stale: tuple[str, ...] = ()
     tally: Tally | None = None
     warnings: tuple[str, ...] = ()
@@ -74,6 +86,11 @@ class Entry:
     def keeps_on(self) -> bool:
         """True if an interpreter made inside the block keeps the patch when the block ends."""
         return self.asked.stays is None and self.asked.patch.module is not None and self.applied_at is not None
+
+    def compared(self, difference: str | None) -> None:
+        """Note for an applied patch whether other code has overwritten the slot, and how."""
+        if self.state in ("applied", "overwritten"):
+            self.state, self.reason = ("applied", None) if difference is None else ("overwritten", difference)
 
     def become(self, state: State, reason: str | None = None) -> None:
         """Note the next state and its time."""

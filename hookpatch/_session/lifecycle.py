@@ -167,7 +167,7 @@ class Lifecycle:
         """Forget what was restored. Last: an interrupted restore is done again."""
         placed = list(self._placed.values())
         for entry in [applied.entry for applied in placed if applied.entry is not None]:
-            entry.original, entry.put = None, ()  # a session may be kept for its report alone
+            entry.original, entry.put, entry.look = None, (), None  # a session may be kept for its report alone
         for applied in placed:
             self._placed.pop(applied.site, None)
 
@@ -230,7 +230,8 @@ class Lifecycle:
             self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
         for place, words in self._places(slot, own):
             try:
-                self._lay(place, words, None if isinstance(place, FunctionSlot) else inner(own))
+                is_inside = isinstance(place, FunctionSlot)
+                self._lay(place, words, None if is_inside else inner(own), (slot, own) if is_inside else None)
             except Exception as error:
                 if words is None or is_interrupt(error):
                     raise  # the target itself; a report lists other places as stale
@@ -246,8 +247,8 @@ class Lifecycle:
         self._warnings = (*self._warnings, reason)
         warnings.warn(message, kind, stacklevel=3)
 
-    def _lay(self, slot: Slot, words: str | None, original: object) -> None:
-        """Put a layer on a slot, and note its original."""
+    def _lay(self, slot: Slot, words: str | None, original: object, home: tuple[Slot, Any] | None) -> None:
+        """Put a layer on a slot, and note its original; ``home``: the target, if its function is changed inside."""
         asked, patch = self._asked, self._asked.patch
         site = site_at(slot)
         if original is not None and patch.reach == "everywhere":
@@ -270,7 +271,12 @@ class Lifecycle:
             entry.become("applied")
             entry.place, entry.original, entry.put, entry.tally = words, original, layer.put, tally
             entry.warnings = () if words else self._warnings
+            entry.look = applied.look
 
+        if home is not None:
+            for former in self._placed.values():  # of the module before a reload: the target holds another function
+                former.layer.home = None
+            layer.home = home
         layer.notes = applied
         try:
             site.apply(layer, note)

@@ -26,8 +26,10 @@ class PatchReport:
         distribution: the plugin's distribution with its version, None likewise.
         target: the address.
         verb: the verb of the patch.
-        state: waiting, applied, skipped, failed; at the end restored, unlinked, dormant, displaced, unused.
-        reason: why the patch was skipped, failed or ended otherwise than restored; None else.
+        state: waiting, applied, overwritten, skipped, failed; at the end restored, overwritten, unlinked, dormant,
+            displaced, unused. Compared with the slot when the report is made.
+        reason: why the patch was skipped, failed or ended otherwise than restored; by which value, from which file and
+            line, it was overwritten; None else.
         place: the place that ``reach="everywhere"`` found beside the target; None for the target itself.
         stale: names bound before that hold the original still, and call past the patch. With ``reach="slot"`` all of
             them, with ``reach="everywhere"`` those that cannot be set. As of the last report while the patch was
@@ -140,6 +142,9 @@ def this_process() -> dict[str, Any]:
 def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
     """Return the report of entries as of now; ``look``: with the names that hold the originals still."""
     entries = list(entries)
+    for entry in entries:
+        if (compare := entry.look) is not None:
+            compare()
     if look:
         _look_for_stale([entry for entry in entries if entry.state == "applied" and is_recognisable(entry.original)])
     return Report(tuple(map(_patch_report, entries)))

@@ -52,6 +52,17 @@ def never_bound(entries: Sequence[Entry], elsewhere: Collection[Key] = ()) -> li
     ]
 
 
+def overwritten(entries: Sequence[Entry]) -> list[str]:
+    """Return, in words, the applied patches whose slots other code has overwritten."""
+    for look in [entry.look for entry in entries if entry.look is not None]:
+        look()
+    return [
+        f"{entry.asked.patch.address} of {entry.asked.owner}: overwritten: {entry.reason}"
+        for entry in entries
+        if entry.state == "overwritten"
+    ]
+
+
 def misspelt(entries: Sequence[Entry]) -> list[str]:
     """Return, in words, the required patches whose module does not exist, but a module of a similar name does.
 
@@ -77,7 +88,7 @@ def _calls(entries: Sequence[Entry]) -> list[tuple[Requested, int]]:
     """Return the applied patches whose calls are counted, each with the sum of its calls at all sites."""
     calls: dict[int, tuple[Requested, int]] = {}
     for entry in entries:
-        if entry.state == "applied" and entry.tally is not None:
+        if entry.state in ("applied", "overwritten") and entry.tally is not None:
             before = calls.get(id(entry.asked), (entry.asked, 0))[1]
             calls[id(entry.asked)] = entry.asked, before + sum(entry.tally.calls.values())
     return list(calls.values())

@@ -284,10 +284,8 @@ def test_leaves():
     assert told(done) == [
         first("test_leaves"),
         "<Session of vendor:word, vendor, open>, opened by the test:",
-        "  applied   replace vendor:word  (active())",
+        "  overwritten replace vendor:word  (active()): other code wrote 2 into vendor:word",
         "  applied   enter   vendor  (active())",
-        "  displaced replace vendor:word  (active()): "
-        "other code changed vendor:word meanwhile; the slot was left alone",
         "  failed    enter   vendor  (active()): could not be restored: ValueError: will not end",
     ]
 
@@ -307,13 +305,14 @@ def test_next(): opened[0].cancel()
 def test_what_lies_beneath_somebody_elses_value_is_told_while_that_stands(run: Run) -> None:
     """monkeypatch puts ours back when the test ends, and the slot is given back; who forgets leaves ours beneath."""
     source = """
+from hookpatch.errors import DisplacedWarning
 def over(): return "over"
 def test_ends(monkeypatch):
-    with hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
+    with pytest.warns(DisplacedWarning), hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
         monkeypatch.setattr(vendor, "speak", over)
 def test_original(): assert vendor.speak() == "vendor"
 def test_leaves():
-    with hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
+    with pytest.warns(DisplacedWarning), hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
         opened.append(vendor.speak)
         vendor.speak = over
 def test_stays(): assert vendor.speak is over

@@ -116,5 +116,5 @@ def test_slot_that_somebody_else_set_is_a_warning(vendor: ModuleType) -> None:
     assert vendor.speed == 3
     assert [str(warning.message) for warning in warned] == [shown(DisplacedWarning)]
     assert [(entry.state, entry.reason) for entry in session.report()] == [
-        ("displaced", "other code changed vendor:speed meanwhile; the slot was left alone")
+        ("overwritten", "other code wrote 3 into vendor:speed; the slot was left alone")
     ]

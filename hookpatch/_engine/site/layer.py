@@ -42,11 +42,12 @@ class Layer:
         ended: True when the layer passes through for good.
         is_left_out: True while the layer does not fit the value below.
         call: the wrapper to run at each call.
+        home: the target's slot and value, for a layer that changes the target's function in place; else None.
     """
 
     __slots__ = (
         *("_count", "_counted", "_derived", "_gate", "call", "distribution", "ended", "is_left_out"),
-        *("owner", "notes", "patch", "plugin", "rank", "wraps"),
+        *("home", "owner", "notes", "patch", "plugin", "rank", "wraps"),
     )
 
     def __init__(
@@ -78,6 +79,7 @@ class Layer:
         self.ended = False
         self.is_left_out = False
         self.notes: Notes | None = None
+        self.home: tuple[Slot, Any] | None = None
 
     @property
     def asks_for_object(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, final
 from weakref import ReferenceType
 
 from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.site.late_restore import LateRestore, late_restores
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.order import ordered
@@ -25,7 +26,7 @@ from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.lazy import follow, lazy_names
 from hookpatch._engine.slots.originals import began, originals
-from hookpatch._engine.slots.slot import ABSENT, Slot
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 
 _Layers: TypeAlias = Sequence[Layer]  # never changed: a layer more or less makes another list
 _Edit: TypeAlias = Callable[[_Layers], _Layers]
@@ -157,6 +158,23 @@ class Site:
             finally:
                 lock.end()
 
+    def overwritten_by(self, layer: Layer) -> tuple[Slot, Any] | None:
+        """Return the slot and the foreign value in it, if other code has overwritten our value; else None.
+
+        A foreign value that leads to our value has not overwritten it. A function that is changed in place is
+        overwritten as well when the target's slot holds another function.
+
+        Raises:
+            Exception: raised by the owner when the slot was read.
+        """
+        if layer not in self._layers or layer.is_left_out:
+            return None
+        if not self._state.is_intact:
+            self.look_again(())  # an earlier value of ours may be there
+            if (seen := self._state.overwritten_by()) is not None:
+                return seen
+        return None if layer.home is None else _overwritten_home(*layer.home, self.slot.owner)
+
     def _restore_late(self, waiting: Sequence[LateRestore]) -> None:
         # An error of the owner is suppressed: the code that looks has not caused it, and the next look tries again.
         for late_restore in waiting:
@@ -286,6 +304,20 @@ class Site:
 
     def __repr__(self) -> str:
         return f"<Site {self.slot} with {list(self.layers)}>"
+
+
+def _overwritten_home(home: Slot, own: Any, function: Any) -> tuple[Slot, Any] | None:
+    """Return the slot and value of a target that no longer leads to the function that is changed in place.
+
+    ``own``: the value that the slot held when the function was changed.
+    """
+    value = home.read()
+    if value is own or inner(value) is function:
+        return None
+    state = originals.get(home.key)
+    if isinstance(state, SlotState) and inner(state.base) is function:
+        return state.overwritten_by()  # patched in its slot as well
+    return None if keeps(value, lambda kept: inner(kept) is function) else (home, value)
 
 
 class _Suppressing:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final, Literal, TypeAlias, final
 
+from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, weakly
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.stand_in import is_ours
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
 from hookpatch._engine.slots.originals import beneath_proxies
-from hookpatch._engine.slots.slot import ABSENT, Slot, put, same
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner, put, same
 from hookpatch.errors import TargetRefused
 
 Ending: TypeAlias = Literal["restored", "unlinked", "dormant", "displaced"]
@@ -130,6 +131,24 @@ class SlotState:
         """True when the slot holds a foreign value."""
         value = self.slot.read()
         return not same(value, self.value) and same(value, self.slot.read())
+
+    def overwritten_by(self) -> tuple[Slot, Any] | None:
+        """Return the slot and the foreign value in it that does not lead to our value; None if our value is in force.
+
+        Takes no lock: a report may be asked for in the midst of a change.
+        """
+        value = self.slot.read()
+        writing = self._writing  # another thread may be at it
+        if same(value, self.value) or (writing is not None and same(value, writing[0])) or self._is_known(value):
+            return None
+        if beneath_proxies(value, self._is_known) is not None or keeps(value, self._leads_to_ours):
+            return None
+        return (self.slot, value) if same(value, self.slot.read()) else None
+
+    def _leads_to_ours(self, value: Any) -> bool:
+        """Return True for our value in the hands of foreign code, which may hold the function inside."""
+        ours = inner(self.value)
+        return is_recognisable(ours) and (inner(value) is ours or self._is_known(value))
 
     @property
     def stood(self) -> list[Any]:

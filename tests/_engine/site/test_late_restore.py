@@ -53,8 +53,10 @@ def test_any_object_of_ours_that_comes_to_light_is_known(owner: SimpleNamespace)
     up = hookpatch.active(hookpatch.wrap(target, _around), hookpatch.replace(target, _given)).open()
     saved = owner.x
     owner.x = lambda: "theirs"
-    up.close()
-    low.close()
+    with pytest.warns(DisplacedWarning):
+        up.close()
+    with pytest.warns(DisplacedWarning):
+        low.close()
     del up, low
     gc.collect()
     owner.x = saved
@@ -111,10 +113,12 @@ def test_value_that_is_put_there_again_over_theirs(owner: SimpleNamespace) -> No
 def test_deleted_by_somebody_who_puts_ours_back(owner: SimpleNamespace) -> None:
     """A name that was absent before and at the end is not to come back as a patch that has ended."""
     target = Target.attribute(owner, "added")
-    with hookpatch.active(hookpatch.replace(target, _given)) as session:
-        saved = owner.added
-        del owner.added
-    assert [patch.state for patch in session.report()] == ["restored"]
+    session = hookpatch.active(hookpatch.replace(target, _given)).open()
+    saved = owner.added
+    del owner.added
+    with pytest.warns(DisplacedWarning):
+        session.close()
+    assert [patch.state for patch in session.report()] == ["overwritten"]
     owner.added = saved
     hookpatch.report()
     assert vars(owner) == {"x": _original}
@@ -151,7 +155,10 @@ def test_deleted_while_another_patch_lies_over_it(owner: SimpleNamespace) -> Non
     up = hookpatch.active(hookpatch.wrap(target, _around)).open()
     saved = owner.added
     del owner.added
-    with pytest.warns(PatchFailedWarning, match="no longer applied"):
+    with (
+        pytest.warns(DisplacedWarning, match="other code deleted"),
+        pytest.warns(PatchFailedWarning, match="no longer applied"),
+    ):
         low.close()
     up.close()
     owner.added = saved
@@ -203,9 +210,11 @@ def test_each_of_many_is_given_back() -> None:
     owners = [SimpleNamespace(x=_original) for _ in range(100)]
     saved = []
     for owner in owners:
-        with hookpatch.active(hookpatch.wrap(Target.attribute(owner, "x"), _around)):
-            saved.append(owner.x)
-            owner.x = lambda: "theirs"
+        session = hookpatch.active(hookpatch.wrap(Target.attribute(owner, "x"), _around)).open()
+        saved.append(owner.x)
+        owner.x = lambda: "theirs"
+        with pytest.warns(DisplacedWarning):
+            session.close()
     assert len(late_restore.late_restores()) == 100
     for owner, ours in zip(owners, saved, strict=True):
         owner.x = ours

@@ -29,7 +29,7 @@ def test_patch_that_would_not_show_beneath_somebody_elses_is_refused() -> None:
     with pytest.warns(errors.DisplacedWarning):
         lower.close()
     assert vars(owner) == {"x": "theirs"}
-    assert states(lower) == ["displaced"]
+    assert states(lower) == ["overwritten"]
 
 
 def test_wrap_beneath_somebody_elses_wrapper_takes_part() -> None:

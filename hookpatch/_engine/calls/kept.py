@@ -1,0 +1,61 @@
+"""Return True if a foreign value keeps an object, and so may call the object. No foreign code runs."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from itertools import chain
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final
+
+_DEPTH: Final = 6
+_MOST: Final = 500  # objects
+
+
+def keeps(value: object, is_wanted: Callable[[Any], bool]) -> bool:
+    """Return True if a value leads to a wanted object: through closures, defaults, attributes, and global names used.
+
+    The search ends after 6 steps and 500 objects: a module-level table of everything is not a wrapper.
+    """
+    seen = {id(value)}
+    now: list[Any] = [value]
+    for depth in range(_DEPTH):
+        following: list[Any] = []
+        for thing in now:
+            for kept in _kept_by(thing, is_first=not depth):
+                if id(kept) in seen or issubclass(type(kept), ModuleType):
+                    continue
+                if is_wanted(kept):
+                    return True
+                seen.add(id(kept))
+                following.append(kept)  # alive, so that no id is used twice
+                if len(seen) > _MOST:
+                    return False
+        now = following
+    return False
+
+
+def _kept_by(thing: Any, is_first: bool) -> Iterator[Any]:
+    """Yield the objects that an object keeps for its calls."""
+    kind = type(thing)
+    if issubclass(kind, type):
+        if is_first:
+            yield from type.__dict__["__bases__"].__get__(thing)
+    elif kind is FunctionType:
+        yield from chain.from_iterable(map(gc.get_referents, thing.__closure__ or ()))  # a cell may be empty
+        yield from thing.__defaults__ or ()
+        yield from (thing.__kwdefaults__ or {}).values()
+        yield from vars(thing).values()
+        if is_first:
+            names = thing.__globals__
+            yield from (names[name] for name in _names(thing.__code__) if name in names)
+    elif not issubclass(kind, (CodeType, str, bytes, int, float)):
+        yield from gc.get_referents(thing)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the global names that a code uses, and the codes inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _names(constant)

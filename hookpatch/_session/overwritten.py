@@ -1,0 +1,43 @@
+"""Compare the slot of an applied layer with what should be in it, and put the difference into words."""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import Any
+
+from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.slots.slot import ABSENT, Slot
+
+
+def overwritten(site: Site, layer: Layer) -> str | None:
+    """Return by which value, from which file and line, other code overwrote a slot; None if no other code did.
+
+    Raises:
+        Exception: raised by the owner when the slot was read.
+    """
+    seen = site.overwritten_by(layer)
+    return None if seen is None else _in_words(*seen)
+
+
+def look(site: Site, layer: Layer, before: str | None) -> str | None:
+    """Return ``overwritten``; the text ``before`` if the owner raises an error."""
+    try:
+        return overwritten(site, layer)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        return before
+
+
+def _in_words(slot: Slot, value: Any) -> str:
+    if value is ABSENT:
+        return f"other code deleted {slot}"
+    with imports.for_ourselves():
+        from hookpatch._session.source_location import in_words, location  # slow to import, and rarely needed
+    if isinstance(value, CodeType):
+        return f"other code changed the code of {slot}: it is now that at {value.co_filename}:{value.co_firstlineno}"
+    place = location(value)
+    return f"other code wrote {in_words(value)}{f' ({place})' if place else ''} into {slot}"

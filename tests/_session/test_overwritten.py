@@ -1,0 +1,219 @@
+"""A slot that other code overwrites: the report, `why` and the end say so, by which value and from where."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+import time
+import unittest.mock
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import wrapt
+from IPython.extensions.autoreload import superreload
+
+import hookpatch
+from hookpatch import Target
+from hookpatch.errors import DisplacedWarning
+
+SOURCE = """\
+def speak(word): return f"vendor {word}"
+def other(word): return f"other {word}"
+def again():
+    global speak
+    def speak(word): return f"again {word}"
+class Thing:
+    def run(self): return "run"
+"""
+REACH = pytest.mark.parametrize("reach", ["slot", "everywhere"])
+
+
+@pytest.fixture
+def vendor(make_module: Callable[[str, str], ModuleType]) -> Any:
+    return make_module("vendor", SOURCE)
+
+
+def loud(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs).upper()
+
+
+def agreed(session: hookpatch.Session, target: str = "vendor:speak") -> tuple[str, str | None]:
+    """Return the state and the reason of the only patch: the same in each report and in `why`."""
+    (patch,) = (patch for patch in session.report() if patch.place is None)
+    (of_all,) = (patch for patch in hookpatch.report() if patch.place is None)
+    (layer,) = (layer for layer in hookpatch.why(target) if layer.by == "hookpatch")
+    assert (patch.state, patch.reason, patch.ended_at) == (of_all.state, of_all.reason, None)
+    assert layer.state == patch.state
+    assert layer.reached == (patch.state == "applied")
+    if patch.state == "overwritten":
+        assert str(layer.note).startswith(str(patch.reason))
+    return patch.state, patch.reason
+
+
+def ended(session: hookpatch.Session, reason: str | None) -> None:
+    """Close a session whose slot is overwritten: a warning gives the reason, and the report keeps it."""
+    with pytest.warns(DisplacedWarning) as warned:
+        session.close()
+    expected = f"{reason}; the slot was left alone"
+    assert [str(warning.message).endswith(expected) for warning in warned] == [True]
+    patches = [patch for patch in session.report() if patch.place is None]
+    assert [(patch.state, patch.reason) for patch in patches] == [("overwritten", expected)]
+
+
+def patched(reach: Any, target: str = "vendor:speak") -> hookpatch.Session:
+    return hookpatch.active(hookpatch.wrap(target, loud, reach=reach)).open()
+
+
+@REACH
+@pytest.mark.parametrize("how", ["mock", "monkeypatch", "setattr"])
+def test_foreign_patch_from_before_that_is_taken_off_inside(vendor: Any, reach: str, how: str) -> None:
+    """It writes back what it had saved, over our wrapper."""
+    original = vendor.speak
+    patcher, monkeypatch = unittest.mock.patch.object(vendor, "speak", vendor.other), pytest.MonkeyPatch()
+    if how == "mock":
+        patcher.start()
+    elif how == "monkeypatch":
+        monkeypatch.setattr(vendor, "speak", vendor.other)
+    else:
+        vendor.speak = vendor.other
+    session = patched(reach)
+    assert vendor.speak("x") == "OTHER X"
+    assert agreed(session) == ("applied", None)
+    if how == "mock":
+        patcher.stop()
+    elif how == "monkeypatch":
+        monkeypatch.undo()
+    else:
+        vendor.speak = original
+    assert vendor.speak("x") == "vendor x"
+    state, reason = agreed(session)
+    assert (state, reason) == ("overwritten", f"other code wrote vendor:speak ({vendor.__file__}:1) into vendor:speak")
+    ended(session, reason)
+    assert vendor.speak is original
+
+
+@REACH
+def test_library_that_assigns_the_name_again(vendor: Any, reach: str) -> None:
+    original = vendor.speak
+    session = patched(reach)
+    ours = vendor.speak
+    vendor.again()
+    assert vendor.speak("x") == "again x"
+    state, reason = agreed(session)
+    words = "other code wrote vendor:speak"
+    assert (state, reason) == ("overwritten", f"{words} ({vendor.__file__}:5) into vendor:speak")
+    vendor.speak = ours
+    assert agreed(session) == ("applied", None)
+    vendor.again()
+    ended(session, reason)
+    assert vendor.speak is not original
+
+
+@REACH
+def test_mock_inside_the_block_comes_and_goes(vendor: Any, reach: str) -> None:
+    """While it is there the patch is overwritten; after it the patch is applied again, and ends like any other."""
+    with hookpatch.active(hookpatch.wrap("vendor:speak", loud, reach=reach)) as session:  # type: ignore[arg-type]
+        with unittest.mock.patch("vendor.speak"):
+            state, reason = agreed(session)
+            assert state == "overwritten"
+            assert str(reason).startswith("other code wrote a unittest.mock:MagicMock")
+        assert agreed(session) == ("applied", None)
+    assert [patch.state for patch in session.report()] == ["restored"]
+
+
+@REACH
+def test_unwrap_as_opentelemetry_does_it(vendor: Any, reach: str) -> None:
+    """It writes the `__wrapped__` of the proxy that it put there before us."""
+    original = vendor.speak
+    vendor.speak = theirs = wrapt.FunctionWrapper(original, loud)
+    session = patched(reach)
+    vendor.speak = theirs.__wrapped__
+    assert vendor.speak is original
+    state, reason = agreed(session)
+    assert (state, reason) == ("overwritten", f"other code wrote vendor:speak ({vendor.__file__}:1) into vendor:speak")
+    ended(session, reason)
+
+
+@REACH
+def test_unwrap_of_a_proxy(vendor: Any, reach: str) -> None:
+    """A callable that is no Python function has a proxy of ours, whose `__wrapped__` is the original."""
+    vendor.first = operator.itemgetter(0)
+    session = patched(reach, "vendor:first")
+    assert vendor.first("x") == "X"
+    vendor.first = vendor.first.__wrapped__
+    assert vendor.first("x") == "x"
+    state, reason = agreed(session, "vendor:first")
+    assert (state, reason) == ("overwritten", "other code wrote an operator:itemgetter into vendor:first")
+    ended(session, reason)
+
+
+@REACH
+def test_function_that_keeps_ours_has_not_overwritten_it(vendor: Any, reach: str) -> None:
+    """By hand, without `functools.wraps`: the patch still takes effect, and both say so."""
+    session = patched(reach)
+    ours = vendor.speak
+    vendor.speak = lambda word: f"<{ours(word)}>"
+    assert vendor.speak("x") == "<VENDOR X>"
+    assert agreed(session) == ("applied", None)
+    vendor.speak = ours
+    session.close()
+    assert [patch.state for patch in session.report()] == ["restored"]
+
+
+def test_code_that_is_changed_in_place(vendor: Any) -> None:
+    """reach="everywhere" changes the function itself; who sets its code overwrites that."""
+    session = patched("everywhere")
+    ours = vendor.speak.__code__
+    vendor.speak.__code__ = vendor.other.__code__
+    assert vendor.speak("x") == "other x"
+    state, reason = agreed(session)
+    code = f"it is now that at {vendor.__file__}:2"
+    assert (state, reason) == ("overwritten", f"other code changed the code of vendor:speak: {code}")
+    ended(session, reason)
+    vendor.speak.__code__ = ours
+    assert [patch.state for patch in session.report()] == ["restored"]
+    assert vendor.speak("x") == "vendor x"
+
+
+@pytest.mark.parametrize("target", ["vendor:speak", "vendor:Thing.run"])
+def test_autoreload_of_ipython(vendor: Any, target: str) -> None:
+    """superreload executes the module anew, and then changes old functions in place: the new one is patched."""
+    session = patched("slot", target)
+    path = Path(vendor.__file__)
+    path.write_text(SOURCE.replace("vendor {", "reloaded {").replace('"run"', '"new run"') + f"# {time.time()}\n")
+    importlib.invalidate_caches()
+    superreload(vendor)
+    said = vendor.speak("x") if target == "vendor:speak" else vendor.Thing().run()
+    states = {patch.state for patch in session.report()}
+    assert ("overwritten" not in states) == said.isupper()
+    layers = [layer.state for layer in hookpatch.why(target) if layer.by == "hookpatch"]
+    assert (layers == ["applied"]) == said.isupper()
+    session.close()
+
+
+def test_name_that_is_deleted_and_value_without_a_place() -> None:
+    owner = SimpleNamespace(x=1)
+    session = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), 2)).open()
+    owner.x = [3]
+    slot = f"<SimpleNamespace object at {id(owner):#x}>.x"
+    assert [patch.reason for patch in session.report()] == [f"other code wrote [3] into {slot}"]
+    del owner.x
+    assert [patch.reason for patch in session.report()] == [f"other code deleted {slot}"]
+    ended(session, f"other code deleted {slot}")
+
+
+def test_two_sessions_at_one_slot(vendor: Any) -> None:
+    """Both are overwritten, and each says so."""
+    first, second = patched("slot"), patched("slot")
+    original, vendor.speak = vendor.speak, vendor.other
+    states = [patch.state for patch in hookpatch.report()]
+    assert states == ["overwritten", "overwritten"]
+    assert [layer.state for layer in hookpatch.why("vendor:speak")] == [None, *states]
+    vendor.speak = original
+    assert [patch.state for patch in hookpatch.report()] == ["applied", "applied"]
+    second.close()
+    first.close()
+    assert vendor.speak("x") == "vendor x"
