@@ -217,3 +217,24 @@ def test_two_sessions_at_one_slot(vendor: Any) -> None:
     second.close()
     first.close()
     assert vendor.speak("x") == "vendor x"
+
+
+class Moody(dict[str, Any]):
+    """A mapping that cannot be read at times."""
+
+    is_moody = False
+
+    def __getitem__(self, key: str) -> Any:
+        if self.is_moody:
+            raise RuntimeError("not now")
+        return super().__getitem__(key)
+
+
+def test_owner_that_raises_when_it_is_read() -> None:
+    """The report keeps what it knew."""
+    owner = Moody(x=1)
+    with hookpatch.active(hookpatch.replace(Target.item(owner, "x"), 2)) as session:
+        owner.is_moody = True
+        assert [patch.state for patch in session.report()] == ["applied"]
+        owner.is_moody = False
+    assert dict(owner) == {"x": 1}

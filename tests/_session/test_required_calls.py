@@ -277,3 +277,17 @@ def test_module_that_was_never_imported_is_a_warning(home: Environment, tmp_path
         "-c", f"import subprocess, vendor; vendor.speak(); subprocess.run({run})", HOOKPATCH_PLUGINS="heard"
     )
     assert [re.sub(r"\[\d+\]", "", line) for line in inner.stderr.splitlines()] == [UNBOUND]
+
+
+def test_slot_that_other_code_has_overwritten_is_a_warning(home: Environment, tmp_path: Path) -> None:
+    """By which value, at the end of the program, and in what `hookpatch report` joins."""
+    home.add_plugin("plain", _plugin('wrap("vendor:speak", louder)'))
+    reports = tmp_path / "reports"
+    code = "import vendor; vendor.speak = len"
+    done = home.run("-c", code, HOOKPATCH_PLUGINS="plain", HOOKPATCH_REPORT=str(reports))
+    said = "overwritten: other code wrote builtins:len into vendor:speak"
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(f"warning: vendor:speak of plugin 'plain' from plain-dist 1.0: {said}")
+    joined = hookpatch.receipts(reports)
+    assert joined.warnings == (f"vendor:speak of plugin 'plain': {said}",)
+    assert [patch.state for process in joined for patch in process.patches] == ["overwritten"]
