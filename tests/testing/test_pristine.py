@@ -18,7 +18,7 @@ import wrapt
 
 import hookpatch
 from hookpatch._bootstrap import imports
-from hookpatch.errors import SettingError
+from hookpatch.errors import DisplacedWarning, SettingError
 from hookpatch.testing import NotPristine, pristine
 
 SOURCE = """
@@ -457,12 +457,18 @@ def test_finders_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_stays_beneath_somebody_elses_value_is_told(vendor: Any) -> None:
     """The patch has ended, and what it put there would come back; once theirs has gone, there is nothing to tell."""
-    with pristine(vendor):
-        with hookpatch.active(hookpatch.wrap("vendor:other", shout)):
-            ours, vendor.other = vendor.other, len
-        vendor.other = ours
-    with pytest.raises(NotPristine) as caught, pristine(), hookpatch.active(hookpatch.wrap("vendor:other", shout)):
+
+    def cover() -> Any:
+        session = hookpatch.active(hookpatch.wrap("vendor:other", shout)).open()
         ours, vendor.other = vendor.other, len
+        with pytest.warns(DisplacedWarning):
+            session.close()
+        return ours
+
+    with pristine(vendor):
+        vendor.other = cover()
+    with pytest.raises(NotPristine) as caught, pristine():
+        ours = cover()
     vendor.other = ours
     assert told(caught.value) == ["vendor:other holds what somebody else put over a patch that has ended since"]
 
