@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from types import FunctionType, ModuleType
@@ -16,7 +17,7 @@ from hookpatch._engine.slots.slot import inner
 from hookpatch._processes.active import active
 from hookpatch._session.ledger import Requested
 from hookpatch._session.session import Session
-from hookpatch.errors import HookpatchError
+from hookpatch.errors import DisplacedWarning, HookpatchError
 from hookpatch.testing._pristine import NotPristine, refuse_unchanging
 from hookpatch.testing._snapshot import Snapshot
 
@@ -148,10 +149,12 @@ class _Span:
         if failed:
             errors.append(NotApplied(*failed))
         self._cancel_watches()
-        try:
-            self.session.close()
-        except Exception as error:
-            errors.append(error)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DisplacedWarning)  # what is left is seen below, and looked at once more
+            try:
+                self.session.close()
+            except Exception as error:
+                errors.append(error)
         self._recorded.extend(self._differences())
 
     def traces(self) -> list[str]:

@@ -43,7 +43,7 @@ def loud(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) 
 def agreed(session: hookpatch.Session, target: str = "vendor:speak") -> tuple[str, str | None]:
     """Return the state and the reason of the only patch: the same in each report and in `why`."""
     (patch,) = (patch for patch in session.report() if patch.place is None)
-    (of_all,) = (patch for patch in hookpatch.report() if patch.place is None)
+    (of_all,) = (patch for patch in hookpatch.report() if patch.place is None and patch.target == target)
     (layer,) = (layer for layer in hookpatch.why(target) if layer.by == "hookpatch")
     assert (patch.state, patch.reason, patch.ended_at) == (of_all.state, of_all.reason, None)
     assert layer.state == patch.state

@@ -26,7 +26,7 @@ from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.lazy import follow, lazy_names
 from hookpatch._engine.slots.originals import began, originals
-from hookpatch._engine.slots.slot import ABSENT, Slot, inner
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner, same
 
 _Layers: TypeAlias = Sequence[Layer]  # never changed: a layer more or less makes another list
 _Edit: TypeAlias = Callable[[_Layers], _Layers]
@@ -317,7 +317,9 @@ def _overwritten_home(home: Slot, own: Any, function: Any) -> tuple[Slot, Any] |
     state = originals.get(home.key)
     if isinstance(state, SlotState) and inner(state.base) is function:
         return state.overwritten_by()  # patched in its slot as well
-    return None if keeps(value, lambda kept: inner(kept) is function) else (home, value)
+    if keeps(value, lambda kept: inner(kept) is function):
+        return None
+    return (home, value) if same(value, home.read()) else None  # else another thread's patch ended just now
 
 
 class _Suppressing:
