@@ -29,6 +29,14 @@ def _nothing_left() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What plans keep is kept for the tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOOKPATCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder at the front of sys.path; modules imported from it are forgotten at the end."""

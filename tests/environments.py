@@ -93,11 +93,11 @@ class Environment:
             path.write_text(text)
 
     def run(self, *command: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run this environment's python in a new process, with hookpatch's variables as given and no others."""
+        """Run this environment's python in a new process with a cache of its own and hookpatch's variables as given."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
         return subprocess.run(
             [str(self.python), *map(str, command)],
-            env={**clean, **variables},
+            env={**clean, "HOOKPATCH_CACHE": str(self.python.parents[1] / "cache"), **variables},
             cwd=cwd or self.folder,
             capture_output=True,
             text=True,

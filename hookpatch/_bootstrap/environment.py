@@ -19,6 +19,7 @@ REPORT: Final = "HOOKPATCH_REPORT"
 COUNT: Final = "HOOKPATCH_COUNT"
 LOCK: Final = "HOOKPATCH_LOCK"
 ON_DRIFT: Final = "HOOKPATCH_ON_DRIFT"
+CACHE: Final = "HOOKPATCH_CACHE"
 
 # Set by hookpatch alone.
 INHERIT: Final = "HOOKPATCH_INHERIT"  # open blocks, for child processes
@@ -89,6 +90,13 @@ def disabled() -> bool:
 def report_folder() -> str | None:
     """Return the folder for report files, None when no reports are asked for."""
     return read(REPORT) or None
+
+
+def cache_folder() -> str | None:
+    """Return the folder in which commands keep what they have found, None where HOOKPATCH_CACHE is 0."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = read(CACHE) or os.path.join(home, "hookpatch")
+    return None if folder == "0" else folder
 
 
 def report_root() -> tuple[bool, str]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from hookpatch._bootstrap import imports
+from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.lock.compare import difference
 from hookpatch._engine.lock.fingerprint import OF_MODULE, Fingerprint, of_slot
 from hookpatch._engine.lock.lockfile import Lock, Locked, key_of
 from hookpatch._engine.patch.versions import release_of
-from hookpatch._inspect.dry_run import SEVERITY, Verdict, by_target
+from hookpatch._engine.site.stand_in import binds
+from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.resolve import resolve
+from hookpatch._engine.slots.slot import inner
+from hookpatch._inspect.dry_run import by_version
+from hookpatch._inspect.rehearsal import SEVERITY, Outcome, rehearse
 from hookpatch._session.ledger import Requested
 
 Status: TypeAlias = Literal["fits", "same", "compatible", "unlocked", "skipped", "changed", "unfit", "broken", "gone"]
@@ -48,7 +54,7 @@ class Checked(NamedTuple):
 
 
 def check(requests: Iterable[Requested], lock: Lock | None = None) -> list[Checked]:
-    """Check the targets of patches, sorted by address. Imports the targets, applies no patch."""
+    """Check the targets of patches, sorted by address. Imports the targets, applies the patches and restores them."""
     return [_checked(address, checks, lock) for address, checks in _by_address(requests)]
 
 
@@ -68,46 +74,44 @@ def lockable(requests: Iterable[Requested]) -> tuple[dict[str, Locked], list[Che
 
 class _PatchCheck(NamedTuple):
     requested: Requested
-    verdict: Verdict
+    outcome: Outcome
     release: tuple[str, str]
     fingerprint: Fingerprint | None = None
-    is_broken: bool = False
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.requested.plugin or 'active()'}: {self.requested.patch.verb}"
 
 
 def _by_address(requests: Iterable[Requested]) -> list[tuple[str, list[_PatchCheck]]]:
+    requests = list(requests)
     checks: dict[str, list[_PatchCheck]] = {}
-    for request in requests:
-        checks.setdefault(key_of(request.patch) or request.patch.address, []).append(_check_patch(request))
+    for request, outcome in zip(requests, rehearse(requests), strict=True):
+        checks.setdefault(key_of(request.patch) or request.patch.address, []).append(_check_patch(request, outcome))
     return sorted(checks.items())
 
 
-def _check_patch(requested: Requested) -> _PatchCheck:
+def _check_patch(requested: Requested, outcome: Outcome) -> _PatchCheck:
     patch = requested.patch
     release = release_of(patch.module or (key_of(patch) or "").partition(":")[0])
-    try:
-        module = None if patch.module is None else import_module(patch.module)
-    except Exception as error:  # the module's code may raise any error
-        problem = f"{type(error).__name__}: {error}".splitlines()[0]
-        if isinstance(error, ModuleNotFoundError):
-            if error.name is not None and f"{patch.module}.".startswith(f"{error.name}."):
-                return _PatchCheck(requested, Verdict(f"there is no module {error.name}", is_gone=True), release)
-            problem = str(error)
-        verdict = Verdict(f"{patch.module} cannot be imported: {problem}")
-        return _PatchCheck(requested, verdict, release, is_broken=True)
-    verdict, slot = by_target(requested, module)
-    fingerprint = OF_MODULE if patch.target is None else None if slot is None else of_slot(slot)
-    if fingerprint is not None:
+    warnings = outcome.warnings or by_version(requested).warnings
+    fingerprint = None
+    if outcome.state != "waiting" and outcome.error != "TargetNotFound":
+        slot = None
+        if patch.target is not None:
+            slot = resolve(patch.target, imports.loaded(patch.module) if patch.module else None, requested.owner)
+            value = beneath(slot)
+            if patch.expects and takes(inner(value), binds(slot, value)) is None:
+                warnings = (*warnings, "it tells no signature: whether it takes what the patch relies on is not known")
+        fingerprint = OF_MODULE if slot is None else of_slot(slot)
         fingerprint = replace(fingerprint, distribution=release[0], version=release[1])
-    return _PatchCheck(requested, verdict, release, fingerprint)
+    return _PatchCheck(requested, outcome, release, fingerprint, warnings)
 
 
 def _checked(address: str, checks: Sequence[_PatchCheck], lock: Lock | None) -> Checked:
     locked = None if lock is None else lock.targets.get(address)
     fingerprint = next(filter(None, (check.fingerprint for check in checks)), None)
-    refused = [check for check in checks if not check.verdict.fits]
+    refused = [check for check in checks if check.outcome.state != "applied"]
     needed = [check for check in refused if check.requested.patch.required]
     result: dict[str, Any] = {"status": "fits" if lock is None else "unlocked"}
     if locked is not None and fingerprint is not None:
@@ -117,7 +121,8 @@ def _checked(address: str, checks: Sequence[_PatchCheck], lock: Lock | None) -> 
         result = {"status": "fits"}  # an object at hand is never locked
     if refused:
         worst = (needed or refused)[0]
-        status = "gone" if worst.verdict.is_gone else "broken" if worst.is_broken else "unfit"
+        is_broken = worst.outcome.state == "waiting"
+        status = "gone" if worst.outcome.is_gone else "broken" if is_broken else "unfit"
         result["status"] = status if needed else "skipped"
         result["reasons"] = (*dict.fromkeys(map(_refusal, refused)), *result.get("reasons", ()))
     return Checked(
@@ -125,11 +130,11 @@ def _checked(address: str, checks: Sequence[_PatchCheck], lock: Lock | None) -> 
         patches=tuple(map(str, checks)),
         release=" ".join(checks[0].release).strip(),
         locked=None if locked is None else locked.fingerprint.release,
-        warnings=tuple(dict.fromkeys(text for check in checks for text in check.verdict.warnings)),
+        warnings=tuple(dict.fromkeys(text for check in checks for text in check.warnings)),
         **result,
     )
 
 
 def _refusal(check: _PatchCheck) -> str:
     skipped = "" if check.requested.patch.required else f"{check} is skipped: "
-    return f"{skipped}{check.verdict.problem}"
+    return f"{skipped}{check.outcome.reason}"

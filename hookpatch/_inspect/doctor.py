@@ -20,10 +20,10 @@ from hookpatch._bootstrap.imports import not_there
 from hookpatch._bootstrap.installed import Installed, check_allowed, check_config, find, installed
 from hookpatch._engine.slots import trial
 from hookpatch._engine.slots.referrers import works
-from hookpatch._inspect.dry_run import by_version
+from hookpatch._inspect.plan import plan_alone
+from hookpatch._inspect.throwaway import Look
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
-from hookpatch._session.ledger import Requested
 from hookpatch.errors import HookpatchError, OptionsError, SettingError
 
 
@@ -206,7 +206,9 @@ def _plugin(plugin: Installed) -> Iterator[Finding]:
             yield Finding(about, f"commands: hookpatch {plugin.name}")
             return
         name = f"{plugin.name}@{plugin.distribution}"
-        [(_, loaded, patches)] = host.load(_selection.selection_of([name], {}, "hookpatch doctor"))
+        selection = _selection.selection_of([name], {}, "hookpatch doctor")
+        [(_, _, patches)] = host.load(selection)
+        planned = plan_alone(plugin, patches, selection.options, Look(imports=False))
     except SettingError:
         return  # _variables() reports the error
     except OptionsError as error:
@@ -215,6 +217,8 @@ def _plugin(plugin: Installed) -> Iterator[Finding]:
     except HookpatchError as error:
         yield Finding(about, str(error), "fix or uninstall it")
         return
-    for patch in patches:
-        verdict = by_version(Requested(patch, plugin.name, loaded.installed.origin))
-        yield Finding(about, f"{patch.verb} {patch.address}", verdict.problem or verdict.unneeded)
+    for target in planned:
+        for patch in target.patches:
+            is_seen = patch.finding != "not looked at"
+            found = f"{patch.verb} {target.target}{'' if is_seen else ', not looked at'}"
+            yield Finding(about, found, (is_seen and patch.reason) or "; ".join(patch.warnings) or None)

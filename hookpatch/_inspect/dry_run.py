@@ -1,95 +1,66 @@
-"""Run the guards of a patch without applying the patch."""
+"""Check a patch without applying it: against the installed versions, or at a target that this process has imported."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import ModuleType
-from typing import Any, Final, NamedTuple
+from dataclasses import replace
 
+from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.signatures import takes
+from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.patch import CALL_VERBS
 from hookpatch._engine.patch.versions import check_requirement, unneeded
-from hookpatch._engine.site import reach
 from hookpatch._engine.site.stand_in import binds
-from hookpatch._engine.slots import guard
-from hookpatch._engine.slots.originals import beneath, own_beneath
-from hookpatch._engine.slots.resolve import missing, resolve
-from hookpatch._engine.slots.slot import ABSENT, Slot, inner
-from hookpatch._session.ledger import Requested
-from hookpatch.errors import ApplyError, TargetNotFound
-
-# The exit status of a command by the worst result of a check or a plan.
-SEVERITY: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("fits", "same"), 0),
-    **dict.fromkeys(("absent", "compatible", "skipped", "unlocked"), 1),
-    **dict.fromkeys(("broken", "changed", "conflict", "gone", "unfit"), 2),
-}
+from hookpatch._engine.slots.guard import check_call
+from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.resolve import resolve
+from hookpatch._engine.slots.slot import Slot, inner
+from hookpatch._inspect.rehearsal import Outcome, State
+from hookpatch._session.ledger import Ledger, Requested
+from hookpatch._session.lifecycle import Lifecycle
+from hookpatch.errors import ApplyError
 
 
-class Verdict(NamedTuple):
-    """The guards' answer for one patch."""
-
-    problem: str | None = None  # the reason why the patch cannot be applied
-    is_gone: bool = False  # True if the target does not exist
-    unneeded: str | None = None  # the reason why the patch is no longer needed
-    unknown: str | None = None  # the check that was not possible
-
-    @property
-    def fits(self) -> bool:
-        """Return True if no guard refuses the patch."""
-        return self.problem is None
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Return the texts of ``unneeded`` and ``unknown``."""
-        return tuple(text for text in (self.unneeded, self.unknown) if text)
-
-
-def by_version(requested: Requested) -> Verdict:
-    """Check a patch against the installed versions. Imports no target."""
-    problem = reason = None
+def by_version(requested: Requested) -> Outcome:
+    """Check a patch against the installed versions: *waiting* if nothing speaks against it. Imports no target."""
+    warnings: tuple[str, ...] = ()
     try:
         reason = unneeded(requested.patch, requested.owner)  # first: may be the cause of an unmet requirement
+        warnings = () if reason is None else (reason,)
         check_requirement(requested.patch, requested.owner)
     except ApplyError as error:
-        problem = error.problem
-    return Verdict(problem, unneeded=reason)
+        return _refused(requested, error, warnings)
+    return Outcome("waiting", warnings=warnings)
 
 
-def by_target(requested: Requested, module: ModuleType | None) -> tuple[Verdict, Slot | None]:
-    """Check a patch against versions and target; return also the slot if it exists. Runs no factory."""
-    patch, owner, slot = requested.patch, requested.owner, None
-    verdict = by_version(requested)
-    if patch.target is None:
-        return verdict, None
+def by_target(requested: Requested, drift: Drift | None) -> Outcome:
+    """Check a patch of an imported module or an object at hand, as a session does before it applies the first patch."""
+    outcome = by_version(requested)
+    patch, owner, warnings = requested.patch, requested.owner, outcome.warnings
+    if outcome.state != "waiting":
+        return outcome
     try:
-        slot = resolve(patch.target, module, owner)
-        value = beneath(slot)
-        if value is ABSENT and patch.verb != "replace":
-            raise missing(slot, patch.target, owner)
-        if not verdict.fits:
-            return verdict, slot
-        own = own_beneath(slot)
-        guard.check_slot(patch, slot, own, owner)
-        if patch.reach == "everywhere":
-            reach.check(patch, slot, own, owner)
-        unknown = _check_signature(requested, slot, value)
-    except TargetNotFound as error:
-        return Verdict(error.problem, is_gone=True, unneeded=verdict.unneeded), None
+        # A session skips the check of an optional patch, and finds out when it applies the patch.
+        asked = requested._replace(patch=replace(patch, required=True))
+        Lifecycle(asked, (0, 0), Ledger(), "warn", drift=drift).check()
+        if patch.target is not None:
+            slot = resolve(patch.target, imports.loaded(patch.module) if patch.module else None, owner)
+            _check_signature(requested, slot)
+            if drift is not None and (reason := drift.look(patch, slot, owner)) is not None:
+                if drift.policy == "skip":
+                    return Outcome("skipped", reason, warnings=warnings)
+                warnings = (*warnings, reason)
     except ApplyError as error:
-        return Verdict(error.problem, unneeded=verdict.unneeded), slot
-    return Verdict(unneeded=verdict.unneeded, unknown=unknown), slot
+        return _refused(requested, error, warnings)
+    return Outcome("applied", warnings=warnings)
 
 
-def _check_signature(requested: Requested, slot: Slot, value: Any) -> str | None:
-    """Refuse a signature that a layer would refuse; return the reason if the signature is unknown."""
-    patch = requested.patch
-    if patch.verb == "derive" and callable(inner(value)) and not isinstance(value, type):
-        return "what is derived is not known before: its signature is looked at when it is applied"
-    if patch.verb not in CALL_VERBS or (patch.verb == "wrap" and not patch.expects):
-        return None
-    parameters = takes(inner(value), binds(slot, value))
-    if parameters is None:
-        return "it tells no signature: whether it takes what the patch relies on is not known"
-    guard.check_call(patch, parameters, requested.owner)
-    return None
+def _check_signature(requested: Requested, slot: Slot) -> None:
+    """Refuse a signature that a layer would refuse."""
+    patch, value = requested.patch, beneath(slot)
+    if patch.verb in CALL_VERBS and (parameters := takes(inner(value), binds(slot, value))) is not None:
+        check_call(patch, parameters, requested.owner)
+
+
+def _refused(requested: Requested, error: ApplyError, warnings: tuple[str, ...]) -> Outcome:
+    state: State = "failed" if requested.patch.required else "skipped"
+    return Outcome(state, error.problem, type(error).__name__, warnings)

@@ -1,15 +1,20 @@
 """Plan a session: each target, the order of the patches on the target, and whether the patches fit.
 
-A plan imports no target and changes nothing.
+A child process opens the session and imports the targets; this process imports no target and changes nothing.
+
+Long because the values of a plan, which are public, lie beside the code that makes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal, TypeAlias, final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, final
 
-from hookpatch._bootstrap import imports
+from hookpatch._bootstrap import selection
+from hookpatch._bootstrap.installed import Installed, installed
 from hookpatch._bootstrap.selection import normalise
 from hookpatch._engine.lock.lockfile import key_of
 from hookpatch._engine.patch.describe import a_kind
@@ -18,13 +23,20 @@ from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.versions import release_of
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.order import ordered
-from hookpatch._inspect.dry_run import SEVERITY, by_target, by_version
+from hookpatch._inspect.dry_run import by_target, by_version
+from hookpatch._inspect.rehearsal import SEVERITY, Outcome, State
+from hookpatch._inspect.throwaway import Look, outcomes_of
 from hookpatch._plugins.relations import check
+from hookpatch._processes.active import lock_of
 from hookpatch._session.ledger import Requested
-from hookpatch._session.load import asked_for, load, relations_here
+from hookpatch._session.load import asked_for, load, load_drift, relations_here
 from hookpatch.errors import ApplyError, ConflictError, OrderError, SettingError
 
-Finding: TypeAlias = Literal["fits", "absent", "skipped", "unfit", "conflict"]
+if TYPE_CHECKING:
+    from hookpatch._bootstrap.selection import OnDrift
+
+Finding: TypeAlias = Literal["fits", "absent", "not looked at", "skipped", "unfit", "conflict"]
+Item: TypeAlias = tuple[str | Patch, Sequence[Requested]]  # a plugin or a patch, as asked for
 
 
 @final
@@ -37,11 +49,12 @@ class PlannedPatch:
         plugin: the plugin's name, None for a patch given to ``plan``.
         distribution: the plugin's distribution with its version, None likewise.
         verb, reach, required: as declared by the patch.
-        finding: the guards' answer: *fits*; *absent*: the module is not installed, the patch would wait for its import;
-            *skipped*: an optional patch does not fit; *unfit*: a required patch does not fit; *conflict*: the patch
-            excludes a patch selected before, or no order satisfies all patches.
+        finding: what becomes of the patch: *fits*; *absent*: the module is not installed, the patch would wait for its
+            import; *not looked at*: the module was not imported, and ``reason`` tells why; *skipped*: an optional patch
+            does not fit; *unfit*: a required patch does not fit; *conflict*: the patch excludes a patch selected
+            before, or no order satisfies all patches.
         reason: the reason for a finding other than *fits*, else None.
-        warnings: that the patch is no longer needed, or that a check was not possible.
+        warnings: as in the report of a run: the patch is no longer needed, or the target differs from the lock file.
         why, upstream: as declared by the patch.
     """
 
@@ -71,7 +84,7 @@ class PlannedTarget:
         distribution: the distribution that contains the module, None if no distribution does.
         version: the installed version of the distribution, None likewise.
         installed: True if the module can be found; None if hookpatch would have to import a parent to know.
-        imported: True if the module is imported already: the target was checked, and would be patched at once.
+        imported: True if this process has imported the module: the patches would be applied at once.
         patches: the patches, the outermost first, then the patches that would not be applied.
     """
 
@@ -104,10 +117,19 @@ class PlannedTarget:
         return f"{release}, {state}" if release else state
 
 
+OF_OBJECT: Final = Presence(installed=True, imported=True)
+_FINDINGS: Final[Mapping[State, Finding]] = {
+    "applied": "fits",
+    "skipped": "skipped",
+    "failed": "unfit",
+    "waiting": "not looked at",
+}
+_PLACED: Final = ("fits", "absent", "not looked at")
 BY_HAND: Final = "given by hand"
 WORDS: Final[Mapping[Finding, str]] = {
     "fits": "fits",
     "absent": "would wait",
+    "not looked at": "not looked at",
     "skipped": "does not fit, would be skipped",
     "unfit": "does not fit",
     "conflict": "conflicts",
@@ -150,18 +172,27 @@ class Plan:
         return "\n".join(lines) or "no patches"
 
 
-def plan(*what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None = None) -> Plan:
+def plan(
+    *what: str | Patch,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    lock: str | os.PathLike[str] | None = None,
+    on_drift: OnDrift | None = None,
+    imports: bool = True,
+) -> Plan:
     """Return a plan of the patches that ``active`` with the same arguments would apply here.
 
-    Imports the plugins but no target, and changes nothing. Compares versions; of an imported module also checks the
-    target. ``hookpatch plan`` prints the result.
+    A child process that is thrown away opens the session and imports the targets. This process imports the plugins but
+    no target, and changes nothing: a target whose module is imported here already is looked at here. What was found is
+    kept until a file changes. ``hookpatch plan`` prints the result.
 
     Args:
         *what: names of installed plugins and patches.
         options: options by plugin name.
+        lock, on_drift: as for ``active``.
+        imports: False to start no child process: targets that are not imported here are *not looked at*.
 
     Raises:
-        SettingError: an argument is neither a plugin's name nor a patch.
+        SettingError: an argument is neither a plugin's name nor a patch, or the lock file cannot be read.
         SelectionError: no plugin has the name; no option has the name; a plugin needs another plugin that is not
             selected, or conflicts with a selected plugin.
         PluginError: a plugin cannot be loaded.
@@ -170,35 +201,80 @@ def plan(*what: str | Patch, options: Mapping[str, Mapping[str, Any]] | None = N
         if not isinstance(item, (str, Patch)):
             raise SettingError("plan()", f"takes plugin names and patches, not {a_kind(item)}")
     names = [item for item in what if isinstance(item, str)]
-    selection = asked_for(names, options, "plan()")
-    host, by_name = load(selection)
+    asked = asked_for(names, options, "plan()")
+    host, by_name = load(asked)
     if host is not None:
-        check(host.relations, selection.asked_by, relations_here())
-    idle = [name for name in selection.names if by_name.get(normalise(name)) == []]
-    requests: list[Requested] = []
+        check(host.relations, asked.asked_by, relations_here())
+    locked = lock_of(lock, on_drift, "plan")
+    items: list[tuple[str | Patch, list[Requested]]] = []
     for item in what:
-        requests += [Requested(item)] if isinstance(item, Patch) else by_name.pop(normalise(item), [])
-    return plan_of(requests, idle)
+        if isinstance(item, Patch):
+            items.append((item, [Requested(item)]))
+        elif (requests := by_name.pop(normalise(item), None)) is not None:
+            items.append((item, requests))
+    return plan_of(items, asked.options, locked, Look(imports), partial(by_target, drift=load_drift(locked)))
 
 
-def plan_of(requests: Iterable[Requested], idle: Iterable[str] = ()) -> Plan:
-    """Return the plan of requested patches in their order; ``idle``: the plugins without a patch."""
-    groups: dict[str | tuple[int, str], list[Requested]] = {}
-    for request in requests:
+def plan_of(
+    items: Sequence[Item],
+    options: Mapping[str, Mapping[str, Any]],
+    lock: tuple[str, OnDrift] | None,
+    look: Look,
+    here: Callable[[Requested], Outcome] | None = None,
+) -> Plan:
+    """Return the plan of a selection: of plugins, each with its patches, and of patches.
+
+    ``here`` looks at the targets that this process has imported; else the child process looks at all targets.
+    """
+    requests = [request for _, requests in items for request in requests]
+    modules = {request.patch.module for request in requests}
+    presences = {name: OF_OBJECT if name is None else presence_of(name) for name in modules}
+    outcomes = [
+        here(request) if here is not None and presences[request.patch.module].imported else by_version(request)
+        for request in requests
+    ]
+    to_look = [
+        index
+        for index, request in enumerate(requests)
+        if outcomes[index].state == "waiting" and presences[request.patch.module].installed is not False
+    ]
+    if to_look:
+        looked = [outcome for of_item in outcomes_of(items, options, lock, look) for outcome in of_item]
+        for index in to_look:
+            outcomes[index] = looked[index]._replace(warnings=looked[index].warnings or outcomes[index].warnings)
+    groups: dict[str | tuple[int, str], list[_Tried]] = {}
+    for request, outcome in zip(requests, outcomes, strict=True):
         patch = request.patch
         key = key_of(patch) or (id(patch.target and patch.target.start), patch.address)  # objects may share a text
-        groups.setdefault(key, []).append(request)
+        groups.setdefault(key, []).append(_Tried(request, outcome, presences[patch.module]))
+    idle = [item for item, requests in items if isinstance(item, str) and not requests]
     return Plan(tuple(map(_target, groups.values())), tuple(idle))
 
 
-def _target(requests: Sequence[Requested]) -> PlannedTarget:
-    address, module = requests[0].patch.address, requests[0].patch.module
-    presence = Presence(installed=True, imported=True) if module is None else presence_of(module)
-    distribution, version = release_of(module or address.partition(":")[0])
-    patches = _in_order(address, requests, [_planned(request, presence) for request in requests])
+def plan_alone(
+    plugin: Installed, patches: Iterable[Patch], options: Mapping[str, Mapping[str, Any]], look: Look
+) -> Plan:
+    """Return the plan of the patches of one plugin, as ``hookpatch plan`` with its name alone has it."""
+    names = [normalise(other.name) for other in installed()]
+    is_alone = names.count(normalise(plugin.name)) == 1
+    name = plugin.name if is_alone else f"{plugin.name}@{plugin.distribution}"
+    requests = [Requested(patch, plugin.name, plugin.origin) for patch in patches]
+    return plan_of([(name, requests)], options, selection.lock(), look)
+
+
+class _Tried(NamedTuple):
+    request: Requested
+    outcome: Outcome
+    presence: Presence
+
+
+def _target(tried: Sequence[_Tried]) -> PlannedTarget:
+    patch, presence = tried[0].request.patch, tried[0].presence
+    distribution, version = release_of(patch.module or patch.address.partition(":")[0])
+    patches = _in_order(patch.address, tried, [*map(_planned, tried)])
     return PlannedTarget(
-        target=address,
-        module=module,
+        target=patch.address,
+        module=patch.module,
         distribution=distribution or None,
         version=version or None,
         installed=presence.installed,
@@ -207,16 +283,16 @@ def _target(requests: Sequence[Requested]) -> PlannedTarget:
     )
 
 
-def _planned(requested: Requested, presence: Presence) -> PlannedPatch:
-    """Return the plan of one patch without regard to other patches."""
-    patch = requested.patch
-    module = None if patch.module is None else imports.loaded(patch.module)
-    is_imported = module is not None or patch.module is None
-    verdict = by_target(requested, module)[0] if is_imported else by_version(requested)
-    finding: Finding = "fits" if verdict.fits else "unfit" if patch.required else "skipped"
-    reason = verdict.problem
+def _planned(tried: _Tried) -> PlannedPatch:
+    """Return the plan of one patch without its place."""
+    requested, outcome, presence = tried
+    patch, finding, reason = requested.patch, _FINDINGS[outcome.state], outcome.reason
     if presence.installed is False:
-        finding, reason = "absent", "; ".join(filter(None, (presence.missing, verdict.problem)))
+        finding, reason = "absent", "; ".join(filter(None, (presence.missing, reason)))
+    elif outcome.error == "ModuleNotFoundError":
+        finding = "absent"
+    elif finding == "unfit" and outcome.error in ("ConflictError", "OrderError"):
+        finding = "conflict"
     return PlannedPatch(
         place=None,
         plugin=requested.plugin,
@@ -226,19 +302,23 @@ def _planned(requested: Requested, presence: Presence) -> PlannedPatch:
         required=patch.required,
         finding=finding,
         reason=reason,
-        warnings=verdict.warnings,
+        warnings=outcome.warnings,
         why=patch.why,
         upstream=patch.upstream,
     )
 
 
-def _in_order(address: str, requests: Sequence[Requested], patches: list[PlannedPatch]) -> list[PlannedPatch]:
-    """Return the patches with their places: added in the order of selection, as a session adds layers."""
+def _in_order(address: str, tried: Sequence[_Tried], patches: list[PlannedPatch]) -> list[PlannedPatch]:
+    """Return the patches with their places: as a session has put them, else added in the order of selection."""
+    depths = {index: one.outcome.depth for index, one in enumerate(tried) if patches[index].finding in _PLACED}
+    if all(depth is not None for depth in depths.values()):
+        for place, index in enumerate(sorted(depths, key=lambda index: depths[index] or ()), 1):
+            patches[index] = replace(patches[index], place=place)
+        return patches
     chain: list[Layer] = []
     index_of: dict[Layer, int] = {}
-    for index, request in enumerate(requests):
-        if patches[index].finding not in ("fits", "absent"):
-            continue
+    for index in depths:
+        request = tried[index].request
         layer = Layer(request.patch, request.plugin, request.owner, (1, -index), distribution=request.distribution)
         try:
             # The verb enter has no slot: context managers are entered in the order of selection.

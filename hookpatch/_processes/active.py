@@ -75,7 +75,7 @@ def active(
         raise SettingError("active()", f"children={children!r} is none of 'inherit', 'local' and 'require'")
     host, by_name = load(selection)
     is_alone = _environment.asks_nothing_of_blocks()
-    locked = None if is_alone and lock is None and on_drift is None else _lock(lock, on_drift)
+    locked = None if is_alone and lock is None and on_drift is None else lock_of(lock, on_drift, "active")
     payload = pack(what, selection.options, children, scope, count, lock=locked)
     requested: list[Requested] = []
     for index, item in enumerate(what):
@@ -121,11 +121,11 @@ def environment(
     return variables(selection, report, count)
 
 
-def _lock(path: Any, on_drift: object) -> tuple[str, OnDrift] | None:
-    """Return the lock file and the policy for drift of a session, from its arguments or the environment."""
-    policy = None if on_drift is None else _selection.drift_policy(on_drift, "active(on_drift=)")
+def lock_of(path: Any, on_drift: object, function: str) -> tuple[str, OnDrift] | None:
+    """Return the lock file and the policy for drift, from the arguments of a function or the environment."""
+    policy = None if on_drift is None else _selection.drift_policy(on_drift, f"{function}(on_drift=)")
     if path is not None and not isinstance(path, (str, os.PathLike)):
-        raise SettingError("active()", f"lock= takes a path, not {a_kind(path)}")
+        raise SettingError(f"{function}()", f"lock= takes a path, not {a_kind(path)}")
     if path is not None:
         return os.path.abspath(path), policy or _selection.on_drift()
     lock = _selection.lock()

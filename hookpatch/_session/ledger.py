@@ -65,6 +65,7 @@ class Entry:
             from inside a foreign proxy; *dormant*: passes through under a foreign value; *displaced*: our value is
             left under a foreign value; *unused*: the module was never imported.
         look: compares the slot with our value, and notes the state; None before the patch is applied and after its end.
+        error: the class of the error that is the reason.
         original: the original, whose other holders are *stale*; None if they are not looked for.
         put: our values in place of the original.
     """
@@ -72,6 +73,7 @@ class Entry:
     asked: Requested
     state: State = "waiting"
     reason: str | None = None
+    error: str | None = None
     place: str | None = None
     original: Any = None
     put: tuple[Any, ...] = ()
@@ -92,10 +94,13 @@ class Entry:
         if self.state in ("applied", "overwritten"):
             self.state, self.reason = ("applied", None) if difference is None else ("overwritten", difference)
 
-    def become(self, state: State, reason: str | None = None) -> None:
-        """Note the next state and its time."""
+    def become(self, state: State, reason: str | Exception | None = None) -> None:
+        """Note the next state and its time; of an error its text and the name of its class."""
         self.state = state
-        self.reason = reason
+        if isinstance(reason, Exception):
+            self.reason, self.error = str(reason), type(reason).__name__
+        else:
+            self.reason, self.error = reason, None
         if state == "applied":
             self.applied_at, self.ended_at = self.applied_at or time(), None
         elif self.applied_at is not None and self.ended_at is None:

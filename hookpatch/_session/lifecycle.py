@@ -111,7 +111,7 @@ class Lifecycle:
             if name is None or module is not None:
                 self._apply(module)
         except HookpatchError as error:
-            self._entry.become("failed", str(error))
+            self._entry.become("failed", error)
             raise
 
     def check(self) -> list[Any]:
@@ -123,11 +123,15 @@ class Lifecycle:
         module = imports.present(patch.module) if patch.module is not None else None
         if not patch.required or patch.target is None or (module is None and patch.module is not None):
             return []
-        guard.check_patch(patch, self._scope, self._owner)
-        slot, own = self._checked_slot(module, anew=False)
-        if self._drift is not None and self._drift.policy == "error":
-            self._drift.look(patch, slot, self._owner)
-        return _everywhere().held(slot, own) if patch.reach == "everywhere" else []
+        try:
+            guard.check_patch(patch, self._scope, self._owner)
+            slot, own = self._checked_slot(module, anew=False)
+            if self._drift is not None and self._drift.policy == "error":
+                self._drift.look(patch, slot, self._owner)
+            return _everywhere().held(slot, own) if patch.reach == "everywhere" else []
+        except HookpatchError as error:
+            self._entry.become("failed", error)
+            raise
 
     def _checked_slot(self, module: ModuleType | None, anew: bool) -> tuple[Slot, Any]:
         """Return the slot of the target, and the owner's own value without our layers; raise if it does not fit."""
@@ -178,7 +182,7 @@ class Lifecycle:
             for failure in notify.sites_changed(self.touched):
                 warnings.warn(str(failure), PatchFailedWarning, stacklevel=2)
         except HookpatchError as error:
-            self._next_entry().become("failed", str(error))
+            self._next_entry().become("failed", error)
             patch = self._asked.patch
             if patch.required and self._policy == "exit" and not imports.how_late(patch.module):
                 raise refusal(for_stderr(error)) from error
@@ -206,7 +210,7 @@ class Lifecycle:
         except ApplyError as error:
             if patch.required:
                 raise
-            self._next_entry().become("skipped", str(error))
+            self._next_entry().become("skipped", error)
 
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._owner

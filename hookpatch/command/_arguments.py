@@ -6,7 +6,9 @@ Completion reads the metadata of installed plugins and loads no plugin.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
@@ -34,6 +36,11 @@ def print_table(
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def spinner(message: str) -> AbstractContextManager[object]:
+    """Show a message with a spinner on stderr while a block runs; nothing where stderr is no terminal."""
+    return Console(stderr=True).status(message) if sys.stderr.isatty() else nullcontext()
 
 
 def print_json(content: object) -> None:

@@ -19,7 +19,7 @@ from hookpatch._bootstrap import selection
 from hookpatch._engine.lock.lockfile import NAME, Lock, key_of, write_lock
 from hookpatch._inspect import check as _check
 from hookpatch._inspect.check import lockable
-from hookpatch._inspect.dry_run import SEVERITY
+from hookpatch._inspect.rehearsal import SEVERITY
 from hookpatch._inspect.releases import has_pip, install, last_line, run
 from hookpatch.command._arguments import (
     FOLD,
@@ -29,6 +29,7 @@ from hookpatch.command._arguments import (
     OptionWords,
     print_json,
     print_table,
+    spinner,
     words_of,
 )
 from hookpatch.command._targets import WORDS, imports_aside, lock_of, named, print_targets
@@ -158,7 +159,7 @@ def _against_releases(
     words = [*words, "--json", *(["--lock", os.path.abspath(lock.path)] if lock is not None else [])]
     checked = partial(_checked, words=words, pip_args=[*pip_args, *(["--no-deps"] if no_deps else [])])
     message = f"checking {len(releases)} releases of {releases[0][0]}"
-    with Console(stderr=True).status(message), ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+    with spinner(message), ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         return list(pool.map(checked, releases))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Annotated, Final, NamedTuple
 
 import typer
 from rich.console import Console
@@ -11,12 +11,11 @@ from rich.text import Text
 
 from hookpatch._bootstrap import selection
 from hookpatch._bootstrap.installed import Installed, installed
-from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.versions import release_of
-from hookpatch._inspect.dry_run import by_version
+from hookpatch._inspect.plan import PlannedPatch, plan_alone
+from hookpatch._inspect.throwaway import Look
 from hookpatch._plugins.host import Host
-from hookpatch._session.ledger import Requested
-from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, print_json, print_table
+from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, print_json, print_table, spinner
 from hookpatch.errors import HookpatchError, NotAllowed, OptionsError
 
 
@@ -36,6 +35,8 @@ _STYLES: Final = {
     "fits": "green",
     "commands": "green",
     "needs options": "",
+    "not looked at": "",
+    "not found": "yellow",
     "not needed": "yellow",
     "does not fit": "red",
     "not allowed": "yellow",
@@ -43,14 +44,29 @@ _STYLES: Final = {
 }
 
 
-def list_plugins(json: AsJson = False) -> None:
+_FINDINGS: Final = {
+    "does not fit": ("unfit", "conflict", "skipped"),
+    "not found": ("absent",),
+    "not looked at": ("not looked at",),
+}
+
+
+def list_plugins(
+    look: Annotated[
+        bool,
+        typer.Option("--look", help="Import the targets, in processes that are thrown away."),
+    ] = False,
+    json: AsJson = False,
+) -> None:
     """List the installed plugins, and whether they fit.
 
-    What each does, where it comes from, what it patches.
+    What each does, where it comes from, what it patches. Without --look a plugin fits if hookpatch plan has found so,
+    and no file has changed since.
 
-    Example: hookpatch list
+    Example: hookpatch list --look
     """
-    rows = [_row(plugin) for plugin in installed()]
+    with spinner("looking at the plugins"):
+        rows = [_row(plugin, Look(imports=look)) for plugin in installed()]
     if json:
         print_json({"plugins": [row._asdict() for row in rows]})
     elif rows:
@@ -74,7 +90,7 @@ def _in_colours(row: _Row) -> tuple[Text, Text, Text]:
     )
 
 
-def _row(installed: Installed) -> _Row:
+def _row(installed: Installed, look: Look) -> _Row:
     host, head = Host(), (installed.name, installed.distribution, installed.version)
     try:
         plugin = host.plugin(installed, "hookpatch list")
@@ -87,6 +103,7 @@ def _row(installed: Installed) -> _Row:
     options = selection.selection_of([plugin.name], {}, "hookpatch list").options
     try:
         patches = host.patches(plugin, options.get(plugin.name, {}))
+        planned = plan_alone(installed, patches, options, look)
     except OptionsError as error:
         takes = f"needs options ({error.problem.rpartition('it takes ')[2]})"
         return _Row(*head, plugin.description, "needs options", takes, [])
@@ -96,13 +113,14 @@ def _row(installed: Installed) -> _Row:
         {"verb": patch.verb, "target": patch.address, "release": " ".join(release_of(patch.module)).strip()}
         for patch in patches
     ]
-    return _Row(*head, plugin.description, *_verdict(patches, installed), in_json)
+    return _Row(*head, plugin.description, *_verdict(patch for target in planned for patch in target.patches), in_json)
 
 
-def _verdict(patches: Sequence[Patch], plugin: Installed) -> tuple[str, str | None]:
-    verdicts = [by_version(Requested(patch, plugin.name, plugin.origin)) for patch in patches]
-    problems = [verdict.problem for verdict in verdicts if verdict.problem is not None]
-    unneeded = [verdict.unneeded for verdict in verdicts if verdict.unneeded is not None]
-    if problems:
-        return "does not fit", problems[0]
-    return ("not needed", unneeded[0]) if unneeded else ("fits", None)
+def _verdict(patches: Iterable[PlannedPatch]) -> tuple[str, str | None]:
+    patches = list(patches)
+    for status, findings in _FINDINGS.items():
+        for patch in patches:
+            if patch.finding in findings:
+                return status, None if status == "not looked at" else patch.reason
+    warnings = [warning for patch in patches for warning in patch.warnings]
+    return ("not needed", warnings[0]) if warnings else ("fits", None)

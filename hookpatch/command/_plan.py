@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Annotated
 
 import typer
@@ -14,12 +13,13 @@ from rich.text import Text
 from hookpatch._bootstrap import environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.selection import Selection, normalise
-from hookpatch._inspect.dry_run import SEVERITY
 from hookpatch._inspect.plan import BY_HAND, WORDS, Plan, PlannedPatch, plan_of
+from hookpatch._inspect.rehearsal import SEVERITY
+from hookpatch._inspect.throwaway import LIMIT, Look
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
-from hookpatch._session.load import load
-from hookpatch.command._arguments import AsJson, OptionWords, options_of_words, plugin_names
+from hookpatch._session.load import load, load_drift
+from hookpatch.command._arguments import AsJson, OptionWords, options_of_words, plugin_names, spinner
 from hookpatch.errors import SettingError
 
 _STYLES = ("green", "yellow", "red")
@@ -33,19 +33,25 @@ def plan(
         ),
     ] = None,
     option: OptionWords = None,
+    no_import: Annotated[
+        bool, typer.Option("--no-import", help="Import no target: compare versions, and tell what was kept.")
+    ] = False,
+    limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long the targets' imports may take.")] = LIMIT,
+    anew: Annotated[bool, typer.Option("--anew", help="Look again where the result was kept.")] = False,
     json: AsJson = False,
 ) -> None:
     """Tell what would be patched, in which order, and whether it fits.
 
-    Imports no target, so versions are compared and no signatures: hookpatch check imports them. Of the patches on one
-    target the first lies outermost.
+    A process that is thrown away imports the targets and patches them, as a run does. What it found is kept until a
+    file changes. Of the patches on one target the first lies outermost.
 
-    Ends with status 0 if all fits; 1 if a module is not found, or a patch that is not required does not fit; 2 if one
-    does not fit, or conflicts with the others.
+    Ends with status 0 if all fits; 1 if a module is not found or was not looked at, or a patch that is not required
+    does not fit; 2 if one does not fit, or conflicts with the others.
 
     Example: hookpatch plan fuse_qkv_off linear_kept
     """
-    planned = _planned(names or (), option or ())
+    with spinner("importing the targets in a process that is thrown away"):
+        planned = _planned(names or (), option or (), Look(not no_import, limit, anew))
     if environment.disabled():
         typer.echo(f"hookpatch: warning: {environment.DISABLE} is set: nothing of this would be applied", err=True)
     if json:
@@ -57,16 +63,19 @@ def plan(
     raise typer.Exit(planned.status)
 
 
-def _planned(names: Sequence[str], words: Sequence[str]) -> Plan:
+def _planned(names: Sequence[str], words: Sequence[str], look: Look) -> Plan:
     selection, host = Selection(names, {}, "hookpatch plan") if names else _selection.from_environment(), Host()
     if not selection.names:
         problem = f"no plugin is named, and neither {environment.PLUGINS} nor a configuration names one"
         raise SettingError("hookpatch plan", f"{problem}; write it like 'hookpatch plan fuse_qkv_off'")
     given = options_of_words(words, selection, host, "name it, too: {name}")
-    _, by_name = load(_selection.selection_of(selection.names, given, selection.asked_by), host)
+    selection = _selection.selection_of(selection.names, given, selection.asked_by)
+    _, by_name = load(selection, host)
     check(host.relations, selection.asked_by)
-    idle = [name for name in selection.names if by_name.get(normalise(name)) == []]
-    return plan_of(chain.from_iterable(by_name.values()), idle)
+    locked = _selection.lock()
+    load_drift(locked)  # a lock file that cannot be read is an error here
+    items = [(name, by_name.pop(normalise(name))) for name in selection.names if normalise(name) in by_name]
+    return plan_of(items, selection.options, locked, look)
 
 
 def _print(console: Console, planned: Plan) -> None:

@@ -25,8 +25,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def home(environment: Environment) -> Environment:
-    """An environment with a plugin."""
+    """An environment with a plugin and what it patches."""
     environment.add_plugin("loud", LOUD)
+    (environment.site_packages / "vendor.py").write_text("def speak(word): return word\n")
     return environment
 
 
@@ -70,8 +71,23 @@ def test_all_is_well(home: Environment) -> None:
         f"active in a new Python, from {package}",
         "loud from loud-dist 1.0",
         str(home.folder / "reports"),
-        "wrap vendor:speak",
+        "wrap vendor:speak, not looked at",
     ]
+
+
+def test_what_a_plan_has_found_is_told(home: Environment) -> None:
+    """Until a file changes; a target without its module is told in any case."""
+    assert home.run("-m", "hookpatch", "plan", "loud").returncode == 0
+    assert doctor(home, 0)[-1] == ("ok", "plugin loud", "wrap vendor:speak")
+    (home.site_packages / "vendor.py").write_text("def speak_up(word): return word\n")
+    assert doctor(home, 0)[-1] == ("ok", "plugin loud", "wrap vendor:speak, not looked at")
+    assert home.run("-m", "hookpatch", "plan", "loud").returncode == 2
+    assert wrong(home) == [
+        ("plugin loud", "wrap vendor:speak -> vendor has no attribute 'speak'; did you mean 'speak_up'?")
+    ]
+    (home.site_packages / "vendor.py").unlink()
+    missing = "there is no module vendor here; one that lies beside a program's script is found when that runs"
+    assert wrong(home) == [("plugin loud", f"wrap vendor:speak -> {missing}")]
 
 
 def test_start_up_file_that_is_gone(home: Environment) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import os
 import random
 import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
@@ -52,6 +53,14 @@ PLUGIN = """
         yield from [{patches}]
     """
 
+# Tells each process that imports it.
+VENDOR = """
+    import os
+    open(f"{__file__}.imported-by-{os.getpid()}", "w").close()
+    value = speed = 1
+    def call(): return []
+    """
+
 # Its import cannot be overlooked.
 LOUD = "open(__file__ + '.imported', 'w').close(); raise AssertionError('imported')"
 
@@ -77,10 +86,12 @@ def install(make_distribution: MakeDistribution) -> Install:
 
 
 @pytest.fixture
-def vendor(write_module: WriteModule, make_distribution: MakeDistribution) -> Path:
-    """The vendor's module, installed; whoever imports it finds out."""
+def vendor(write_module: WriteModule, make_distribution: MakeDistribution) -> Iterator[Path]:
+    """The vendor's module, installed; a plan does not import it in this process."""
     make_distribution("vendor-kit", "1.4")
-    return write_module("vendor", LOUD)
+    path = write_module("vendor", VENDOR)
+    yield path
+    assert not path.with_name(f"vendor.py.imported-by-{os.getpid()}").exists()
 
 
 def chain(plan: Plan) -> list[tuple[int | None, str | None, str]]:
@@ -408,7 +419,7 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
     }.items():
         environment.add_plugin(name, source(name, patches))
     environment.add_plugin("tuned", TUNED)
-    (environment.site_packages / "vendor.py").write_text(LOUD)
+    (environment.site_packages / "vendor.py").write_text(textwrap.dedent(VENDOR))
     info = environment.site_packages / "vendor-1.4.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vendor\nVersion: 1.4\n")
@@ -471,7 +482,6 @@ def test_command_prints_the_plan(home: Environment) -> None:
         "names one; write it like 'hookpatch plan fuse_qkv_off' [hookpatch explain SettingError]\n"
     )
     assert done.returncode == 78
-    assert not [*home.site_packages.glob("*.imported")]
 
 
 def test_command_prints_json(home: Environment) -> None:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 from command_plugins import COMMANDS, OPTIONS
-from environments import LOUDER, Environment, hookpatch
+from environments import LOUDER, VENDOR, Environment, hookpatch
 
 pytestmark = pytest.mark.once
 
@@ -18,18 +18,27 @@ def rows(printed: str) -> list[list[str]]:
 
 def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     """Description, target, distribution, verdict; a broken one and one without its target are listed too."""
+    (home.site_packages / "vendor.py").write_text(VENDOR)
     home.add_plugin("mine", OPTIONS)
+    home.add_plugin("lost", LOUDER.replace("vendor:speak", "nowhere:speak"))
+    home.add_plugin("misspelt", LOUDER.replace("vendor:speak", "vendor:speek"))
     home.add_plugin("broken", "raise RuntimeError('no')")
     home.add_plugin("old", LOUDER.replace("louder)", "louder, requires='pluggy<1')"))
     home.add_plugin("done", LOUDER.replace("louder)", "louder, until='pluggy>=1')"))
     done = hookpatch(home, "list", COLUMNS="300")
     assert (done.stderr, done.returncode) == ("", 0)
+    assert ["loud", "Speak louder.", "not looked at"] in rows(done.stdout)
+    done = hookpatch(home, "list", "--look", COLUMNS="300")
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert hookpatch(home, "list", COLUMNS="300").stdout == done.stdout  # what was found is kept
     table = {row[0]: row[1:] for row in reversed(rows(done.stdout))}  # the first line of each, not those folded below
     assert table["plugin"] == ["what it does, from, and where", "fits"]
     assert table["loud"] == ["Speak louder.", "yes"]
     assert table["mine"] == ["Say a word of one's own.", "yes"]
     broken = "plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; fix or uninstall it"
     assert table["broken"] == [broken, "broken"]
+    assert table["lost"][-1] == "there is no module nowhere"
+    assert table["misspelt"][-1] == "vendor has no attribute"
     assert table["old"][-1] == "made for pluggy<1, but"
     assert table["done"][-1] == "not needed from pluggy>=1"
     lines = rows(done.stdout)
@@ -47,6 +56,7 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     }
     assert (plugins["broken"]["status"], plugins["broken"]["reason"]) == ("broken", broken)
     assert (plugins["old"]["status"], plugins["done"]["status"]) == ("does not fit", "not needed")
+    assert (plugins["lost"]["status"], plugins["misspelt"]["status"]) == ("not found", "does not fit")
 
 
 def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) -> None:

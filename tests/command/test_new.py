@@ -56,7 +56,7 @@ def test_what_is_written_installs_passes_its_tests_has_its_effect_and_leaves_not
     program = "import statistics; print(statistics.mean([1, 2, 3]))"
     done = at_home.run("-c", program, HOOKPATCH_PLUGINS="tell_mean")
     assert (done.stdout, done.stderr) == ("2\n", "tell_mean: statistics:mean was called\n")
-    plan = hookpatch(at_home, "list")
+    plan = at_home.run(at_home.python.parent / "hookpatch", "list", COLUMNS="100")
     assert "iniconfig:IniConfig.get (iniconfig 2." in plan.stdout
 
     for name in written:

@@ -1,0 +1,164 @@
+"""Rehearse a selection in a throwaway child process: no module of a target is imported in the process of the user.
+
+The child process has the path, the folder, the interpreter flags and the environment of the user, without the variables
+of hookpatch. What it prints is dropped; what it finds it writes into a file, line by line, so that a process that
+crashes has named the module that it was importing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from hookpatch._bootstrap import environment
+from hookpatch._bootstrap.json import parsed, written
+from hookpatch._bootstrap.selection import Selection
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._inspect import kept
+from hookpatch._inspect.rehearsal import Outcome, rehearse
+from hookpatch._plugins import notify
+from hookpatch._processes.payload import Item, NotCarried, pack, unpacked
+from hookpatch._session.ledger import Requested
+from hookpatch._session.load import load, load_drift
+from hookpatch._session.session import Also
+from hookpatch.errors import HookpatchError
+
+if TYPE_CHECKING:
+    from hookpatch._bootstrap.selection import OnDrift
+    from hookpatch._plugins.host import Host  # imports pluggy
+
+Result: TypeAlias = "str | list[Any]"  # the outcomes of one item as JSON has them, or why there are none
+LIMIT: Final = 120.0  # seconds
+# The standard library's json, before the path of the user is there: a file of the user may have that name.
+_CHILD: Final = (
+    "import json, sys; task = json.load(sys.stdin); sys.path[:] = task['path']; "
+    "from hookpatch._inspect.throwaway import main; main(task)"
+)
+
+
+class Look(NamedTuple):
+    """How to look.
+
+    Attributes:
+        imports: False to start no child process: only what was kept is known.
+        limit: the seconds that the child process has.
+        anew: True to take nothing that was kept.
+    """
+
+    imports: bool = True
+    limit: float = LIMIT
+    anew: bool = False
+
+
+def outcomes_of(
+    items: Sequence[tuple[str | Patch, Sequence[Requested]]],
+    options: Mapping[str, Mapping[str, Any]],
+    lock: tuple[str, OnDrift] | None,
+    look: Look,
+) -> list[list[Outcome]]:
+    """Return the outcomes of the patches of each item, as one selection: a plugin with its patches, or a patch."""
+    payload = pack([what for what, _ in items], options, "inherit", "process", False)
+    task = {"path": [*map(os.fspath, sys.path)], "items": [piece.text for piece in payload.pieces], "lock": lock}
+    key = kept.key_of(task)
+    results = None if look.anew else kept.find(key)
+    if results is None and look.imports and payload.pieces:
+        results, files = _in_child(task, look.limit)
+        if all(type(result) is list and all(row[0] != "waiting" for row in result) for result in results):
+            kept.keep(key, results, files)
+    elif results is None:
+        results = ["its module was not imported to look"] * len(payload.pieces)
+    found = iter(results)
+    return [
+        _matched(payload.left[index].why if index in payload.left else next(found), requests)
+        for index, (_, requests) in enumerate(items)
+    ]
+
+
+def _matched(result: Result, requests: Sequence[Requested]) -> list[Outcome]:
+    """Return the outcomes of these patches; a text tells why none is known."""
+    if not isinstance(result, str) and len(result) != len(requests):
+        result = f"in another process it has {len(result)} patches, and here {len(requests)}"
+    if isinstance(result, str):
+        return [Outcome("waiting", result)] * len(requests)
+    return [
+        Outcome(state, reason, error, tuple(warnings), depth and tuple(depth))
+        for state, reason, error, warnings, depth in result
+    ]
+
+
+def _in_child(task: Mapping[str, Any], limit: float) -> tuple[list[Result], dict[str, Any]]:
+    """Rehearse in a child process; return the result of each item, and the files that decided."""
+    with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
+        into = os.path.join(folder, "outcomes")
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as for hookpatch run
+        child = subprocess.Popen(
+            [sys.executable, *flags, "-P", "-c", _CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment.without_ours(),
+            start_new_session=True,  # to end the processes that it starts, too
+        )
+        end = ""
+        try:
+            child.communicate(written({**task, "into": into}).encode(), timeout=limit)
+        except subprocess.TimeoutExpired:
+            end = f"took longer than {limit:g} s"
+        finally:
+            if child.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        try:
+            with open(into, encoding="utf-8") as file:
+                lines = [parsed(line) for line in file]
+        except (OSError, ValueError):
+            lines = []
+    last = lines[-1] if lines else {}
+    if "results" in last:
+        return last["results"], last["files"]
+    if not end:
+        code = child.returncode
+        end = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+    problem = f"the child process that looked {end}{last.get('while', '')}"
+    return [problem] * len(task["items"]), {}
+
+
+def main(task: Mapping[str, Any]) -> None:
+    """Rehearse in this process, which is thrown away, and write what is found into a file."""
+    with open(task["into"], "w", encoding="utf-8") as file:
+
+        def write(**line: Any) -> None:
+            file.write(written(line) + "\n")
+            file.flush()
+
+        host: Host | None = None
+        loaded: list[list[Requested] | str] = []
+        for item in map(parsed, task["items"]):
+            write(**{"while": f" while it loaded {item.get('plugin') or item.get('of')}"})
+            try:
+                host, requests = _requests_of(item, host)
+            except (HookpatchError, NotCarried) as error:
+                loaded.append(str(error))
+            else:
+                loaded.append(requests)
+        also = [] if host is None else [Also(partial(notify.listen, host=host), notify.listen_no_longer)]
+        flat = [request for requests in loaded if not isinstance(requests, str) for request in requests]
+        drift = load_drift(task["lock"])
+        outcomes = iter(rehearse(flat, also, drift, lambda name: write(**{"while": f" while it imported {name}"})))
+        results = [requests if isinstance(requests, str) else [next(outcomes) for _ in requests] for requests in loaded]
+        write(results=results, files=kept.files())
+
+
+def _requests_of(item: Item, host: Host | None) -> tuple[Host | None, list[Requested]]:
+    if "plugin" not in item:
+        return host, [Requested(unpacked(item))]
+    host, by_name = load(Selection([item["plugin"]], item["options"], "the look"), host)
+    return host, [request for requests in by_name.values() for request in requests]
