@@ -168,7 +168,9 @@ class Machine(MachineModel):
             attempt.entries = [Entry()]
         try:
             for attempt in plan if len(plan) > 1 or plan[0].is_for_task else ():
+                attempt.entries[-1].state = "failed"  # if it is refused
                 self._check(attempt)  # all before any is applied
+                attempt.entries[-1].state = "waiting"
             for attempt in plan:
                 begun.append(attempt)
                 if attempt.module is not None:

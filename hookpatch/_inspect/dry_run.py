@@ -36,14 +36,15 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
     """Check a patch of an imported module or an object at hand, as a session does before it applies the first patch."""
     outcome = by_version(requested)
     patch, owner, warnings = requested.patch, requested.owner, outcome.warnings
-    if outcome.state != "waiting":
+    module = None if patch.module is None else imports.loaded(patch.module)
+    if outcome.state != "waiting" or (module is None and patch.module is not None):  # it is just being imported
         return outcome
     try:
         # A session skips the check of an optional patch, and finds out when it applies the patch.
         asked = requested._replace(patch=replace(patch, required=True))
         Lifecycle(asked, (0, 0), Ledger(), "warn", drift=drift).check()
         if patch.target is not None:
-            slot = resolve(patch.target, imports.loaded(patch.module) if patch.module else None, owner)
+            slot = resolve(patch.target, module, owner)
             _check_signature(requested, slot)
             if drift is not None and (reason := drift.look(patch, slot, owner)) is not None:
                 if drift.policy == "skip":
@@ -51,6 +52,8 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
                 warnings = (*warnings, reason)
     except ApplyError as error:
         return _refused(requested, error, warnings)
+    if patch.verb in ("derive", "enter"):  # what the factory makes decides, and it runs in no process of the user
+        return Outcome("waiting", warnings=warnings)
     return Outcome("applied", warnings=warnings)
 
 

@@ -71,7 +71,7 @@ def rehearse(
             try:
                 session.open()
                 break
-            except HookpatchError as error:
+            except Exception as error:  # a step to a target may run foreign code
                 refused = {id(entry.asked): entry for entry in session.entries if entry.state == "failed"}
                 for index in list(left):
                     entry = refused.get(id(requests[index]))
@@ -140,8 +140,10 @@ def _depths(session: Session) -> dict[int, tuple[int, int]]:
     return depths
 
 
-def _refused(error: HookpatchError) -> Outcome:
-    return Outcome("failed", getattr(error, "problem", None) or str(error), type(error).__name__)
+def _refused(error: Exception) -> Outcome:
+    kind = type(error).__name__
+    reason = str(error) if isinstance(error, HookpatchError) else f"opening the session raised {kind}: {error}"
+    return Outcome("failed", getattr(error, "problem", None) or reason, kind)
 
 
 def short(request: Requested, reason: str | None) -> str | None:

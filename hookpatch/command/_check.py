@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hookpatch._bootstrap import selection
+from hookpatch._bootstrap import environment, selection
 from hookpatch._engine.lock.lockfile import NAME, Lock, key_of, write_lock
 from hookpatch._inspect import check as _check
 from hookpatch._inspect.check import lockable
@@ -77,6 +77,7 @@ def check(
         else:
             _print_releases(Console(), releases)
         raise typer.Exit(status)
+    environment.take({environment.DISABLE: ""})  # what would fit is asked, not what is on
     with imports_aside():
         targets = _check.check(given.requests, lock)
     status = max((target.severity for target in targets), default=0)
@@ -104,6 +105,7 @@ def lock(
     default, _ = selection.lock_path()
     known = lock_of(path) if not names and (path or not default or os.path.exists(default)) else None
     given = named("lock", names or (), option or (), known)
+    environment.take({environment.DISABLE: ""})  # likewise
     with imports_aside():
         entries, problems = lockable(given.requests)
     if problems:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -100,10 +100,6 @@ def chain(plan: Plan) -> list[tuple[int | None, str | None, str]]:
     return [(patch.place, patch.plugin, patch.finding) for patch in target.patches]
 
 
-def nothing(module: ModuleType) -> AbstractContextManager[object]:
-    return nullcontext()
-
-
 # --- the order
 
 
@@ -183,7 +179,7 @@ def test_addresses_are_compared_as_they_are_written(install: Install, vendor: Pa
 def test_what_is_entered_is_entered_as_selected(make_module: MakeModule) -> None:
     """It lies in no slot and is in nobody's way; patches given by hand are planned, too."""
     make_module("vendor", "")
-    plan = hookpatch.plan(hookpatch.enter("vendor", nothing), hookpatch.enter("vendor", nothing))
+    plan = hookpatch.plan(hookpatch.enter("vendor", nullcontext), hookpatch.enter("vendor", nullcontext))
     assert chain(plan) == [(1, None, "fits"), (2, None, "fits")]
     assert str(plan).splitlines()[1] == "  1  enter  given by hand  fits"
 

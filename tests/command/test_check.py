@@ -118,9 +118,9 @@ def test_locked_anew_it_is_the_same(home: Environment) -> None:
 
 
 def test_what_is_as_it_was_is_the_same(home: Environment) -> None:
-    """Status 0; with the names or without."""
-    for names in ([], ["short"]):
-        done = hookpatch(home, "check", *names)
+    """Status 0; with the names or without; also where nothing would be applied."""
+    for names, variables in (([], {}), (["short"], {}), (["short"], {"HOOKPATCH_DISABLE": "1"})):
+        done = hookpatch(home, "check", *names, **variables)
         assert rows(done) == [["vendor:shorten", "vendor-kit 1.0", "same"], ["short: inject"]]
         assert (done.stderr, done.returncode) == ("", 0)
 

@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 import hookpatch
 from hookpatch._engine.lock.lockfile import Lock, write_lock
 from hookpatch._inspect.check import lockable
+from hookpatch._inspect.rehearsal import rehearse
 from hookpatch._session.ledger import Requested
+from hookpatch._session.load import asked_for, load
 
 Policy: TypeAlias = Literal["warn", "skip", "error"] | None
 State: TypeAlias = tuple[str | None, str, str, str, str]  # plugin, target, verb, state, reason
@@ -123,11 +125,33 @@ def differences(names: list[str], lock: str, on_drift: Policy) -> list[tuple[Sta
 
 @pytest.mark.parametrize("on_drift", [None, "error"])
 def test_each_plugin_and_those_that_meet(site: Path, lock: str, on_drift: Policy) -> None:
-    """A plugin alone, and selections of some that meet at one target."""
+    """A plugin alone, and selections of some that meet at one target; optional ones are among the random selections."""
     chance = random.Random(1)
-    alone = [[name] for name in PATCHES]
+    alone = [[name] for name in PATCHES if not name.endswith("_perhaps")]
     selections = [*(alone if on_drift is None else chance.sample(alone, 8)), *TOGETHER]
     wrong = {", ".join(names): found for names in selections if (found := differences(names, lock, on_drift))}
+    assert wrong == {}
+
+
+def test_modules_that_this_process_has_imported(site: Path, lock: str) -> None:
+    """They are looked at here; a session is refused here where a run would be."""
+    wrong = {}
+    for names in [[name] for name in PATCHES]:
+        try:
+            importlib.import_module("awkward_vendor")
+            importlib.import_module("awkward_front")
+            plans = planned(names, lock, None)
+            requests = [
+                request for of_plugin in load(asked_for(names, None, "a test"))[1].values() for request in of_plugin
+            ]
+            outcomes = rehearse(requests)
+            states = sorted(
+                (request.patch.address, outcome.state) for request, outcome in zip(requests, outcomes, strict=True)
+            )
+            if [(target, state) for _, target, _, state, _ in plans] != states:
+                wrong[names[0]] = plans
+        finally:
+            forget()
     assert wrong == {}
 
 
