@@ -182,9 +182,7 @@ class Machine(MachineModel):
                         attempt.entries[-1].state = "failed"
                         raise
         except Refused:
-            failures: list[Exception] = []
-            for attempt in reversed(begun):
-                self._end(attempt, failures)
+            self._end_all(begun, [])
             raise
 
     @precondition(lambda self: self.open)
@@ -202,8 +200,7 @@ class Machine(MachineModel):
         self.is_exit_armed = arm
         for spot in stubborn:
             spot.place.is_locked = type(spot.owner).locked = lock
-        for attempt in reversed(plan):
-            self._end(attempt, failures)
+        self._end_all(plan, failures)
         with self._telling():
             if failures:
                 with pytest.raises(errors.RestoreError) as caught:

@@ -205,7 +205,15 @@ class MachineModel(RuleBasedStateMachine):
         others = [spot.place for spot in self.spots if spot.place is not place]
         return [place, *(other for other in others if (other.base if other.layers else other.content) is thing)]
 
-    def _end(self, attempt: Lifecycle, failures: list[Exception]) -> None:
+    def _end_all(self, attempts: list[Lifecycle], failures: list[Exception]) -> None:
+        """End the patches of a session, the last first; then restore the copies of all."""
+        stood = [(attempt, self._end(attempt, failures)) for attempt in reversed(attempts)]
+        for attempt, places in stood:
+            if attempt.reach == "everywhere" and attempt.label in (f"{V}:c", f"{V}:Kind"):
+                self._call_back(attempt, {held: place.base for place, held in places if not place.layers})
+
+    def _end(self, attempt: Lifecycle, failures: list[Exception]) -> list[tuple[Place, Thing]]:
+        """End one patch; return the places of its layers, each with what was held there."""
         if attempt in self.attempts:
             self.attempts.remove(attempt)
         if attempt.entries[-1].state == "waiting":
@@ -225,8 +233,7 @@ class MachineModel(RuleBasedStateMachine):
                 failures.append(error)
             self.warned.update(place.warned)  # a place inside a function is none of the spots
             place.warned.clear()
-        if attempt.reach == "everywhere" and attempt.label in (f"{V}:c", f"{V}:Kind"):
-            self._call_back(attempt, {held: place.base for place, held in stood if not place.layers})
+        return stood
 
     def _call_back(self, attempt: Lifecycle, originals: dict[Thing, Thing]) -> None:
         """Put the original into a module that was executed during the session and copied the patched value.
