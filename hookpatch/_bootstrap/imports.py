@@ -337,6 +337,12 @@ def names() -> frozenset[str]:
     return frozenset(sys.modules)
 
 
+def finished() -> frozenset[str]:
+    """Return the names of the modules whose first import has ended: what runs now may still copy what it imports."""
+    running = {name for name in list(_module_locks) if (module := named(name)) is not None and _is_initializing(module)}
+    return names() - running
+
+
 def count() -> int:
     """Return the number of imported modules."""
     return len(sys.modules)

@@ -132,9 +132,12 @@ class Ledger:
         return [entry for first in self._first for entry in (first, *self._further.get(id(first.asked), ()))]
 
     def note_modules(self) -> None:
-        """Note the modules that are imported when a patch with reach="everywhere" is first applied."""
+        """Note the modules that are imported when a patch with reach="everywhere" is first applied.
+
+        Not the module whose import has brought the target: it copies the target's name after this.
+        """
         if not self.were_there:
-            self.were_there = imports.names()
+            self.were_there = imports.finished()
 
     def end(self) -> None:
         """Forget everything that a report does not need."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import operator
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
@@ -109,6 +110,25 @@ def test_a_module_imported_inside_that_copies_the_name(
     for module, original in ((late, kind), (late_c, c), (late_function, plain)):
         for way, get in WAYS.items():
             assert get(module) is original, (module.__name__, way)
+
+
+@pytest.mark.parametrize("verb", ["replace", "derive", "wrap"])
+def test_a_module_whose_import_brings_the_target(verb: str, write_module: Callable[[str, str], Path]) -> None:
+    """It is half imported when the patch is applied, and copies the name after that."""
+    write_module("brought", "class Kind: pass")
+    write_module("brings", "import brought\nfrom brought import Kind as copied")
+    patches = {
+        "replace": hookpatch.replace("brought:Kind", operator.add, reach="everywhere"),
+        "derive": hookpatch.derive("brought:Kind", lambda kind: type("Better", (kind,), {}), reach="everywhere"),
+        "wrap": hookpatch.wrap("brought:Kind", marked, reach="everywhere"),
+    }
+    with hookpatch.active(patches[verb]):
+        brings: Any = importlib.import_module("brings")
+        brought: Any = importlib.import_module("brought")
+        inside = brought.Kind
+        assert brings.copied is inside
+    assert brings.copied is brought.Kind is not inside
+    assert brought.Kind.__qualname__ == "Kind"
 
 
 def test_a_value_in_its_own_home_stays(vendor: ModuleType, write_module: Callable[[str, str], Path]) -> None:
