@@ -63,15 +63,22 @@ class Watch:
         self._arrival: Arrival | None = arrival
         self.has_heard = False
 
-    def begin(self) -> None:
-        """Start the callbacks, as ``watch`` does. An interrupted call is undone by ``cancel``."""
+    def begin(self) -> ModuleType | None:
+        """Start the callbacks, as ``watch`` does. An interrupted call is undone by ``cancel``.
+
+        Return the module if its import has ended; None of a module for which ``present`` may ask again.
+        """
         _note(self)
         imported = _imported(self.module)
-        if imported is not None and not _is_executing(self.module) and _is_initializing(imported):
+        if imported is None or _is_executing(self.module):
+            return None
+        if _is_initializing(imported):
             spec = vars(imported)["__spec__"]
             _notify_when_initialized(spec)
             if not _is_initializing(imported):
                 _stop_notifying(spec)  # the import ended in between: the module is ``present`` now
+            return None
+        return imported
 
     def cancel(self) -> None:
         """Stop the callbacks; a second call does nothing."""
@@ -158,6 +165,14 @@ def loaded(module: str) -> ModuleType | None:
     return None if imported is None or _is_initializing(imported) else imported
 
 
+def first_loaded(modules: Sequence[str]) -> ModuleType | None:
+    """Return the first of these modules that is ``loaded``, None if none is."""
+    for module in modules:
+        if module in sys.modules and (found := loaded(module)) is not None:
+            return found
+    return None
+
+
 def named(module: str) -> ModuleType | None:
     """Return a module, half imported or not; None if its import has not begun."""
     return sys.modules.get(module)
@@ -188,6 +203,8 @@ def _imported(module: str) -> ModuleType | None:
 
 def _overlooked() -> list[Watch]:
     """Return the watches whose module was imported past our finder."""
+    if not _unheard:
+        return []
     # In this order: the watch of a module that is now executed has heard of it, unless the module was overlooked.
     return [watch for watch in list(_unheard) if _is_executed(watch.module) and not watch.has_heard]
 

@@ -87,7 +87,7 @@ def active(
         from hookpatch._processes.receipt import write_reports_in  # few ask for reports
 
         write_reports_in(folder)
-    also = [Also(partial(carry, payload), carry_no_longer)]
+    also = [] if payload.is_empty else [Also(partial(carry, payload), carry_no_longer)]
     if host is not None:
         also.insert(0, switched_on(host, "active()"))
     return Session(requested, scope=scope, count=count, also=also, drift=load_drift(locked))

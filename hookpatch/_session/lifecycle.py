@@ -31,6 +31,7 @@ from hookpatch._plugins import notify
 from hookpatch._session import task
 from hookpatch._session.applied import AppliedLayer, Entered, undo
 from hookpatch._session.ledger import Entry, Ledger, Requested
+from hookpatch._session.prepared import keep, prepared
 from hookpatch.errors import (
     ApplyError,
     DriftWarning,
@@ -103,11 +104,11 @@ class Lifecycle:
     def begin(self) -> None:
         """Apply the patch, now and after each import of its module; raise if a required patch cannot be applied."""
         name = self._asked.patch.module
+        module = None
         try:
             if name is not None:
                 self._watch = imports.Watch(name, self._arrive)
-                self._watch.begin()
-            module = None if self._watch is None else self._watch.present()
+                module = self._watch.begin() or self._watch.present()
             if name is None or module is not None:
                 self._apply(module)
         except HookpatchError as error:
@@ -215,6 +216,9 @@ class Lifecycle:
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._owner
         self._warnings = ()
+        is_plain = self._drift is None and self._scope == "process" and patch.reach == "slot"
+        if is_plain and not anew and not imports.how_late(patch.module) and (site := prepared(patch, module)):
+            return self._lay(site, None, site.original, None)
         guard.check_patch(patch, self._scope, owner)
         if how := imports.how_late(patch.module):
             late = f"applied late: {how}"
@@ -235,10 +239,14 @@ class Lifecycle:
         for place, words in self._places(slot, own):
             try:
                 is_inside = isinstance(place, FunctionSlot)
-                self._lay(place, words, None if is_inside else inner(own), (slot, own) if is_inside else None)
+                site, home = site_at(place), (slot, own) if is_inside else None
+                self._lay(site, words, None if is_inside else inner(own), home)
             except Exception as error:
                 if words is None or is_interrupt(error):
                     raise  # the target itself; a report lists other places as stale
+            else:
+                if is_plain and not self._warnings:
+                    keep(patch, module, site, own)
         return None
 
     def _places(self, slot: Slot, own: Any) -> list[tuple[Slot, str | None]]:
@@ -251,10 +259,9 @@ class Lifecycle:
         self._warnings = (*self._warnings, reason)
         warnings.warn(message, kind, stacklevel=3)
 
-    def _lay(self, slot: Slot, words: str | None, original: object, home: tuple[Slot, Any] | None) -> None:
-        """Put a layer on a slot, and note its original; ``home``: the target, if its function is changed inside."""
+    def _lay(self, site: Site, words: str | None, original: object, home: tuple[Slot, Any] | None) -> None:
+        """Put a layer on a site, and note its original; ``home``: the target, if its function is changed inside."""
         asked, patch = self._asked, self._asked.patch
-        site = site_at(slot)
         if original is not None and patch.reach == "everywhere":
             self._ledger.note_modules()
         gate: Gate | None = partial(task.only_inside, self._rank[0]) if self._scope == "task" else None

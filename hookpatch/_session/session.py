@@ -10,7 +10,6 @@ import itertools
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial, wraps
 from time import monotonic
 from types import FrameType
@@ -438,8 +437,10 @@ def _undo_all(undos: list[Callable[[], object]]) -> None:
     while undos:
         undo = undos[-1]
         undo()
-        with suppress(ValueError):  # another thread has done it
+        try:
             undos.remove(undo)
+        except ValueError:  # another thread has done it
+            continue
 
 
 def _finish_interrupted() -> None:

@@ -50,9 +50,15 @@ class Facts(TypedDict, total=False):
     required_calls: int
 
 
+class _Kept:
+    """What sessions keep with a patch: no part of the declaration, so no field."""
+
+    __slots__ = ("prepared",)
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patch:
+class Patch(_Kept):
     """A declared change of a target. Frozen.
 
     Attributes:

@@ -87,6 +87,11 @@ class Layer:
         return self.patch.verb == "wrap"
 
     @property
+    def is_plain(self) -> bool:
+        """True when the layer runs around the calls of whatever lies below: it needs no ``fit``."""
+        return self.patch.verb == "wrap" and not self.patch.expects
+
+    @property
     def is_gated(self) -> bool:
         """True when the wrapper counts its calls, or asks at each call whether to run."""
         return self._gate is not None or self._count is not None

@@ -25,6 +25,8 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
         OrderError: ``before`` and ``after`` form a cycle.
         ConflictError: two plugins put values of their own and neither declares its place.
     """
+    if len(layers) == 1:
+        return list(layers)
     putting = [layer for layer in layers if layer.plugin and not layer.wraps]
     for earlier, later in combinations(putting, 2):
         if earlier.owner != later.owner and not (_declared(earlier, later) or _declared(later, earlier)):

@@ -46,6 +46,7 @@ class Site:
             "_layers",
             "_lazy",
             "_retired",
+            "_spare",
             "_stand_ins",
             "_state",
         ),
@@ -59,6 +60,7 @@ class Site:
         self._layers: _Layers = []
         self._stand_ins: Sequence[StandIn] = ()  # in the slot, for each run of call layers
         self._retired: Sequence[ReferenceType[StandIn]] = ()  # no longer in the slot, but held by foreign code
+        self._spare: StandIn | None = None  # of a site without layers: the last stand-in, to be used again
         self._has_left_out = False
         self._is_stale = False
         self._ending: Ending = "restored"
@@ -209,6 +211,9 @@ class Site:
                 if not after:  # no layers, nothing to compute
                     warnings = self._commit(after, NewState(self._state.original), note)
                     break
+                if (new_state := self._with_spare(before, after)) is not None:
+                    warnings = self._commit(after, new_state, note)
+                    break
             finally:
                 lock.end()
             try:
@@ -233,6 +238,18 @@ class Site:
             with ExitStack() as stack:  # every warning is made, even if an earlier warning raises
                 for warn in warnings:
                     stack.callback(warn)
+
+    def _with_spare(self, before: _Layers, after: _Layers) -> NewState | None:
+        """Return the new state for a first layer over the function of the last time; None where it is to be computed.
+
+        No foreign code runs.
+        """
+        if (spare := self._spare) is None or before:
+            return None
+        self._spare = None
+        if len(after) > 1 or not after[0].is_plain or self._state.base is not spare.base or not spare.is_free:
+            return None
+        return NewState(spare.value, [(spare, [*after])])
 
     def _commit(self, layers: _Layers, new_state: NewState, note: Callable[[], None]) -> list[Callable[[], None]]:
         """Write the new state and note it; return the warnings to make when no lock is held."""
@@ -294,6 +311,8 @@ class Site:
                 covered.discard(self)
         if not layers:
             self._ending = self._state.end()
+            if len(gone) == 1 and self._ending == "restored":
+                self._spare = gone[0]
 
     def _put(self, value: Any, layers: Sequence[Layer], adding: bool = False) -> None:
         before = self._state.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -30,6 +31,7 @@ class StandIn:
 
     __slots__ = (
         "__weakref__",
+        "_alone",
         "_binds",
         "_bottom",
         "_callee",
@@ -67,6 +69,16 @@ class StandIn:
                 from hookpatch._engine.site.proxy import Proxy  # wrapt is slow to import, and most patches need none
 
             self.value = Proxy(base, _reference(slot))
+        self._alone: Final = self._references()
+
+    @property
+    def is_free(self) -> bool:
+        """True if no other code holds the wrapper of a Python function: then nobody sees that it is used again."""
+        is_plain = self._top is not None and self.value is self._top.function and self.base is self._callee
+        return is_plain and not (self._inner or self.derived_by) and self._references() == self._alone
+
+    def _references(self) -> int:
+        return sys.getrefcount(self.value)
 
     @property
     def seen(self) -> Any:
