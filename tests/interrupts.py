@@ -120,6 +120,13 @@ def _decorated() -> Callable[[], None]:
     return work
 
 
+def _entered_before() -> Callable[[], None]:
+    """Return the work of a session that was entered before: what it found then is used again."""
+    work = _block(partial(hookpatch.active, _TWO[0], children="local"))
+    work()
+    return work
+
+
 def block(name: str, make: Callable[[], AbstractContextManager[object]], is_on: Callable[[], list[bool]]) -> Work:
     """Return the work of entering and leaving a block."""
     return Work(name, lambda: (_block(make), _nothing), is_on)
@@ -179,6 +186,7 @@ def works() -> dict[str, Work]:
         block("scope='task'", partial(hookpatch.active, _TWO[0], scope="task"), _run_is_on),
         block("count=True", partial(hookpatch.active, _TWO[0], count=True, children="local"), _run_is_on),
         Work("a decorated function", lambda: (_decorated(), _nothing), _run_and_limit_are_on),
+        Work("a patch applied before", lambda: (_entered_before(), _nothing), _run_is_on),
         Work("import", lambda: _in_open_session(_imported_anew), _run_and_limit_are_on),
         Work("reload", lambda: _in_open_session(lambda: importlib.reload(vendor())), _run_and_limit_are_on),
         Work("report", lambda: _in_open_session(hookpatch.report), _run_and_limit_are_on),
