@@ -124,6 +124,8 @@ class Lifecycle:
         module = imports.present(patch.module) if patch.module is not None else None
         if not patch.required or patch.target is None or (module is None and patch.module is not None):
             return []
+        if self._prepared(module) is not None:
+            return []
         try:
             guard.check_patch(patch, self._scope, self._owner)
             slot, own = self._checked_slot(module, anew=False)
@@ -216,9 +218,8 @@ class Lifecycle:
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._owner
         self._warnings = ()
-        is_plain = self._drift is None and self._scope == "process" and patch.reach == "slot"
-        if is_plain and not anew and not imports.how_late(patch.module) and (site := prepared(patch, module)):
-            return self._lay(site, None, site.original, None)
+        if not (anew or imports.how_late(patch.module)) and (kept := self._prepared(module)) is not None:
+            return self._lay(*kept)
         guard.check_patch(patch, self._scope, owner)
         if how := imports.how_late(patch.module):
             late = f"applied late: {how}"
@@ -240,14 +241,23 @@ class Lifecycle:
             try:
                 is_inside = isinstance(place, FunctionSlot)
                 site, home = site_at(place), (slot, own) if is_inside else None
-                self._lay(site, words, None if is_inside else inner(own), home)
+                self._lay(site, None if is_inside else inner(own), words, home)
             except Exception as error:
                 if words is None or is_interrupt(error):
                     raise  # the target itself; a report lists other places as stale
             else:
-                if is_plain and not self._warnings:
+                if self._is_simple and not self._warnings:
                     keep(patch, module, site, own)
         return None
+
+    @property
+    def _is_simple(self) -> bool:
+        """True if nothing but module and slot decides whether the patch fits."""
+        return self._drift is None and self._scope == "process" and self._asked.patch.reach == "slot"
+
+    def _prepared(self, module: ModuleType | None) -> tuple[Site, FunctionType] | None:
+        """Return site and original of a patch that fits as it did before; None where that is to be found out."""
+        return prepared(self._asked.patch, module) if self._is_simple else None
 
     def _places(self, slot: Slot, own: Any) -> list[tuple[Slot, str | None]]:
         if self._asked.patch.reach == "slot":
@@ -259,7 +269,9 @@ class Lifecycle:
         self._warnings = (*self._warnings, reason)
         warnings.warn(message, kind, stacklevel=3)
 
-    def _lay(self, site: Site, words: str | None, original: object, home: tuple[Slot, Any] | None) -> None:
+    def _lay(
+        self, site: Site, original: object, words: str | None = None, home: tuple[Slot, Any] | None = None
+    ) -> None:
         """Put a layer on a site, and note its original; ``home``: the target, if its function is changed inside."""
         asked, patch = self._asked, self._asked.patch
         if original is not None and patch.reach == "everywhere":

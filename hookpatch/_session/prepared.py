@@ -12,7 +12,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 
 
 class _Stamp(NamedTuple):
-    """A patch fits as long as all of this is the same. Lives as long as the patch."""
+    """A patch fits as long as all of this is the same, and the site has no layers. Lives as long as the patch."""
 
     module: ModuleType
     class_: str | None  # the name of the class in the module, None for a function of the module
@@ -31,12 +31,12 @@ def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> No
             object.__setattr__(patch, "prepared", _Stamp(module, names[0] if names else None, site, own))
 
 
-def prepared(patch: Patch, module: ModuleType | None) -> Site | None:
-    """Return the site of a patch that fits as it was kept, and has no layers; None where that is to be found out."""
+def prepared(patch: Patch, module: ModuleType | None) -> tuple[Site, FunctionType] | None:
+    """Return site and original of a patch that fits as it was kept; None where that is to be found out."""
     kept: _Stamp | None = getattr(patch, "prepared", None)
     if kept is None or kept.module is not module or kept.site.layers:
         return None
     slot = kept.site.slot
     if kept.class_ is not None and vars(module).get(kept.class_) is not slot.owner:
         return None
-    return kept.site if slot.read() is kept.own else None
+    return (kept.site, kept.own) if slot.read() is kept.own else None
