@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import wrapt
-from IPython.extensions.autoreload import superreload
 
 import hookpatch
 from hookpatch import Target
@@ -181,11 +180,12 @@ def test_code_that_is_changed_in_place(vendor: Any) -> None:
 @pytest.mark.parametrize("target", ["vendor:speak", "vendor:Thing.run"])
 def test_autoreload_of_ipython(vendor: Any, target: str) -> None:
     """superreload executes the module anew, and then changes old functions in place: the new one is patched."""
+    autoreload = pytest.importorskip("IPython.extensions.autoreload")
     session = patched("slot", target)
     path = Path(vendor.__file__)
     path.write_text(SOURCE.replace("vendor {", "reloaded {").replace('"run"', '"new run"') + f"# {time.time()}\n")
     importlib.invalidate_caches()
-    superreload(vendor)
+    autoreload.superreload(vendor)
     said = vendor.speak("x") if target == "vendor:speak" else vendor.Thing().run()
     states = {patch.state for patch in session.report()}
     assert ("overwritten" not in states) == said.isupper()
