@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 from functools import cache, lru_cache, partial
-from textwrap import dedent, indent
 from types import CodeType, FunctionType, MappingProxyType, MethodType
 from typing import Any, Final, final
 
@@ -25,13 +24,17 @@ def inner(code: CodeType, name: str) -> CodeType:
 
 def as_collected(code: CodeType) -> CodeType:
     """Return a trampoline's code as code of two parameters: the tuple and the dict of collected arguments."""
-    flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | _MARKS)
     return with_place(code, code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, flags, parameters=2)
 
 
 def placed(code: CodeType, like: FunctionType, source: CodeType) -> CodeType:
-    """Return code with the name of a function and the place of its source, for inspect.getsource."""
-    flags = code.co_flags | like.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE  # types.coroutine: awaitable
+    """Return code with the name of a function and the place of its source, for inspect.getsource.
+
+    Code for a coroutine or generator function is marked as such for inspect, and runs at the call: it returns what the
+    function returns. Python makes a coroutine by an instruction at the start of the code, not by the mark.
+    """
+    flags = code.co_flags | like.__code__.co_flags & _MARKS
     place = source.co_filename, source.co_firstlineno
     return with_place(code, like.__name__, like.__qualname__, *place, flags, code.co_argcount)
 
@@ -46,8 +49,14 @@ def with_place(code: CodeType, name: str, qualname: str, file: str, line: int, f
     return named.replace(co_flags=flags, co_argcount=parameters)
 
 
+def running(code: CodeType) -> CodeType:
+    """Return code without the marks of a coroutine or generator function."""
+    place = code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno
+    return with_place(code, *place, code.co_flags & ~_MARKS, code.co_argcount)
+
+
 def shape_of(like: FunctionType) -> str | None:
-    """Return the kind of a coroutine or generator function, a key of _BODIES; None for a function that runs at once."""
+    """Return the kind of a coroutine or generator function; None for any other function."""
     # By its code, not by inspect: a function that is only marked (inspect.markcoroutinefunction) runs when called.
     flags = like.__code__.co_flags & _ALL_SHAPES
     return next(shape for flag, shape in _SHAPES.items() if flags & flag) if flags else None
@@ -59,45 +68,22 @@ _SHAPES: Final = {
     inspect.CO_GENERATOR: "generator",
 }
 _ALL_SHAPES: Final = sum(_SHAPES)
-_BODIES: Final = {
-    None: "return __hookpatch__(args, kwargs)",  # collected arguments: not unpacked and collected again
-    "coroutine": "return await __hookpatch__(*args, **kwargs)",
-    "generator": "return (yield from __hookpatch__(*args, **kwargs))",
-    # PEP 525 has no `yield from` for async generators: pass values, exceptions and the end on, each by itself.
-    "async generator": """
-        inner = __hookpatch__(*args, **kwargs)
-        try:
-            item = await anext(inner)
-            while True:
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    await inner.aclose()
-                    raise
-                except BaseException as error:
-                    item = await inner.athrow(error)
-                else:
-                    item = await (anext(inner) if sent is None else inner.asend(sent))
-        except StopAsyncIteration:
-            return
-    """,
-}
+_MARKS: Final = _ALL_SHAPES | inspect.CO_ITERABLE_COROUTINE
 
 
 @cache
-def from_text(shape: str | None, cells: int | None) -> CodeType:
-    """Return the code of a function that passes its arguments on to ``__hookpatch__``.
+def in_place(cells: int) -> CodeType:
+    """Return the code of a function with so many cells that passes its collected arguments on to ``__hookpatch__``.
 
     Compiled from text: a function takes only code with as many free variables as it has cells, and the interpreter
-    crashes on code with free variables that the compiler has not seen. A new function (``cells`` is None) has a cell
-    of that name. A function with so many cells, changed in place, has a keyword default of that name.
+    crashes on code with free variables that the compiler has not seen. ``__hookpatch__`` is a keyword default.
     """
-    names = [f"cell{number:06}" for number in range(cells)] if cells is not None else ["__hookpatch__"]
-    parameters = "*args, **kwargs" if cells is None else "*args, __hookpatch__=None, **kwargs"
-    kind = "async def" if shape in ("coroutine", "async generator") else "def"
+    names = [f"cell{number:06}" for number in range(cells)]
     seen = f"if 0: {', '.join(names)}" if names else ""
-    body = indent(dedent(_BODIES[shape]), "  ")
-    text = f"def make({', '.join(names)}):\n {kind} trampoline({parameters}):\n  {seen}\n{body}"
+    text = (
+        f"def make({', '.join(names)}):\n def trampoline(*args, __hookpatch__=None, **kwargs):\n  {seen}\n"
+        "  return __hookpatch__(args, kwargs)"
+    )
     return inner(inner(compile(text, "<hookpatch>", "exec"), "make"), "trampoline")
 
 

@@ -18,7 +18,7 @@ from weakref import ReferenceType, ref
 
 from hookpatch._engine.calls import torchscript
 from hookpatch._engine.calls.annotations import share_annotations
-from hookpatch._engine.calls.code import Signature, as_collected, from_text, inner, placed, shape_of, with_place
+from hookpatch._engine.calls.code import Signature, as_collected, in_place, inner, placed, running, shape_of, with_place
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 # The wrapper, the callable below, and the function that binds it to the object of a call; None without an object.
@@ -52,12 +52,13 @@ class Trampoline:
         self.link: Final = CellType((pass_through, below, None))
         if binds:  # the cells in the order of co_freevars: by name
             first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
-            begin = _copy(_codes()[1], like, (self.link, CellType(first), _REST))
+            function = _copy(_codes()[1], like, (self.link, CellType(first), _REST))
         else:
-            begin = _copy(_codes()[0], like, (self.link,))
-        shape = shape_of(like)
-        self.function: Final = begin if shape is None else _copy(from_text(shape, None), like, (CellType(begin),))
+            function = _copy(_codes()[0], like, (self.link,))
+        self.function: Final = function
         vars(self.function).update(torchscript.attributes(like, self.link, on_captured, binds))
+        if shape_of(like) is not None:
+            vars(self.function)[_TRACED] = _unmarked(self.function, self.function.__code__)
         self._plain: Final = self.function.__code__
         self._collected: FunctionType | None = None
         _all.add(ref(self, _forget))
@@ -105,9 +106,7 @@ def is_trampoline(function: FunctionType) -> bool:
 
 def link_of(function: FunctionType) -> CellType:
     """Return the link of a trampoline's function."""
-    link = (function.__closure__ or ())[function.__code__.co_freevars.index(HOOK)]
-    # A coroutine or generator function calls a plain trampoline, which has the link.
-    return link_of(link.cell_contents) if type(link.cell_contents) is FunctionType else link
+    return (function.__closure__ or ())[function.__code__.co_freevars.index(HOOK)]
 
 
 def beneath_link(function: FunctionType) -> Any:
@@ -157,7 +156,7 @@ def _method(__hookpatch__: Link, first: str, rest: slice) -> Callable[..., Any]:
         else:
             return wrapper(bind(instance), instance, args[rest], kwargs)
         if first not in kwargs:
-            return below(**kwargs)  # called without its object: the original raises its own TypeError
+            return wrapper(below, None, args, kwargs)  # called on the class: there may be no object, or a default
         instance = kwargs.pop(first)  # called as Class.method(self=object)
         return wrapper(bind(instance), instance, (), kwargs)
 
@@ -191,7 +190,7 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
     _dress(copy, like)
     attributes = vars(copy)
     # By these inspect.unwrap, TorchScript and Dynamo look through a function, past its wrapper.
-    for name in ("__wrapped__", "_torchdynamo_orig_callable"):
+    for name in ("__wrapped__", "_torchdynamo_orig_callable", _TRACED):
         attributes.pop(name, None)
     if not isinstance(attributes.get("__signature__"), inspect.Signature):
         attributes["__signature__"] = Signature(like)
@@ -211,6 +210,12 @@ def _dress(copy: FunctionType, like: FunctionType) -> None:
     copy.__dict__.update(vars(like))
 
 
+def _unmarked(like: FunctionType, code: CodeType) -> FunctionType:
+    """Return a function like another, whose code has no mark of a generator: Dynamo takes the mark for the truth."""
+    return FunctionType(running(code), like.__globals__, like.__name__, like.__defaults__, like.__closure__)
+
+
+_TRACED: Final = "_torchdynamo_inline"  # the function that Dynamo traces in place of the one that has the attribute
 _BORNE: Final = frozenset({"__signature__", *torchscript.ATTRIBUTES})
 
 
@@ -218,19 +223,21 @@ _BORNE: Final = frozenset({"__signature__", *torchscript.ATTRIBUTES})
 class Swap:
     """The value of a function slot, for a function that is changed in place: code that calls a trampoline.
 
-    The code finds the trampoline as a keyword default. A global would be gone for a coroutine that is awaited after
-    the end; torch.compile refuses a constant. The attributes are added unless the function has them.
+    The code finds the trampoline as a keyword default: torch.compile refuses a constant. The attributes are added
+    unless the function has them.
     """
 
     __slots__ = ("attributes", "code", "keyword_defaults")
 
     def __init__(self, like: FunctionType, trampoline: Trampoline) -> None:
-        names, shape = like.__code__.co_freevars, shape_of(like)
-        code = from_text(shape, len(names))
+        names = like.__code__.co_freevars
+        code = in_place(len(names))
         self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, like.__code__)
-        called = trampoline.collected if shape is None else trampoline.function
-        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: called}
+        self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline.collected}
         self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in _BORNE}
+        if shape_of(like) is not None:
+            self.attributes[_TRACED] = traced = _unmarked(like, self.code)
+            traced.__kwdefaults__ = self.keyword_defaults
 
 
 def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:

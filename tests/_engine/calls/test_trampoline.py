@@ -352,3 +352,51 @@ def test_patched_method_is_traced_by_torch_without_a_graph_break(name: str) -> N
         compiled = torch.compile(Model(), backend="eager", fullgraph=True)
         assert compiled(torch.ones(1)).item() == 200
     torch._dynamo.reset()
+
+
+ON_THE_CLASS = """\
+class Owner:
+    def no_object(): return "none"
+    def all_defaults(self=None, y=2): return self, y
+    def only_keywords(*, y=2): return y
+    def packed(*args, y=2): return args, y
+    def needs_object(self): return self
+"""
+
+
+@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize(
+    ("name", "kwargs"),
+    [
+        *(("no_object", {}), ("all_defaults", {}), ("all_defaults", {"y": 3}), ("all_defaults", {"self": 1})),
+        *(("only_keywords", {}), ("only_keywords", {"y": 3}), ("packed", {}), ("packed", {"y": 3})),
+    ],
+)
+def test_call_on_the_class_without_an_argument_by_place(
+    make_module: MakeModule, reach: Any, name: str, kwargs: dict[str, Any]
+) -> None:
+    """The wrapper runs, without an object where the call has none."""
+    owner = make_module("on_the_class", ON_THE_CLASS).Owner
+    expected = getattr(owner, name)(**kwargs)
+    seen = []
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        seen.append((instance, args, kwargs))
+        return wrapped(*args, **kwargs)
+
+    with hookpatch.active(hookpatch.wrap(f"on_the_class:Owner.{name}", wrapper, reach=reach)):
+        assert getattr(owner, name)(**kwargs) == expected
+    rest = {key: value for key, value in kwargs.items() if key != "self"}
+    assert seen == [(kwargs.get("self"), (), rest)]
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_call_without_the_object_that_is_needed(make_module: MakeModule, reach: Any) -> None:
+    """The original raises its own error."""
+    owner = make_module("on_the_class", ON_THE_CLASS).Owner
+    with pytest.raises(TypeError) as before:
+        owner.needs_object()
+    patch = hookpatch.wrap("on_the_class:Owner.needs_object", passing_through, reach=reach)
+    with hookpatch.active(patch), pytest.raises(TypeError) as inside:
+        owner.needs_object()
+    assert str(inside.value) == str(before.value)

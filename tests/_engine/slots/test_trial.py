@@ -47,12 +47,9 @@ hookpatch._engine.calls.code.inner = inner
 """,
     "code cannot be exchanged": """
 import hookpatch._engine.calls.code
-its_own = hookpatch._engine.calls.code.from_text
-def from_text(shape, cells):
-    if cells is not None:
-        raise TypeError("code objects cannot be exchanged")
-    return its_own(shape, cells)
-hookpatch._engine.calls.code.from_text = from_text
+def in_place(cells):
+    raise TypeError("code objects cannot be exchanged")
+hookpatch._engine.calls.code.in_place = in_place
 """,
     "the collector shows a proxy's dict no more": """
 import gc
