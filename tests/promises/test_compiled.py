@@ -23,6 +23,10 @@ def defaulted(x, f=act): return f(x)
 def defaulted_by_key(x, *, f=act): return f(x)
 def defaulted_to_c(x, f=torch.neg): return f(x) * -2
 partial = functools.partial(torch.mul, other=2.0)
+compiled = torch.compile(lambda x: x * 2, backend="eager")
+def steps(x):
+    yield x
+    yield x
 
 def enclosing():
     f = torch.neg
@@ -32,6 +36,7 @@ enclosed = enclosing()
 
 class Plain:
     def run(self, x): return x * 2
+    def steps(self, x): yield from steps(x)
 class Sub(Plain): pass
 bound = Plain().run
 
@@ -63,6 +68,9 @@ class Net(Base):
     def default_of_c(self, x): return defaulted_to_c(x)
     def partial(self, x): return partial(x)
     def closure(self, x): return enclosed(x)
+    def compiled_function(self, x): return compiled(x)
+    def generator(self, x): return sum(steps(x))
+    def method_generator(self, x): return sum(Plain().steps(x))
     def constant(self, x): return x * CONSTANT
     def bound_method(self, x): return bound(x)
     def inherited_method(self, x): return Sub().run(x)
@@ -80,6 +88,12 @@ def _tenfold(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...
     return wrapped(*args, **kwargs) * 10
 
 
+def _tenfold_before(
+    wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    return wrapped(args[0] * 10, **kwargs)
+
+
 # Each makes a patch from the model at hand and the name of its module.
 Make = Callable[[Any, str], Patch]
 
@@ -90,6 +104,10 @@ def _wrap(target: str) -> Make:
 
 def _everywhere(target: str) -> Make:
     return lambda net, name: hookpatch.wrap(target.format(name), _tenfold, reach="everywhere")
+
+
+def _of_generator(target: str, reach: Any) -> Make:
+    return lambda net, name: hookpatch.wrap(target.format(name), _tenfold_before, reach=reach)
 
 
 def _replace(target: str, value: Any) -> Make:
@@ -106,6 +124,9 @@ WAYS: Final[list[tuple[str, Make]]] = [
     ("default_of_c", _everywhere("torch:neg")),
     ("partial", _everywhere("torch:mul")),
     ("closure", _everywhere("torch:neg")),
+    ("compiled_function", _wrap("{}:compiled")),
+    *(("generator", _of_generator("{}:steps", reach)) for reach in ("slot", "everywhere")),
+    *(("method_generator", _of_generator("{}:Plain.steps", reach)) for reach in ("slot", "everywhere")),
     ("constant", _replace("{}:CONSTANT", 20.0)),
     ("bound_method", _everywhere("{}:Plain.run")),
     ("inherited_method", _wrap("{}:Plain.run")),
