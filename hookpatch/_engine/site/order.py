@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, pairwise
 
 from hookpatch._bootstrap.selection import PluginName
 from hookpatch._engine.site.layer import Layer
@@ -14,8 +14,8 @@ from hookpatch.errors import ConflictError, OrderError
 def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     """Return layers from the outermost to the innermost.
 
-    By ``before`` and ``after``, then by rank: a session opened later lies outside, and in one session the first
-    selected does.
+    By rank: a session opened later lies outside, and in one session the first selected does. A layer that declares
+    ``before`` or ``after`` moves as far as that needs; the others keep their order.
 
     Args:
         layers: the layers of one site in any order, the new layer last; errors name the new layer.
@@ -36,12 +36,33 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     by_rank = sorted(layers, key=lambda layer: layer.rank, reverse=True)
     if not any(layer.patch.before or layer.patch.after for layer in by_rank):
         return by_rank
-    sorter: TopologicalSorter[Layer] = TopologicalSorter(dict.fromkeys(by_rank, ()))
-    for outer, inner in permutations(by_rank, 2):
-        if outer.owner != inner.owner and _declared(outer, inner):
-            sorter.add(inner, outer)
+    outside: dict[Layer, list[Layer]] = {
+        inner: [outer for outer in by_rank if outer.owner != inner.owner and _declared(outer, inner)]
+        for inner in by_rank
+    }
+    _check_cycles(outside, site)
+    result: list[Layer] = []
+
+    def place(layer: Layer) -> None:
+        for outer in outside[layer]:
+            if outer not in result:
+                place(outer)
+        result.append(layer)
+
+    # Who declares a place moves, the others stay as selected: out to the layer named in ``before``, and no further; in
+    # to the layer named in ``after``.
+    while waiting := [layer for layer in by_rank if layer not in result]:
+        held_back = {
+            layer for layer in waiting for outer in outside[layer] if outer in waiting and _waits(layer, outer)
+        }
+        place(next(layer for layer in waiting if layer not in held_back))
+    return result
+
+
+def _check_cycles(outside: Mapping[Layer, Sequence[Layer]], site: object) -> None:
+    """Raise OrderError if layers lie outside each other in a circle."""
     try:
-        sorter.prepare()
+        TopologicalSorter(outside).prepare()
     except CycleError as error:
         # From the first name of the alphabet on, whatever the order of selection.
         around: list[Layer] = error.args[1][:-1]
@@ -50,13 +71,11 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
         cycle = [*around[first:], *around[: first + 1]]
         declared = [_declared(outer, inner) or "" for outer, inner in pairwise(cycle)]
         raise OrderError(site, [layer.plugin or layer.owner for layer in cycle], declared) from None
-    result: list[Layer] = []
-    ready: list[Layer] = []
-    while sorter.is_active():
-        ready = sorted([*ready, *sorter.get_ready()], key=lambda layer: layer.rank, reverse=True)
-        result.append(ready.pop(0))
-        sorter.done(result[-1])
-    return result
+
+
+def _waits(layer: Layer, outer: Layer) -> bool:
+    """Return True if a layer itself declares that it lies inside another."""
+    return _named(outer, layer.patch.after) is not None
 
 
 def _declared(outer: Layer, inner: Layer) -> str | None:

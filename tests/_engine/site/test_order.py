@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hookpatch
@@ -120,10 +120,10 @@ def test_order_of_opening_counts_not_of_making(vendor: ModuleType) -> None:
 
 
 def test_before_lies_outside_of_what_it_names(install: Install, vendor: ModuleType) -> None:
-    """before names plugins whose patches lie inside, wherever they were selected."""
+    """before names plugins whose patches lie inside, wherever they were selected; the others stay in their order."""
     install(a="wrap()", b="wrap()", c="wrap(before='a')")
     with hookpatch.active("a", "b", "c"):
-        assert vendor.call() == ["b", "c", "a"]
+        assert vendor.call() == ["c", "a", "b"]
 
 
 def test_after_lies_inside_of_what_it_names(install: Install, vendor: ModuleType) -> None:
@@ -217,6 +217,26 @@ def test_every_declared_place_is_kept(selected: list[str], data: st.DataObject) 
     found = [layer.plugin for layer in ordered(layers(selected, before, after), "m:f")]
     assert sorted(map(str, found)) == sorted(selected)
     assert all(found.index(outer) < found.index(inner) for outer, inner in wanted)
+
+
+@settings(derandomize=True, deadline=None)
+@given(selected=PLUGINS, data=st.data())
+def test_who_declares_a_place_moves_and_the_others_stay(selected: list[str], data: st.DataObject) -> None:
+    """With one plugin that declares, the others keep their order, and it moves no further than it must."""
+    assume(selected)
+    mover = data.draw(st.sampled_from(selected))
+    others = [name for name in selected if name != mover]
+    border = data.draw(st.integers(0, len(others)))
+    inside = [name for name in others[border:] if data.draw(st.booleans())]
+    outside = [name for name in others[:border] if data.draw(st.booleans())]
+    found = [str(layer.plugin) for layer in ordered(layers(selected, {mover: inside}, {mover: outside}), "m:f")]
+    assert [name for name in found if name != mover] == others
+    place, wished = found.index(mover), selected.index(mover)
+    first, last = (
+        (others.index(outside[-1]) + 1 if outside else 0),
+        (others.index(inside[0]) if inside else len(others)),
+    )
+    assert place == min(max(wished, first), last)
 
 
 # --- cycles
