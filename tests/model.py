@@ -138,6 +138,8 @@ def leads(thing: Thing, wanted: Sequence[Thing]) -> bool:
     """Return True if a foreign wrapper, or what it wraps, calls one of these."""
     while isinstance(thing, (Foreign, Derived, Ours)):
         thing = thing.below
+        if isinstance(thing, Inherited):
+            thing = thing.place.beneath()
         if thing in wanted:
             return True
     return False
@@ -210,7 +212,7 @@ def is_outside(one: str | None, other: str | None) -> bool:
 
 
 def in_order(layers: Iterable[Layer]) -> list[Layer]:
-    """Return layers from the outermost to the innermost: the greatest rank first of those that may come now.
+    """Return layers from the outermost to the innermost: the greatest rank first, but for what moves out of another.
 
     Raises:
         Refused: two plugins put values of their own, and neither declares its place.
@@ -220,10 +222,10 @@ def in_order(layers: Iterable[Layer]) -> list[Layer]:
     if "third" in owners and len(owners) > 1:
         raise Refused
     result: list[Layer] = []
-    while rest:
-        first = next(one for one in rest if not any(is_outside(other.owner, one.owner) for other in rest))
-        rest.remove(first)
-        result.append(first)
+    for layer in rest:
+        for one in (*(other for other in rest if is_outside(other.owner, layer.owner)), layer):
+            if one not in result:
+                result.append(one)
     return result
 
 

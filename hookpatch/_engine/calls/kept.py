@@ -8,14 +8,14 @@ from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-_DEPTH: Final = 6
+_DEPTH: Final = 24
 _MOST: Final = 500  # objects
 
 
 def keeps(value: object, is_wanted: Callable[[Any], bool]) -> bool:
     """Return True if a value leads to a wanted object: through closures, defaults, attributes, and global names used.
 
-    The search ends after 6 steps and 500 objects: a module-level table of everything is not a wrapper.
+    The search ends after 24 steps and 500 objects: a module-level table of everything is not a wrapper.
     """
     seen = {id(value)}
     now: list[Any] = [value]
