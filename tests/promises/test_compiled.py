@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
@@ -157,4 +158,25 @@ def test_compiled_code_follows(make_module: Callable[[str, str], ModuleType], wa
         inside = torch.compile(net, backend="aot_eager", fullgraph=True)
         assert (net(x, way).item(), before(x, way).item(), inside(x, way).item()) == (20, 20, 20)
     assert (net(x, way).item(), before(x, way).item(), inside(x, way).item()) == (2, 2, 2)
+    torch._dynamo.reset()
+
+
+@pytest.mark.model
+def test_compiled_function_that_is_changed_in_place(make_module: Callable[[str, str], ModuleType]) -> None:
+    """Dynamo traces no code of a file of its own: it calls the patch in Python, or refuses a full graph."""
+    import torch
+
+    name = f"compiled_vendor{next(_numbers)}"
+    net = make_module(name, SOURCE).Net()
+    x = torch.ones(1)
+    before = dict(vars(vars(sys.modules[name])["compiled"]))
+    with hookpatch.active(hookpatch.wrap(f"{name}:compiled", _tenfold, reach="everywhere")):
+        torch._dynamo.reset()
+        assert torch.compile(net, backend="eager")(x, "compiled_function").item() == 20
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            torch.compile(net, backend="eager", fullgraph=True)(x, "compiled_function")
+    assert list(vars(vars(sys.modules[name])["compiled"]).items()) == list(before.items())
+    torch._dynamo.reset()
+    assert torch.compile(net, backend="eager", fullgraph=True)(x, "compiled_function").item() == 2
     torch._dynamo.reset()

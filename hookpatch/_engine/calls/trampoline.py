@@ -58,7 +58,7 @@ class Trampoline:
         self.function: Final = function
         vars(self.function).update(torchscript.attributes(like, self.link, on_captured, binds))
         if shape_of(like) is not None:
-            vars(self.function)[_TRACED] = _unmarked(self.function, self.function.__code__)
+            vars(self.function)[TRACED] = _unmarked(self.function, self.function.__code__)
         self._plain: Final = self.function.__code__
         self._collected: FunctionType | None = None
         _all.add(ref(self, _forget))
@@ -190,7 +190,7 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
     _dress(copy, like)
     attributes = vars(copy)
     # By these inspect.unwrap, TorchScript and Dynamo look through a function, past its wrapper.
-    for name in ("__wrapped__", "_torchdynamo_orig_callable", _TRACED):
+    for name in ("__wrapped__", "_torchdynamo_orig_callable", TRACED):
         attributes.pop(name, None)
     if not isinstance(attributes.get("__signature__"), inspect.Signature):
         attributes["__signature__"] = Signature(like)
@@ -215,7 +215,7 @@ def _unmarked(like: FunctionType, code: CodeType) -> FunctionType:
     return FunctionType(running(code), like.__globals__, like.__name__, like.__defaults__, like.__closure__)
 
 
-_TRACED: Final = "_torchdynamo_inline"  # the function that Dynamo traces in place of the one that has the attribute
+TRACED: Final = "_torchdynamo_inline"  # the function that Dynamo traces in place of the one that has the attribute
 _BORNE: Final = frozenset({"__signature__", *torchscript.ATTRIBUTES})
 
 
@@ -224,7 +224,7 @@ class Swap:
     """The value of a function slot, for a function that is changed in place: code that calls a trampoline.
 
     The code finds the trampoline as a keyword default: torch.compile refuses a constant. The attributes are added
-    unless the function has them.
+    unless the function has them; one of them, by which Dynamo would look past the patch, in place of its own.
     """
 
     __slots__ = ("attributes", "code", "keyword_defaults")
@@ -235,8 +235,8 @@ class Swap:
         self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, like.__code__)
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline.collected}
         self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in _BORNE}
-        if shape_of(like) is not None:
-            self.attributes[_TRACED] = traced = _unmarked(like, self.code)
+        if shape_of(like) is not None or TRACED in vars(like):
+            self.attributes[TRACED] = traced = _unmarked(like, self.code)
             traced.__kwdefaults__ = self.keyword_defaults
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import CodeType, FunctionType
 from typing import Any, Final, final
 
-from hookpatch._engine.calls.trampoline import Swap, as_it_was
+from hookpatch._engine.calls.trampoline import TRACED, Swap, as_it_was
 from hookpatch._engine.slots.slot import OwnValueSlot
 
 
@@ -18,7 +18,18 @@ class FunctionSlot(OwnValueSlot):
         copy: the last result of ``copy_with``.
     """
 
-    __slots__ = ("_added", "_coming", "_is_leaving", "_keyword_defaults", "_swap", "binds", "copy", "key", "owner")
+    __slots__ = (
+        "_added",
+        "_coming",
+        "_former",
+        "_is_leaving",
+        "_keyword_defaults",
+        "_swap",
+        "binds",
+        "copy",
+        "key",
+        "owner",
+    )
 
     def __init__(self, function: FunctionType, binds: bool) -> None:
         self.owner: Final = function
@@ -30,6 +41,7 @@ class FunctionSlot(OwnValueSlot):
         self.copy: FunctionType | None = None
         self._keyword_defaults: dict[str, Any] | None = None
         self._added: set[str] = set()
+        self._former: dict[str, Any] = {}  # attributes of the function that a Swap replaces
 
     def read(self) -> Any:
         """Return the Swap in force, or else the function's code."""
@@ -57,9 +69,12 @@ class FunctionSlot(OwnValueSlot):
             if self._swap is None and self._coming is None:
                 self._keyword_defaults = function.__kwdefaults__
                 self._added = value.attributes.keys() - vars(function).keys()
+                self._former = {TRACED: vars(function)[TRACED]} if TRACED in vars(function) else {}
             self._coming = value
             vars(function).update(
-                (name, attribute) for name, attribute in value.attributes.items() if name in self._added
+                (name, attribute)
+                for name, attribute in value.attributes.items()
+                if name in self._added or name in self._former
             )
             function.__kwdefaults__ = value.keyword_defaults
             function.__code__ = value.code
@@ -69,6 +84,7 @@ class FunctionSlot(OwnValueSlot):
         function.__code__ = value
         for name in self._added:
             vars(function).pop(name, None)
+        vars(function).update(self._former)
         function.__kwdefaults__ = self._keyword_defaults
         self._swap = self._coming = None
         self._is_leaving = False
