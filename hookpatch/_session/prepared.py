@@ -28,12 +28,12 @@ def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> No
         *way, _ = patch.target.steps
         names = [step.name for step in way if isinstance(step, Attribute)]
         if len(names) == len(way) < 2:
-            object.__setattr__(patch, "prepared", _Stamp(module, names[0] if names else None, site, own))
+            object.__setattr__(patch, "_prepared", _Stamp(module, names[0] if names else None, site, own))
 
 
 def prepared(patch: Patch, module: ModuleType | None) -> tuple[Site, FunctionType] | None:
     """Return site and original of a patch that fits as it was kept; None where that is to be found out."""
-    kept: _Stamp | None = getattr(patch, "prepared", None)
+    kept: _Stamp | None = getattr(patch, "_prepared", None)
     if kept is None or kept.module is not module or kept.site.layers:
         return None
     slot = kept.site.slot

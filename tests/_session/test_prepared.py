@@ -42,7 +42,7 @@ def entered(patch: Patch, call: Callable[[], Any]) -> tuple[Any, Any]:
 
 def prepared(patch: Patch) -> Any:
     """Return what is kept with a patch."""
-    return getattr(patch, "prepared", None)
+    return getattr(patch, "_prepared", None)
 
 
 @pytest.mark.parametrize("target", ["vendor:speak", "vendor:Thing.run"])

@@ -53,7 +53,7 @@ class Facts(TypedDict, total=False):
 class _Kept:
     """What sessions keep with a patch: no part of the declaration, so no field."""
 
-    __slots__ = ("prepared",)
+    __slots__ = ("_prepared",)
 
 
 @final
