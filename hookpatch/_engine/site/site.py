@@ -334,7 +334,7 @@ def _overwritten_home(home: Slot, own: Any, function: Any) -> tuple[Slot, Any] |
     if value is own or inner(value) is function:
         return None
     state = originals.get(home.key)
-    if isinstance(state, SlotState) and inner(state.base) is function:
+    if isinstance(state, SlotState) and (inner(state.base) is function or state.original is own):
         return state.overwritten_by()  # patched in its slot as well
     if keeps(value, lambda kept: inner(kept) is function):
         return None
