@@ -165,14 +165,6 @@ def loaded(module: str) -> ModuleType | None:
     return None if imported is None or _is_initializing(imported) else imported
 
 
-def first_loaded(modules: Sequence[str]) -> ModuleType | None:
-    """Return the first of these modules that is ``loaded``, None if none is."""
-    for module in modules:
-        if module in sys.modules and (found := loaded(module)) is not None:
-            return found
-    return None
-
-
 def named(module: str) -> ModuleType | None:
     """Return a module, half imported or not; None if its import has not begun."""
     return sys.modules.get(module)

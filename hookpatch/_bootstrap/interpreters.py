@@ -12,7 +12,7 @@ _NAMES: Final = ("_interpreters", "_xxsubinterpreters")  # from Python 3.13 on, 
 def others() -> frozenset[int]:
     """Return the numbers of the interpreters made by the program of this interpreter."""
     # Without an import of the module no interpreter was made. Importing the module here would slow each start.
-    module: Any = imports.first_loaded(_NAMES)
+    module: Any = next(filter(None, map(imports.loaded, _NAMES)), None)
     if module is None:
         return frozenset()
     current = _number(module.get_current())

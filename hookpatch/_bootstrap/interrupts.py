@@ -159,13 +159,9 @@ class Turn:
 
     def release_for(self, frame: FrameType) -> None:
         """Release the lock if this frame has taken it."""
-        last = self._last
-        if last.following:
-            last = self._holder()
+        last = self._holder()
         if last.frame is frame:
-            last.frame = None
-            if _waiting:
-                last.end()
+            last.end()
 
     def _holder(self) -> _Holder:
         """Return the last holder, even if an interrupt came before ``_last`` was set."""
@@ -197,9 +193,7 @@ class Operation(Begun):
     __slots__ = ("finish",)
 
     def __init__(self, finish: Callable[[], None], frame: FrameType) -> None:
-        self.frame = frame  # not by super(), as above
-        self.thread = get_ident()
-        self.forks = _forks
+        super().__init__(frame)
         self.finish: Final = finish
 
 

@@ -21,7 +21,7 @@ from hookpatch._bootstrap import environment
 from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._engine.patch.patch import Patch
-from hookpatch._inspect import kept
+from hookpatch._inspect import cache
 from hookpatch._inspect.rehearsal import Outcome, rehearse
 from hookpatch._plugins import notify
 from hookpatch._processes.payload import Item, NotCarried, pack, unpacked
@@ -66,12 +66,12 @@ def outcomes_of(
     """Return the outcomes of the patches of each item, as one selection: a plugin with its patches, or a patch."""
     payload = pack([what for what, _ in items], options, "inherit", "process", False)
     task = {"path": [*map(os.fspath, sys.path)], "items": [piece.text for piece in payload.pieces], "lock": lock}
-    key = kept.key_of(task)
-    results = None if look.anew else kept.find(key)
+    key = cache.key_of(task)
+    results = None if look.anew else cache.find(key)
     if results is None and look.imports and payload.pieces:
         results, files = _in_child(task, look.limit)
         if all(type(result) is list and all(row[0] != "waiting" for row in result) for result in results):
-            kept.keep(key, results, files)
+            cache.keep(key, results, files)
     elif results is None:
         results = ["its module was not imported to look"] * len(payload.pieces)
     found = iter(results)
@@ -154,7 +154,7 @@ def main(task: Mapping[str, Any]) -> None:
         drift = load_drift(task["lock"])
         outcomes = iter(rehearse(flat, also, drift, lambda name: write(**{"while": f" while it imported {name}"})))
         results = [requests if isinstance(requests, str) else [next(outcomes) for _ in requests] for requests in loaded]
-        write(results=results, files=kept.files())
+        write(results=results, files=cache.files())
 
 
 def _requests_of(item: Item, host: Host | None) -> tuple[Host | None, list[Requested]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from hookpatch._bootstrap import imports
@@ -48,9 +48,7 @@ def awaits_library(site: Site, layer: Layer) -> bool:
 
     Only a proxy, or a wrapper that asks a gate first, concerns torch: our plain functions are traced as they are.
     """
-    stands = site.stands
-    is_function = type(stands) is FunctionType and not layer.is_gated  # mostly
-    return not (is_function or imports.begun("torch")) and (layer.is_gated or is_proxy(stands))
+    return not imports.begun("torch") and (layer.is_gated or is_proxy(site.stands))
 
 
 def watch_of_library() -> imports.Watch:

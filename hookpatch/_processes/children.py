@@ -54,9 +54,7 @@ def is_for_blocks(watcher: imports.Watch | Layer) -> bool:
 
 
 def carry(payload: Payload, number: int) -> None:
-    """Hand a payload on to child processes, as the block of a session."""
-    if payload.is_empty:
-        return
+    """Hand a payload with items on to child processes, as the block of a session."""
     with _lock:
         place = 0 if payload.id else heappop(_free) if _free else next(_places)
         _open[number] = block = OpenBlock(payload, number, place)

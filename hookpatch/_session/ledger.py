@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import time
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
@@ -105,6 +105,12 @@ class Entry:
             self.applied_at, self.ended_at = self.applied_at or time(), None
         elif self.applied_at is not None and self.ended_at is None:
             self.ended_at = time()
+
+
+def compare(entries: Iterable[Entry]) -> None:
+    """Compare the slots of applied patches with what should be in them, and note the states."""
+    for look in [entry.look for entry in entries if entry.look is not None]:
+        look()
 
 
 # Called with changed entries: by the report file of this process.

@@ -240,14 +240,13 @@ class Lifecycle:
         for place, words in self._places(slot, own):
             try:
                 is_inside = isinstance(place, FunctionSlot)
-                site, home = site_at(place), (slot, own) if is_inside else None
-                self._lay(site, None if is_inside else inner(own), words, home)
+                home = (slot, own) if is_inside else None
+                self._lay(site_at(place), None if is_inside else inner(own), words, home)
             except Exception as error:
                 if words is None or is_interrupt(error):
                     raise  # the target itself; a report lists other places as stale
-            else:
-                if self._is_simple and not self._warnings:
-                    keep(patch, module, site, own)
+        if self._is_simple and not self._warnings:
+            keep(patch, module, site_at(slot), own)
         return None
 
     @property

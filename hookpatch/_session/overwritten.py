@@ -12,20 +12,14 @@ from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots.slot import ABSENT, Slot
 
 
-def overwritten(site: Site, layer: Layer) -> str | None:
+def look(site: Site, layer: Layer, before: str | None) -> str | None:
     """Return by which value, from which file and line, other code overwrote a slot; None if no other code did.
 
-    Raises:
-        Exception: raised by the owner when the slot was read.
+    ``before``: the text to return if the owner raises an error.
     """
-    seen = site.overwritten_by(layer)
-    return None if seen is None else _in_words(*seen)
-
-
-def look(site: Site, layer: Layer, before: str | None) -> str | None:
-    """Return ``overwritten``; the text ``before`` if the owner raises an error."""
     try:
-        return overwritten(site, layer)
+        seen = site.overwritten_by(layer)
+        return None if seen is None else _in_words(*seen)
     except Exception as error:
         if is_interrupt(error):
             raise

@@ -13,7 +13,7 @@ from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.slots.holders import holders
 from hookpatch._engine.slots.referrers import works
 from hookpatch._engine.slots.trial import UNSEEN
-from hookpatch._session.ledger import Entry, State
+from hookpatch._session.ledger import Entry, State, compare
 
 
 @final
@@ -142,9 +142,7 @@ def this_process() -> dict[str, Any]:
 def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
     """Return the report of entries as of now; ``look``: with the names that hold the originals still."""
     entries = list(entries)
-    for entry in entries:
-        if (compare := entry.look) is not None:
-            compare()
+    compare(entries)
     if look:
         _look_for_stale([entry for entry in entries if entry.state == "applied" and is_recognisable(entry.original)])
     return Report(tuple(map(_patch_report, entries)))

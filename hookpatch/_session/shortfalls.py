@@ -7,7 +7,7 @@ from typing import Final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.site.call_count import too_few
-from hookpatch._session.ledger import Entry, Key, Requested, State
+from hookpatch._session.ledger import Entry, Key, Requested, State, compare
 
 _NOWHERE: Final[Mapping[Key, int]] = {}
 
@@ -54,8 +54,7 @@ def never_bound(entries: Sequence[Entry], elsewhere: Collection[Key] = ()) -> li
 
 def overwritten(entries: Sequence[Entry]) -> list[str]:
     """Return, in words, the applied patches whose slots other code has overwritten."""
-    for look in [entry.look for entry in entries if entry.look is not None]:
-        look()
+    compare(entries)
     return [
         f"{entry.asked.patch.address} of {entry.asked.owner}: overwritten: {entry.reason}"
         for entry in entries

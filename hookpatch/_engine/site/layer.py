@@ -132,7 +132,7 @@ class Layer:
         Raises:
             SignatureError: the callee has no parameter that the patch gives or expects.
         """
-        if self.ended or (self.patch.verb != "inject" and not self.patch.expects):
+        if self.ended or self.is_plain:
             return
         parameters = takes(callee, binds)
         if parameters is not None:

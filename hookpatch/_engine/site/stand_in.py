@@ -78,6 +78,7 @@ class StandIn:
         return is_plain and not (self._inner or self.derived_by) and self._references() == self._alone
 
     def _references(self) -> int:
+        """Return the reference count of the wrapper: asked here alone, since the way of asking counts, too."""
         return sys.getrefcount(self.value)
 
     @property

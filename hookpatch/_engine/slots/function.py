@@ -6,7 +6,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final, final
 
 from hookpatch._engine.calls.trampoline import TRACED, Swap, as_it_was
-from hookpatch._engine.slots.slot import OwnValueSlot
+from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot
 
 
 @final
@@ -19,7 +19,6 @@ class FunctionSlot(OwnValueSlot):
     """
 
     __slots__ = (
-        "_added",
         "_coming",
         "_former",
         "_is_leaving",
@@ -40,8 +39,7 @@ class FunctionSlot(OwnValueSlot):
         self._is_leaving = False
         self.copy: FunctionType | None = None
         self._keyword_defaults: dict[str, Any] | None = None
-        self._added: set[str] = set()
-        self._former: dict[str, Any] = {}  # attributes of the function that a Swap replaces
+        self._former: dict[str, Any] = {}  # what the function had in place of a Swap's attributes, or ABSENT
 
     def read(self) -> Any:
         """Return the Swap in force, or else the function's code."""
@@ -68,13 +66,12 @@ class FunctionSlot(OwnValueSlot):
         if isinstance(value, Swap):
             if self._swap is None and self._coming is None:
                 self._keyword_defaults = function.__kwdefaults__
-                self._added = value.attributes.keys() - vars(function).keys()
-                self._former = {TRACED: vars(function)[TRACED]} if TRACED in vars(function) else {}
+                own = vars(function)
+                names = [name for name in value.attributes if name == TRACED or name not in own]
+                self._former = {name: own.get(name, ABSENT) for name in names}
             self._coming = value
             vars(function).update(
-                (name, attribute)
-                for name, attribute in value.attributes.items()
-                if name in self._added or name in self._former
+                (name, attribute) for name, attribute in value.attributes.items() if name in self._former
             )
             function.__kwdefaults__ = value.keyword_defaults
             function.__code__ = value.code
@@ -82,9 +79,11 @@ class FunctionSlot(OwnValueSlot):
             return
         self._is_leaving = True  # an interrupted write is done again: till then the Swap is in force
         function.__code__ = value
-        for name in self._added:
-            vars(function).pop(name, None)
-        vars(function).update(self._former)
+        for name, former in self._former.items():
+            if former is ABSENT:
+                vars(function).pop(name, None)
+            else:
+                vars(function)[name] = former
         function.__kwdefaults__ = self._keyword_defaults
         self._swap = self._coming = None
         self._is_leaving = False

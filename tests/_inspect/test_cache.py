@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hookpatch
-from hookpatch._inspect import kept
+from hookpatch._inspect import cache
 
 WriteModule = Callable[[str, str], Path]
 MakeDistribution = Callable[..., Path]
@@ -93,12 +93,12 @@ def test_nothing_is_kept_where_that_cannot_be(vendor: Path, monkeypatch: pytest.
 def test_folder_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest results go; what lies there and is no result is none."""
     monkeypatch.setenv("HOOKPATCH_CACHE", str(tmp_path))
-    for number in range(kept._MANY + 5):
-        kept.keep(f"{number:032}", [], {})
-    assert len(list((tmp_path / "plans").iterdir())) == kept._MANY
+    for number in range(cache._MANY + 5):
+        cache.keep(f"{number:032}", [], {})
+    assert len(list((tmp_path / "plans").iterdir())) == cache._MANY
     for text in ("", "[]", '{"files": {"/no/file": [1, 2, "x"]}, "results": []}'):
         (tmp_path / "plans" / "key.json").write_text(text)
-        assert kept.find("key") is None
+        assert cache.find("key") is None
 
 
 def test_place_is_that_of_the_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vendor: Path) -> None:
