@@ -69,8 +69,8 @@ class _Search:
         self._referrers: Final = referrers
 
     def _places(self, thing: Any, depth: int) -> Iterator[_Place]:
-        """Yield the places of an object."""
-        for holder in self._referrers.of(thing):
+        """Yield the places of an object, first those that have a name."""
+        for holder in sorted(self._referrers.of(thing), key=lambda holder: self._referrers.named_by(holder) is None):
             yield from self.places_in(holder, thing, depth)
 
     def places_in(self, holder: Any, thing: Any, depth: int) -> Iterator[_Place]:
