@@ -134,6 +134,7 @@ class Machine(MachineModel):
             attempt.is_for_task = scope == "task"
             attempt.came_before = frozenset(sys.modules)
         drawn = [attempt for attempt in drawn if self._can(attempt)]
+        drawn = [one for place, one in enumerate(drawn) if not any(_hides(outer, one) for outer in drawn[:place])]
         if not drawn:
             return
         owners = list(dict.fromkeys(attempt.owner for attempt in drawn))
@@ -442,6 +443,13 @@ class Machine(MachineModel):
                 sys.modules.pop(name, None)
             vars(sys.modules["machine_witness"]).update(executed=None, patches={})
             vars(self).clear()
+
+
+def _hides(outer: Lifecycle, inner: Lifecycle) -> bool:
+    """Return True if two values of one owner may meet in one slot: a conflict, which test_order.py has."""
+    is_one_place = outer.label == inner.label or "everywhere" in (outer.reach, inner.reach)
+    is_value = outer.verb in ("replace", "remove") and inner.verb in ("replace", "remove", "derive")
+    return outer.owner == inner.owner and is_value and is_one_place
 
 
 SETTINGS: Final = settings(

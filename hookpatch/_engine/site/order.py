@@ -27,13 +27,9 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     """
     if len(layers) == 1:
         return list(layers)
-    putting = [layer for layer in layers if layer.plugin and not layer.wraps]
-    for earlier, later in combinations(putting, 2):
-        if earlier.owner != later.owner and not (_declared(earlier, later) or _declared(later, earlier)):
-            problem = f"{earlier.owner} puts a value of its own there, too ({earlier.patch.verb})"
-            remedy = "select one of them, or let one declare its place with before= or after="
-            raise ConflictError(later.patch.address, later.owner, f"{problem}; {remedy}")
     by_rank = sorted(layers, key=lambda layer: layer.rank, reverse=True)
+    for outer, inner in combinations([layer for layer in by_rank if not layer.wraps], 2):
+        _check_values(outer, inner, later=layers[-1])
     if not any(layer.patch.before or layer.patch.after for layer in by_rank):
         return by_rank
     outside: dict[Layer, list[Layer]] = {
@@ -57,6 +53,23 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
         }
         place(next(layer for layer in waiting if layer not in held_back))
     return result
+
+
+def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
+    """Raise ConflictError if two layers put values of their own, and nobody has said which is to take effect."""
+    earlier = inner if later is outer else outer
+    if outer.owner == inner.owner:
+        if (
+            outer.rank[0] == inner.rank[0] and outer.patch.verb != "derive"
+        ):  # of one session; derive takes what is below
+            problem = f"{outer.owner} puts a value there twice ({outer.patch.verb}, {inner.patch.verb})"
+            raise ConflictError(
+                later.patch.address, later.owner, f"{problem}, and one alone can take effect; leave one out"
+            )
+    elif outer.plugin and inner.plugin and not (_declared(outer, inner) or _declared(inner, outer)):
+        problem = f"{earlier.owner} puts a value of its own there, too ({earlier.patch.verb})"
+        remedy = "select one of them, or let one declare its place with before= or after="
+        raise ConflictError(later.patch.address, later.owner, f"{problem}; {remedy}")
 
 
 def _check_cycles(outside: Mapping[Layer, Sequence[Layer]], site: object) -> None:

@@ -371,10 +371,38 @@ def test_two_values_of_one_plugin_are_no_conflict(install: Install, vendor: Modu
         assert vendor.value == "a+a"
 
 
-def test_values_given_to_active_are_no_conflict(install: Install, vendor: ModuleType) -> None:
+def test_value_given_to_active_lies_over_that_of_a_plugin(install: Install, vendor: ModuleType) -> None:
     """Who gives patches by hand sees their order in his own line."""
     install(a="put()")
-    with hookpatch.active(hookpatch.replace("vendor:value", "outer"), hookpatch.replace("vendor:value", "inner"), "a"):
+    with hookpatch.active(hookpatch.replace("vendor:value", "outer"), "a"):
+        assert vendor.value == "outer"
+
+
+@pytest.mark.parametrize("outer", ["replace", "remove"])
+@pytest.mark.parametrize("inner", ["replace", "remove", "derive"])
+def test_two_values_of_one_owner_in_one_session_are_a_conflict(
+    install: Install, vendor: ModuleType, outer: str, inner: str
+) -> None:
+    """The inner one would be without effect, given by hand or by one plugin."""
+    written = {
+        "replace": "hookpatch.replace('vendor:value', 'new')",
+        "remove": "hookpatch.remove('vendor:value')",
+        "derive": "hookpatch.derive('vendor:value', str.upper)",
+    }
+    install(a=f"{written[outer]}, {written[inner]}")
+    patches = [eval(written[verb], {"hookpatch": hookpatch}) for verb in (outer, inner)]
+    for what, owner in ((("a",), "plugin 'a'"), (patches, "a patch given to active()")):
+        with pytest.raises(ConflictError) as raised:
+            hookpatch.active(*what).open()
+        assert f"puts a value there twice ({outer}, {inner})" in str(raised.value)
+        assert owner in str(raised.value)
+        assert vendor.value == "original"
+
+
+def test_values_of_two_sessions_are_no_conflict(vendor: ModuleType) -> None:
+    with hookpatch.active(hookpatch.replace("vendor:value", "outer")):
+        with hookpatch.active(hookpatch.replace("vendor:value", "inner")):
+            assert vendor.value == "inner"
         assert vendor.value == "outer"
 
 

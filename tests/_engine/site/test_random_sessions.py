@@ -147,7 +147,7 @@ def test_random_overlapping_sessions_agree_with_a_simple_model(steps: list[Any])
                 if opened:
                     opened.pop(step % len(opened))[1].close()
             else:
-                plan = [(verb, slot, f"t{next(tags)}") for verb, slot in step]
+                plan = [(verb, slot, f"t{next(tags)}") for verb, slot in _without_conflicts(step)]
                 session = hookpatch.active(*(world.patch(*patch) for patch in plan))
                 if _fits(plan, [other for other, _ in opened]):
                     opened.append((plan, session.open()))
@@ -159,6 +159,15 @@ def test_random_overlapping_sessions_agree_with_a_simple_model(steps: list[Any])
             world.assert_order_of_keys()
     world.assert_as_before()
     assert patched() == []
+
+
+def _without_conflicts(step: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Leave out a value beneath another of the same session: a conflict, which test_order.py has."""
+    hidden = [
+        any(slot == other and one in ("replace", "remove") for one, other in step[:place]) and verb != "wrap"
+        for place, (verb, slot) in enumerate(step)
+    ]
+    return [patch for patch, is_hidden in zip(step, hidden, strict=True) if not is_hidden]
 
 
 @contextmanager
