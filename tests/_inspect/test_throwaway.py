@@ -128,12 +128,12 @@ def test_plugin_that_differs_in_another_process_is_not_looked_at(
     write_module: WriteModule, make_distribution: MakeDistribution
 ) -> None:
     """It yields more patches here than there."""
-    write_module("vendor", "value = 1")
+    write_module("vendor", "def call(): return 1")
     source = """
         import hookpatch, sys
         @hookpatch.hookimpl
         def hookpatch_patches():
-            yield from [hookpatch.replace("vendor:value", 2)] * (2 if "pytest" in sys.modules else 1)
+            yield from [hookpatch.wrap("vendor:call", print)] * (2 if "pytest" in sys.modules else 1)
         """
     make_distribution("d-odd", plugins={"odd": "plugin_odd"}, modules={"plugin_odd": source})
     plan = hookpatch.plan("odd")

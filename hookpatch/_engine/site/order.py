@@ -59,13 +59,11 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     """Raise ConflictError if two layers put values of their own, and nobody has said which is to take effect."""
     earlier = inner if later is outer else outer
     if outer.owner == inner.owner:
-        if (
-            outer.rank[0] == inner.rank[0] and outer.patch.verb != "derive"
-        ):  # of one session; derive takes what is below
+        is_one_session = outer.rank[0] == inner.rank[0]
+        if is_one_session and outer.patch.verb != "derive":  # derive makes its value of the one below
             problem = f"{outer.owner} puts a value there twice ({outer.patch.verb}, {inner.patch.verb})"
-            raise ConflictError(
-                later.patch.address, later.owner, f"{problem}, and one alone can take effect; leave one out"
-            )
+            remedy = "one alone can take effect; leave one out"
+            raise ConflictError(later.patch.address, later.owner, f"{problem}, and {remedy}")
     elif outer.plugin and inner.plugin and not (_declared(outer, inner) or _declared(inner, outer)):
         problem = f"{earlier.owner} puts a value of its own there, too ({earlier.patch.verb})"
         remedy = "select one of them, or let one declare its place with before= or after="
