@@ -24,6 +24,7 @@ from unittest import mock
 
 import torch
 import wrapt
+from torch.ao.quantization.quantize_fx import prepare_fx
 
 import hookpatch
 from hookpatch.testing._capture_matrix import judged, quiet
@@ -498,8 +499,48 @@ def _gradient(model: Any) -> Run:
     return lambda x: torch.func.grad(lambda y: model(y).sum())(x) * x
 
 
+class _NodePaths(torch.fx.Tracer):
+    """Notes from which module each node comes, and enters all modules, as feature extraction does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paths: dict[str, str] = {}
+        self.path = ""
+
+    def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
+        return False
+
+    def call_module(self, m: torch.nn.Module, forward: Run, args: Any, kwargs: Any) -> Any:
+        outer, self.path = self.path, self.path_of_module(m)
+        try:
+            return super().call_module(m, forward, args, kwargs)
+        finally:
+            self.path = outer
+
+    def create_proxy(self, *args: Any, **kwargs: Any) -> Any:
+        proxy = super().create_proxy(*args, **kwargs)
+        self.paths[proxy.node.name] = self.path
+        return proxy
+
+
+def _features(model: Any, inputs: tuple[Any, ...]) -> Run:
+    tracer = _NodePaths()
+    graph = tracer.trace(model)
+    assert {node.name for node in graph.nodes if node.op != "output"} <= tracer.paths.keys()
+    return torch.fx.GraphModule(model, graph)
+
+
+def _observed(model: Any, inputs: tuple[Any, ...]) -> Run:
+    """Return a model with the observers of FX graph-mode quantisation, which change no numbers."""
+    mapping = torch.ao.quantization.get_default_qconfig_mapping()
+    observed: Run = prepare_fx(model.eval(), mapping, inputs)
+    return observed
+
+
 MODES: Final[dict[str, Capture]] = {
     **CAPTURES,
+    "fx features": Capture(_features, keeps=True),
+    "fx quantisation": Capture(_observed, keeps=True),
     "vmap": Capture(lambda model, inputs: lambda x: torch.func.vmap(model)(x[None])[0]),
     "grad": Capture(lambda model, inputs: _gradient(model)),
     "worker": Capture(lambda model, inputs: _in_worker(model), is_slow=True),

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
@@ -60,11 +61,14 @@ def _needs_of(site: Site) -> set[str]:
         needs.add(_CLASS)
     if of_module or any(callable(inner(value)) for layer in site.layers for value in layer.put):
         needs.add(_SCRIPTED)
-    if isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType) and is_of_torch(slot.owner.__name__):
+    in_module = isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType)
+    if of_torch or (in_module and is_of_torch(slot.owner.__name__)):
         needs.add(_NAMED)
     function = slot.copy if isinstance(slot, FunctionSlot) else inner(site.original)
     if type(function) is FunctionType and _DISPATCH in function.__code__.co_names:
         needs.add(f"{function.__module__}:{_DISPATCH}")
+    if of_module or (type(function) is FunctionType and "torch" in function.__globals__):
+        needs.add(_TRACED)
     return needs
 
 
@@ -78,6 +82,7 @@ def is_of_torch(module: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == "torch"
 
 
+@cache  # what preparing a patch found is kept with it
 def _carrier(target: str) -> Patch:
     wrapper, why = _CARRIERS.get(target.partition(":")[2]) or _CARRIERS[target]
     return wrap(target, wrapper, why=why, required=False)
@@ -89,9 +94,16 @@ def _see(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     return build(wrapped, instance, args, kwargs)
 
 
+def _trace(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    from hookpatch._torch.fx import trace  # when it is needed
+
+    return trace(wrapped, instance, args, kwargs)
+
+
 def _is_there_by_name(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     (value,) = args
-    return wrapped(value) and not over(value)
+    copies = [site.slot.copy for site in list(_needs) if isinstance(site.slot, FunctionSlot)]
+    return wrapped(value) and not over(value) and not any(value is copy for copy in copies)
 
 
 def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -166,12 +178,14 @@ def _targets(sites: Iterable[Site]) -> str:
 _WRAP: Final = "torch._dynamo.variables.builder:VariableBuilder._wrap"
 _NAMED: Final = "torch.fx.graph:_is_from_torch"
 _DISPATCH: Final = "handle_torch_function"  # imported by every module of torch that dispatches
+_TRACED: Final = "torch.fx._symbolic_trace:Tracer.create_args_for_root"
 _CLASS: Final = "torch._jit_internal:_qualified_name"  # called by TorchScript to look up a compiled class
 _SCRIPTED: Final = "torch.jit._recursive:create_script_module"
 # Base classes whose methods TorchScript does not compile as part of a class.
 _NOT_COMPILED: Final = {("torch.nn.modules.module", "Module"), ("torch.autograd.function", "Function")}
 _CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
     _WRAP: (_see, "has Dynamo see patches that are no plain functions"),
+    _TRACED: (_trace, "has torch.fx see the parameters of a patched function"),
     _NAMED: (_is_there_by_name, "has graphs call what they captured, and not what has its name"),
     _DISPATCH: (_dispatch_once, "keeps torch functions from running a patch again when they dispatch to themselves"),
     _CLASS: (_refuse_class, "keeps TorchScript from going past the patch of a class"),

@@ -73,8 +73,8 @@ def effect(
         what: a plugin or patch, or several for one session; or a session from ``active``, not open, with options and
             scope of its own.
         modes: some of ``eager``, ``compile``, ``compile fullgraph``, ``inductor``, ``export``, ``export strict``,
-            ``jit.trace``, ``jit.script``, ``onnx`` and ``onnx torchscript``. Default: all but ``inductor``; the table
-            gives the reason for each mode that is left out.
+            ``jit.trace``, ``jit.script``, ``fx``, ``make_fx``, ``onnx`` and ``onnx torchscript``. Default: all but
+            ``inductor``; the table gives the reason for each mode that is left out.
 
     Raises:
         SettingError: the patch changes no number in eager mode; the model returns other numbers at each call; a mode

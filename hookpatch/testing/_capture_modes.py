@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -77,6 +78,8 @@ CAPTURES: Final[Mapping[str, Capture]] = {
     "export strict": Capture(partial(_exported, strict=True), keeps=True),
     "jit.trace": Capture(partial(torch.jit.trace, check_trace=False, strict=False), keeps=True),
     "jit.script": Capture(lambda model, inputs: torch.jit.script(model), keeps=True),
+    "fx": Capture(lambda model, inputs: torch.fx.symbolic_trace(model), keeps=True),
+    "make_fx": Capture(lambda model, inputs: make_fx(model)(*inputs), keeps=True),
     "onnx": Capture(partial(_onnx, dynamo=True), keeps=True, needs=("onnx", "onnxscript")),
     "onnx torchscript": Capture(partial(_onnx, dynamo=False), keeps=True, needs=("onnx",)),
 }

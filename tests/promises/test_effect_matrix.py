@@ -27,9 +27,9 @@ TARGETS: Final = (
 )
 QUICK: Final = (
     *("eager", "compile", "compile fullgraph", "export", "export strict", "jit.trace", "jit.script"),
-    *("onnx torchscript", "vmap", "grad"),
+    *("onnx torchscript", "vmap", "grad", "fx", "fx features", "fx quantisation", "make_fx"),
 )
-FEW: Final = ("eager", "compile fullgraph", "export strict", "jit.script")
+FEW: Final = ("eager", "compile fullgraph", "export strict", "jit.script", "fx")
 KINDS: Final = {
     ("wrap", "slot", "process"): (*QUICK, "worker"),
     ("wrap", "everywhere", "task"): (*FEW, "jit.trace"),
