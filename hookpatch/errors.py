@@ -288,7 +288,7 @@ class DriftError(ApplyError):
 
 
 class ConflictError(ApplyError):
-    """Two plugins put a value of their own into one slot, and neither declares an order."""
+    """Two patches put a value into one slot: of two plugins that declare no order, or of one owner in one session."""
 
 
 class OrderError(HookpatchError):

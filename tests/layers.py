@@ -12,6 +12,11 @@ def tagged(tag: str) -> Callable[..., Any]:
     return lambda wrapped, instance, args, kwargs: f"{tag}({wrapped(*args, **kwargs)})"
 
 
+def hides(outer: str, inner: str) -> bool:
+    """Return True if two patches of one slot, owner and session with these verbs are a conflict: see test_order.py."""
+    return outer in ("replace", "remove") and inner in ("replace", "remove", "derive")
+
+
 class Stubborn(type):
     """A metaclass whose classes refuse, while ``locked``, to have an attribute set or deleted."""
 

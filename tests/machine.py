@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
+from layers import hides
 from machine_model import MachineModel
 from machine_slots import (
     CALLS,
@@ -446,10 +447,9 @@ class Machine(MachineModel):
 
 
 def _hides(outer: Lifecycle, inner: Lifecycle) -> bool:
-    """Return True if two values of one owner may meet in one slot: a conflict, which test_order.py has."""
+    """Return True if two values of one owner may meet in one slot, which is a conflict."""
     is_one_place = outer.label == inner.label or "everywhere" in (outer.reach, inner.reach)
-    is_value = outer.verb in ("replace", "remove") and inner.verb in ("replace", "remove", "derive")
-    return outer.owner == inner.owner and is_value and is_one_place
+    return outer.owner == inner.owner and is_one_place and hides(outer.verb, inner.verb)
 
 
 SETTINGS: Final = settings(

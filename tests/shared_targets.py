@@ -19,6 +19,7 @@ from threading import Event, Thread
 from typing import Any, Final
 
 import pytest
+from layers import hides
 from watching import watched
 
 import hookpatch
@@ -192,11 +193,6 @@ class Spot:
         return hookpatch.remove(self.target)
 
 
-def _hides(outer: Put, inner: Put) -> bool:
-    is_value = outer.verb in ("replace", "remove") and inner.verb in ("replace", "remove", "derive")
-    return is_value and outer.spot is inner.spot
-
-
 def derived_of(put: Put | None, below: Any) -> Any:
     if isinstance(below, (staticmethod, classmethod)):
         return type(below)(derived_of(put, below.__func__))
@@ -290,8 +286,11 @@ def open_at_random(spots: Sequence[Spot], choose: Random) -> Opened | None:
         Put(spot, choose.choice([verb for verb in spot.verbs if scope == "process" or verb in CALLS]), place, span)
         for place, spot in enumerate(chosen)
     ]
-    # A value beneath another of the same session is a conflict, which test_order.py has.
-    puts = [put for at, put in enumerate(puts) if not any(_hides(outer, put) for outer in puts[:at])]
+    puts = [
+        put
+        for at, put in enumerate(puts)
+        if not any(outer.spot is put.spot and hides(outer.verb, put.verb) for outer in puts[:at])
+    ]
     span.session = session = hookpatch.active(*(put.spot.patch(put) for put in puts), scope=scope)
     for put in puts:
         put.spot.puts.append(put)

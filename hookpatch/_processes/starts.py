@@ -6,7 +6,6 @@ The only file that patches both. The patches are on while a listener needs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 from hookpatch._bootstrap import imports
@@ -45,7 +44,6 @@ def _needed() -> set[str]:
     return {target for target in needed if imports.begun(MODULES[target])}  # others once their module is imported
 
 
-@cache  # what preparing a patch found is kept with it
 def _patch_of(target: str) -> Requested:
     def around(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
         call = wrapped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Set
-from functools import partial
+from functools import cache, partial
 from typing import Final, final
 
 from hookpatch._bootstrap import interrupts
@@ -21,7 +21,7 @@ class OwnPatches:
         """Take a function that returns the patch for a target; ``are_listed``: the report of all sessions has them."""
         self._are_listed: Final = are_listed
         self.lock: Final = SiteLock()  # not held while patches are applied
-        self._asked: Final = asked
+        self._asked: Final = cache(asked)  # a session keeps with a patch what preparing the patch found
         self._sessions: Final[dict[str, Session]] = {}
         self._opening: Final[set[Session]] = set()  # being opened by a thread, so closed by no other
         if hasattr(os, "register_at_fork"):

@@ -17,7 +17,7 @@ from torch._dynamo.variables import ConstantVariable, UserFunctionVariable
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import VariableBuilder
 
-from hookpatch._engine.calls.trampoline import HOOK
+from hookpatch._engine.calls.trampoline import is_changed_in_place
 from hookpatch._engine.site.call_count import Tally
 from hookpatch._engine.site.proxy import Proxy
 from hookpatch._session.task import Gate
@@ -35,7 +35,7 @@ def build(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
         # The code is compiled for the present state of the gate, and guarded by the state.
         install_guard(AttrSource(instance.source, "is_open").make_guard(GuardBuilder.CONSTANT_MATCH))
         return ConstantVariable.create(value.is_open)
-    if type(value) is FunctionType and HOOK in (value.__kwdefaults__ or ()):
+    if type(value) is FunctionType and is_changed_in_place(value):
         # A function patched in place: traced even if it belongs to torch, whose functions graphs call without tracing.
         return UserFunctionVariable.create_with_source(value, instance.source)
     return wrapped(*args, **kwargs)

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, Final, cast
 
 from hookpatch._engine.calls.signatures import PACKED
-from hookpatch._engine.calls.trampoline import HOOK, is_trampoline
+from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampoline
 from hookpatch.errors import BypassError
 
 _TRACE: Final = "torch.fx.symbolic_trace"
@@ -17,15 +17,15 @@ _CALL: Final = "__hookpatch_call__"
 
 
 def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
-    """Trace a patched function through one of the same parameters; a wrapper of ``Tracer.create_args_for_root``.
+    """Have fx trace a patched function by its original's parameters; a wrapper of ``Tracer.create_args_for_root``.
 
     Raises:
-        BypassError: the function collects arguments, which fx gives as one input each.
+        BypassError: the function collects arguments, and fx gives all of ``*args`` as one input.
     """
 
     def create(root_fn: Any, is_module: bool, concrete_args: Any = None) -> Any:
         seen = inspect.unwrap(root_fn)
-        if type(seen) is FunctionType and (is_trampoline(seen) or HOOK in (seen.__kwdefaults__ or ())):
+        if type(seen) is FunctionType and (is_trampoline(seen) or is_changed_in_place(seen)):
             parameters = inspect.signature(seen).parameters.values()
             if not isinstance(concrete_args, tuple) and any(parameter.kind in PACKED for parameter in parameters):
                 problem = "it gives collected arguments as one input; trace it where the patch is not on"
@@ -37,16 +37,16 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
 
 
 def _with_parameters(parameters: list[Parameter], like: FunctionType, call: Callable[..., Any]) -> FunctionType:
-    """Return a function of these parameters that calls another, with the name and annotations of a third."""
-    head = Signature([one.replace(annotation=Parameter.empty, default=Parameter.empty) for one in parameters])
+    """Return a function of these parameters that hands its arguments to ``call``, named and annotated as ``like``."""
+    bare = [parameter.replace(annotation=Parameter.empty, default=Parameter.empty) for parameter in parameters]
     forms: dict[Any, str] = {
         Parameter.VAR_POSITIONAL: "*{0}",
         Parameter.VAR_KEYWORD: "**{0}",
         Parameter.KEYWORD_ONLY: "{0}={0}",
     }
-    given = ", ".join(forms.get(one.kind, "{0}").format(one.name) for one in parameters)
+    given = ", ".join(forms.get(parameter.kind, "{0}").format(parameter.name) for parameter in parameters)
     space: dict[str, Any] = {_CALL: call}
-    exec(f"def forward{head}: return {_CALL}({given})", space)
+    exec(f"def forward{Signature(bare)}: return {_CALL}({given})", space)
     function = cast(FunctionType, space["forward"])
     function.__name__, function.__annotations__ = like.__name__, like.__annotations__
     vars(function)["__signature__"] = Signature(parameters)  # fx reads defaults here

@@ -10,14 +10,12 @@ import inspect
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from hookpatch._engine.calls.torchscript import ELSEWHERE, SCRIPT
 from hookpatch._engine.patch.patch import Patch, Wrapper, wrap
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import over
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
@@ -64,12 +62,17 @@ def _needs_of(site: Site) -> set[str]:
     in_module = isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType)
     if of_torch or (in_module and is_of_torch(slot.owner.__name__)):
         needs.add(_NAMED)
-    function = slot.copy if isinstance(slot, FunctionSlot) else inner(site.original)
+    function = _original(site)
     if type(function) is FunctionType and _DISPATCH in function.__code__.co_names:
         needs.add(f"{function.__module__}:{_DISPATCH}")
     if of_module or (type(function) is FunctionType and "torch" in function.__globals__):
         needs.add(_TRACED)
     return needs
+
+
+def _original(site: Site) -> Any:
+    """Return the callable that a site's patches lie over: of a function patched in place the copy."""
+    return site.slot.copy if isinstance(site.slot, FunctionSlot) else inner(site.original)
 
 
 def _methods_of(slot: Slot) -> list[type]:
@@ -82,7 +85,6 @@ def is_of_torch(module: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == "torch"
 
 
-@cache  # what preparing a patch found is kept with it
 def _carrier(target: str) -> Patch:
     wrapper, why = _CARRIERS.get(target.partition(":")[2]) or _CARRIERS[target]
     return wrap(target, wrapper, why=why, required=False)
@@ -95,15 +97,14 @@ def _see(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _trace(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    from hookpatch._torch.fx import trace  # when it is needed
+    from hookpatch._torch.fx import trace  # most programs trace nothing, and need not read the file
 
     return trace(wrapped, instance, args, kwargs)
 
 
 def _is_there_by_name(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     (value,) = args
-    copies = [site.slot.copy for site in list(_needs) if isinstance(site.slot, FunctionSlot)]
-    return wrapped(value) and not over(value) and not any(value is copy for copy in copies)
+    return wrapped(value) and not any(value is _original(site) for site in list(_needs))
 
 
 def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -113,7 +114,7 @@ def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     for site in list(_needs):
         slot = site.slot
         if function is (slot.owner if isinstance(slot, FunctionSlot) else inner(site.stands)):
-            function = slot.copy if isinstance(slot, FunctionSlot) else inner(site.original)
+            function = _original(site)
             break
     return wrapped(function, *others, **kwargs)
 

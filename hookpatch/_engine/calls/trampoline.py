@@ -104,6 +104,11 @@ def is_trampoline(function: FunctionType) -> bool:
     return HOOK in function.__code__.co_freevars
 
 
+def is_changed_in_place(function: FunctionType) -> bool:
+    """Return True if the code of a function is a Swap's, which calls a trampoline."""
+    return HOOK in (function.__kwdefaults__ or ())
+
+
 def link_of(function: FunctionType) -> CellType:
     """Return the link of a trampoline's function."""
     return (function.__closure__ or ())[function.__code__.co_freevars.index(HOOK)]

@@ -23,7 +23,7 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
 
     Raises:
         OrderError: ``before`` and ``after`` form a cycle.
-        ConflictError: two plugins put values of their own and neither declares its place.
+        ConflictError: two plugins put values of their own and neither declares its place; or one owner puts two.
     """
     if len(layers) == 1:
         return list(layers)
@@ -56,7 +56,7 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
 
 
 def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
-    """Raise ConflictError if two layers put values of their own, and nobody has said which is to take effect."""
+    """Raise ConflictError if the value of the inner layer has no effect, and no plugin has declared the order."""
     earlier = inner if later is outer else outer
     if outer.owner == inner.owner:
         is_one_session = outer.rank[0] == inner.rank[0]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layers import tagged
+from layers import hides, tagged
 
 import hookpatch
 from hookpatch import Target, errors
@@ -163,11 +163,11 @@ def test_random_overlapping_sessions_agree_with_a_simple_model(steps: list[Any])
 
 def _without_conflicts(step: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Leave out a value beneath another of the same session: a conflict, which test_order.py has."""
-    hidden = [
-        any(slot == other and one in ("replace", "remove") for one, other in step[:place]) and verb != "wrap"
+    return [
+        (verb, slot)
         for place, (verb, slot) in enumerate(step)
+        if not any(slot == other and hides(outer, verb) for outer, other in step[:place])
     ]
-    return [patch for patch, is_hidden in zip(step, hidden, strict=True) if not is_hidden]
 
 
 @contextmanager
