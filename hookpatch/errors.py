@@ -265,10 +265,11 @@ class TargetNotFound(ApplyError):
     """The module of a target is there, its name or key is not."""
 
     def __init__(
-        self, target: object, owner: object, where: str, kind: str, name: object, known: Iterable[str]
+        self, target: object, owner: object, where: str, kind: str, name: object, known: Iterable[str], now: str = ""
     ) -> None:
         hint = _suggest(name, known) if isinstance(name, str) else ""
-        super().__init__(target, owner, f"{where} has no {kind} {name!r}{hint}")
+        remedy = f"{hint or ';'} {now}" if now else hint
+        super().__init__(target, owner, f"{where} has no {kind} {name!r}{remedy}")
 
 
 class TargetRefused(ApplyError):

@@ -30,6 +30,7 @@ VENDOR = """
     class Model(Base):
         kind = "model"
         def method(self, x, flag=False): return x, flag
+        def open(self, x, **more): return x, more
         @staticmethod
         def static(x, flag=False): return x, flag
         @classmethod

@@ -68,6 +68,8 @@ class Patch(_Kept):
         change: the wrapper, the arguments, the value or the factory; None for ``remove``.
         reach, requires, required, before, after, why, upstream, until, required_calls: see ``Facts``.
         expects: for ``wrap``, names of parameters that the target must have.
+        by_mapping: for ``inject``, the names of arguments given in a mapping: none is a misspelt option.
+        add: for ``replace``, True if the name or key may be absent.
     """
 
     verb: Verb
@@ -84,6 +86,8 @@ class Patch(_Kept):
     until: str | None = None
     required_calls: int = 0
     expects: tuple[str, ...] = ()
+    by_mapping: tuple[str, ...] = ()
+    add: bool = False
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -128,7 +132,7 @@ def wrap(target: str | Target, wrapper: Wrapper, *, expects: str | Iterable[str]
     if not callable(wrapper):
         raise PatchError("wrap", f"the wrapper is {a_kind(wrapper)} and cannot be called")
     _check_form("wrap", "wrapper", wrapper, "wrapped, instance, args, kwargs")
-    return _declare("wrap", target, wrapper, facts, _texts("wrap", "expects", expects, "a parameter's name"))
+    return _declare("wrap", target, wrapper, facts, expects=_texts("wrap", "expects", expects, "a parameter's name"))
 
 
 def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Patch:
@@ -139,7 +143,8 @@ def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, 
 
     Args:
         target: the address of a callable.
-        arguments: arguments by name; needed for a parameter with the name of an option in ``Facts``.
+        arguments: arguments by name; needed for a parameter with the name of an option in ``Facts``, and where the
+            target takes any keyword, for one with nearly such a name.
         **more: further arguments by name, and the options in ``Facts``.
 
     Raises:
@@ -155,17 +160,26 @@ def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, 
     for name in injected:
         if not isinstance(name, str):
             raise PatchError("inject", f"an argument's name is {a_kind(name)}, not text")
-    return _declare("inject", target, injected, facts)
+    return _declare("inject", target, injected, facts, by_mapping=tuple(arguments or ()))
 
 
-def replace(target: str | Target, value: object, **facts: Unpack[Facts]) -> Patch:
-    """Return a patch that puts ``value`` into the slot at ``target``; an absent key or name is added.
+def replace(target: str | Target, value: object, *, add: bool = False, **facts: Unpack[Facts]) -> Patch:
+    """Return a patch that puts ``value`` into the slot at ``target``.
+
+    Args:
+        target: the address.
+        value: what is to stand there.
+        add: True to add a name or key that is absent, without which the patch is refused. A name that the owner
+            inherits, or may fetch by a ``__getattr__``, is not absent.
+        **facts: see ``Facts``.
 
     Raises:
         TargetSyntaxError: the address cannot be read.
         PatchError: an option is invalid.
     """
-    return _declare("replace", target, value, facts)
+    if not isinstance(add, bool):
+        raise PatchError("replace", f"add= is {a_kind(add)}, not True or False")
+    return _declare("replace", target, value, facts, add=add)
 
 
 def derive(target: str | Target, factory: Factory, **facts: Unpack[Facts]) -> Patch:
@@ -228,12 +242,10 @@ def _check_form(verb: Verb, what: str, function: Callable[..., Any], form: str) 
         raise PatchError(verb, f"the {what} is called as {what}({form}), and cannot be: it is {takes}")
 
 
-def _declare(
-    verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any], expects: tuple[str, ...] = ()
-) -> Patch:
+def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any], **own: Any) -> Patch:
+    """Return a patch; ``own`` are the options that the verb alone has."""
     target = where if isinstance(where, Target) else Target(where)
-    checked = _checked(verb, facts)
-    return Patch(verb=verb, target=target, module=target.module, change=change, expects=expects, **checked)
+    return Patch(verb=verb, target=target, module=target.module, change=change, **_checked(verb, facts), **own)
 
 
 def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from types import BuiltinMethodType, MethodType, MethodWrapperType, ModuleType
 from typing import Any, Final, final
@@ -64,8 +65,21 @@ class AttributeSlot:
             return member  # a property is not run
         return member.__get__(self.owner, type(self.owner))
 
+    @property
+    def is_fetched(self) -> bool:
+        """True if the owner looks names up with code of its own."""
+        return self._fetch is not None
+
     def _fetched(self) -> Any:
         """Return the result of the owner's ``__getattr__`` or own ``__getattribute__``, or ABSENT."""
+        fetch = self._fetch
+        try:
+            return fetch(self.name) if fetch is not None else ABSENT
+        except AttributeError:
+            return ABSENT
+
+    @property
+    def _fetch(self) -> Callable[[str], Any] | None:
         kind = type(self.owner)
         fetch = along_mro(kind, "__getattr__")
         fetch = fetch.__get__(self.owner) if fetch is not ABSENT else None
@@ -73,10 +87,7 @@ class AttributeSlot:
             fetch = vars(self.owner).get("__getattr__", fetch)  # PEP 562
         elif along_mro(kind, "__getattribute__") is not vars(object)["__getattribute__"]:
             fetch = partial(getattr, self.owner)
-        try:
-            return fetch(self.name) if fetch is not None else ABSENT
-        except AttributeError:
-            return ABSENT
+        return fetch
 
     def write(self, value: Any) -> None:
         if self._forwarded is None and self.is_forwarded:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hookpatch._engine.calls.signatures import PACKED, as_text, misfit, take_the_same, takes
 from hookpatch._engine.patch.describe import a_kind, describe
-from hookpatch._engine.patch.patch import CALL_VERBS, Patch, Scope
+from hookpatch._engine.patch.patch import CALL_VERBS, Facts, Patch, Scope
 from hookpatch._engine.patch.versions import check_requirement
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
@@ -28,9 +28,12 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     assert patch.target is not None  # patches without a slot are not checked against a slot
     # A value to be replaced is not read from a module's __getattr__: the read would import a lazy module.
     original = own if own is not ABSENT or patch.verb == "replace" else slot.inherited()
-    # replace may add a new entry. In a slot with layers another layer may have added the value: the site checks.
-    if original is ABSENT and patch.verb != "replace" and slot.key not in originals:
-        raise missing(slot, patch.target, owner)
+    # In a slot with layers another layer may have added the value: the site checks.
+    if original is ABSENT and slot.key not in originals:
+        if patch.verb != "replace":
+            raise missing(slot, patch.target, owner)
+        if not patch.add and not _may_be_there(slot):
+            raise missing(slot, patch.target, owner, now="add=True adds it")
     if own is ABSENT and isinstance(slot, AttributeSlot):
         _refuse_unsettable(patch, slot, owner)
     if patch.verb == "remove":
@@ -47,6 +50,15 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         raise TargetRefused(patch.address, owner, f"{problem}; patch {home}, where it is defined")
     if patch.verb in CALL_VERBS and slot.key not in originals:
         check_callable(patch, slot, original, owner)
+
+
+def _may_be_there(slot: Slot) -> bool:
+    """Return True if an owner has a name from elsewhere, or may fetch it: nothing is fetched, no lazy name wakes."""
+    if not isinstance(slot, AttributeSlot):
+        return False
+    if slot.in_class is not None and slot.inherited() is not ABSENT:
+        return True
+    return slot.is_fetched or along_mro(type(slot.owner), slot.name) is not ABSENT
 
 
 def check_patch(patch: Patch, scope: Scope, owner: object) -> None:
@@ -83,7 +95,10 @@ def check_callable(patch: Patch, slot: Slot, original: object, owner: object) ->
 
 
 def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> None:
-    """Raise SignatureError if the callee lacks a parameter that a patch injects or expects."""
+    """Raise SignatureError if the callee lacks a parameter that a patch injects or expects.
+
+    A callee that takes any keyword would take a misspelt option of ``inject``, too.
+    """
     # A wrapper looks for an expected parameter by name or position, so **kwargs of the callee do not help.
     open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
     injected = () if open_ended or patch.verb != "inject" else patch.change
@@ -94,6 +109,11 @@ def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> 
             lacks = f"takes no argument '{name}'" if name in injected else f"has no parameter '{name}' (expects=)"
             problem = f"{patch.address} {lacks}{hint} it takes {', '.join(names) or 'nothing'}"
             raise SignatureError(patch.address, owner, problem)
+    for name in patch.change if open_ended and patch.verb == "inject" else ():
+        if name not in names and name not in patch.by_mapping and (hint := _suggest(name, Facts.__annotations__, 0.8)):
+            problem = f"{patch.address} takes any argument, and '{name}' is nearly an option of inject{hint}"
+            way = f"an argument of that name is given as inject(target, {{{name!r}: ...}})"
+            raise SignatureError(patch.address, owner, f"{problem} {way}")
 
 
 def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: object) -> None:

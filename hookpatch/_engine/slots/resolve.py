@@ -49,13 +49,16 @@ def resolve(target: Target, module: ModuleType | None, owner: object, read: Read
     return _item(holder, target, last, target, owner, read)
 
 
-def missing(slot: Slot, target: Target, owner: object, where: str | None = None) -> TargetNotFound:
-    """Return the error for an empty slot, or for an empty slot on the way; ``where`` is the slot's owner in words."""
+def missing(slot: Slot, target: Target, owner: object, where: str | None = None, now: str = "") -> TargetNotFound:
+    """Return the error for an empty slot, or for an empty slot on the way.
+
+    ``where`` is the slot's owner in words, ``now`` what to do besides a correction of the name.
+    """
     where = where or _words(target, len(target.steps) - 1)
     if isinstance(slot, AttributeSlot):
-        return TargetNotFound(target, owner, where, "attribute", slot.name, _names(slot.owner))
+        return TargetNotFound(target, owner, where, "attribute", slot.name, _names(slot.owner), now)
     assert isinstance(slot, ItemSlot)  # the third kind, the code of a function, is never absent
-    return TargetNotFound(target, owner, where, "key", slot.index, _keys(slot.owner))
+    return TargetNotFound(target, owner, where, "key", slot.index, _keys(slot.owner), now)
 
 
 # Below, ``way`` is the address to follow: ``target`` itself, or the address of a key in ``target``.

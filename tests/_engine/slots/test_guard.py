@@ -106,6 +106,21 @@ def test_argument_goes_to_the_keywords_of_an_open_signature(vendor: ModuleType) 
         assert vendor.open_ended(0) == (0, {"anything": 1})
 
 
+@pytest.mark.parametrize(("word", "option"), [("uptream", "upstream"), ("requiers", "requires"), ("befor", "before")])
+@pytest.mark.parametrize("name", ["open_ended", "anything", "Model.open"])
+def test_option_that_is_misspelt_is_refused_where_any_argument_is_taken(
+    vendor: ModuleType, name: str, word: str, option: str
+) -> None:
+    """It would be an argument of each call. In a mapping it is meant as one."""
+    assert refused(SignatureError, hookpatch.inject(f"vendor:{name}", anything=1, **{word: "x"})) == (
+        f"vendor:{name} takes any argument, and '{word}' is nearly an option of inject; did you mean '{option}'? an "
+        f"argument of that name is given as inject(target, {{'{word}': ...}}) (target vendor:{name} {OURS})"
+    )
+    with hookpatch.active(hookpatch.inject(f"vendor:{name}", {word: "x"}, anything=1)):
+        function = vendor.Model().open if name == "Model.open" else vars(vendor)[name]
+        assert function(0)[1] == {word: "x", "anything": 1}
+
+
 def test_argument_goes_to_a_c_function_without_a_signature(vendor: ModuleType) -> None:
     """What tells no signature is not refused for it."""
     with hookpatch.active(hookpatch.inject("vendor:biggest", default=5)):
