@@ -161,7 +161,7 @@ class World:
             return hookpatch.inject(target, key=value)
         if verb == "derive":
             return hookpatch.derive(target, lambda low: type("Low", (low,), {}) if isinstance(low, type) else value)
-        return hookpatch.replace(target, value) if verb == "replace" else hookpatch.remove(target)
+        return hookpatch.replace(target, value, add=True) if verb == "replace" else hookpatch.remove(target)
 
     def open(self, verb: str = "", target: str | Target = "") -> hookpatch.Session:
         """Open a session of one patch of the slot."""

@@ -108,7 +108,7 @@ class Machine(MachineModel):
             return hookpatch.derive(target, functools.partial(derived_of, tag), **facts)
         value = given_for(tag, label)
         attempt.value = Given(tag, value)
-        return hookpatch.replace(target, value, **facts)
+        return hookpatch.replace(target, value, **facts, add=True)
 
     @contextmanager
     def _entering(self, tag: str) -> Iterator[None]:

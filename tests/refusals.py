@@ -41,6 +41,13 @@ VENDOR = """
         def __call__(self, x): return x
 
     instance = Callable()
+
+    import collections
+    ordered, lists, store = collections.OrderedDict(a=1), collections.defaultdict(list, a=1), collections.UserDict(a=1)
+    class Fetching:
+        def __getattr__(self, name): raise AttributeError(name)
+    class Slotted: __slots__ = ("unset",)
+    fetching, slotted = Fetching(), Slotted()
 """
 
 

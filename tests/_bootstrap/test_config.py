@@ -319,10 +319,10 @@ def test_kill_switch_wins_over_a_file(configured: Callable[[str], Path], monkeyp
 
 CODE = "import vendor; print(vendor.speed)"
 FILES = {
-    "vendor.py": "speed = 1",
+    "vendor.py": "speed = weight = 1",
     "script.py": CODE,
     "project/pyproject.toml": "[tool.hookpatch]\nplugins = ['tuned']\n[tool.hookpatch.options.tuned]\nspeed = 7\n",
-    "project/deep/vendor.py": "speed = 1",
+    "project/deep/vendor.py": "speed = weight = 1",
     "project/deep/script.py": CODE,
     "options.toml": "[tool.hookpatch.options.tunde]\nspeed = 7\n",
     "unknown.toml": "[tool.hookpatch]\nplugins = ['tunde']\n",

@@ -75,7 +75,7 @@ def test_finder_is_gone_when_entering_failed() -> None:
 def test_objects_at_hand_need_no_finder() -> None:
     """A patch that names no module watches none."""
     before = list(sys.meta_path)
-    with hookpatch.active(hookpatch.replace(hookpatch.Target.item({}, "k"), 1), children="local"):
+    with hookpatch.active(hookpatch.replace(hookpatch.Target.item({}, "k"), 1, add=True), children="local"):
         assert sys.meta_path == before
 
 

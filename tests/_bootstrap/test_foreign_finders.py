@@ -68,7 +68,7 @@ LATE = f"applied late: {HIDDEN}"
 LOOKS: dict[str, Callable[[hookpatch.Session], object]] = {
     "its report": lambda session: session.report(),
     "the report of all": lambda session: hookpatch.report(),
-    "another session": lambda session: hookpatch.active(hookpatch.replace("hidden:x", 1)).open().close(),
+    "another session": lambda session: hookpatch.active(hookpatch.replace("hidden:x", 1, add=True)).open().close(),
     "the next import": lambda session: importlib.import_module("next_one"),
 }
 

@@ -145,7 +145,7 @@ def test_namespace_package_is_patched_when_it_is_imported(folder: Path) -> None:
     """A package without a file of its own is heard of too, and its spec is as it was."""
     (folder / "nameless").mkdir()
     importlib.invalidate_caches()
-    with hookpatch.active(hookpatch.replace("nameless:x", 1)) as session:
+    with hookpatch.active(hookpatch.replace("nameless:x", 1, add=True)) as session:
         nameless = importlib.import_module("nameless")
         assert nameless.x == 1
     assert "x" not in vars(nameless)
@@ -175,7 +175,9 @@ def test_module_has_the_attributes_that_it_has_without_us(write_module: WriteMod
     plain = importlib.import_module("watched_pkg.mod")
     for name in ("watched_pkg", "watched_pkg.mod"):
         del sys.modules[name]
-    with hookpatch.active(hookpatch.wrap("watched_pkg.mod:run", around), hookpatch.replace("watched_pkg:x", 1)):
+    with hookpatch.active(
+        hookpatch.wrap("watched_pkg.mod:run", around), hookpatch.replace("watched_pkg:x", 1, add=True)
+    ):
         module = importlib.import_module("watched_pkg.mod")
     assert module is not plain
     assert list(vars(module)) == list(vars(plain))

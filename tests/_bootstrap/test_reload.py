@@ -46,7 +46,7 @@ def test_reload_patches_classes_mappings_and_added_names_again(make_module: Make
         hookpatch.wrap("again:C.run", around),
         hookpatch.remove("again:TABLE['a']"),
         hookpatch.replace("again:LIMIT", 5),
-        hookpatch.replace("again:added", 6),
+        hookpatch.replace("again:added", 6, add=True),
     ):
         old = module.C, module.TABLE
         for _ in range(2):

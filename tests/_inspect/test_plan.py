@@ -242,7 +242,7 @@ def test_target_that_is_imported_is_looked_at(make_module: MakeModule) -> None:
 def test_objects_at_hand_that_look_alike_are_two_targets() -> None:
     """Both are a dict with a key."""
     one, other = ({"key": 1} for _ in range(2))
-    patches = [hookpatch.replace(hookpatch.Target.item(mapping, "key"), 2) for mapping in (one, other, one)]
+    patches = [hookpatch.replace(hookpatch.Target.item(mapping, "key"), 2, add=True) for mapping in (one, other, one)]
     plan = hookpatch.plan(*patches)
     assert [len(target.patches) for target in plan] == [2, 1]
     assert {target.in_words for target in plan} == {"an object at hand"}

@@ -32,7 +32,7 @@ def looked(*patches: Patch, limit: float = 60) -> list[Outcome]:
 
 
 def put(module: str) -> Patch:
-    return hookpatch.replace(f"{module}:value", 2)
+    return hookpatch.replace(f"{module}:value", 2, add=True)
 
 
 @pytest.mark.parametrize(

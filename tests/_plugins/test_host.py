@@ -58,7 +58,7 @@ FORGETFUL = """
 @pytest.fixture
 def vendor(make_module: MakeModule) -> ModuleType:
     """The module to patch."""
-    return make_module("vendor", "speed = 1\nlabel = 'vendor'\n")
+    return make_module("vendor", "speed = 1\nother = 1\nlabel = 'vendor'\n")
 
 
 @pytest.fixture

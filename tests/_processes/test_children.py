@@ -195,7 +195,7 @@ def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: P
     When a block ends, the next that was left out has its room.
     """
     lines = """
-    patches = [hookpatch.replace(f"vendor:word{at}", "x" * 40_000) for at in range(4)]
+    patches = [hookpatch.replace(f"vendor:word{at}", "x" * 40_000, add=True) for at in range(4)]
     blocks = [hookpatch.active(patch).open() for patch in patches]
     with hookpatch.active("loud"):
         said.append([in_program(), in_process("spawn")])

@@ -357,7 +357,7 @@ def test_slot_and_everywhere_on_one_function_compose(vendor: ModuleType, first_c
 def test_namespace_package_is_patched_when_it_comes(folder: Any) -> None:
     """It has no loader that could tell, and is heard of all the same."""
     (folder / "spacious").mkdir()
-    with hookpatch.active(hookpatch.replace("spacious:added", 1)):
+    with hookpatch.active(hookpatch.replace("spacious:added", 1, add=True)):
         import spacious  # type: ignore[import-not-found]  # made above
 
         assert spacious.added == 1

@@ -164,7 +164,7 @@ def test_leak_beside_a_wider_fixture_is_told(run: Run) -> None:
     source = """
 @pytest.fixture(scope="module", autouse=True)
 def patched():
-    with hookpatch.active(hookpatch.replace("vendor:word", 1), hookpatch.wrap("later:speak", shout)): yield
+    with hookpatch.active(hookpatch.replace("vendor:word", 1, add=True), hookpatch.wrap("later:speak", shout)): yield
 def test_leaves(): opened.append(leak())
 def test_next():
     assert (vendor.speak(), vendor.word) == ("vendor", 1)
@@ -177,11 +177,11 @@ def test_next():
 def test_setup_functions_count_as_fixtures(run: Run) -> None:
     """setup_module and setUpClass may hold patches for their tests; setUp has to give them back."""
     source = """
-def setup_module(): opened.append(hookpatch.active(hookpatch.replace("vendor:word", 1)).open())
+def setup_module(): opened.append(hookpatch.active(hookpatch.replace("vendor:word", 1, add=True)).open())
 def teardown_module(): opened[0].close()
 class Test(unittest.TestCase):
     @classmethod
-    def setUpClass(cls): cls.session = hookpatch.active(hookpatch.replace("vendor:other", 2)).open()
+    def setUpClass(cls): cls.session = hookpatch.active(hookpatch.replace("vendor:other", 2, add=True)).open()
     @classmethod
     def tearDownClass(cls): cls.session.close()
     def setUp(self): self.own = leak()
@@ -254,7 +254,7 @@ def test_several_sessions_are_taken_back_the_last_first(run: Run) -> None:
     """As blocks would end."""
     source = """
 def test_leaves():
-    opened.append(hookpatch.active(hookpatch.replace("vendor:word", 1)).open())
+    opened.append(hookpatch.active(hookpatch.replace("vendor:word", 1, add=True)).open())
     opened.append(leak())
 """
     done = run(source + CLEAN)
@@ -276,7 +276,8 @@ def stubborn(module):
     yield
     raise ValueError("will not end")
 def test_leaves():
-    opened.append(hookpatch.active(hookpatch.replace("vendor:word", 1), hookpatch.enter("vendor", stubborn)).open())
+    word = hookpatch.replace("vendor:word", 1, add=True)
+    opened.append(hookpatch.active(word, hookpatch.enter("vendor", stubborn)).open())
     vendor.word = 2
 """
     done = run(source)

@@ -143,7 +143,7 @@ def methods_of_a_mapping(elsewhere: Elsewhere, make_module: MakeModule, monkeypa
     mapping.act = lambda: elsewhere(all_of_it=len(elsewhere.ended) % 5 == 0)  # type: ignore[method-assign]
     with hookpatch.active(
         hookpatch.replace(Target.item(mapping, "a"), 3),
-        hookpatch.replace(Target.item(mapping, "c"), 4),
+        hookpatch.replace(Target.item(mapping, "c"), 4, add=True),
         hookpatch.remove(Target.item(mapping, "b")),
     ):
         assert mapping.data == {"a": 3, "c": 4}
@@ -238,7 +238,7 @@ def warning(elsewhere: Elsewhere, make_module: MakeModule, monkeypatch: pytest.M
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         monkeypatch.setattr(warnings, "showwarning", lambda *args, **kwargs: elsewhere())
-        with hookpatch.active(hookpatch.replace(Target.item(table, "key"), str)):
+        with hookpatch.active(hookpatch.replace(Target.item(table, "key"), str, add=True)):
             outer.open()
         monkeypatch.undo()
     outer.close()

@@ -158,7 +158,7 @@ def test_submodule_that_is_imported_meanwhile_is_no_trace(write_module: WriteMod
     write_module("kit.part", "word = 1")
     write_module("kit.late", "word = 1")
     importlib.import_module("kit")
-    patched(hookpatch.replace("kit:word", 1))
+    patched(hookpatch.replace("kit:word", 1, add=True))
     importlib.import_module("kit.part")
     patches = Patched()
     patches(hookpatch.replace("kit:other", 1))

@@ -56,9 +56,9 @@ def _may_be_there(slot: Slot) -> bool:
     """Return True if an owner has a name from elsewhere, or may fetch it: nothing is fetched, no lazy name wakes."""
     if not isinstance(slot, AttributeSlot):
         return False
-    if slot.in_class is not None and slot.inherited() is not ABSENT:
+    if along_mro(type(slot.owner), slot.name) is not ABSENT:
         return True
-    return slot.is_fetched or along_mro(type(slot.owner), slot.name) is not ABSENT
+    return slot.is_fetched if slot.in_class is None else slot.inherited() is not ABSENT
 
 
 def check_patch(patch: Patch, scope: Scope, owner: object) -> None:

@@ -262,7 +262,9 @@ def test_injected_parameter_may_bear_the_name_of_a_fact(make_module: MakeModule)
 def test_replace_adds_what_is_absent(make_module: MakeModule) -> None:
     """A name or key that is not there is added, and is absent again afterwards."""
     vendor = make_module("vendor", "table = {}")
-    with hookpatch.active(hookpatch.replace("vendor:new", 1), hookpatch.replace("vendor:table['k']", 2)):
+    with hookpatch.active(
+        hookpatch.replace("vendor:new", 1, add=True), hookpatch.replace("vendor:table['k']", 2, add=True)
+    ):
         assert (vendor.new, vendor.table) == (1, {"k": 2})
     assert not hasattr(vendor, "new")
     assert vendor.table == {}

@@ -170,8 +170,8 @@ def test_what_a_look_cannot_give_back_is_given_back_by_the_next() -> None:
     """An owner that refuses at one look raises nothing there, where nobody has asked for it."""
     owner = Owner()
     owner.x = _original  # type: ignore[attr-defined]
-    low = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), "low")).open()
-    up = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), _given)).open()
+    low = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), "low", add=True)).open()
+    up = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), _given, add=True)).open()
     Owner.locked = True
     with pytest.raises(RestoreError):
         up.close()
@@ -191,7 +191,7 @@ def test_owner_is_not_kept_alive() -> None:
         """An owner that can be referred to weakly."""
 
     owner: Any = Plain()
-    session = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), _given)).open()
+    session = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), _given, add=True)).open()
     owner.x = lambda ours=owner.x: ours()
     with pytest.warns(DisplacedWarning):
         session.close()

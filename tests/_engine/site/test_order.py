@@ -408,6 +408,6 @@ def test_values_of_two_sessions_are_no_conflict(vendor: ModuleType) -> None:
 
 def test_values_at_different_sites_are_no_conflict(install: Install, vendor: ModuleType) -> None:
     """Only what lies in one slot can be in conflict."""
-    install(a="put()", b="hookpatch.replace('vendor:other', 1)")
+    install(a="put()", b="hookpatch.replace('vendor:other', 1, add=True)")
     with hookpatch.active("a", "b"):
         assert (vendor.value, vendor.other) == ("a", 1)

@@ -85,7 +85,7 @@ class World:
         if verb == "derive":
             return hookpatch.derive(target, lambda below: _derived(below, tag))
         plain = slot in ("key", "key2", "value", "added")
-        return hookpatch.replace(target, tag if plain else lambda *self: tag)
+        return hookpatch.replace(target, tag if plain else lambda *self: tag, add=True)
 
     def assert_order_of_keys(self) -> None:
         assert list(self.mapping) == [key for key, _ in self.before[3] if key in self.mapping]

@@ -329,7 +329,7 @@ def test_a_coroutine_function_is_not_made_to_call_what_is_none(make_module: Call
 def test_an_ordered_dict_is_not_set_while_it_is_being_set() -> None:
     """Theirs dies inside its __setitem__: the slot is given back at the next look, and the dict is whole."""
     owner = OrderedDict(a=1)
-    session = hookpatch.active(hookpatch.replace(Target.item(owner, "b"), lambda: 2)).open()
+    session = hookpatch.active(hookpatch.replace(Target.item(owner, "b"), lambda: 2, add=True)).open()
     saved = owner["b"]
     owner["b"] = lambda: saved()
     with pytest.warns(DisplacedWarning):

@@ -68,7 +68,7 @@ def test_attribute_absent_before_is_absent_again(kinds: ModuleType) -> None:
     """A name that replace added is gone from module, class and instance; so is it from hasattr."""
     owners = (kinds, kinds.Child, kinds.instance)
     before = contents_of(kinds)
-    patches = [hookpatch.replace(Target.attribute(owner, "added"), owner) for owner in owners]
+    patches = [hookpatch.replace(Target.attribute(owner, "added"), owner, add=True) for owner in owners]
     with hookpatch.active(*patches):
         assert all(vars(owner)["added"] is owner for owner in owners)
     assert not any(hasattr(owner, "added") for owner in owners)
@@ -320,7 +320,7 @@ def test_name_added_to_a_torch_module_is_absent_again() -> None:
     layer = torch.nn.Linear(2, 2)
     modules, parameters = list(layer._modules), list(layer._parameters)
     for value in (torch.nn.ReLU(), torch.nn.Parameter(torch.zeros(1))):
-        with hookpatch.active(hookpatch.replace(Target.attribute(layer, "extra"), value)):
+        with hookpatch.active(hookpatch.replace(Target.attribute(layer, "extra"), value, add=True)):
             assert layer.extra is value
         assert (list(layer._modules), list(layer._parameters)) == (modules, parameters)
         assert not hasattr(layer, "extra")

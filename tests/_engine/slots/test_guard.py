@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import pytest
 from refusals import passing, refused, simplify
@@ -27,6 +28,44 @@ def test_name_that_is_not_there_is_refused(vendor: ModuleType) -> None:
     assert refused(TargetNotFound, hookpatch.wrap("vendor:simplfy", passing)) == (
         f"vendor has no attribute 'simplfy'; did you mean 'simplify'? (target vendor:simplfy {OURS})"
     )
+
+
+ADDED = {
+    "module": ("vendor:limt", "vendor has no attribute 'limt'; did you mean 'limit'?"),
+    "class": ("vendor:Model.knd", "vendor:Model has no attribute 'knd'; did you mean 'kind'?"),
+    "instance": ("vendor:instance.pth", "vendor:instance has no attribute 'pth'; did you mean 'path'?"),
+    "dict": ("vendor:table['gelu']", "vendor:table has no key 'gelu'; did you mean 'gelu_new'?"),
+    "OrderedDict": ("vendor:ordered['b']", "vendor:ordered has no key 'b';"),
+    "defaultdict": ("vendor:lists['b']", "vendor:lists has no key 'b';"),
+    "mapping": ("vendor:store['b']", "vendor:store has no key 'b';"),
+}
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("owner", ADDED)
+def test_replace_adds_a_name_only_where_that_is_asked_for(vendor: ModuleType, owner: str, reach: Any) -> None:
+    address, problem = ADDED[owner]
+    before = repr([vars(vendor).keys(), vars(vendor.Model).keys(), vars(vendor.instance), vendor.table, vendor.ordered])
+    assert (
+        refused(TargetNotFound, hookpatch.replace(address, 7))
+        == f"{problem} add=True adds it (target {address} {OURS})"
+    )
+    with hookpatch.active(hookpatch.replace(address, 7, add=True)) as session:
+        assert hookpatch.Target(address).address == address
+        assert [entry.state for entry in session.report()] == ["applied"]
+    after = repr([vars(vendor).keys(), vars(vendor.Model).keys(), vars(vendor.instance), vendor.table, vendor.ordered])
+    assert (after, [*vendor.lists], [*vendor.store]) == (before, ["a"], ["a"])
+
+
+@pytest.mark.parametrize("address", ["Model.inherited", "fetching.any", "slotted.unset", "instance.__call__"])
+def test_name_that_comes_from_elsewhere_is_not_absent(vendor: ModuleType, address: str) -> None:
+    """It comes from a base class, a ``__getattr__``, ``__slots__``, or the class."""
+
+    def new(*args: object, **kwargs: object) -> None: ...
+
+    with hookpatch.active(hookpatch.replace(f"vendor:{address}", new)):
+        owner, name = address.split(".")
+        assert getattr(getattr(vendor, owner), name) is new
 
 
 def test_name_unlike_any_is_refused_without_a_proposal(vendor: ModuleType) -> None:

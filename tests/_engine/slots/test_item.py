@@ -55,7 +55,7 @@ def test_replaced_key_keeps_its_position() -> None:
 def test_key_absent_before_is_absent_again() -> None:
     """An entry that replace added to a mapping goes again, and nothing else moves."""
     mapping = {"a": 1, "b": 2}
-    with hookpatch.active(hookpatch.replace(Target.item(mapping, "new"), 3)):
+    with hookpatch.active(hookpatch.replace(Target.item(mapping, "new"), 3, add=True)):
         mapping["x"] = 4
         assert mapping["new"] == 3
     assert list(mapping.items()) == [("a", 1), ("b", 2), ("x", 4)]
@@ -67,7 +67,7 @@ def test_defaultdict_is_read_without_making_entries() -> None:
     mapping: defaultdict[str, list[int]] = defaultdict(lambda: made.append("made") or [])  # type: ignore[func-returns-value]  # notes each call
     with pytest.raises(errors.TargetNotFound), hookpatch.active(hookpatch.remove(Target.item(mapping, "k"))):
         pass
-    with hookpatch.active(hookpatch.replace(Target.item(mapping, "k"), [1])):
+    with hookpatch.active(hookpatch.replace(Target.item(mapping, "k"), [1], add=True)):
         assert mapping["k"] == [1]
     assert "k" not in mapping
     assert made == []
@@ -102,8 +102,8 @@ def test_mapping_that_is_no_dict_is_patched_through_its_own_methods() -> None:
     with hookpatch.active(
         hookpatch.wrap(Target.item(mapping, "a"), around),
         hookpatch.remove(Target.item(mapping, "b")),
-        hookpatch.replace(Target.item(mapping, "c"), 5),
-        hookpatch.replace(Target.item(mapping, "d"), 6),
+        hookpatch.replace(Target.item(mapping, "c"), 5, add=True),
+        hookpatch.replace(Target.item(mapping, "d"), 6, add=True),
     ):
         assert mapping["a"]() == "patched(original)"
         assert list(mapping) == ["a", "c", "d"]
@@ -203,7 +203,7 @@ def test_dict_that_makes_something_else_of_its_values_is_patched_as_it_keeps_the
     """What its class does on setting and getting is passed by, so that what it kept is there again, as it was."""
     texts = Texts(a="first", b="second")
     before = list(dict.items(texts))
-    with hookpatch.active(hookpatch.replace(Target.item(texts, key), 5)):
+    with hookpatch.active(hookpatch.replace(Target.item(texts, key), 5, add=True)):
         assert dict.__getitem__(texts, key) == 5
     assert [name for name, _ in before] == list(texts)
     assert all(dict.__getitem__(texts, name) is value for name, value in before)
@@ -224,7 +224,7 @@ def test_mapping_that_keeps_something_else_is_refused(key: str) -> None:
     before = list(tagged.items())
     with (
         pytest.raises(errors.TargetRefused) as caught,
-        hookpatch.active(hookpatch.replace(Target.item(tagged, key), "plain")),
+        hookpatch.active(hookpatch.replace(Target.item(tagged, key), "plain", add=True)),
     ):
         pass
     place = f"<{Tagged.__qualname__} object at {id(tagged):#x}>[{key!r}]"
@@ -287,7 +287,7 @@ def test_environment_variable_is_replaced_and_restored(monkeypatch: pytest.Monke
 def test_environment_variable_absent_before_is_absent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A variable that a patch added is gone."""
     monkeypatch.delenv("HOOKPATCH_TEST", raising=False)
-    with hookpatch.active(hookpatch.replace("os:environ['HOOKPATCH_TEST']", "patched")):
+    with hookpatch.active(hookpatch.replace("os:environ['HOOKPATCH_TEST']", "patched", add=True)):
         assert os.environ["HOOKPATCH_TEST"] == "patched"
     there = os.environ.pop("HOOKPATCH_TEST", None)
     assert there is None

@@ -76,7 +76,7 @@ def test_built_in_type_is_refused_with_nothing_changed(address: str, verb: str) 
     before = dict(vars(owner))
     patch = {
         "wrap": lambda: hookpatch.wrap(address, around),
-        "replace": lambda: hookpatch.replace(address, 1),
+        "replace": lambda: hookpatch.replace(address, 1, add=True),
         "derive": lambda: hookpatch.derive(address, lambda original: property(lambda self: 1)),
         "remove": lambda: hookpatch.remove(address),
     }[verb]()

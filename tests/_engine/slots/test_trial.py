@@ -176,7 +176,7 @@ def test_reach_everywhere_is_refused_by_name_where_it_cannot_be(
 MODULES = {"late.py": "def speak():\n    return 'original'\n", "space/inside.py": "x = 1\n"}
 LATE = """
 import importlib, sys, threading
-patches = hookpatch.wrap("late:speak", lambda *call: "patched"), hookpatch.replace("space:x", 5)
+patches = hookpatch.wrap("late:speak", lambda *call: "patched"), hookpatch.replace("space:x", 5, add=True)
 with hookpatch.active(*patches) as session:
     import late, space.inside
     print(late.speak(), *(patch.state for patch in session.report()), space.x)
