@@ -50,7 +50,7 @@ def test_failing_patch_restores_what_was_applied_before_it() -> None:
     session = hookpatch.active(
         hookpatch.wrap(Target.attribute(Owner, "method"), tagged("p")),
         hookpatch.remove(Target.item(mapping, "a")),
-        hookpatch.replace(Target.attribute(Owner, "added"), 1),
+        hookpatch.replace(Target.attribute(Owner, "added"), 1, add=True),
         hookpatch.derive(Target.attribute(Owner, "third"), _fails),
         hookpatch.replace(Target.attribute(Owner, "first"), 2),
     )
