@@ -161,7 +161,7 @@ def test_submodule_that_is_imported_meanwhile_is_no_trace(write_module: WriteMod
     patched(hookpatch.replace("kit:word", 1, add=True))
     importlib.import_module("kit.part")
     patches = Patched()
-    patches(hookpatch.replace("kit:other", 1))
+    patches(hookpatch.replace("kit:other", 1, add=True))
     kit = importlib.import_module("kit")
     kit.late = sys  # type: ignore[attr-defined]
     with pytest.raises(NotPristine, match=r"kit:late was absent, is module sys at"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import BuiltinMethodType, MethodType, MethodWrapperType, ModuleType
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
@@ -81,13 +81,13 @@ class AttributeSlot:
     @property
     def _fetch(self) -> Callable[[str], Any] | None:
         kind = type(self.owner)
-        fetch = along_mro(kind, "__getattr__")
+        fetch: Any = along_mro(kind, "__getattr__")
         fetch = fetch.__get__(self.owner) if fetch is not ABSENT else None
         if isinstance(self.owner, ModuleType):
             fetch = vars(self.owner).get("__getattr__", fetch)  # PEP 562
         elif along_mro(kind, "__getattribute__") is not vars(object)["__getattribute__"]:
             fetch = partial(getattr, self.owner)
-        return fetch
+        return cast("Callable[[str], Any] | None", fetch)
 
     def write(self, value: Any) -> None:
         if self._forwarded is None and self.is_forwarded:
