@@ -289,7 +289,10 @@ class DriftError(ApplyError):
 
 
 class ConflictError(ApplyError):
-    """Two patches put a value into one slot: of two plugins that declare no order, or of one owner in one session."""
+    """Two patches put a value into one slot, or inject two for one parameter.
+
+    They are of two plugins that declare no order, or of one owner in one session.
+    """
 
 
 class OrderError(HookpatchError):
@@ -384,7 +387,7 @@ class PatchFailedWarning(HookpatchWarning):
 
 
 class PatchUnneededWarning(HookpatchWarning):
-    """A patch's ``until`` is met: the installed version no longer needs it.
+    """A patch's ``until`` is met: the installed version no longer needs it. Or it puts there what stood there already.
 
     Remedy: stop selecting the plugin, or ask its author to narrow ``requires``.
     """

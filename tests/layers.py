@@ -14,7 +14,8 @@ def tagged(tag: str) -> Callable[..., Any]:
 
 def hides(outer: str, inner: str) -> bool:
     """Return True if two patches of one slot, owner and session with these verbs are a conflict: see test_order.py."""
-    return outer in ("replace", "remove") and inner in ("replace", "remove", "derive")
+    is_value_hidden = outer in ("replace", "remove") and inner in ("replace", "remove", "derive")
+    return is_value_hidden or outer == inner == "inject"
 
 
 class Stubborn(type):

@@ -101,15 +101,15 @@ class Ours(Thing):
         return _around([layer for layer in self.layers if layer.is_open], self.below, x, here)
 
 
-def _around(layers: Sequence[Layer], below: Thing, x: str, here: bool) -> str:
+def _around(layers: Sequence[Layer], below: Thing, x: str, here: bool, is_given: bool = False) -> str:
     if not layers:
         return below.answer(x, here)
     layer, rest = layers[0], layers[1:]
     if layer.is_for_task and not here:
-        return _around(rest, below, x, here)
+        return _around(rest, below, x, here, is_given)
     if layer.verb == "inject":
-        return _around(rest, below, layer.tag, here)
-    return f"{layer.tag}({_around(rest, below, x, here)})"
+        return _around(rest, below, x if is_given else layer.tag, here, True)  # the outermost has the last word
+    return f"{layer.tag}({_around(rest, below, x, here, is_given)})"
 
 
 class Inherited(Thing):
@@ -215,12 +215,16 @@ def in_order(layers: Iterable[Layer]) -> list[Layer]:
     """Return layers from the outermost to the innermost: the greatest rank first, but for what moves out of another.
 
     Raises:
-        Refused: two plugins put values of their own, and neither declares its place.
+        Refused: two plugins put values of their own, or give one argument, and neither declares its place.
     """
     rest = sorted(layers, key=lambda layer: layer.rank, reverse=True)
-    owners = {layer.owner for layer in rest if not layer.is_around_calls} - {None}
-    if "third" in owners and len(owners) > 1:
-        raise Refused
+    for giving in (
+        [layer for layer in rest if not layer.is_around_calls],
+        [layer for layer in rest if layer.verb == "inject"],
+    ):
+        owners = {layer.owner for layer in giving} - {None}
+        if "third" in owners and len(owners) > 1:
+            raise Refused
     result: list[Layer] = []
     for layer in rest:
         for one in (*(other for other in rest if is_outside(other.owner, layer.owner)), layer):

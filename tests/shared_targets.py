@@ -226,18 +226,27 @@ def explain(spot: Spot, began: float, ended: float, result: Any) -> str | None:
             return f"{here} are not in order"
         if missing := [put for put in held if put.verb != "inject" and put not in here]:
             return f"{missing} held and did not show"
-        # The innermost inject has the last word.
+        # The outermost inject has the last word; beneath what derives its value, the calls are others.
+        derives = [put.rank for put in here if put.verb == "derive"]
         below = [put for put in held if put.verb == "inject"]
         if mark is not None and mark.spot is part:
             if mark.rank <= floor:
                 return f"{mark} lies under what replaced it"
-            below, mark = [put for put in below if put.rank < mark.rank], None
+            lowest = max((rank for rank in derives if rank < mark.rank), default=floor)
+            below = [put for put in below if put.rank > mark.rank and not _lies_over(put, mark, derives)]
+            below += [put for put in held if put.verb == "inject" and put.rank < lowest]
+            mark = None
         elif mark is not None:
             below = []
         if below:
             return f"{below} held and did not show"
         part = None if ends else part.inner
     return f"{[*puts, mark]} do not belong there" if puts or mark is not None else None
+
+
+def _lies_over(outer: Put, inner: Put, derives: Sequence[Any]) -> bool:
+    """Return True if a derive lies between two patches."""
+    return any(inner.rank < rank < outer.rank for rank in derives)
 
 
 def look_at(spot: Spot) -> None:

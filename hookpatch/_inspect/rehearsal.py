@@ -107,7 +107,7 @@ def _outcomes(
             never = Outcome("waiting", f"{request.patch.module} was imported without a notice to hookpatch")
             outcomes[index] = imported[request.patch.module] or never
         elif entry.state == "applied":
-            outcomes[index] = Outcome("applied", warnings=entry.warnings, depth=depths.get(place))
+            outcomes[index] = Outcome("applied", warnings=entry.doubts, depth=depths.get(place))
         else:
             state: Any = entry.state
             outcomes[index] = Outcome(state, short(request, entry.reason), entry.error)

@@ -236,7 +236,7 @@ class _LayerWalk:
                 state, note = "overwritten", difference
         has_value = patch.verb not in ("inject", "remove")
         arguments = {name: in_words(value) for name, value in patch.change.items()} if patch.verb == "inject" else None
-        notes = [note] if note else []
+        notes = [*filter(None, (note, layer.without_effect))]
         if site is not None and isinstance(site.slot, FunctionSlot):
             notes.append("in the function itself, wherever it is bound (reach='everywhere')")
         report = LayerReport(

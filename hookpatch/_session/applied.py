@@ -41,6 +41,11 @@ class AppliedLayer:
         message = f"{self.layer.patch.address} of {self.layer.owner}: {self.entry.reason}"
         return partial(warnings.warn, message, PatchFailedWarning, stacklevel=2)
 
+    def without_effect(self, reason: str) -> None:
+        """Note why the layer, or an argument that it injects, has no effect; an empty text if all has."""
+        if self.entry is not None:  # else it is noted with the entry
+            self.entry.without_effect = reason
+
     def look(self) -> None:
         """Compare the slot with our value, and note the state. Before the layer ends: it may be asked again after."""
         entry = self.entry

@@ -68,6 +68,7 @@ class Entry:
         error: the class of the error that is the reason.
         original: the original, whose other holders are *stale*; None if they are not looked for.
         put: our values in place of the original.
+        without_effect: why the patch, or an argument of it, had no effect at the last look; empty if all had.
     """
 
     asked: Requested
@@ -81,8 +82,14 @@ class Entry:
     stale: tuple[str, ...] = ()
     tally: Tally | None = None
     warnings: tuple[str, ...] = ()
+    without_effect: str = ""
     applied_at: float | None = None
     ended_at: float | None = None
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The warnings, and why the patch has no effect."""
+        return (*self.warnings, self.without_effect) if self.without_effect else self.warnings
 
     @property
     def keeps_on(self) -> bool:

@@ -292,7 +292,7 @@ class Lifecycle:
             entry = applied.entry = self._next_entry()
             entry.become("applied")
             entry.place, entry.original, entry.put, entry.tally = words, original, layer.put, tally
-            entry.warnings = () if words else self._warnings
+            entry.warnings, entry.without_effect = () if words else self._warnings, layer.without_effect
             entry.look = applied.look
 
         if home is not None:
@@ -307,6 +307,9 @@ class Lifecycle:
             if not is_interrupt(error):  # else the session restores it
                 self._placed.pop(site, None)
             raise
+        if layer.without_effect and words is None and site.layers == (layer,):
+            message = f"{patch.address} of {self._owner}: {layer.without_effect}"
+            warnings.warn(message, PatchUnneededWarning, stacklevel=3)
         if notify.awaits_library(site, layer):
             applied.library = notify.watch_of_library()
             applied.library.begin()

@@ -37,8 +37,8 @@ class PatchReport:
         calls: the counted calls by mode: each call in *eager* mode, and the captures of a call in *compile*,
             *export*, *trace* and *script* mode. None if calls are not counted.
         stays: why child processes do not have the patch; None if they do.
-        warnings: the doubts about an applied patch: ``until=`` says that the patch is no longer needed, or the target
-            differs from the locked target.
+        warnings: the doubts about an applied patch: ``until=`` says that the patch is no longer needed, the target
+            differs from the locked target, or the patch has no effect.
         why: the patch's own account of the fault at the target.
         upstream: the link given by the patch.
         required: False if the program may run without the patch.
@@ -171,6 +171,6 @@ def _patch_report(entry: Entry) -> PatchReport:
     calls = None if tally is None else tally.calls
     of_asked = {name: getattr(asked, name) for name in ("plugin", "distribution", "stays")}
     of_patch = {name: getattr(asked.patch, name) for name in ("verb", "why", "upstream", "required", "required_calls")}
-    names = ("state", "reason", "place", "stale", "warnings", "applied_at", "ended_at")
-    of_entry = {name: getattr(entry, name) for name in names}
+    of_entry = {name: getattr(entry, name) for name in ("state", "reason", "place", "stale", "applied_at", "ended_at")}
+    of_entry["warnings"] = entry.doubts
     return PatchReport(target=asked.patch.address, calls=calls, **of_asked, **of_patch, **of_entry)

@@ -66,6 +66,7 @@ def only_inside(number: int, wrapper: Wrapper) -> Wrapper:
             return wrapper(wrapped, instance, args, kwargs)
         return wrapped(*args, **kwargs)
 
+    vars(asking)["gate"] = gate  # for a layer inside, which leaves to this one what this one gives
     return asking
 
 

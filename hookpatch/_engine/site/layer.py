@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from inspect import Parameter
 from types import FunctionType
 from typing import Any, Final, Protocol, TypeAlias, final
@@ -19,6 +20,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 
 Count: TypeAlias = Callable[[Any, Slot, "Layer"], Any]  # returns a stand-in for a value, which counts the calls
 Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # returns a wrapper that asks at each call whether to run
+_Given: TypeAlias = tuple[str, Any, object]  # the name and value of an argument that is given if the object is true
 
 
 class Notes(Protocol):
@@ -26,6 +28,9 @@ class Notes(Protocol):
 
     def left_out(self, error: Exception | None) -> Callable[[], None] | None:
         """Note why the layer cannot lie at its site any more, None if it can again; return a warning to make later."""
+
+    def without_effect(self, reason: str) -> None:
+        """Note why the layer, or an argument that it injects, has no effect; an empty text if all has."""
 
 
 _NONE: Final[dict[int, Any]] = {}  # shared by most layers, and never written to
@@ -42,12 +47,13 @@ class Layer:
         ended: True when the layer passes through for good.
         is_left_out: True while the layer does not fit the value below.
         call: the wrapper to run at each call.
+        without_effect: why the layer, or an argument of its ``inject``, has no effect at present; empty if all has.
         home: the target's slot and value, for a layer that changes the target's function in place; else None.
     """
 
     __slots__ = (
-        *("_count", "_counted", "_derived", "_gate", "call", "distribution", "ended", "is_left_out"),
-        *("home", "owner", "notes", "patch", "plugin", "rank", "wraps"),
+        *("_count", "_counted", "_derived", "_gate", "_injector", "call", "distribution", "ended", "is_left_out"),
+        *("home", "owner", "notes", "patch", "plugin", "rank", "without_effect", "wraps"),
     )
 
     def __init__(
@@ -78,6 +84,8 @@ class Layer:
         self._counted: Final[dict[int, Any]] = _NONE if count is None else {}  # by the number of the value
         self.ended = False
         self.is_left_out = False
+        self.without_effect = ""
+        self._injector: Callable[[Sequence[_Given]], Wrapper] | None = None
         self.notes: Notes | None = None
         self.home: tuple[Slot, Any] | None = None
 
@@ -103,7 +111,10 @@ class Layer:
             SignatureError: the derived value does not take the calls that the original takes.
         """
         if self.patch.verb == "replace":
-            return self._as_counted(self.patch.change, slot)
+            is_itself = isinstance(slot, FunctionSlot) and inner(self.patch.change) is slot.owner
+            change = below if is_itself else self.patch.change  # code in place calls what it stood for, not itself
+            self._note_effect(_STOOD_THERE if alike(change, below) else "")
+            return self._as_counted(change, slot)
         if self.patch.verb == "remove":
             return ABSENT
         if id(below) not in self._derived:
@@ -114,7 +125,9 @@ class Layer:
             self._derived.setdefault(id(below), (below, made))  # the first, if two threads derive; GIL: one operation
             if isinstance(inner(made), (FunctionType, type)):
                 _made[id(inner(made))] = inner(made)
-        return self._as_counted(self._derived[id(below)][1], slot)
+        made = self._derived[id(below)][1]
+        self._note_effect(_GAVE_BACK if alike(made, below) else "")
+        return self._as_counted(made, slot)
 
     def _as_counted(self, value: Any, slot: Slot) -> Any:
         """Return the counting stand-in for a value, the same each time; the value itself if none is asked for."""
@@ -138,10 +151,31 @@ class Layer:
         if parameters is not None:
             check_call(self.patch, parameters, self.owner)
         if self.patch.verb == "inject":
-            call = _injector(self.patch.change, parameters or [], before)
-            self.call = call if self._gate is None else self._gate(call)
+            self._injector = partial(_injector, self.patch.change, parameters or [], before)
+            self.call = self._gated(self._injector(()))
         if self.ended:  # in another thread, meanwhile
             self.call = pass_through
+
+    def inside(self, outer: Sequence[Layer]) -> Wrapper:
+        """Return the wrapper to run inside other layers: it leaves what an ``inject`` of them has given."""
+        if self._injector is None or self.ended:
+            return self.call
+        self._note_effect(given_outside(outer, self))
+        given = [
+            # With scope="task" the other layer injects in some calls alone.
+            (name, other.patch.change[name], getattr(other.call, "gate", True))
+            for other, names in _giving(outer, self)
+            for name in names
+        ]
+        return self._gated(self._injector(given)) if given else self.call
+
+    def _note_effect(self, reason: str) -> None:
+        self.without_effect = reason
+        if (notes := self.notes) is not None:  # another thread may end the layer
+            notes.without_effect(reason)
+
+    def _gated(self, wrapper: Wrapper) -> Wrapper:
+        return wrapper if self._gate is None else self._gate(wrapper)
 
     def derived_from(self, made: Any) -> Any:
         """Return the value from which the layer derived ``made``, ABSENT if another layer made it."""
@@ -175,6 +209,41 @@ class Layer:
         return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"
 
 
+def given_outside(outer: Sequence[Layer], layer: Layer) -> str:
+    """Return which arguments of an ``inject`` are left to layers outside, in words; an empty text if none is."""
+    left = [f"{', '.join(names)}: given by {other.owner}, which lies outside" for other, names in _giving(outer, layer)]
+    return f"without effect on {'; '.join(left)}" if left else ""
+
+
+def _giving(outer: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
+    others = [other for other in outer if other.patch.verb == layer.patch.verb == "inject" and not other.ended]
+    return [(other, names) for other in others if (names := contested(other, layer))]
+
+
+def contested(one: Layer, other: Layer) -> list[str]:
+    """Return the names of the parameters for which two layers of ``inject`` give different values."""
+    ours, theirs = one.patch.change, other.patch.change
+    return sorted(name for name in ours.keys() & theirs if not alike(ours[name], theirs[name]))
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Return True if two values are one object, or equal values of a built-in type; no foreign code is called."""
+    if one is other or type(one) is not type(other):
+        return one is other
+    if type(one) in (list, tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if type(one) in (set, frozenset):
+        return all(type(entry) in _PLAIN for entry in (*one, *other)) and bool(one == other)
+    if type(one) is dict:
+        return alike(list(one), list(other)) and alike(list(one.values()), list(other.values()))
+    return type(one) in _PLAIN and bool(one == other)
+
+
+_PLAIN: Final = (bool, int, float, complex, str, bytes)
+_STOOD_THERE: Final = "without effect: the slot held this value already"
+_GAVE_BACK: Final = "without effect: the factory gave back what it was given"
+
+
 def derived() -> list[FunctionType | type]:
     """Return the living functions and classes that patches have derived."""
     return list(_made.values())
@@ -183,7 +252,10 @@ def derived() -> list[FunctionType | type]:
 _made: Final[WeakValueDictionary[int, FunctionType | type]] = WeakValueDictionary()
 
 
-def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter], before: int) -> Wrapper:
+def _injector(
+    arguments: Mapping[str, Any], parameters: Sequence[Parameter], before: int, outside: Sequence[_Given]
+) -> Wrapper:
+    """Return a wrapper that gives arguments, but leaves those that a layer outside has given at a call."""
     by_place = [
         (place, parameter.name, parameter.kind is Parameter.POSITIONAL_ONLY)
         for place, parameter in enumerate(parameters, before)
@@ -194,19 +266,29 @@ def _injector(arguments: Mapping[str, Any], parameters: Sequence[Parameter], bef
     # Most calls have fewer positional arguments than this, and none of them changes.
     least = min((place + 1 - positional_only for place, _, positional_only in by_place), default=sys.maxsize)
 
+    def present(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        by_name = [kwargs[name]] if name in kwargs else []
+        return by_name + [args[place] for place, other, _ in by_place if other == name and place < len(args)]
+
     def injected(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = {name: _fresh(value) for name, value in arguments.items()}
+        for name, value, is_on in outside:
+            # By the value: a call on its way may have come past the other layer before it was there.
+            if is_on and name in given and any(alike(value, one) for one in present(name, args, kwargs)):
+                del given[name]
         if len(args) < least:
             return wrapped(*args, **{**kwargs, **given})
         placed = list(args)
         for place, name, positional_only in by_place:
+            if name not in given:
+                continue
             if place < len(placed):
                 placed[place] = given.pop(name)
             elif positional_only and place == len(placed):
                 placed.append(given.pop(name))
         return wrapped(*placed, **{**kwargs, **given})
 
-    if any(_fresh(value) is not value for value in arguments.values()):
+    if outside or any(_fresh(value) is not value for value in arguments.values()):
         return injected
 
     def added(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import combinations, pairwise
 
 from hookpatch._bootstrap.selection import PluginName
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.layer import Layer, contested
 from hookpatch.errors import ConflictError, OrderError
 
 
@@ -23,12 +23,13 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
 
     Raises:
         OrderError: ``before`` and ``after`` form a cycle.
-        ConflictError: two plugins put values of their own and neither declares its place; or one owner puts two.
+        ConflictError: two plugins put values of their own, or inject two values for one parameter, and neither
+            declares its place; or one owner does so in one session.
     """
     if len(layers) == 1:
         return list(layers)
     by_rank = sorted(layers, key=lambda layer: layer.rank, reverse=True)
-    for outer, inner in combinations([layer for layer in by_rank if not layer.wraps], 2):
+    for outer, inner in combinations([layer for layer in by_rank if layer.patch.verb != "wrap"], 2):
         _check_values(outer, inner, later=layers[-1])
     if not any(layer.patch.before or layer.patch.after for layer in by_rank):
         return by_rank
@@ -57,15 +58,21 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
 
 def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     """Raise ConflictError if the value of the inner layer has no effect, and no plugin has declared the order."""
+    what = "there"
+    if outer.wraps or inner.wraps:
+        names = contested(outer, inner) if outer.wraps and inner.wraps else []
+        if not names:
+            return
+        what = f"for {', '.join(names)}"
     earlier = inner if later is outer else outer
     if outer.owner == inner.owner:
         is_one_session = outer.rank[0] == inner.rank[0]
         if is_one_session and outer.patch.verb != "derive":  # derive makes its value of the one below
-            problem = f"{outer.owner} puts a value there twice ({outer.patch.verb}, {inner.patch.verb})"
+            problem = f"{outer.owner} puts a value {what} twice ({outer.patch.verb}, {inner.patch.verb})"
             remedy = "one alone can take effect; leave one out"
             raise ConflictError(later.patch.address, later.owner, f"{problem}, and {remedy}")
     elif outer.plugin and inner.plugin and not (_declared(outer, inner) or _declared(inner, outer)):
-        problem = f"{earlier.owner} puts a value of its own there, too ({earlier.patch.verb})"
+        problem = f"{earlier.owner} puts a value of its own {what}, too ({earlier.patch.verb})"
         remedy = "select one of them, or let one declare its place with before= or after="
         raise ConflictError(later.patch.address, later.owner, f"{problem}; {remedy}")
 

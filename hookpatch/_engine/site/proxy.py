@@ -47,12 +47,12 @@ class _Step(wrapt.CallableObjectProxy[Any]):
         return self._self_inner(self.__wrapped__, self._self_instance, args, kwargs)
 
 
-def _around(inner: Wrapper, layer: Layer) -> Wrapper:
-    """Return a wrapper that runs a layer around another wrapper."""
+def _around(inner: Wrapper, layer: Layer, call: Wrapper) -> Wrapper:
+    """Return a wrapper that runs the call of a layer around another wrapper."""
 
     def run(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         below = wrapped if inner is pass_through else _Step(wrapped, instance, inner)
-        return layer.call(below, instance, args, kwargs)
+        return (pass_through if layer.ended else call)(below, instance, args, kwargs)
 
     name_frames(cast(FunctionType, run), layer.patch.address, layer.owner)
     return run
@@ -96,9 +96,10 @@ class Proxy(wrapt.FunctionWrapper[Any, Any]):
         self._self_layers = tuple(layers)  # read by why()
         outermost: Wrapper = pass_through
         traced = self.__wrapped__
-        for layer in reversed(layers):
-            outermost = _around(outermost, layer)
-            traced = _calling(layer.call, traced)
+        for place, layer in reversed(list(enumerate(layers))):
+            call = layer.inside(layers[:place])
+            outermost = _around(outermost, layer, call)
+            traced = _calling(call, traced)
         self._self_outermost[0] = outermost
         # The same for torch.compile, which cannot trace wrapt's code.
         self._self_traced = traced if layers else _calling(pass_through, traced)

@@ -107,12 +107,13 @@ class StandIn:
             if place and layer not in self._inner:
                 # A trampoline for each inner layer, kept with the layer: an outer wrapper may hold it in a variable.
                 self._inner[layer] = Trampoline(self._top.function, self._bottom, self._binds)
+            call = layer.inside(layers[:place])
             if layer in self._inner:
-                self._inner[layer].point(layer.call, below, layer.owner, layer.asks_for_object)
+                self._inner[layer].point(call, below, layer.owner, layer.asks_for_object)
             if place:
                 below = self._inner[layer].function
             else:
-                self._top.point(layer.call, below, layer.owner, layer.asks_for_object)
+                self._top.point(call, below, layer.owner, layer.asks_for_object)
         if not layers:
             self._top.point(pass_through, self._bottom)
         # A call may be on its way to a layer that has gone: the call goes on to the next layer, and runs none twice.

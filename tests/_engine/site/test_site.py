@@ -12,6 +12,7 @@ from layers import tagged
 
 import hookpatch
 from hookpatch import Target
+from hookpatch.errors import PatchUnneededWarning
 
 MakeModule = Callable[[str, str], ModuleType]
 
@@ -194,8 +195,12 @@ def test_replacing_by_the_same_object_changes_and_leaves_nothing() -> None:
     value = object()
     owner = SimpleNamespace(x=value)
     target = Target.attribute(owner, "x")
-    with hookpatch.active(hookpatch.replace(target, value)) as outer, hookpatch.active(hookpatch.replace(target, 1)):
+    outer = hookpatch.active(hookpatch.replace(target, value))
+    with pytest.warns(PatchUnneededWarning, match="the slot held this value already"):
+        outer.open()
+    with outer, hookpatch.active(hookpatch.replace(target, 1)):
         assert owner.x == 1
+    outer.close()
     assert owner.x is value
     assert [patch.state for patch in outer.report()] == ["restored"]
 
