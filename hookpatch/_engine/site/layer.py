@@ -1,4 +1,7 @@
-"""One patch at one site."""
+"""One patch at one site.
+
+Long because what a layer gives, and leaves to the layers outside, is one thing at one address.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Notes(Protocol):
         """Note why the layer, or an argument that it injects, has no effect; an empty text if all has."""
 
 
-_NONE: Final[dict[int, Any]] = {}  # shared by most layers, and never written to
+_NONE: Final[dict[Any, Any]] = {}  # shared by most layers, and never written to
 
 
 @final
@@ -52,8 +55,8 @@ class Layer:
     """
 
     __slots__ = (
-        *("_count", "_counted", "_derived", "_gate", "_injector", "call", "distribution", "ended", "is_left_out"),
-        *("home", "owner", "notes", "patch", "plugin", "rank", "without_effect", "wraps"),
+        *("_count", "_counted", "_derived", "_gate", "_injector", "_left", "call", "distribution", "ended"),
+        *("is_left_out", "home", "owner", "notes", "patch", "plugin", "rank", "without_effect", "wraps"),
     )
 
     def __init__(
@@ -86,6 +89,7 @@ class Layer:
         self.is_left_out = False
         self.without_effect = ""
         self._injector: Callable[[Sequence[_Given]], Wrapper] | None = None
+        self._left: dict[tuple[int, str], _Given] = _NONE  # what layers outside give, and gave of late
         self.notes: Notes | None = None
         self.home: tuple[Slot, Any] | None = None
 
@@ -161,13 +165,17 @@ class Layer:
         if self._injector is None or self.ended:
             return self.call
         self._note_effect(given_outside(outer, self))
-        given = [
+        now = {
             # With scope="task" the other layer injects in some calls alone.
-            (name, other.patch.change[name], getattr(other.call, "gate", True))
+            (id(other), name): (name, other.patch.change[name], getattr(other.call, "gate", True))
             for other, names in _giving(outer, self)
             for name in names
-        ]
-        return self._gated(self._injector(given)) if given else self.call
+        }
+        # A call on its way has perhaps come through layers that have gone: those of late, where another layer gives now.
+        always = {name for name, _, gate in now.values() if gate is True}
+        late = [(key, one) for key, one in self._left.items() if one[0] in always and key not in now]
+        self._left = {**dict(late[-_MOST:]), **now}
+        return self._gated(self._injector(list(self._left.values()))) if now else self.call
 
     def _note_effect(self, reason: str) -> None:
         self.without_effect = reason
@@ -239,6 +247,7 @@ def alike(one: Any, other: Any) -> bool:
     return type(one) in _PLAIN and bool(one == other)
 
 
+_MOST: Final = 16
 _PLAIN: Final = (bool, int, float, complex, str, bytes)
 _STOOD_THERE: Final = "without effect: the slot held this value already"
 _GAVE_BACK: Final = "without effect: the factory gave back what it was given"
