@@ -171,11 +171,13 @@ class Layer:
             for other, names in _giving(outer, self)
             for name in names
         }
-        # A call on its way has perhaps come through layers that have gone: those of late, where another layer gives now.
+        if not now:
+            return self.call
+        # A call on its way may have come through a layer that has gone: such of late count, where another gives as well.
         always = {name for name, _, gate in now.values() if gate is True}
         late = [(key, one) for key, one in self._left.items() if one[0] in always and key not in now]
         self._left = {**dict(late[-_MOST:]), **now}
-        return self._gated(self._injector(list(self._left.values()))) if now else self.call
+        return self._gated(self._injector(list(self._left.values())))
 
     def _note_effect(self, reason: str) -> None:
         self.without_effect = reason
