@@ -38,6 +38,8 @@ _lock_unlock_module: Final[Any] = getattr(_frozen_importlib, "_lock_unlock_modul
 _SEARCH: Final[Any] = getattr(getattr(_frozen_importlib, "_find_spec", None), "__code__", None)
 _LOAD: Final[Any] = getattr(getattr(_frozen_importlib, "_load_unlocked", None), "__code__", None)
 
+ANY: Final = "*"  # in place of a module's name
+
 _lock: Final = Turn()  # held for a change of the watches; no foreign code but finalizers runs under the lock
 # By module, in order. GIL: read without the lock, in one operation or as a copy made in one.
 _watches: Final[dict[str, dict[Watch, None]]] = {}
@@ -53,7 +55,10 @@ _asking: Final[dict[tuple[int, str], Begun]] = {}  # by thread and module, who a
 
 
 class Watch:
-    """A callback after (early: before) each import and reload of a module, until the watch is cancelled."""
+    """A callback after (early: before) each import and reload of a module, until the watch is cancelled.
+
+    A watch of ``ANY`` is called after each import and reload of every module.
+    """
 
     __slots__ = ("_arrival", "has_heard", "is_early", "module")
 
@@ -428,7 +433,7 @@ def _announce(name: str, foreseen: Collection[Watch] = ()) -> None:
     while True:
         with _lock:
             module = sys.modules.get(name)
-            watches = [*_watches.get(name, ()), *_listeners.get(name, ())]
+            watches = [*_watches.get(name, ()), *_watches.get(ANY, ()), *_listeners.get(name, ())]
             waiting = [watch for watch in watches if watch not in fired and watch not in foreseen]
             if module is None or not waiting:
                 _executing.pop(name, None)
@@ -451,6 +456,7 @@ class _Finder:
         if (
             name not in _watches
             and name not in _listeners
+            and ANY not in _watches
             # A finder before ours may have imported a watched module: to be announced before the next is executed.
             # Checked for modules outside of packages alone, since each import of the program comes through here.
             and (

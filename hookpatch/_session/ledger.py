@@ -34,12 +34,18 @@ class Requested(NamedTuple):
         plugin: the plugin's name, None for a patch given to ``active``.
         distribution: the plugin's distribution with its version, None likewise.
         stays: why child processes do not have the patch, None if they do.
+        home: the plugin's module, None likewise.
     """
 
     patch: Patch
     plugin: str | None = None
     distribution: str | None = None
     stays: str | None = None
+    home: str | None = None
+
+    def goes_to(self, module: str | None) -> bool:
+        """Return True if the patch goes to what a module holds: not to modules of its own plugin."""
+        return self.patch.goes_to(module) and not (self.home and module and _is_beside(self.home, module, self.patch))
 
     @property
     def key(self) -> Key:
@@ -52,6 +58,13 @@ class Requested(NamedTuple):
         if self.plugin is None:
             return "a patch given to active()"
         return f"plugin '{self.plugin}' from {self.distribution}"
+
+
+def _is_beside(home: str, module: str, patch: Patch) -> bool:
+    """Return True if a module is a plugin's, or of the same package; a package may have plugins for itself."""
+    package = home.rpartition(".")[0]
+    is_for_itself = f"{patch.module}.".startswith(f"{package}.")
+    return module == home or bool(package and not is_for_itself and f"{module}.".startswith(f"{package}."))
 
 
 @final

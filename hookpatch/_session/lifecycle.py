@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 Policy: TypeAlias = Literal["exit", "warn"]
 Gone: TypeAlias = dict[Site, Former]
+_NOWHERE: Final = "nothing that only_in= and except_in= let it go to holds the target"
 _NONE: Final[list[Entered]] = []  # shared by most patches, never written to
 
 
@@ -62,8 +63,8 @@ class Lifecycle:
     """
 
     __slots__ = (
-        *("_asked", "_count", "_derived", "_drift", "_ended", "_entered", "_entry", "_ledger", "_owner", "_placed"),
-        *("_policy", "_rank", "_scope", "_warnings", "_watch"),
+        *("_asked", "_count", "_derived", "_drift", "_elsewhere", "_ended", "_entered", "_entry", "_ledger", "_owner"),
+        *("_placed", "_policy", "_rank", "_scope", "_warnings", "_watch"),
     )
 
     def __init__(
@@ -90,6 +91,7 @@ class Lifecycle:
         self._placed: Final[dict[Site, AppliedLayer]] = {}
         self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
         self._watch: imports.Watch | None = None
+        self._elsewhere: imports.Watch | None = None  # of all modules, where only_in or except_in tells them apart
         self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb == "derive" else None
 
     @property
@@ -131,7 +133,7 @@ class Lifecycle:
             slot, own = self._checked_slot(module, anew=False)
             if self._drift is not None and self._drift.policy == "error":
                 self._drift.look(patch, slot, self._owner)
-            return _everywhere().held(slot, own) if patch.reach == "everywhere" else []
+            return [] if (everywhere := self._everywhere(slot, own)) is None else everywhere.held()
         except HookpatchError as error:
             self._entry.become("failed", error)
             raise
@@ -145,9 +147,17 @@ class Lifecycle:
             site_at(slot).refresh()  # first: a site with layers still has the old original
         own = own_beneath(slot)
         guard.check_slot(patch, slot, own, self._owner)
-        if patch.reach == "everywhere":
-            _everywhere().check(patch, slot, own, self._owner)
+        if (everywhere := self._everywhere(slot, own)) is not None:
+            everywhere.check(self._owner)
         return slot, own
+
+    def _everywhere(self, slot: Slot, own: Any) -> Any:
+        """Return what finds the places of the patch; None for a patch that goes to its slot alone."""
+        asked = self._asked
+        if asked.patch.reach == "slot":
+            return None
+        changes = [entry.asked.patch.change for entry in self._ledger.entries]
+        return _reach().Everywhere(asked.patch, slot, own, asked.goes_to, changes, asked.home)
 
     def restore(self, errors: list[Exception], touched: list[Site], gone: Gone) -> None:
         """Remove all layers, past every error; collect the errors, the sites of the layers, and what may be copied."""
@@ -158,10 +168,12 @@ class Lifecycle:
         if self._watch is not None:
             self._watch.cancel()
         self._ended = True
+        if self._elsewhere is not None:
+            self._elsewhere.cancel()
         touched += self.touched
         placed = list(self._placed.values())
         if self._entry.state == "waiting":
-            self._entry.become("unused", never)
+            self._entry.become("unused", self._entry.reason or never)
         is_everywhere = self._asked.patch.reach == "everywhere"
         for site, entry in [(applied.site, applied.entry) for applied in placed if is_everywhere]:
             if entry is not None and entry.original is not None:
@@ -237,7 +249,13 @@ class Lifecycle:
             if self._drift.policy == "skip":
                 return self._next_entry().become("skipped", reason)
             self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
-        for place, words in self._places(slot, own):
+        everywhere = self._everywhere(slot, own)
+        places = [(slot, None)] if everywhere is None else everywhere.places(self._ledger.holders)
+        if patch.is_narrowed:
+            self._follow_imports(everywhere, inner(own))
+        if not places:
+            self._entry.become("waiting", _NOWHERE)
+        for place, words in places:
             try:
                 is_inside = isinstance(place, FunctionSlot)
                 home = (slot, own) if is_inside else None
@@ -258,11 +276,25 @@ class Lifecycle:
         """Return site and original of a patch that fits as it did before; None where that is to be found out."""
         return prepared(self._asked.patch, module) if self._is_simple else None
 
-    def _places(self, slot: Slot, own: Any) -> list[tuple[Slot, str | None]]:
-        if self._asked.patch.reach == "slot":
-            return [(slot, None)]
-        found: list[tuple[Slot, str | None]] = _everywhere().places(self._asked.patch, slot, own, self._ledger.holders)
-        return found
+    def _follow_imports(self, everywhere: Any, original: Any) -> None:
+        """Patch what each module holds that is imported from now on and to which the patch goes; and no other."""
+        target = site_at(everywhere.slot)
+
+        def arrive(module: ModuleType) -> None:
+            for slot, words in everywhere.places_in(module, inner(target.stands)):
+                try:
+                    self._lay(site_at(slot), original, words)
+                except Exception as error:
+                    if is_interrupt(error):
+                        raise  # else a report lists the place as stale
+            self._ledger.notify()
+
+        if self._elsewhere is not None:
+            self._elsewhere.cancel()
+        self._elsewhere = imports.Watch(imports.ANY, arrive)
+        self._elsewhere.begin()
+        if self._ended:
+            self._elsewhere.cancel()
 
     def _warn(self, reason: str, message: str, kind: type[HookpatchWarning]) -> None:
         self._warnings = (*self._warnings, reason)
@@ -362,15 +394,15 @@ def restore_copies(gone: Gone, were_there: frozenset[str], errors: list[Exceptio
     """
     ended = {id(former.value): former for site, former in gone.items() if not site.layers}
     if ended:
-        _everywhere().restore_copies(ended.values(), were_there, errors.append)
+        _reach().restore_copies(ended.values(), were_there, errors.append)
 
 
 def look_for_holders(ledger: Ledger, things: list[Any]) -> None:
     """Note who holds these objects: one look for all patches of a session."""
-    ledger.holders = _everywhere().holders(things)
+    ledger.holders = _reach().holders(things)
 
 
-def _everywhere() -> Any:
+def _reach() -> Any:
     with imports.for_ourselves():
         from hookpatch._engine.site import reach  # looks for holders, which most patches do not need
     return reach

@@ -39,7 +39,9 @@ def load(selection: Selection, host: Host | None = None) -> tuple[Host | None, d
 
     host = host or Host()
     return host, {
-        normalise(name): [Requested(patch, plugin.name, plugin.installed.origin) for patch in patches]
+        normalise(name): [
+            Requested(patch, plugin.name, plugin.installed.origin, home=plugin.installed.module) for patch in patches
+        ]
         for name, plugin, patches in host.load(selection)
     }
 

@@ -10,7 +10,8 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment
 from hookpatch._engine.site.late_restore import is_recognisable
-from hookpatch._engine.slots.holders import holders
+from hookpatch._engine.site.reach import own_places
+from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.referrers import works
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
@@ -156,14 +157,16 @@ def _look_for_stale(entries: Sequence[Entry]) -> None:
         return
     if not entries:
         return
-    stale: dict[int, list[str]] = {id(entry.original): [] for entry in entries}
+    stale: dict[int, list[Holder]] = {id(entry.original): [] for entry in entries}
     put = {id(value) for entry in entries for value in entry.put}  # a derived subclass holds its base
     for holder in holders([*{id(entry.original): entry.original for entry in entries}.values()]):
         is_named = holder.root is not None or holder.slot is None
         if is_named and id(holder.holder) not in put:
-            stale[id(holder.thing)].append(holder.words)
+            stale[id(holder.thing)].append(holder)
     for entry in entries:
-        entry.stale = tuple(sorted(stale[id(entry.original)]))
+        held = [holder for holder in stale[id(entry.original)] if entry.asked.goes_to(holder.root)]
+        own = set().union(*map(own_places, (entry.asked.patch.change, *entry.put)))
+        entry.stale = tuple(sorted(one.words for one in held if one.slot is None or one.slot.key not in own))
 
 
 def _patch_report(entry: Entry) -> PatchReport:

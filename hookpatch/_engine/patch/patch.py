@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 from inspect import CO_VARARGS, Parameter, Signature, signature
 from operator import attrgetter
 from types import FunctionType, ModuleType
@@ -29,6 +30,8 @@ class Facts(TypedDict, total=False):
 
     Attributes:
         reach: ``"slot"``, the address alone; or ``"everywhere"``, wherever the same function is bound.
+        only_in: patterns of the modules to which ``reach="everywhere"`` goes, such as ``"shop.*"`` (``shop`` included).
+        except_in: patterns of the modules to which it does not go. With either, each place is patched by itself.
         requires: supported versions of a distribution, such as ``"onnxsim>=0.4.36,<1"``; or several such texts.
         required: False if the program may run without the patch: a refusal is then only reported.
         before: names of plugins whose patches on the same site lie inside this patch.
@@ -40,6 +43,8 @@ class Facts(TypedDict, total=False):
     """
 
     reach: Reach
+    only_in: str | Iterable[str]
+    except_in: str | Iterable[str]
     requires: str | Iterable[str] | None
     required: bool
     before: str | Iterable[str]
@@ -66,7 +71,8 @@ class Patch(_Kept):
         target: the address; None for ``enter``.
         module: the module whose import makes the patch possible, None for objects at hand.
         change: the wrapper, the arguments, the value or the factory; None for ``remove``.
-        reach, requires, required, before, after, why, upstream, until, required_calls: see ``Facts``.
+        reach, only_in, except_in, requires, required, before, after: see ``Facts``.
+        why, upstream, until, required_calls: likewise.
         expects: for ``wrap``, names of parameters that the target must have.
         by_mapping: for ``inject``, the names of arguments given in a mapping: none is a misspelt option.
         add: for ``replace``, True if the name or key may be absent.
@@ -77,6 +83,8 @@ class Patch(_Kept):
     module: str | None
     change: Any
     reach: Reach = "slot"
+    only_in: tuple[str, ...] = ()
+    except_in: tuple[str, ...] = ()
     requires: str | tuple[str, ...] | None = None
     required: bool = True
     before: tuple[str, ...] = ()
@@ -95,6 +103,18 @@ class Patch(_Kept):
         return (self.requires,) if isinstance(self.requires, str) else self.requires or ()
 
     @property
+    def is_narrowed(self) -> bool:
+        """True if ``only_in`` or ``except_in`` says in which modules the target's holders are patched."""
+        return bool(self.only_in or self.except_in)
+
+    def goes_to(self, module: str | None) -> bool:
+        """Return True if the patch goes to what a module holds; None for a place to which no module's name leads."""
+        if module is None:
+            return not self.only_in
+        is_in = not self.only_in or any(_matches(pattern, module) for pattern in self.only_in)
+        return is_in and not any(_matches(pattern, module) for pattern in self.except_in)
+
+    @property
     def address(self) -> str:
         """The target in words."""
         return str(self.target) if self.target is not None else str(self.module)
@@ -107,6 +127,11 @@ class Patch(_Kept):
 
 _ALL_BUT_TARGET: Final = tuple(field.name for field in fields(Patch) if field.name != "target")
 _all_but_target: Final = attrgetter(*_ALL_BUT_TARGET)
+
+
+def _matches(pattern: str, module: str) -> bool:
+    """Return True if a pattern is for a module: ``pkg.*`` also means ``pkg``."""
+    return fnmatchcase(module, pattern) or pattern == f"{module}.*"
 
 
 def _unpickled(where: str | Target | None, *rest: Any) -> Patch:
@@ -256,6 +281,11 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
         raise PatchError(verb, f"takes no '{min(unknown)}'; it takes {', '.join(Facts.__annotations__)}")
     if checked.get("reach", "slot") not in ("slot", "everywhere"):
         raise PatchError(verb, f"reach={checked['reach']!r} is neither 'slot' nor 'everywhere'")
+    for side in ("only_in", "except_in"):
+        if side in checked:
+            checked[side] = _texts(verb, side, checked[side], "a pattern of modules")
+            if checked.get("reach", "slot") == "slot":
+                raise PatchError(verb, f"{side}= says where reach='everywhere' goes, and reach is 'slot'")
     for fact in ("why", "upstream", "until"):
         if not isinstance(checked.get(fact), str | None):
             raise PatchError(verb, f"{fact}= is {a_kind(checked[fact])}, not text")

@@ -173,7 +173,7 @@ class Layer:
         }
         if not now:
             return self.call
-        # A call on its way may have come through a layer that has gone: such of late count, where another gives as well.
+        # A call on its way may have come through a layer that has gone: it counts where another layer gives as well.
         always = {name for name, _, gate in now.values() if gate is True}
         late = [(key, one) for key, one in self._left.items() if one[0] in always and key not in now]
         self._left = {**dict(late[-_MOST:]), **now}

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from types import FunctionType, ModuleType
-from typing import Any
+from dataclasses import dataclass
+from itertools import chain, takewhile
+from types import CellType, FunctionType, ModuleType
+from typing import Any, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.patch.module_lookup import presence_of
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layer import derived
 from hookpatch._engine.site.sites import over
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import binds, is_ours
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.holders import Holder, holders
-from hookpatch._engine.slots.originals import beneath, originals
+from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.part import PartSlot
 from hookpatch._engine.slots.referrers import works
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, put
@@ -25,53 +29,110 @@ from hookpatch._engine.slots.trial import THIS_PYTHON, functions_change_inside
 from hookpatch.errors import TargetRefused
 
 
-def check(patch: Patch, slot: Slot, own: Any, owner: str) -> None:
-    """Refuse a patch that cannot go everywhere; ``own`` is the slot's own value without our layers, or ABSENT.
+@final
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """One patch with reach="everywhere" and the slot of its target.
 
-    Raises:
-        TargetRefused: the slot holds a value that other code may hold by chance, or the patch removes.
+    Attributes:
+        own: the slot's own value without our layers, or ABSENT.
+        goes_to: tells whether the patch goes to what a module holds; None for a place to which no module's name leads.
+        changes: what the patches of the session call or put there; each may keep the original for itself.
+        home: the module of the patch's plugin, None without a plugin.
     """
-    thing = _target(slot, own)
-    remedy = "take reach='slot', and one patch for each place"
-    if not (functions_change_inside() if type(thing) is FunctionType else works()):
-        problem = f"reach='everywhere' relies on what {THIS_PYTHON} does otherwise than hookpatch knows"
-    elif patch.verb == "remove":
-        problem = "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter"
-        remedy = "take one remove for each name"
-    elif not is_recognisable(thing) or isinstance(thing, ModuleType):
-        problem = f"reach='everywhere' looks for who holds an object, and {a_kind(thing)} may be held by chance"
-    else:
-        return
-    raise TargetRefused(patch.address, owner, f"{problem}; {remedy}")
 
+    patch: Patch
+    slot: Slot
+    own: Any
+    goes_to: Callable[[str | None], bool]
+    changes: Sequence[Any]
+    home: str | None
 
-def held(slot: Slot, own: Any) -> list[Any]:
-    """Return the object whose holders a patch needs; none for a Python function, which is changed in place."""
-    thing = _target(slot, own)
-    return [] if type(thing) is FunctionType else [thing]
+    def check(self, owner: str) -> None:
+        """Refuse a patch that cannot go everywhere.
 
+        Raises:
+            TargetRefused: the slot holds a value that other code may hold by chance, the patch removes, or a module
+                named in ``only_in`` does not exist.
+        """
+        thing = inner(self.own)
+        remedy = "take reach='slot', and one patch for each place"
+        if self.patch.verb == "remove":
+            problem = "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter"
+            remedy = "take one remove for each name"
+        elif missing := next(filter(None, map(_missing, self.patch.only_in)), None):
+            problem, remedy = f"only_in= names the modules to go to, and {missing}", "correct the name"
+        elif self.own is ABSENT:
+            return
+        elif not (functions_change_inside() if self._is_in_place else works()):
+            problem = f"reach='everywhere' relies on what {THIS_PYTHON} does otherwise than hookpatch knows"
+        elif not is_recognisable(thing) or isinstance(thing, ModuleType):
+            problem = f"reach='everywhere' looks for who holds an object, and {a_kind(thing)} may be held by chance"
+        else:
+            return
+        raise TargetRefused(self.patch.address, owner, f"{problem}; {remedy}")
 
-def places(patch: Patch, slot: Slot, own: Any, found: Sequence[Holder] | None) -> list[tuple[Slot, str | None]]:
-    """Return the slots of a patch, each with its place in words; None in place of words for the target itself.
+    @property
+    def _is_in_place(self) -> bool:
+        """True for a Python function, unless somebody is to have it as it was: then each place is patched by itself."""
+        thing = inner(self.own)
+        if type(thing) is not FunctionType or self.patch.is_narrowed:
+            return False
+        keeper = imports.loaded(self.home) if self.home and not self.goes_to(self.home) else None
+        kept = [] if keeper is None else [*vars(keeper).values()]
+        return not any(value is thing for value in (*kept, *chain.from_iterable(map(_kept, self.changes))))
 
-    A Python function is changed in place, for all its holders. Of other objects the holders are patched where possible.
-    ``found``: the holders of this object and others, if they were looked for just now.
-    """
-    value = beneath(slot) if own is ABSENT else own
-    thing = inner(value)
-    if type(thing) is FunctionType:
-        return [(FunctionSlot(thing, binds(slot, value)), None)]
-    changes = [patch.change, *derived()]  # kept alive: a cell of a dead function would be found without its function
-    slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {} if own is ABSENT else {slot.key: (slot, None)}
-    for site in over(thing):
-        slots.setdefault(site.slot.key, (site.slot, str(site.slot)))
-    for holder in holders([thing]) if found is None else [holder for holder in found if holder.thing is thing]:
-        is_nameless = holder.root is None and isinstance(holder.slot, PartSlot)  # a tuple that no name leads to
-        if holder.slot is not None and not is_nameless:
-            slots.setdefault(holder.slot.key, (holder.slot, holder.words))
-    left_out = {("part", 0, *slot.key)} if thing is not value else set()
-    left_out = left_out.union(*map(_own_places, changes))
-    return [place for key, place in slots.items() if key not in left_out]
+    def held(self) -> list[Any]:
+        """Return the object whose holders the patch needs; none for a Python function that is changed in place."""
+        return [] if self.own is ABSENT or self._is_in_place else [inner(self.own)]
+
+    def places(self, found: Sequence[Holder] | None) -> list[tuple[Slot, str | None]]:
+        """Return the slots of the patch, each with its place in words; None in place of words for the target itself.
+
+        A Python function is changed in place, for all its holders. Of other objects the holders are patched where
+        possible. What the owner inherits belongs to another owner, whose holders are left alone: the patch lies in the
+        slot alone.
+
+        Args:
+            found: the holders of this object and others, if they were looked for just now.
+        """
+        slot, own = self.slot, self.own
+        if own is ABSENT:
+            return [(slot, None)]
+        thing = inner(own)
+        if self._is_in_place:
+            return [(FunctionSlot(thing, binds(slot, own)), None)]
+        # Kept alive: a cell of a dead function would be found without its function.
+        changes = [self.patch.change, *derived(), *self.changes]
+        is_meant = not self.patch.is_narrowed or self.patch.goes_to(self.patch.module)
+        slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if is_meant else {}
+        for site in over(thing):
+            if not self.patch.is_narrowed or self.goes_to(_module_of(site.slot)):
+                slots.setdefault(site.slot.key, (site.slot, str(site.slot)))
+        for holder in holders([thing]) if found is None else [holder for holder in found if holder.thing is thing]:
+            is_nameless = holder.root is None and isinstance(holder.slot, PartSlot)  # a tuple that no name leads to
+            if holder.slot is not None and not is_nameless and self.goes_to(holder.root):
+                slots.setdefault(holder.slot.key, (holder.slot, holder.words))
+        left_out = {("part", 0, *slot.key)} if thing is not own else set()
+        left_out = left_out.union(*map(own_places, changes)) - {slot.key}
+        return [place for key, place in slots.items() if key not in left_out]
+
+    def places_in(self, module: ModuleType, put: Any) -> list[tuple[Slot, str]]:
+        """Return the slots of a module that was executed just now, which holds the original under some names.
+
+        If the patch does not go there, names that hold ``put``, our value, get the original back.
+        """
+        thing, name = inner(self.own), module.__name__
+        goes = self.goes_to(name)
+        slots = [
+            AttributeSlot(module, key) for key, value in [*vars(module).items()] if value is (thing if goes else put)
+        ]
+        if goes:
+            return [(slot, str(slot)) for slot in slots if slot.key != self.slot.key]
+        for slot in slots:
+            if slot.key not in originals:
+                slot.write(thing)
+        return []
 
 
 def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: Callable[[Exception], None]) -> None:
@@ -108,15 +169,35 @@ def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: 
             collect(error)
 
 
-def _target(slot: Slot, own: Any) -> Any:
-    """Return the object that a patch is to reach; ``own`` as in ``check``."""
-    return inner(beneath(slot) if own is ABSENT else own)
+def _missing(pattern: str) -> str:
+    """Return in words which module of a pattern does not exist; empty if all may."""
+    parts = list(takewhile(lambda part: not set(part) & set("*?["), pattern.split(".")))
+    return presence_of(".".join(parts)).missing if parts else ""
 
 
-def _own_places(change: Any) -> set[tuple[Any, ...]]:
-    """Return the keys of the places in which a wrapper, a factory, or a derived value keeps the original."""
+def _module_of(slot: Slot) -> str | None:
+    """Return the name of the module to which a slot of a module or class belongs."""
+    if isinstance(slot.owner, ModuleType):
+        return slot.owner.__name__
+    return None if slot.in_class is None else slot.in_class.__module__
+
+
+def _kept(change: Any) -> list[Any]:
+    """Return what a function keeps for itself, in its closure and defaults."""
+    if type(change) is not FunctionType:
+        return []
+    cells = [cell.cell_contents for cell in change.__closure__ or () if cell != CellType()]
+    return [*cells, *(change.__defaults__ or ()), *(change.__kwdefaults__ or {}).values()]
+
+
+def own_places(change: Any) -> set[tuple[Any, ...]]:
+    """Return the keys of the places in which a wrapper, a factory, or what was put there keeps the original."""
     if isinstance(change, type):
         own = {("attribute", id(change), name) for name in vars(change)}
-        return own.union(*(_own_places(inner(value)) for value in vars(change).values() if value is not change))
-    cells = change.__closure__ or () if type(change) is FunctionType else ()
-    return {("attribute", id(cell), "cell_contents") for cell in cells}
+        return own.union(*(own_places(inner(value)) for value in vars(change).values() if value is not change))
+    if type(change) is not FunctionType:
+        return set()
+    places: set[tuple[Any, ...]] = {("attribute", id(cell), "cell_contents") for cell in change.__closure__ or ()}
+    for place in range(len(change.__defaults__ or ())):
+        places.add(("part", place, "attribute", id(change), "__defaults__"))
+    return places.union(("item", id(change.__kwdefaults__), name) for name in change.__kwdefaults__ or ())

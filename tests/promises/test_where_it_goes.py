@@ -1,0 +1,360 @@
+"""reach="everywhere" goes to what its target holds, where only_in= and except_in= let it, and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+import queue
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+import hookpatch
+from hookpatch.errors import PatchError, TargetRefused
+from hookpatch.testing import pristine
+
+WriteModule = Callable[..., Path]
+
+
+def named(name: str) -> Any:
+    """Return a wrapper whose calls answer with a name and what came from beneath."""
+    return lambda wrapped, instance, args, kwargs: (name, wrapped(*args, **kwargs))
+
+
+# --- what is inherited belongs to another owner
+
+
+KINDS: Final = """
+    class Norm:
+        def method(self): return "method"
+        @classmethod
+        def of_class(cls): return cls.__name__
+        @staticmethod
+        def static(): return "static"
+        async def later(self): return "later"
+        def __call__(self): return "call"
+
+    class Mine(Norm): pass
+    class Other(Norm): pass
+    class Below(Mine): pass
+    class Mapping(dict): pass
+    class Text(str): pass
+    class Bare: pass
+
+    class Lazy:
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return lambda: name
+
+    norm, mine, other, mapping, lazy = Norm(), Mine(), Other(), Mapping(a=1), Lazy()
+    unrelated = [object.__init__, dict.get, str.upper, Norm.method]
+    """
+# The address, what the patch changes, and what it leaves alone.
+INHERITED: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    "Mine.method": (
+        lambda kinds: (kinds.mine.method(), kinds.Below().method()),
+        lambda kinds: (kinds.norm.method(), kinds.other.method()),
+    ),
+    "Mine.of_class": (
+        lambda kinds: (kinds.Mine.of_class(), kinds.Below.of_class()),
+        lambda kinds: (kinds.Norm.of_class(), kinds.Other.of_class()),
+    ),
+    "Mine.static": (
+        lambda kinds: (kinds.Mine.static(), kinds.Below.static()),
+        lambda kinds: (kinds.Norm.static(), kinds.Other.static()),
+    ),
+    "Mine.__call__": (
+        lambda kinds: (kinds.mine(), kinds.Below()()),
+        lambda kinds: (kinds.norm(), kinds.other()),
+    ),
+    "mine.method": (
+        lambda kinds: (kinds.mine.method(), kinds.mine.method()),
+        lambda kinds: (kinds.Mine().method(), kinds.norm.method()),
+    ),
+    "Mapping.get": (
+        lambda kinds: (kinds.mapping.get("a"), kinds.Mapping().get("b")),
+        lambda kinds: ({"a": 1}.get("a"), kinds.unrelated[1]({}, 1)),
+    ),
+    "mapping.get": (
+        lambda kinds: (kinds.mapping.get("a"), kinds.mapping.get("b")),
+        lambda kinds: (kinds.Mapping().get("a"), {}.get("b")),
+    ),
+    "Text.upper": (
+        lambda kinds: (kinds.Text("a").upper(), kinds.Text("b").upper()),
+        lambda kinds: ("a".upper(), kinds.unrelated[2]("b")),
+    ),
+    "lazy.name": (
+        lambda kinds: (kinds.lazy.name(), kinds.lazy.name()),
+        lambda kinds: (kinds.lazy.other(), kinds.Lazy().name()),
+    ),
+}
+
+
+@pytest.fixture
+def kinds(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
+    return make_module("kinds", KINDS)
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("verb", ["wrap", "replace", "derive"])
+@pytest.mark.parametrize("name", INHERITED)
+def test_what_is_inherited_is_patched_where_it_was_addressed(
+    kinds: ModuleType, name: str, verb: str, reach: Any
+) -> None:
+    """The base class, its other children and what holds the same object stay as they are; with both reaches alike."""
+    patched, left = INHERITED[name]
+    plain, others = patched(kinds), left(kinds)
+    held = list(kinds.unrelated)
+
+    def replaced(*args: Any) -> Any:
+        return "new"
+
+    patch = {
+        "wrap": lambda: hookpatch.wrap(f"kinds:{name}", named("new"), reach=reach),
+        "replace": lambda: hookpatch.replace(f"kinds:{name}", of_kind(replaced), reach=reach),
+        "derive": lambda: hookpatch.derive(f"kinds:{name}", lambda original: of_kind(replaced), reach=reach),
+    }
+
+    def of_kind(function: Any) -> Any:
+        return {"Mine.of_class": classmethod, "Mine.static": staticmethod}.get(name, lambda same: same)(function)
+
+    with pristine():
+        with hookpatch.active(patch[verb]()) as session:
+            wanted = tuple(("new", one) for one in plain) if verb == "wrap" else ("new", "new")
+            assert patched(kinds) == wanted
+            assert left(kinds) == others
+            assert all(one is other for one, other in zip(kinds.unrelated, held, strict=True))
+            (report,) = session.report()
+            assert (report.state, report.place) == ("applied", None)
+        assert patched(kinds) == plain
+
+
+def test_init_that_a_class_does_not_have_itself(kinds: ModuleType) -> None:
+    """It is object's, which a list may hold by chance."""
+    made = []
+
+    def noting(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> None:
+        made.append(type(instance).__name__)
+        wrapped(*args, **kwargs)
+
+    held = kinds.unrelated[0]
+    with pristine(), hookpatch.active(hookpatch.wrap("kinds:Bare.__init__", noting, reach="everywhere")) as session:
+        kinds.Bare()
+        kinds.Norm()
+        assert kinds.unrelated[0] is held
+        assert [(patch.state, patch.place) for patch in session.report()] == [("applied", None)]
+    assert made == ["Bare"]
+
+
+# --- only_in and except_in
+
+
+VENDOR: Final = """
+    import functools, math
+    def function(): return "plain"
+    class Thing:
+        def __call__(self): return "plain"
+    thing = Thing()
+    c_function = functools.partial(str, "plain")
+    class Kind:
+        def __init__(self): self.name = "plain"
+    """
+USER: Final = """
+    from vendor import function, thing, c_function, Kind
+    table = {"f": function, "t": thing, "c": c_function, "k": Kind}
+    """
+HELD: Final = {"function": "f", "thing": "t", "c_function": "c", "Kind": "k"}
+
+
+@pytest.fixture
+def shop(write_module: WriteModule) -> ModuleType:
+    """Three modules that hold the vendor's names: shop.cart and shop.till, and stock."""
+    write_module("vendor", VENDOR)
+    write_module("shop", "")
+    for name in ("shop.cart", "shop.till", "stock", "shop.late", "store"):
+        write_module(name, USER)
+    for name in ("vendor", "shop.cart", "shop.till", "stock"):
+        importlib.import_module(name)
+    return sys.modules["shop"]
+
+
+def seen(name: str, *modules: str) -> dict[str, list[bool]]:
+    """Return for each module whether it has the patch, under its name and in its table."""
+    return {
+        module: [
+            "new" in str(getattr(one(), "name", None) or one())
+            for one in (getattr(sys.modules[module], name), *tables(module, name))
+        ]
+        for module in modules
+    }
+
+
+def tables(module: str, name: str) -> list[Any]:
+    table = getattr(sys.modules[module], "table", None)
+    return [] if table is None else [table[HELD[name]]]
+
+
+def patch_of(name: str, verb: str, **where: Any) -> hookpatch.Patch:
+    def derived(original: Any) -> Any:
+        if name == "Kind":
+            return type("Kind", (original,), {"__init__": lambda self: setattr(self, "name", "new")})
+        return lambda: ("new", original())
+
+    if verb == "wrap" and name == "Kind":
+        return hookpatch.wrap("vendor:Kind", lambda w, i, a, k: [setattr(made := w(), "name", "new"), made][1], **where)
+    if verb == "wrap":
+        return hookpatch.wrap(f"vendor:{name}", named("new"), **where)
+    if verb == "derive":
+        return hookpatch.derive(f"vendor:{name}", derived, **where)
+    return hookpatch.replace(f"vendor:{name}", derived(getattr(sys.modules["vendor"], name)), **where)
+
+
+@pytest.mark.parametrize("verb", ["wrap", "replace", "derive"])
+@pytest.mark.parametrize("name", HELD)
+def test_only_these_modules_and_no_others(shop: ModuleType, name: str, verb: str) -> None:
+    """The target's own slot is one place like any other; modules that are imported later follow."""
+    with pristine():
+        patch = patch_of(name, verb, reach="everywhere", only_in=["shop.*", "store"])
+        with hookpatch.active(patch) as session:
+            importlib.import_module("shop.late")
+            importlib.import_module("store")
+            modules = seen(name, "vendor", "shop.cart", "shop.till", "stock")
+            assert modules == {
+                "vendor": [False],
+                "shop.cart": [True, True],
+                "shop.till": [True, True],
+                "stock": [False, False],
+            }
+            assert seen(name, "shop.late", "store") == {"shop.late": [True, False], "store": [True, False]}
+            stale = [text for patch in session.report() for text in patch.stale]
+            assert {text.partition(":")[0] for text in stale} == {"shop.late", "store"}, stale  # their tables
+        assert not any(any(found) for found in seen(name, *modules, "shop.late", "store").values())
+        for module in ("shop.late", "store"):
+            del sys.modules[module]
+
+
+@pytest.mark.parametrize("verb", ["wrap", "replace", "derive"])
+@pytest.mark.parametrize("name", HELD)
+def test_these_modules_excepted(shop: ModuleType, name: str, verb: str) -> None:
+    """A module that is imported later and copies the patched name gets the original."""
+    with pristine():
+        patch = patch_of(name, verb, reach="everywhere", except_in="shop.*")
+        with hookpatch.active(patch) as session:
+            importlib.import_module("shop.late")
+            importlib.import_module("store")
+            modules = seen(name, "vendor", "shop.cart", "shop.till", "stock", "store")
+            assert modules == {
+                "vendor": [True],
+                "shop.cart": [False, False],
+                "shop.till": [False, False],
+                "stock": [True, True],
+                "store": [True, True],
+            }
+            assert seen(name, "shop.late")["shop.late"][0] is False
+            assert [text for patch in session.report() for text in patch.stale] == []
+        assert not any(any(found) for found in seen(name, *modules, "shop.late").values())
+        for module in ("shop.late", "store"):
+            del sys.modules[module]
+
+
+def test_time_is_frozen_but_for_who_waits() -> None:
+    """Without the exception queue.Queue.get(timeout=...) would wait for ever."""
+    frozen = time.monotonic()
+    patch = hookpatch.replace(
+        "time:monotonic", lambda: frozen, reach="everywhere", except_in=["queue", "threading", "selectors", "asyncio.*"]
+    )
+    with pristine(), hookpatch.active(patch):
+        with pytest.raises(queue.Empty):
+            queue.Queue().get(timeout=0.01)
+        assert time.monotonic() == time.monotonic() == frozen
+
+
+def test_a_function_that_its_patch_keeps_is_not_changed_inside(shop: ModuleType) -> None:
+    """In its closure, in its defaults, or in another patch of the session: it is called as it was."""
+    vendor = sys.modules["vendor"]
+    original = vendor.function
+    closure = hookpatch.wrap("vendor:function", lambda w, i, a, k: ("new", original()), reach="everywhere")
+    default = hookpatch.wrap("vendor:function", lambda w, i, a, k, own=original: ("new", own()), reach="everywhere")
+    other = hookpatch.replace("vendor:thing", lambda: original(), reach="everywhere")
+    plain = hookpatch.wrap("vendor:function", named("new"), reach="everywhere")
+    for patches in ((closure,), (default,), (other, plain)):
+        with pristine(), hookpatch.active(*patches):
+            assert vendor.function() == sys.modules["stock"].function() == ("new", "plain")
+            assert sys.modules["stock"].table["f"]() == ("new", "plain")
+            if other in patches:
+                assert vendor.thing() == "plain"
+    assert vendor.function is original
+
+
+@pytest.mark.parametrize("where", ["from vendor import function as real", "import vendor; real = vendor.function"])
+@pytest.mark.parametrize("name", ["function", "thing"])
+def test_modules_of_a_plugin_keep_the_original(
+    shop: ModuleType, make_distribution: Callable[..., Path], name: str, where: str
+) -> None:
+    """What a plugin has imported for itself, in its module or in one beside it, is not patched by the plugin."""
+    source = """
+        import hookpatch
+        from kit_plugin import own
+
+        def new():
+            return ("new", own.real(), real())
+
+        {where}
+
+        @hookpatch.hookimpl
+        def hookpatch_patches():
+            yield hookpatch.replace("vendor:{name}", new, reach="everywhere")
+        """
+    where = where.replace("function", name)
+    make_distribution(
+        "kit",
+        plugins={"calling": "kit_plugin.calling"},
+        modules={
+            "kit_plugin": "",
+            "kit_plugin.own": where,
+            "kit_plugin.calling": source.format(where=where, name=name),
+        },
+    )
+    with pristine(), hookpatch.active("calling"):
+        assert getattr(sys.modules["stock"], name)() == ("new", "plain", "plain")
+        assert getattr(sys.modules["vendor"], name)() == ("new", "plain", "plain")
+
+
+def test_a_pattern_that_no_module_can_match_is_an_error(shop: ModuleType) -> None:
+    for pattern in ("shpo", "shpo.*", "shop.crat"):
+        patch = hookpatch.wrap("vendor:function", named("new"), reach="everywhere", only_in=pattern)
+        with pytest.raises(TargetRefused, match="only_in= names the modules to go to, and there is no module"):
+            hookpatch.active(patch).open()
+        with hookpatch.active(hookpatch.wrap("vendor:function", named("x"), reach="everywhere", except_in=pattern)):
+            assert sys.modules["stock"].function() == ("x", "plain")
+
+
+def test_nothing_holds_it_yet(shop: ModuleType) -> None:
+    """The patch waits, and says for what."""
+    patch = hookpatch.wrap("vendor:function", named("new"), reach="everywhere", only_in="store")
+    with hookpatch.active(patch) as session:
+        (report,) = session.report()
+        assert (report.state, report.reason) == (
+            "waiting",
+            "nothing that only_in= and except_in= let it go to holds the target",
+        )
+        assert importlib.import_module("store").function() == ("new", "plain")
+        assert session.report().patches[0].state == "applied"
+    assert importlib.import_module("store").function() == "plain"
+    session = hookpatch.active(hookpatch.wrap("vendor:function", named("new"), reach="everywhere", only_in="shop"))
+    with session:
+        pass
+    assert [patch.state for patch in session.report()] == ["unused"]
+
+
+@pytest.mark.parametrize("option", ["only_in", "except_in"])
+def test_options_that_cannot_be(option: str) -> None:
+    with pytest.raises(PatchError, match=f"{option}= says where reach='everywhere' goes, and reach is 'slot'"):
+        hookpatch.replace("vendor:function", print, **{option: "shop"})
+    with pytest.raises(PatchError, match=f"{option}= takes a pattern of modules or several, not"):
+        hookpatch.replace("vendor:function", print, reach="everywhere", **{option: 3})
