@@ -81,6 +81,12 @@ class Cell:
     place: str  # where it shows
 
     @property
+    def is_in_place(self) -> bool:
+        """True for a function that is changed inside; what the owner does not have itself is patched in its slot."""
+        is_own = not ("inherited" in self.slot or self.address == "lazy" or self.is_forwarded)
+        return self.verb == "everywhere" and is_own
+
+    @property
     def is_forwarded(self) -> bool:
         """True for a proxy that keeps nothing itself, not even in its vars()."""
         return self.address.startswith("forwarding.")
@@ -139,7 +145,7 @@ class World:
         if self.in_mapping:
             self.key = next((key for key in self.owner if key == self.key), self.key)  # the very key
         self.changes = {self.cell.place}
-        if self.cell.verb == "everywhere":
+        if self.cell.is_in_place:
             function = self.owner[self.key] if self.is_item else getattr(self.owner, self.key)
             at = self.before.of_function(getattr(function, "__func__", function))
             self.changes = {f"{at}.{name}" for name in ("__code__", "__kwdefaults__", "__signature__", *ATTRIBUTES)}

@@ -141,16 +141,14 @@ def _end(session: hookpatch.Session, world: World, kind: str = "", found: Any = 
     """
     there, found = world.there(), world.original if found is None else found
     keeps = kind in ("wrapt", "wrapt-twice", "closure", "lambda") and world.cell.verb != "remove"
-    keeps &= (world.cell.verb, world.cell.slot) != ("everywhere", "served by getattr")  # theirs has found None there
-    keeps |= world.cell.is_forwarded and world.cell.verb == "everywhere"  # what is forwarded is not in the slot
     if kind == "deleted" and not keeps:
         state = "overwritten"
-    elif there is found or (world.cell.verb == "everywhere" and keeps):
+    elif there is found or (world.cell.is_in_place and keeps):
         state = "restored"  # ours lay in the function, and theirs calls it; or nothing is to be put back
     elif kind.startswith("wrapt") and found is not ABSENT and not world.cell.is_forwarded:
         state = "unlinked"  # else there is nothing of the owner's own that theirs could wrap
     else:
-        state = "overwritten" if not keeps else "dormant" if world.cell.verb in CALLS else "displaced"
+        state = "overwritten" if not keeps else "dormant" if world.cell.verb in (*CALLS, "everywhere") else "displaced"
     is_told = state in ("overwritten", "displaced")
     with pytest.warns(errors.DisplacedWarning, match="left alone$") if is_told else nullcontext():
         session.close()
@@ -194,7 +192,7 @@ def off_after_us(world: World, kind: str, seen_by: str) -> Left:
     elif seen_by != "death":
         other.close() if seen_by == "one that closes" else other.open()
     assert world.before.changed(world.moves()) == []
-    assert states(session) == {state if world.cell.verb == "everywhere" else "restored"}
+    assert states(session) == {state if world.cell.is_in_place else "restored"}
     other.close()
     return None
 
@@ -223,7 +221,7 @@ def beneath_and_off_before_us(world: World) -> None:
     left = world.there()
     _end(session, world, found=theirs)
     assert world.there() is left
-    if world.cell.verb not in ("remove", "everywhere"):
+    if world.cell.verb != "remove" and not world.cell.is_in_place:
         world.put(ours)
         hookpatch.report()
         assert world.there() is theirs
@@ -243,7 +241,7 @@ def deleted(world: World) -> None:
     else:
         world.put(ours)
     hookpatch.report()
-    assert states(session) == {state if world.cell.verb == "everywhere" else "restored"}
+    assert states(session) == {state if world.cell.is_in_place else "restored"}
 
 
 def keys_added(world: World) -> Left:

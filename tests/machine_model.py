@@ -198,6 +198,8 @@ class MachineModel(RuleBasedStateMachine):
     def _places(self, attempt: Lifecycle, place: Place) -> list[Place]:
         if attempt.reach == "slot":
             return [place]
+        if (place.base if place.layers else place.content) is NOTHING:
+            return [place]  # what is inherited belongs to another class
         thing = place.beneath()
         assert isinstance(thing, Origin)  # see _can
         if attempt.label not in (f"{V}:c", f"{V}:Kind"):

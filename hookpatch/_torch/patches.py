@@ -10,7 +10,8 @@ import inspect
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from types import FunctionType, ModuleType
+from itertools import chain, takewhile
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from hookpatch._engine.calls.torchscript import ELSEWHERE, SCRIPT
@@ -20,7 +21,7 @@ from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.holders import classes_of
-from hookpatch._engine.slots.slot import Slot, inner, mro
+from hookpatch._engine.slots.slot import Slot, along_mro, inner, mro
 from hookpatch._session.ledger import Requested
 from hookpatch._session.own_patches import OwnPatches
 from hookpatch.errors import BypassError
@@ -148,13 +149,55 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             problem, now = "it cannot compile what was put there", f"put there what it can compile, or {ELSEWHERE}"
         raise BypassError(_targets(blamed), SCRIPT, f"{problem}; {now}") from error
     # The tallies of patched methods note a module scripted with their classes.
-    classes = {cls for submodule in args[0].modules() for cls in type(submodule).__mro__}
-    for site in list(_needs):
-        for layer in site.layers:
-            tally = getattr(layer.call, "tally", None)
-            if tally is not None and not classes.isdisjoint(_methods_of(site.slot)):
-                tally.captured("script")
+    parts = dict(args[0].named_modules())
+    classes = {cls: None for part in parts.values() for cls in mro(type(part))}
+    met = {site: found for site in list(_needs) if (found := classes.keys() & _methods_of(site.slot))}
+    for layer in chain.from_iterable(site.layers for site in met):
+        if (tally := getattr(layer.call, "tally", None)) is not None:
+            tally.captured("script")
+    in_python = {site: found for site, found in met.items() if site.stand_ins and not kwargs.get("is_tracing")}
+    for name, scripted in module.named_modules() if in_python else ():
+        classes_here = set() if name not in parts else {*mro(type(parts[name]))}
+        if of_part := [site for site, found in in_python.items() if not classes_here.isdisjoint(found)]:
+            _complete(parts[name], scripted, of_part, is_whole=scripted is module)
     return module
+
+
+def _complete(part: Any, scripted: Any, sites: Sequence[Site], is_whole: bool) -> None:
+    """Give a scripted module what its patched methods, which are called in Python, find in the module itself.
+
+    TorchScript takes over what it compiles, and finds nothing more that such a method calls. Python gets a submodule as
+    another object at each call, which cannot be given anything.
+
+    Raises:
+        BypassError: the code of a patched method of a submodule names what the submodule lacks.
+    """
+    classes = takewhile(lambda cls: (cls.__module__, cls.__name__) not in _NOT_COMPILED, mro(type(part)))
+    names = {name for owner in (part, *classes) for name in vars(owner) if not name.startswith("__")}
+    lacking = {
+        name: getattr(part, name)
+        for name in names
+        if not isinstance(along_mro(type(part), name), property) and not hasattr(scripted, name)
+    }
+    if not is_whole:
+        functions = [stand_in.base for site in sites for stand_in in site.stand_ins]
+        functions += [layer.patch.change for site in sites for layer in site.layers]
+        called = set().union(*map(_names_in, functions))
+        if used := sorted(called & lacking.keys()):
+            problem = f"it calls a patched method of a submodule in Python, where the submodule lacks {', '.join(used)}"
+            raise BypassError(_targets(sites), SCRIPT, f"{problem}; {ELSEWHERE}")
+        return
+    for name, value in lacking.items():
+        is_method = isinstance(value, MethodType) and value.__self__ is part
+        AttributeSlot(scripted, name).write(value.__func__.__get__(scripted) if is_method else value)
+
+
+def _names_in(value: Any) -> set[str]:
+    """Return the names of attributes and globals in the code of a function, with the functions inside."""
+    code = value if isinstance(value, CodeType) else getattr(inner(value), "__code__", None)
+    if code is None:
+        return set()
+    return set(code.co_names).union(*(_names_in(const) for const in code.co_consts if isinstance(const, CodeType)))
 
 
 def _is_blamed(site: Site, text: str) -> bool:

@@ -57,8 +57,7 @@ def _fits(cell: Cell, ending: str) -> bool:
         return ending.split("-")[0] not in ("wrapt", "closure", "deleted") and not ending.endswith("death")
     if ending != "deleted":
         return True
-    is_own = cell.verb != "everywhere" or not ("inherited" in cell.slot or cell.address == "lazy")
-    return is_own and cell.slot != "forwarded attribute"  # with which goes what was there before us
+    return cell.slot != "forwarded attribute"  # with which goes what was there before us
 
 
 @pytest.fixture(autouse=True)

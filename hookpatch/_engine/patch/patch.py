@@ -1,4 +1,7 @@
-"""Declare a patch by one of six verbs. A declaration imports nothing and changes nothing."""
+"""Declare a patch by one of six verbs. A declaration imports nothing and changes nothing.
+
+Long because each verb tells its arguments where it is declared.
+"""
 
 from __future__ import annotations
 
