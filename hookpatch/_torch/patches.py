@@ -182,6 +182,7 @@ def _complete(part: Any, scripted: Any, sites: Sequence[Site], is_whole: bool) -
     if not is_whole:
         functions = [stand_in.base for site in sites for stand_in in site.stand_ins]
         functions += [layer.patch.change for site in sites for layer in site.layers]
+        functions += [_original(site) for site in sites if all(layer.patch.verb != "replace" for layer in site.layers)]
         called = set().union(*map(_names_in, functions))
         if used := sorted(called & lacking.keys()):
             problem = f"it calls a patched method of a submodule in Python, where the submodule lacks {', '.join(used)}"
