@@ -10,7 +10,7 @@ from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.patch import CALL_VERBS
 from hookpatch._engine.patch.versions import check_requirement, unneeded
 from hookpatch._engine.site.stand_in import binds
-from hookpatch._engine.slots.guard import check_call
+from hookpatch._engine.slots.guard import check_call, unchecked
 from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.resolve import resolve
 from hookpatch._engine.slots.slot import Slot, inner
@@ -25,7 +25,7 @@ def by_version(requested: Requested) -> Outcome:
     warnings: tuple[str, ...] = ()
     try:
         reason = unneeded(requested.patch, requested.owner)  # first: may be the cause of an unmet requirement
-        warnings = () if reason is None else (reason,)
+        warnings = (*unchecked(requested.patch), *filter(None, [reason]))
         check_requirement(requested.patch, requested.owner)
     except ApplyError as error:
         return _refused(requested, error, warnings)

@@ -229,7 +229,7 @@ class Lifecycle:
 
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._owner
-        self._warnings = ()
+        self._warnings = guard.unchecked(patch)
         if not (anew or imports.how_late(patch.module)) and (kept := self._prepared(module)) is not None:
             return self._lay(*kept)
         guard.check_patch(patch, self._scope, owner)

@@ -43,6 +43,7 @@ class Facts(TypedDict, total=False):
         upstream: a link to the issue or change in the target's own project, or the reason for having none.
         until: the versions that no longer need the patch, such as ``"onnxsim>=1.0"``.
         required_calls: the least number of calls until an applied patch ends; only for a value that can be called.
+        check_signature: False to apply the patch although the target's signature speaks against it; needs ``why``.
     """
 
     reach: Reach
@@ -56,6 +57,7 @@ class Facts(TypedDict, total=False):
     upstream: str | None
     until: str | None
     required_calls: int
+    check_signature: bool
 
 
 class _Kept:
@@ -75,7 +77,7 @@ class Patch(_Kept):
         module: the module whose import makes the patch possible, None for objects at hand.
         change: the wrapper, the arguments, the value or the factory; None for ``remove``.
         reach, only_in, except_in, requires, required, before, after: see ``Facts``.
-        why, upstream, until, required_calls: likewise.
+        why, upstream, until, required_calls, check_signature: likewise.
         expects: for ``wrap``, names of parameters that the target must have.
         by_mapping: for ``inject``, the names of arguments given in a mapping: none is a misspelt option.
         add: for ``replace``, True if the name or key may be absent.
@@ -96,6 +98,7 @@ class Patch(_Kept):
     upstream: str | None = None
     until: str | None = None
     required_calls: int = 0
+    check_signature: bool = True
     expects: tuple[str, ...] = ()
     by_mapping: tuple[str, ...] = ()
     add: bool = False
@@ -299,6 +302,10 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
         raise PatchError(verb, f"required_calls={calls!r} is not a number of calls")
     if calls and verb in ("remove", "enter"):
         raise PatchError(verb, "takes no required_calls=: nothing of it is called")
+    if not isinstance(checks := checked.get("check_signature", True), bool):
+        raise PatchError(verb, f"check_signature= is {a_kind(checks)}, not True or False")
+    if not checks and not checked.get("why"):
+        raise PatchError(verb, "check_signature=False needs why=: what the signature does not tell")
     for side in ("before", "after"):
         if side in checked:
             checked[side] = plugin_names(verb, side, checked[side])

@@ -12,7 +12,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.module_lookup import presence_of
-from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.patch import CALL_VERBS, Patch
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layer import derived
 from hookpatch._engine.site.sites import over
@@ -20,6 +20,7 @@ from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import binds, is_ours
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.guard import getter_of
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.part import PartSlot
@@ -55,7 +56,7 @@ class Everywhere:
             TargetRefused: the slot holds a value that other code may hold by chance, the patch removes, or a module
                 named in ``only_in`` does not exist.
         """
-        thing = inner(self.own)
+        thing = self._thing
         remedy = "take reach='slot', and one patch for each place"
         if self.patch.verb == "remove":
             problem = "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter"
@@ -73,9 +74,15 @@ class Everywhere:
         raise TargetRefused(self.patch.address, owner, f"{problem}; {remedy}")
 
     @property
+    def _thing(self) -> Any:
+        """The object to reach; of a property that is called, its getter."""
+        getter = getter_of(self.own) if self.patch.verb in CALL_VERBS else None
+        return inner(self.own) if getter is None else getter
+
+    @property
     def _is_in_place(self) -> bool:
         """True for a Python function, unless somebody is to have it as it was: then each place is patched by itself."""
-        thing = inner(self.own)
+        thing = self._thing
         if type(thing) is not FunctionType or self.patch.is_narrowed:
             return False
         keeper = imports.loaded(self.home) if self.home and not self.goes_to(self.home) else None
@@ -84,7 +91,7 @@ class Everywhere:
 
     def held(self) -> list[Any]:
         """Return the object whose holders the patch needs; none for a Python function that is changed in place."""
-        return [] if self.own is ABSENT or self._is_in_place else [inner(self.own)]
+        return [] if self.own is ABSENT or self._is_in_place else [self._thing]
 
     def places(self, found: Sequence[Holder] | None) -> list[tuple[Slot, str | None]]:
         """Return the slots of the patch, each with its place in words; None in place of words for the target itself.
@@ -99,7 +106,7 @@ class Everywhere:
         slot, own = self.slot, self.own
         if own is ABSENT:
             return [(slot, None)]
-        thing = inner(own)
+        thing = self._thing
         if self._is_in_place:
             return [(FunctionSlot(thing, binds(slot, own)), None)]
         # Kept alive: a cell of a dead function would be found without its function.
@@ -122,7 +129,7 @@ class Everywhere:
 
         If the patch does not go there, names that hold ``put``, our value, get the original back.
         """
-        thing, name = inner(self.own), module.__name__
+        thing, name = self._thing, module.__name__
         goes = self.goes_to(name)
         slots = [
             AttributeSlot(module, key) for key, value in [*vars(module).items()] if value is (thing if goes else put)

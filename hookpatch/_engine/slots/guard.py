@@ -89,9 +89,19 @@ def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None
 
 def check_callable(patch: Patch, slot: Slot, original: object, owner: object) -> None:
     """Raise TargetRefused for a patch around calls if the value cannot be called."""
+    if patch.reach == "everywhere" and not patch.is_narrowed and type(getter_of(original)) is FunctionType:
+        return
     if not callable(original) and not isinstance(original, (staticmethod, classmethod)):
+        if type(getter_of(original)) is FunctionType:
+            problem = f"{slot} holds a property, whose getter is changed in place: take reach='everywhere'"
+            raise TargetRefused(patch.address, owner, f"{problem}, at the class that defines it; or hookpatch.derive")
         what = "nothing" if original is ABSENT else f"{a_kind(original)}, which cannot be called"
         raise TargetRefused(patch.address, owner, f"{slot} holds {what}; take hookpatch.replace or hookpatch.derive")
+
+
+def getter_of(value: Any) -> Any:
+    """Return the getter of a property; None for anything else."""
+    return value.fget if type(value) is property else None
 
 
 def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> None:
@@ -99,6 +109,8 @@ def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> 
 
     A callee that takes any keyword would take a misspelt option of ``inject``, too.
     """
+    if not patch.check_signature:
+        return
     # A wrapper looks for an expected parameter by name or position, so **kwargs of the callee do not help.
     open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
     injected = () if open_ended or patch.verb != "inject" else patch.change
@@ -123,6 +135,8 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
     ``*args, **kwargs``, such as a foreign wrapper, hides its real signature and passes, too.
     """
     function, new = inner(original), inner(value)
+    if not patch.check_signature:
+        return
     if type(function) is not FunctionType or not callable(new) or new is function:
         return
     if take_the_same(function, new) and _is_bound(original) == _is_bound(value):
@@ -139,6 +153,11 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
     if (failure := misfit(Signature(offered), Signature(taken), function.__name__)) is not None:
         problem = f"what {patch.verb} puts at {patch.address} takes {as_text(offered)}, and {failure}"
         raise SignatureError(patch.address, owner, f"{problem}; take what the original takes, or *args, **kwargs")
+
+
+def unchecked(patch: Patch) -> tuple[str, ...]:
+    """Return that a signature is not checked, in words for plan and report; nothing if it is."""
+    return () if patch.check_signature else ("the signature is not checked (check_signature=False)",)
 
 
 def _shape(parameters: Sequence[Parameter]) -> list[tuple[Any, ...]]:

@@ -16,7 +16,7 @@ from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared
 class ItemSlot(OwnValueSlot):
     """An entry of a mapping or a list."""
 
-    __slots__ = ("_is_returning", "_removed", "index", "key", "owner")
+    __slots__ = ("_is_gone", "_is_returning", "_removed", "index", "key", "owner")
 
     def __init__(self, owner: MutableMapping[Any, Any] | MutableSequence[Any], index: Any) -> None:
         self.owner: Final[Any] = owner
@@ -24,10 +24,11 @@ class ItemSlot(OwnValueSlot):
         self.key: Final[tuple[Any, ...]] = ("item", id(owner), index)
         self._removed: tuple[_Order, Any] | None = None  # the former order, and the identical key of the entry
         self._is_returning = False
+        self._is_gone = False  # an added entry of a list was deleted: what is there now is the next one
 
     def read(self) -> Any:
         """Return the stored value, or ABSENT."""
-        if self._is_returning:
+        if self._is_returning or self._is_gone:
             return ABSENT
         if isinstance(self.owner, MutableSequence):
             return self.owner[self.index] if self.index < len(self.owner) else ABSENT
@@ -39,6 +40,10 @@ class ItemSlot(OwnValueSlot):
 
     def write(self, value: Any) -> None:
         """Set the entry; a deleted key returns to its former position."""
+        if isinstance(self.owner, MutableSequence) and self.index == len(self.owner):
+            self.owner.append(value)
+            self._is_gone = False
+            return
         if self._removed is None or (self.index in self.owner and not self._is_returning):
             self._raw("__setitem__")(self.index, value)
             return
@@ -50,7 +55,11 @@ class ItemSlot(OwnValueSlot):
             self._removed, self._is_returning = None, False
 
     def delete(self) -> None:
-        """Delete the entry, and note its position."""
+        """Delete the entry, and note its position in a mapping."""
+        if isinstance(self.owner, MutableSequence):  # one that was added
+            del self.owner[self.index]
+            self._is_gone = True
+            return
         order = _ORDERS.get(id(self.owner), partial(_Order, self.owner))
         with order.lock:
             self._removed = order, order.note(self.index)

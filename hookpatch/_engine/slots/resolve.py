@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableSequence
+from collections.abc import Callable, Iterable, MutableMapping, MutableSequence
 from functools import partial
 from types import ModuleType
 from typing import Any, Final, TypeAlias
@@ -71,12 +71,27 @@ def _follow(holder: Any, way: Target, index: int, target: Target, owner: object,
         # Without patches: a patch on the way may end before the new one.
         value = without_ours(slot, partial(read, holder, step.name))
         value = slot.inherited() if value is ABSENT else value
-    else:
+    elif isinstance(holder, (MutableMapping, MutableSequence)):
         slot = _item(holder, way, index, target, owner, read)
         value = beneath(slot)
+    else:
+        return _read_item(holder, way, index, target, owner, read)
     if value is MISSING or value is ABSENT:
         raise missing(slot, target, owner, _words(way, index))
     return value
+
+
+def _read_item(holder: Any, way: Target, index: int, target: Target, owner: object, read: Read) -> Any:
+    """Return an entry of anything that has entries, such as a tuple: on the way nothing is set."""
+    words, step = _words(way, index), way.steps[index]
+    assert isinstance(step, Item)  # the caller has checked
+    if not hasattr(type(holder), "__getitem__"):
+        raise TargetRefused(target, owner, f"{words} is {a_kind(holder)}, which has no items")
+    key = _key(step.key, target, owner, read)
+    try:
+        return holder[key]
+    except (LookupError, TypeError) as error:
+        raise TargetNotFound(target, owner, words, "key", key, ()) from error
 
 
 def _item(holder: Any, way: Target, index: int, target: Target, owner: object, read: Read) -> ItemSlot:
@@ -86,15 +101,18 @@ def _item(holder: Any, way: Target, index: int, target: Target, owner: object, r
     if not hasattr(type(holder), "__getitem__"):
         raise TargetRefused(target, owner, f"{words} is {kind}, which has no items")
     if not all(hasattr(type(holder), name) for name in ("__setitem__", "__delitem__", "__contains__")):
-        problem = f"{words} is a read-only {type(holder).__name__}; patch what it shows instead"
+        kept = vars(holder).get("_modules") if hasattr(holder, "__dict__") else None  # of a torch module
+        instead = "patch what it shows instead" if kept is None else f"take {words}._modules['{step.key}']"
+        problem = f"{words} is a read-only {type(holder).__name__}; {instead}"
         raise TargetRefused(target, owner, problem)
     key = _key(step.key, target, owner, read)
     if isinstance(holder, MutableSequence):
         if not isinstance(key, int):
             raise TargetRefused(target, owner, f"{words} is {kind}: its key is a number, not {key!r}")
-        if not -len(holder) <= key < len(holder):
+        is_next = key == len(holder) and index == len(target.steps) - 1  # the place of an entry to add
+        if not (-len(holder) <= key < len(holder) or is_next):
             raise TargetNotFound(target, owner, words, "key", key, ())
-        key %= len(holder)
+        key = key if is_next else key % len(holder)
     return ItemSlot(holder, key)
 
 
