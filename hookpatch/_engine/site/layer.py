@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from inspect import Parameter
 from types import FunctionType
 from typing import Any, Final, Protocol, TypeAlias, final
@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.trampoline import pass_through
 from hookpatch._engine.patch.patch import CALL_VERBS, Patch, Wrapper
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.guard import check_call, check_value
 from hookpatch._engine.slots.originals import beneath
@@ -118,11 +119,15 @@ class Layer:
             is_itself = isinstance(slot, FunctionSlot) and inner(self.patch.change) is slot.owner
             change = below if is_itself else self.patch.change  # code in place calls what it stood for, not itself
             self._note_effect(_STOOD_THERE if alike(change, below) else "")
+            if type(change) is cached_property and change.attrname is None:
+                _tell_its_name(change, slot)
             return self._as_counted(change, slot)
         if self.patch.verb == "remove":
             return ABSENT
         if id(below) not in self._derived:
             made = self.patch.change(below)
+            if made is not below:
+                _tell_its_name(made, slot)
             # Callers know the original, and not the values that other patches derived.
             original = (slot.copy or slot.owner) if isinstance(slot, FunctionSlot) else beneath(slot)
             check_value(self.patch, slot, original, made, self.owner)
@@ -253,6 +258,12 @@ _MOST: Final = 16
 _PLAIN: Final = (bool, int, float, complex, str, bytes)
 _STOOD_THERE: Final = "without effect: the slot held this value already"
 _GAVE_BACK: Final = "without effect: the factory gave back what it was given"
+
+
+def _tell_its_name(value: Any, slot: Slot) -> None:
+    """Tell a new descriptor its class and name, as a class statement does."""
+    if isinstance(slot, AttributeSlot) and slot.in_class is not None and hasattr(type(value), "__set_name__"):
+        value.__set_name__(slot.in_class, slot.name)
 
 
 def derived() -> list[FunctionType | type]:

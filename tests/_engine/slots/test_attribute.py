@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable
 from types import ModuleType
@@ -54,6 +55,41 @@ def test_inherited_value_is_deleted_not_set(kinds: ModuleType) -> None:
     assert "limit" not in vars(kinds.Child)
     kinds.Base.limit = 2
     assert kinds.Child.limit == 2
+
+
+@pytest.mark.parametrize("verb", ["replace", "derive"])
+@pytest.mark.parametrize("name", ["Base.plain", "Child.plain"])
+def test_descriptor_is_told_its_name(make_module: Callable[[str, str], ModuleType], verb: str, name: str) -> None:
+    """A cached_property fails without; a descriptor that replace puts there may belong to another class already."""
+    vendor = make_module(
+        "vendor",
+        """
+        import functools
+        class Base:
+            @functools.cached_property
+            def plain(self): return "plain"
+        class Child(Base): pass
+        """,
+    )
+    told: list[tuple[type, str]] = []
+
+    class Telling:
+        def __set_name__(self, owner: type, name: str) -> None:
+            told.append((owner, name))
+
+        def __get__(self, instance: object, owner: type) -> str:
+            return "told"
+
+    original = vars(vendor.Base)["plain"]
+    owner = getattr(vendor, name.partition(".")[0])
+    for made, wanted in ((functools.cached_property(lambda self: "new"), "new"), (Telling(), "told")):
+        patch = hookpatch.replace(f"vendor:{name}", made) if verb == "replace" else None
+        session = hookpatch.active(patch or hookpatch.derive(f"vendor:{name}", lambda below, made=made: made))
+        for _ in range(2):
+            with session:
+                assert owner().plain == wanted
+        assert (vars(vendor.Base)["plain"], owner().plain) == (original, "plain")
+    assert told == ([] if verb == "replace" else [(owner, "plain"), (owner, "plain")])
 
 
 def test_instance_attribute_hides_its_class_only_in_the_block(kinds: ModuleType) -> None:
