@@ -1,7 +1,7 @@
 """Report at the end of a program which patches were never applied, were overwritten, or called too seldom.
 
 A program cannot change its exit status at the end: plain ``python`` shows a line on stderr alone. ``hookpatch run``
-reads the note written here, and exits with status 70.
+reads the note written here of missing calls and misspelt modules, and exits with status 70.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hookpatch._bootstrap import environment, imports, selection
 from hookpatch._bootstrap.stderr import of_this_process, write_line
 from hookpatch._session.ledger import Key
 from hookpatch._session.session import Session
-from hookpatch._session.shortfalls import never_bound, overwritten, too_few_calls
+from hookpatch._session.shortfalls import misspelt, never_bound, overwritten, too_few_calls
 from hookpatch.errors import CallsError, SettingError, for_stderr
 
 _OFF: Final = ("waiting", "unused", "skipped", "failed")
@@ -36,6 +36,7 @@ def write_shortfalls(session: Session) -> None:
     write_line(*overwritten(session.entries), kind="warning", who=of_this_process())
     messages = (for_stderr(CallsError([problem])) for problem in missed)
     write_line(*messages, kind="error" if ends else "warning", who=of_this_process())
+    missed += misspelt([entry for entry in session.entries if entry.asked.key not in elsewhere])
     if ends and missed and (note := environment.read(environment.CALLS_MISSED)):
         with suppress(OSError), open(note, "w", encoding="utf-8") as file:  # its reader may be gone
             file.write("\n".join(missed))

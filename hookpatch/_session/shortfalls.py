@@ -67,8 +67,8 @@ def misspelt(entries: Sequence[Entry]) -> list[str]:
 
     Other modules that do not exist are not reported: a program may make or find its modules itself.
     """
-    unused = _in_vain(entries, "unused")
-    return [f"{asked.patch.address} of {asked.owner}: {hint}" for asked, hint in unused if hint]
+    never = [*_in_vain(entries, "unused"), *_in_vain(entries, "waiting")]
+    return [f"{asked.patch.address} of {asked.owner}: {hint}" for asked, hint in never if hint]
 
 
 def _in_vain(entries: Sequence[Entry], state: State) -> list[tuple[Requested, str]]:

@@ -22,6 +22,8 @@ from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.installed import Installed, check_allowed, find
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import CALLS_STATUS, write_line
+from hookpatch._engine.patch.module_lookup import presence_of
+from hookpatch._engine.patch.patch import Patch
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import Relations, check
 from hookpatch._processes.active import environment_with, variables
@@ -160,14 +162,20 @@ def run(
     environment = _ready(environment_with(selection.names, given, report, count))
     sys.stdout.flush()
     sys.stderr.flush()
-    requires_calls = any(patch.required_calls for _, _, patches in loaded for patch in patches)
-    if requires_calls or os.name == "nt":  # exec on Windows returns to the shell at once
+    is_judged = any(_is_judged(patch) for _, _, patches in loaded for patch in patches)
+    if is_judged or os.name == "nt":  # exec on Windows returns to the shell at once
         raise typer.Exit(_status_of(command, environment))
     os.execve(sys.executable, command, environment)
 
 
+def _is_judged(patch: Patch) -> bool:
+    """Return True if the end of the program tells whether a patch had its effect: then the command waits for it."""
+    is_missing = patch.module is not None and presence_of(patch.module).installed is False
+    return bool(patch.required_calls or (patch.required and is_missing))
+
+
 def _status_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a program; return its exit status, 128 + n after signal n, 70 in place of 0 if required calls are missing."""
+    """Run a program; return its exit status, 128 + n after signal n, 70 in place of 0 if a required patch missed."""
     with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
         note = os.path.join(folder, "calls_missed")
         read, write = os.pipe()

@@ -212,6 +212,30 @@ threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     assert policy == (0, "", [SAID.replace("error", "warning", 1)])
 
 
+def test_status_is_70_where_a_module_is_misspelt(home: Environment, tmp_path: Path) -> None:
+    """Of a required patch; not where there is no module of a similar name: a program may make its modules itself."""
+    beside = tmp_path / "program"
+    beside.mkdir()
+    for module in ("local", "vendor"):
+        (beside / f"{module}.py").write_text("def speak(): return 'hi'\n")
+    for end, status in (("", 70), ("; import sys; sys.exit(3)", 3)):
+        (beside / f"ends{status}.py").write_text(f"import vendor, local{end}\n")
+    for name, patch in {
+        "slip": 'wrap("vendro:speak", louder)',
+        "slip_beside": 'wrap("locall:speak", louder)',
+        "may_slip": 'wrap("vendro:speak", louder, required=False)',
+        "far": 'wrap("quite_another:speak", louder)',
+        "beside": 'wrap("local:speak", louder)',
+    }.items():
+        home.add_plugin(name, _plugin(patch))
+        for program, wanted in (("ends70.py", 70), ("ends3.py", 3)):
+            done = home.run("-m", "hookpatch", "run", "-p", name, str(beside / program))
+            is_slip = name in ("slip", "slip_beside")
+            assert done.returncode == (wanted if is_slip or wanted == 3 else 0), (name, done.stderr)
+            assert ("did you mean" in done.stderr) == is_slip
+    assert home.run(str(beside / "ends70.py"), HOOKPATCH_PLUGINS="slip").returncode == 0  # not known before its end
+
+
 def test_signals_to_the_command_reach_the_program(home: Environment) -> None:
     """A launcher that ends a job, and Ctrl-C, which a terminal sends to both."""
     code = "import signal, sys, time, vendor; {}; print('ready', flush=True)\nwhile True: time.sleep(0.02)"
