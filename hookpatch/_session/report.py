@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment
+from hookpatch._engine.patch.target import Attribute
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.reach import own_places
 from hookpatch._engine.slots.holders import Holder, holders
@@ -145,7 +146,11 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
     entries = list(entries)
     compare(entries)
     if look:
-        _look_for_stale([entry for entry in entries if entry.state == "applied" and is_recognisable(entry.original)])
+        applied = [entry for entry in entries if entry.state == "applied"]
+        _look_for_stale([entry for entry in applied if is_recognisable(entry.original)])
+        for entry in applied:
+            if type(entry.original) in (int, float, str, bytes):
+                _look_by_source(entry)
     return Report(tuple(map(_patch_report, entries)))
 
 
@@ -167,6 +172,19 @@ def _look_for_stale(entries: Sequence[Entry]) -> None:
         held = [holder for holder in stale[id(entry.original)] if entry.asked.goes_to(holder.root)]
         own = set().union(*map(own_places, (entry.asked.patch.change, *entry.put)))
         entry.stale = tuple(sorted(one.words for one in held if one.slot is None or one.slot.key not in own))
+
+
+def _look_by_source(entry: Entry) -> None:
+    """Note which names were bound from the target and hold the number or text that it held."""
+    target = entry.asked.patch.target
+    if target is not None and target.module is not None and all(isinstance(step, Attribute) for step in target.steps):
+        from hookpatch._engine.patch.bound_names import baked_in, bound_from  # parses source, and is rarely needed
+
+        *path, name = [step.name for step in target.steps if isinstance(step, Attribute)]
+        if path:
+            entry.stale = tuple(baked_in(target.module, path, name, entry.original))
+        else:
+            entry.stale = tuple(sorted(bound_from(target.module, name, entry.original)))
 
 
 def _patch_report(entry: Entry) -> PatchReport:

@@ -1,0 +1,88 @@
+"""Find the names that modules bound from another module's name, by their source: ``from shop import LIMIT``.
+
+For values such as numbers and texts: of these nobody can tell by identity who holds them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from importlib.util import resolve_name
+from inspect import signature
+from types import ModuleType
+from typing import Any
+
+from hookpatch._bootstrap import imports
+
+
+def bound_from(module: str, name: str, value: Any) -> list[str]:
+    """Return the names, as ``module:name``, that were bound from a module's name and hold a value still.
+
+    Args:
+        module: the module that owns the name.
+        name: the name.
+        value: what the name held before: of a built-in type that is compared by value.
+
+    Names that were bound from such a name count as well. Only modules whose source can be read are found.
+    """
+    holding = {
+        holder.__name__: holder
+        for _, holder in imports.modules()
+        if holder.__name__ != module and any(_is_equal(held, value) for held in list(vars(holder).values()))
+    }
+    found: list[str] = []
+    sources = [(module, name)]
+    for source in sources:  # grows
+        for importer in holding.values():
+            for bound in _names_from(importer, *source):
+                if _is_equal(vars(importer).get(bound), value) and (importer.__name__, bound) not in sources:
+                    sources.append((importer.__name__, bound))
+                    found.append(f"{importer.__name__}:{bound}")
+    return found
+
+
+def baked_in(module: str, path: Sequence[str], name: str, value: Any) -> list[str]:
+    """Return, in words, the default of a dataclass's ``__init__`` that holds what an attribute of the class held."""
+    owner: Any = imports.loaded(module)
+    for step in path:
+        owner = None if owner is None else vars(owner).get(step)
+    function = vars(owner).get("__init__") if isinstance(owner, type) else None
+    if function is None or name not in vars(owner).get("__dataclass_fields__", ()):
+        return []
+    parameter = signature(function).parameters.get(name)
+    is_baked = parameter is not None and _is_equal(parameter.default, value)
+    return [f"the default '{name}' of {module}:{'.'.join(path)}.__init__"] if is_baked else []
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and type(one) in (int, float, str, bytes) and one == other)
+
+
+def _names_from(importer: ModuleType, module: str, name: str) -> Iterator[str]:
+    """Yield the names to which the source of a module binds a name of another module."""
+    text = _source_of(importer)
+    if module.rpartition(".")[2] not in text or "import" not in text:
+        return
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and _module_of(node, importer) == module:
+            yield from (alias.asname or name for alias in node.names if alias.name in (name, "*"))
+
+
+def _module_of(node: ast.ImportFrom, importer: ModuleType) -> str | None:
+    """Return the full name of the module from which a statement imports."""
+    try:
+        return resolve_name("." * node.level + (node.module or ""), vars(importer).get("__package__"))
+    except (ImportError, TypeError):
+        return None
+
+
+def _source_of(module: ModuleType) -> str:
+    spec: Any = vars(module).get("__spec__")
+    try:
+        return spec.loader.get_source(spec.name) or ""
+    except (AttributeError, ImportError, OSError, TypeError, UnicodeDecodeError):
+        return ""
