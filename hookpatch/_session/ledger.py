@@ -82,6 +82,7 @@ class Entry:
         original: the original, whose other holders are *stale*; None if they are not looked for.
         put: our values in place of the original.
         without_effect: why the patch, or an argument of it, had no effect at the last look; empty if all had.
+        overridden: which subclasses overrode the target at the last report, and did not call it; empty if none did.
     """
 
     asked: Requested
@@ -96,13 +97,14 @@ class Entry:
     tally: Tally | None = None
     warnings: tuple[str, ...] = ()
     without_effect: str = ""
+    overridden: str = ""
     applied_at: float | None = None
     ended_at: float | None = None
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """The warnings, and why the patch has no effect."""
-        return (*self.warnings, self.without_effect) if self.without_effect else self.warnings
+        """The warnings, and where and why the patch has no effect."""
+        return (*self.warnings, *filter(None, (self.without_effect, self.overridden)))
 
     @property
     def keeps_on(self) -> bool:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment
+from hookpatch._engine.patch.overrides import overriding
 from hookpatch._engine.patch.target import Attribute
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.reach import own_places
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.referrers import works
+from hookpatch._engine.slots.slot import ABSENT
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
 
@@ -149,8 +153,7 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
         applied = [entry for entry in entries if entry.state == "applied"]
         _look_for_stale([entry for entry in applied if is_recognisable(entry.original)])
         for entry in applied:
-            if type(entry.original) in (int, float, str, bytes):
-                _look_by_source(entry)
+            _look_by_name(entry)
     return Report(tuple(map(_patch_report, entries)))
 
 
@@ -168,19 +171,30 @@ def _look_for_stale(entries: Sequence[Entry]) -> None:
         is_named = holder.root is not None or holder.slot is None
         if is_named and id(holder.holder) not in put:
             stale[id(holder.thing)].append(holder)
+    made = (
+        Counter(map(id, map(type, gc.get_objects()))) if any(isinstance(one.original, type) for one in entries) else {}
+    )
     for entry in entries:
         held = [holder for holder in stale[id(entry.original)] if entry.asked.goes_to(holder.root)]
         own = set().union(*map(own_places, (entry.asked.patch.change, *entry.put)))
-        entry.stale = tuple(sorted(one.words for one in held if one.slot is None or one.slot.key not in own))
+        names = sorted(one.words for one in held if one.slot is None or one.slot.key not in own)
+        count = made.get(id(entry.original), 0) if entry.place is None and entry.asked.patch.verb != "wrap" else 0
+        alive = [f"the class of {count} living instance{'s' * (count > 1)}"] if count else []
+        entry.stale = (*names, *alive)
 
 
-def _look_by_source(entry: Entry) -> None:
-    """Note which names were bound from the target and hold the number or text that it held."""
+def _look_by_name(entry: Entry) -> None:
+    """Note who bound a value that other code may hold by chance, and which subclasses override a method."""
     target = entry.asked.patch.target
-    if target is not None and target.module is not None and all(isinstance(step, Attribute) for step in target.steps):
+    if target is None or target.module is None or not all(isinstance(step, Attribute) for step in target.steps):
+        return
+    *path, name = [step.name for step in target.steps if isinstance(step, Attribute)]
+    is_plain = entry.original is not None and not is_recognisable(entry.original) and entry.original is not ABSENT
+    if path and entry.place is None:
+        entry.overridden = overriding(target.module, path, name)
+    if is_plain:
         from hookpatch._engine.patch.bound_names import baked_in, bound_from  # parses source, and is rarely needed
 
-        *path, name = [step.name for step in target.steps if isinstance(step, Attribute)]
         if path:
             entry.stale = tuple(baked_in(target.module, path, name, entry.original))
         else:

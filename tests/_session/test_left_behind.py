@@ -1,0 +1,114 @@
+"""What a patch of a class or of its method does not reach is in the report: living instances, and who overrides it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+import hookpatch
+
+SOURCE: Final = """
+    class Base:
+        def forward(self): return "base"
+        @classmethod
+        def of_class(cls): return "base"
+        @staticmethod
+        def static(): return "base"
+        @property
+        def prop(self): return "base"
+
+    class Calls(Base):
+        def forward(self): return super().forward()
+        @classmethod
+        def of_class(cls): return super().of_class()
+
+    class Names(Base):
+        def forward(self): return Base.forward(self)
+
+    class Silent(Base):
+        def forward(self): return "silent"
+        @classmethod
+        def of_class(cls): return "silent"
+        @staticmethod
+        def static(): return "silent"
+
+    class Other(Base):
+        def forward(self): return super().__init__()
+
+    class Below(Silent):
+        def forward(self): return super().forward()
+
+    class Plain(Base): pass
+
+    class Deep(Plain):
+        def forward(self): return [self.forward for _ in ()]
+    """
+
+
+@pytest.fixture
+def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
+    gc.collect()
+    return make_module("vendor", SOURCE)
+
+
+def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs)
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Base.forward", "vendor:Deep, vendor:Other, vendor:Silent"),
+        ("Base.of_class", "vendor:Silent"),
+        ("Base.static", "vendor:Silent"),
+        ("Silent.forward", ""),
+        ("Plain.forward", "vendor:Deep"),
+        ("Base.prop", None),
+    ],
+)
+def test_subclasses_that_override_and_do_not_call(vendor: ModuleType, name: str, found: str | None, reach: Any) -> None:
+    """By the names in their code; a subclass of such a class that calls what it overrides is not named itself."""
+    patch = hookpatch.wrap(f"vendor:{name}", around, reach=reach)
+    if found is None:
+        patch = hookpatch.replace(f"vendor:{name}", property(lambda self: "new"))
+    with hookpatch.active(patch) as session:
+        said = f"without effect on what overrides it and does not call it: {found}"
+        assert [patch.warnings for patch in session.report()] == [(said,) if found else ()]
+
+
+def test_many_that_override_are_counted(make_module: Callable[[str, str], ModuleType]) -> None:
+    lines = ["class Base:\n    def run(self): pass"]
+    lines += [f"class C{number}(Base):\n    def run(self): pass" for number in range(9)]
+    make_module("many", "\n".join(lines))
+    with hookpatch.active(hookpatch.wrap("many:Base.run", around)) as session:
+        (text,) = session.report().patches[0].warnings
+        assert text.endswith(": many:C0, many:C1, many:C2 and 6 more")
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("verb", ["replace", "derive"])
+def test_instances_that_were_made_before(vendor: ModuleType, verb: str, reach: Any) -> None:
+    """They keep the class that they have; what is made inside has the new one."""
+    old = [vendor.Plain(), vendor.Plain()]
+    of_subclass = vendor.Deep()
+    new = type("New", (vendor.Plain,), {"forward": lambda self: "new"})
+    patch = (
+        hookpatch.replace("vendor:Plain", new, reach=reach)
+        if verb == "replace"
+        else hookpatch.derive("vendor:Plain", lambda original: new, reach=reach)
+    )
+    with hookpatch.active(patch) as session:
+        made = vendor.Plain()
+        assert (made.forward(), old[0].forward(), of_subclass.forward()) == ("new", "base", [])
+        first = next(patch for patch in session.report() if patch.place is None)
+        assert first.stale[-1] == "the class of 2 living instances"
+        assert "stale   the class of 2 living instances holds the original still" in str(first)
+        del old[0]
+        assert session.report().patches[0].stale[-1] == "the class of 1 living instance"
+        old.clear()
+        assert "living" not in str(session.report())
