@@ -67,8 +67,10 @@ class AttributeSlot:
 
     @property
     def is_fetched(self) -> bool:
-        """True if the owner looks names up with code of its own."""
-        return self._fetch is not None
+        """True if the owner looks names up with Python code of its own, such as that of a lazy module."""
+        return self._fetch is not None and not (
+            isinstance(self._fetch, partial) and type(along_mro(type(self.owner), "__getattribute__")) is _C_METHOD
+        )
 
     def _fetched(self) -> Any:
         """Return the result of the owner's ``__getattr__`` or own ``__getattribute__``, or ABSENT."""
@@ -112,6 +114,9 @@ class AttributeSlot:
     def __str__(self) -> str:
         mark = ":" if isinstance(self.owner, ModuleType) else "."
         return f"{describe(self.owner)}{mark}{self.name}"
+
+
+_C_METHOD: Final = type(vars(object)["__getattribute__"])
 
 
 def _is_same(left: Any, right: Any) -> bool:

@@ -58,7 +58,7 @@ def _may_be_there(slot: Slot) -> bool:
         return False
     if along_mro(type(slot.owner), slot.name) is not ABSENT:
         return True
-    return slot.is_fetched if slot.in_class is None else slot.inherited() is not ABSENT
+    return (slot.in_class is None and slot.is_fetched) or slot.inherited() is not ABSENT
 
 
 def check_patch(patch: Patch, scope: Scope, owner: object) -> None:

@@ -113,7 +113,7 @@ def test_value_that_is_put_there_again_over_theirs(owner: SimpleNamespace) -> No
 def test_deleted_by_somebody_who_puts_ours_back(owner: SimpleNamespace) -> None:
     """A name that was absent before and at the end is not to come back as a patch that has ended."""
     target = Target.attribute(owner, "added")
-    session = hookpatch.active(hookpatch.replace(target, _given)).open()
+    session = hookpatch.active(hookpatch.replace(target, _given, add=True)).open()
     saved = owner.added
     del owner.added
     with pytest.warns(DisplacedWarning):
@@ -132,7 +132,7 @@ def test_deleted_by_somebody_who_puts_theirs_back_over_ours(owner: SimpleNamespa
     del owner.x
     with pytest.warns(DisplacedWarning):
         older.close()
-    newer = hookpatch.active(hookpatch.replace(target, lambda: "given")).open()
+    newer = hookpatch.active(hookpatch.replace(target, lambda: "given", add=True)).open()
     assert owner.x() == "given"
     owner.x = theirs
     hookpatch.report()
@@ -151,7 +151,7 @@ def test_deleted_by_somebody_who_puts_theirs_back_over_ours(owner: SimpleNamespa
 def test_deleted_while_another_patch_lies_over_it(owner: SimpleNamespace) -> None:
     """That the name was taken away is not forgotten when a patch ends that left nothing to lie over."""
     target = Target.attribute(owner, "added")
-    low = hookpatch.active(hookpatch.replace(target, _given)).open()
+    low = hookpatch.active(hookpatch.replace(target, _given, add=True)).open()
     up = hookpatch.active(hookpatch.wrap(target, _around)).open()
     saved = owner.added
     del owner.added

@@ -112,7 +112,7 @@ def test_layer_over_a_name_that_an_ended_session_had_added(verb: str) -> None:
     """When the session that added a name ends, a layer over it has nothing to lie on: told, and the name is absent."""
     owner = SimpleNamespace()
     target = Target.attribute(owner, "x")
-    lower = hookpatch.active(hookpatch.replace(target, lambda: "given")).open()
+    lower = hookpatch.active(hookpatch.replace(target, lambda: "given", add=True)).open()
     patch = {
         "wrap": lambda: hookpatch.wrap(target, tagged("p")),
         "derive": lambda: hookpatch.derive(target, lambda below: lambda: f"p({below()})"),

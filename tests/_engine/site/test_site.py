@@ -182,7 +182,9 @@ def test_remove_and_replace_overlap_in_either_order(order: tuple[int, int]) -> N
 def test_name_added_by_two_sessions_is_absent_at_the_end(order: tuple[int, int]) -> None:
     """A name that two sessions add holds the value of the one still open, and is absent when both are closed."""
     owner = SimpleNamespace()
-    sessions = [hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), name)).open() for name in "ab"]
+    sessions = [
+        hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), name, add=True)).open() for name in "ab"
+    ]
     assert owner.x == "b"
     sessions[order[0]].close()
     assert owner.x == "ab"[order[1]]
