@@ -19,6 +19,7 @@ from typer.core import TyperCommand
 
 from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap import selection as _selection
+from hookpatch._bootstrap.imports import spec_of
 from hookpatch._bootstrap.installed import Installed, check_allowed, find
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import CALLS_STATUS, write_line
@@ -162,16 +163,23 @@ def run(
     environment = _ready(environment_with(selection.names, given, report, count))
     sys.stdout.flush()
     sys.stderr.flush()
-    is_judged = any(_is_judged(patch) for _, _, patches in loaded for patch in patches)
+    # The folder that the program will have first on its path: a script's, or where one is.
+    folder = os.getcwd() if target[0].startswith("-") else os.path.dirname(os.path.abspath(target[0]))
+    is_judged = any(_is_judged(patch, folder) for _, _, patches in loaded for patch in patches)
     if is_judged or os.name == "nt":  # exec on Windows returns to the shell at once
         raise typer.Exit(_status_of(command, environment))
     os.execve(sys.executable, command, environment)
 
 
-def _is_judged(patch: Patch) -> bool:
-    """Return True if the end of the program tells whether a patch had its effect: then the command waits for it."""
-    is_missing = patch.module is not None and presence_of(patch.module).installed is False
-    return bool(patch.required_calls or (patch.required and is_missing))
+def _is_judged(patch: Patch, folder: str) -> bool:
+    """Return True if the end of the program tells whether a patch had its effect: then the command waits for it.
+
+    A required patch is judged whose module exists neither here nor in the program's folder.
+    """
+    if patch.required_calls or not patch.required or patch.module is None:
+        return bool(patch.required_calls)
+    is_missing = presence_of(patch.module).installed is False
+    return is_missing and spec_of(patch.module.partition(".")[0], None, folders=[folder]) is None
 
 
 def _status_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
