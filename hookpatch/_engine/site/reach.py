@@ -10,6 +10,7 @@ from typing import Any, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.calls.trampoline import HOOK
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.module_lookup import presence_of
 from hookpatch._engine.patch.patch import CALL_VERBS, Patch
@@ -67,6 +68,11 @@ class Everywhere:
             return
         elif not (functions_change_inside() if self._is_in_place else works()):
             problem = f"reach='everywhere' relies on what {THIS_PYTHON} does otherwise than hookpatch knows"
+        elif self._is_in_place and ("function", id(thing)) not in originals and HOOK in thing.__code__.co_varnames:
+            problem, remedy = (
+                f"its variable {HOOK} has the name by which a changed function finds hookpatch",
+                "take reach='slot'",
+            )
         elif not is_recognisable(thing) or isinstance(thing, ModuleType):
             problem = f"reach='everywhere' looks for who holds an object, and {a_kind(thing)} may be held by chance"
         else:

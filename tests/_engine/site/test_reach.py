@@ -326,6 +326,17 @@ def test_a_coroutine_function_is_not_made_to_call_what_is_none(make_module: Call
     assert vendor.later.__code__ is code
 
 
+def test_a_parameter_of_our_name(make_module: Callable[[str, str], ModuleType]) -> None:
+    """A function that is changed in place gets its patch by that name; in the slot the name is free."""
+    vendor = make_module("vendor", "def price(__hookpatch__=3): return __hookpatch__")
+    doubled = hookpatch.wrap("vendor:price", lambda wrapped, instance, args, kwargs: 2 * wrapped(*args, **kwargs))
+    with hookpatch.active(doubled):
+        assert (vendor.price(), vendor.price(__hookpatch__=4)) == (6, 8)
+    with pytest.raises(TargetRefused, match=r"its variable __hookpatch__ has the name by which .*; take reach='slot'"):
+        hookpatch.active(hookpatch.replace("vendor:price", print, reach="everywhere")).open()
+    assert vendor.price() == 3
+
+
 def test_an_ordered_dict_is_not_set_while_it_is_being_set() -> None:
     """Theirs dies inside its __setitem__: the slot is given back at the next look, and the dict is whole."""
     owner = OrderedDict(a=1)
