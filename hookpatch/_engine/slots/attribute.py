@@ -68,9 +68,12 @@ class AttributeSlot:
     @property
     def is_fetched(self) -> bool:
         """True if the owner looks names up with Python code of its own, such as that of a lazy module."""
-        return self._fetch is not None and not (
-            isinstance(self._fetch, partial) and type(along_mro(type(self.owner), "__getattribute__")) is _C_METHOD
-        )
+        kind = type(self.owner)
+        if along_mro(kind, "__getattr__") is not ABSENT:
+            return True
+        if isinstance(self.owner, ModuleType):
+            return "__getattr__" in vars(self.owner)  # PEP 562
+        return type(along_mro(kind, "__getattribute__")) is not _C_METHOD
 
     def _fetched(self) -> Any:
         """Return the result of the owner's ``__getattr__`` or own ``__getattribute__``, or ABSENT."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping, MutableSequence
+from collections.abc import Callable, Iterable, MutableSequence
 from functools import partial
 from types import ModuleType
 from typing import Any, Final, TypeAlias
@@ -71,7 +71,7 @@ def _follow(holder: Any, way: Target, index: int, target: Target, owner: object,
         # Without patches: a patch on the way may end before the new one.
         value = without_ours(slot, partial(read, holder, step.name))
         value = slot.inherited() if value is ABSENT else value
-    elif isinstance(holder, (MutableMapping, MutableSequence)):
+    elif _can_be_set(holder):
         slot = _item(holder, way, index, target, owner, read)
         value = beneath(slot)
     else:
@@ -81,12 +81,21 @@ def _follow(holder: Any, way: Target, index: int, target: Target, owner: object,
     return value
 
 
+def _can_be_set(holder: Any) -> bool:
+    """Return True if a holder's entries can be set and deleted, and so be patched."""
+    return all(hasattr(type(holder), name) for name in ("__setitem__", "__delitem__", "__contains__"))
+
+
+def _refuse_without_items(holder: Any, words: str, target: Target, owner: object) -> None:
+    if not hasattr(type(holder), "__getitem__"):
+        raise TargetRefused(target, owner, f"{words} is {a_kind(holder)}, which has no items")
+
+
 def _read_item(holder: Any, way: Target, index: int, target: Target, owner: object, read: Read) -> Any:
     """Return an entry of anything that has entries, such as a tuple: on the way nothing is set."""
     words, step = _words(way, index), way.steps[index]
     assert isinstance(step, Item)  # the caller has checked
-    if not hasattr(type(holder), "__getitem__"):
-        raise TargetRefused(target, owner, f"{words} is {a_kind(holder)}, which has no items")
+    _refuse_without_items(holder, words, target, owner)
     key = _key(step.key, target, owner, read)
     try:
         return holder[key]
@@ -95,12 +104,11 @@ def _read_item(holder: Any, way: Target, index: int, target: Target, owner: obje
 
 
 def _item(holder: Any, way: Target, index: int, target: Target, owner: object, read: Read) -> ItemSlot:
-    kind, words = a_kind(holder), _words(way, index)
+    words = _words(way, index)
     step = way.steps[index]
     assert isinstance(step, Item)  # the caller has checked
-    if not hasattr(type(holder), "__getitem__"):
-        raise TargetRefused(target, owner, f"{words} is {kind}, which has no items")
-    if not all(hasattr(type(holder), name) for name in ("__setitem__", "__delitem__", "__contains__")):
+    _refuse_without_items(holder, words, target, owner)
+    if not _can_be_set(holder):
         kept = vars(holder).get("_modules") if hasattr(holder, "__dict__") else None  # of a torch module
         instead = "patch what it shows instead" if kept is None else f"take {words}._modules['{step.key}']"
         problem = f"{words} is a read-only {type(holder).__name__}; {instead}"
@@ -108,7 +116,7 @@ def _item(holder: Any, way: Target, index: int, target: Target, owner: object, r
     key = _key(step.key, target, owner, read)
     if isinstance(holder, MutableSequence):
         if not isinstance(key, int):
-            raise TargetRefused(target, owner, f"{words} is {kind}: its key is a number, not {key!r}")
+            raise TargetRefused(target, owner, f"{words} is {a_kind(holder)}: its key is a number, not {key!r}")
         is_next = key == len(holder) and index == len(target.steps) - 1  # the place of an entry to add
         if not (-len(holder) <= key < len(holder) or is_next):
             raise TargetNotFound(target, owner, words, "key", key, ())

@@ -89,6 +89,22 @@ def test_key_that_is_not_there_is_refused(vendor: ModuleType) -> None:
     )
 
 
+def test_name_that_python_code_may_fetch_counts_as_there(make_module: Callable[[str, str], ModuleType]) -> None:
+    """Beneath a class whose attributes C code looks up, too."""
+    vendor = make_module(
+        "vendor",
+        """
+        import types
+        class Lazy(types.SimpleNamespace):
+            def __getattr__(self, name): raise AttributeError(name)
+        lazy = Lazy()
+        """,
+    )
+    with hookpatch.active(hookpatch.replace("vendor:lazy.added", 1)):
+        assert vendor.lazy.added == 1
+    assert vars(vendor.lazy) == {}
+
+
 @pytest.mark.parametrize("place", [3, -3])
 def test_place_that_a_list_does_not_have_is_refused(vendor: ModuleType, place: int) -> None:
     """A list is made longer at its end alone."""

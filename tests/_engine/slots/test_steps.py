@@ -67,6 +67,31 @@ def test_what_is_read_may_be_read_only(vendor: ModuleType, way: str, reach: Any)
         assert vendor.Part().forward() == "plain"
 
 
+def test_a_patched_entry_on_the_way_is_looked_through(make_module: Callable[[str, str], ModuleType]) -> None:
+    """Of whatever can be patched there, a mapping by its methods alone too: that patch may end first."""
+    vendor = make_module(
+        "vendor",
+        """
+        class Table:
+            def __init__(self, **entries): self.entries = entries
+            def __getitem__(self, key): return self.entries[key]
+            def __setitem__(self, key, value): self.entries[key] = value
+            def __delitem__(self, key): del self.entries[key]
+            def __contains__(self, key): return key in self.entries
+        class Part:
+            def forward(self): return "plain"
+        part = Part()
+        table = Table(a=part)
+        """,
+    )
+    entry = hookpatch.active(hookpatch.replace("vendor:table['a']", vendor.Part())).open()
+    method = hookpatch.active(hookpatch.wrap("vendor:table['a'].forward", named)).open()
+    entry.close()
+    assert vendor.table["a"].forward() == vendor.part.forward() == ("new", "plain")
+    method.close()
+    assert (vendor.table["a"], vars(vendor.part)) == (vendor.part, {})
+
+
 def test_an_entry_of_an_enum(vendor: ModuleType) -> None:
     with pristine(), hookpatch.active(hookpatch.replace("vendor:Kinds['RED'].__doc__", "told")):
         assert vendor.Kinds.RED.__doc__ == "told"
