@@ -130,16 +130,19 @@ class Lifecycle:
             return []
         try:
             guard.check_patch(patch, self._scope, self._owner)
-            slot, own = self._checked_slot(module, anew=False)
+            slot, _, everywhere = self._checked_slot(module, anew=False)
             if self._drift is not None and self._drift.policy == "error":
                 self._drift.look(patch, slot, self._owner)
-            return [] if (everywhere := self._everywhere(slot, own)) is None else everywhere.held()
+            return [] if everywhere is None else everywhere.held()
         except HookpatchError as error:
             self._entry.become("failed", error)
             raise
 
-    def _checked_slot(self, module: ModuleType | None, anew: bool) -> tuple[Slot, Any]:
-        """Return the slot of the target, and the owner's own value without our layers; raise if it does not fit."""
+    def _checked_slot(self, module: ModuleType | None, anew: bool) -> tuple[Slot, Any, Any]:
+        """Return the slot of the target, the owner's own value without our layers, and what finds the other places.
+
+        The last is None for a patch that goes to its slot alone. Raises if the patch does not fit.
+        """
         patch = self._asked.patch
         assert patch.target is not None  # only enter has none
         slot = resolve(patch.target, module, self._owner)
@@ -147,17 +150,12 @@ class Lifecycle:
             site_at(slot).refresh()  # first: a site with layers still has the old original
         own = own_beneath(slot)
         guard.check_slot(patch, slot, own, self._owner)
-        if (everywhere := self._everywhere(slot, own)) is not None:
-            everywhere.check(self._owner)
-        return slot, own
-
-    def _everywhere(self, slot: Slot, own: Any) -> Any:
-        """Return what finds the places of the patch; None for a patch that goes to its slot alone."""
-        asked = self._asked
-        if asked.patch.reach == "slot":
-            return None
+        if patch.reach == "slot":
+            return slot, own, None
         changes = [entry.asked.patch.change for entry in self._ledger.entries]
-        return _reach().Everywhere(asked.patch, slot, own, asked.goes_to, changes, asked.home)
+        everywhere = _reach().Everywhere(patch, slot, own, self._asked.goes_to, changes, self._asked.home)
+        everywhere.check(self._owner)
+        return slot, own, everywhere
 
     def restore(self, errors: list[Exception], touched: list[Site], gone: Gone) -> None:
         """Remove all layers, past every error; collect the errors, the sites of the layers, and what may be copied."""
@@ -241,7 +239,7 @@ class Lifecycle:
         if patch.verb == "enter":
             assert module is not None  # enter has a module
             return self._enter(module)
-        slot, own = self._checked_slot(module, anew)
+        slot, own, everywhere = self._checked_slot(module, anew)
         callee = inner(slot.inherited() if own is ABSENT else own) if patch.verb in CALL_VERBS else None
         if type(callee) is FunctionType and not functions_stand_in():
             self._warnings = (*self._warnings, PROXIES)
@@ -249,7 +247,6 @@ class Lifecycle:
             if self._drift.policy == "skip":
                 return self._next_entry().become("skipped", reason)
             self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
-        everywhere = self._everywhere(slot, own)
         places = [(slot, None)] if everywhere is None else everywhere.places(self._ledger.holders)
         if patch.is_narrowed:
             self._follow_imports(everywhere, inner(own))

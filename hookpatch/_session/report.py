@@ -8,18 +8,23 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from types import ModuleType
 from typing import Any, Final, final
 
-from hookpatch._bootstrap import environment
-from hookpatch._engine.patch.overrides import overriding
-from hookpatch._engine.patch.target import Attribute
+from hookpatch._bootstrap import environment, imports
+from hookpatch._engine.calls.overrides import overriding
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.reach import own_places
 from hookpatch._engine.slots.holders import Holder, holders
-from hookpatch._engine.slots.referrers import works
-from hookpatch._engine.slots.slot import ABSENT
+from hookpatch._engine.slots.referrers import classes, works
+from hookpatch._engine.slots.slot import ABSENT, same
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
+
+_MOST: Final = 3  # subclasses that are named, and the others counted
 
 
 @final
@@ -186,19 +191,32 @@ def _look_for_stale(entries: Sequence[Entry]) -> None:
 def _look_by_name(entry: Entry) -> None:
     """Note who bound a value that other code may hold by chance, and which subclasses override a method."""
     target = entry.asked.patch.target
-    if target is None or target.module is None or not all(isinstance(step, Attribute) for step in target.steps):
+    if target is None or target.module is None or not isinstance(target.slot, Attribute):
         return
-    *path, name = [step.name for step in target.steps if isinstance(step, Attribute)]
-    is_plain = entry.original is not None and not is_recognisable(entry.original) and entry.original is not ABSENT
-    if path and entry.place is None:
-        entry.overridden = overriding(target.module, path, name)
-    if is_plain:
+    name, owner = target.slot.name, _owner_of(target)
+    if isinstance(owner, type) and entry.place is None:
+        found = sorted({describe(cls) for cls in overriding(owner, name, classes(owner))})
+        more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
+        said = f"without effect on what overrides it and does not call it: {', '.join(found[:_MOST])}{more}"
+        entry.overridden = said if found else ""
+    if entry.original is not None and not is_recognisable(entry.original) and entry.original is not ABSENT:
         from hookpatch._engine.patch.bound_names import baked_in, bound_from  # parses source, and is rarely needed
 
-        if path:
-            entry.stale = tuple(baked_in(target.module, path, name, entry.original))
-        else:
-            entry.stale = tuple(sorted(bound_from(target.module, name, entry.original)))
+        is_old = partial(same, entry.original)
+        if isinstance(owner, type):
+            entry.stale = tuple(baked_in(owner, name, is_old))
+        elif isinstance(owner, ModuleType):
+            entry.stale = tuple(sorted(bound_from(target.module, name, is_old)))
+
+
+def _owner_of(target: Target) -> Any:
+    """Return the module or class that a target's name belongs to; None for another owner. No foreign code runs."""
+    owner: Any = imports.loaded(str(target.module))
+    for step in target.steps[:-1]:
+        if not (isinstance(step, Attribute) and isinstance(owner, (ModuleType, type))):
+            return None
+        owner = vars(owner).get(step.name)
+    return owner
 
 
 def _patch_report(entry: Entry) -> PatchReport:

@@ -11,9 +11,10 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from itertools import chain, takewhile
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from hookpatch._engine.calls.kept import names_in
 from hookpatch._engine.calls.torchscript import ELSEWHERE, SCRIPT
 from hookpatch._engine.patch.patch import Patch, Wrapper, wrap
 from hookpatch._engine.site.site import Site
@@ -150,15 +151,15 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         raise BypassError(_targets(blamed), SCRIPT, f"{problem}; {now}") from error
     # The tallies of patched methods note a module scripted with their classes.
     parts = dict(args[0].named_modules())
-    classes = {cls: None for part in parts.values() for cls in mro(type(part))}
-    met = {site: found for site in list(_needs) if (found := classes.keys() & _methods_of(site.slot))}
+    classes = {cls for part in parts.values() for cls in mro(type(part))}
+    met = {site: found for site in list(_needs) if (found := classes.intersection(_methods_of(site.slot)))}
     for layer in chain.from_iterable(site.layers for site in met):
         if (tally := getattr(layer.call, "tally", None)) is not None:
             tally.captured("script")
     in_python = {site: found for site, found in met.items() if site.stand_ins and not kwargs.get("is_tracing")}
     for name, scripted in module.named_modules() if in_python else ():
-        classes_here = set() if name not in parts else {*mro(type(parts[name]))}
-        if of_part := [site for site, found in in_python.items() if not classes_here.isdisjoint(found)]:
+        classes_here = mro(type(parts[name])) if name in parts else ()
+        if of_part := [site for site, found in in_python.items() if not found.isdisjoint(classes_here)]:
             _complete(parts[name], scripted, of_part, is_whole=scripted is module)
     return module
 
@@ -183,22 +184,14 @@ def _complete(part: Any, scripted: Any, sites: Sequence[Site], is_whole: bool) -
         functions = [stand_in.base for site in sites for stand_in in site.stand_ins]
         functions += [layer.patch.change for site in sites for layer in site.layers]
         functions += [_original(site) for site in sites if all(layer.patch.verb != "replace" for layer in site.layers)]
-        called = set().union(*map(_names_in, functions))
-        if used := sorted(called & lacking.keys()):
+        codes = [function.__code__ for function in map(inner, functions) if type(function) is FunctionType]
+        if used := sorted(lacking.keys() & chain.from_iterable(map(names_in, codes))):
             problem = f"it calls a patched method of a submodule in Python, where the submodule lacks {', '.join(used)}"
             raise BypassError(_targets(sites), SCRIPT, f"{problem}; {ELSEWHERE}")
         return
     for name, value in lacking.items():
         is_method = isinstance(value, MethodType) and value.__self__ is part
         AttributeSlot(scripted, name).write(value.__func__.__get__(scripted) if is_method else value)
-
-
-def _names_in(value: Any) -> set[str]:
-    """Return the names of attributes and globals in the code of a function, with the functions inside."""
-    code = value if isinstance(value, CodeType) else getattr(inner(value), "__code__", None)
-    if code is None:
-        return set()
-    return set(code.co_names).union(*(_names_in(const) for const in code.co_consts if isinstance(const, CodeType)))
 
 
 def _is_blamed(site: Site, text: str) -> bool:

@@ -81,6 +81,25 @@ def test_subclasses_that_override_and_do_not_call(vendor: ModuleType, name: str,
         assert [patch.warnings for patch in session.report()] == [(said,) if found else ()]
 
 
+def test_a_target_beneath_an_object(make_module: Callable[[str, str], ModuleType]) -> None:
+    """Its class is not looked for: no class has the name."""
+    vendor = make_module(
+        "vendor",
+        """
+        class Slotted:
+            __slots__ = ("inside",)
+            def run(self): return "plain"
+        class Part:
+            def run(self): return "plain"
+        thing = Slotted()
+        thing.inside = Part()
+        """,
+    )
+    with hookpatch.active(hookpatch.wrap("vendor:thing.inside.run", around)) as session:
+        assert vendor.thing.inside.run() == "plain"
+        assert [(patch.state, patch.warnings) for patch in session.report()] == [("applied", ())]
+
+
 def test_many_that_override_are_counted(make_module: Callable[[str, str], ModuleType]) -> None:
     lines = ["class Base:\n    def run(self): pass"]
     lines += [f"class C{number}(Base):\n    def run(self): pass" for number in range(9)]

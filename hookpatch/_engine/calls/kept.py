@@ -42,20 +42,25 @@ def _kept_by(thing: Any, is_first: bool) -> Iterator[Any]:
         if is_first:
             yield from type.__dict__["__bases__"].__get__(thing)
     elif kind is FunctionType:
-        yield from chain.from_iterable(map(gc.get_referents, thing.__closure__ or ()))  # a cell may be empty
-        yield from thing.__defaults__ or ()
-        yield from (thing.__kwdefaults__ or {}).values()
+        yield from kept_by_function(thing)
         yield from vars(thing).values()
         if is_first:
             names = thing.__globals__
-            yield from (names[name] for name in _names(thing.__code__) if name in names)
+            yield from (names[name] for name in names_in(thing.__code__) if name in names)
     elif not issubclass(kind, (CodeType, str, bytes, int, float)):
         yield from gc.get_referents(thing)
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """Yield the global names that a code uses, and the codes inside it."""
+def kept_by_function(function: FunctionType) -> Iterator[Any]:
+    """Yield what a function keeps in its closure and its defaults."""
+    yield from chain.from_iterable(map(gc.get_referents, function.__closure__ or ()))  # a cell may be empty
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+
+
+def names_in(code: CodeType) -> Iterator[str]:
+    """Yield the names of globals and attributes that a code uses, and the codes inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if type(constant) is CodeType:
-            yield from _names(constant)
+            yield from names_in(constant)

@@ -7,56 +7,50 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib.util import resolve_name
 from inspect import signature
 from types import ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.describe import describe
 
 
-def bound_from(module: str, name: str, value: Any) -> list[str]:
-    """Return the names, as ``module:name``, that were bound from a module's name and hold a value still.
+def bound_from(module: str, name: str, is_old: Callable[[Any], bool]) -> list[str]:
+    """Return the names, as ``module:name``, that were bound from a module's name and hold its old value still.
 
     Args:
         module: the module that owns the name.
         name: the name.
-        value: what the name held before: of a built-in type that is compared by value.
+        is_old: tells whether a value is what the name held before.
 
     Names that were bound from such a name count as well. Only modules whose source can be read are found.
     """
     holding = {
         holder.__name__: holder
         for _, holder in imports.modules()
-        if holder.__name__ != module and any(_is_equal(held, value) for held in list(vars(holder).values()))
+        if holder.__name__ != module and any(map(is_old, list(vars(holder).values())))
     }
     found: list[str] = []
     sources = [(module, name)]
     for source in sources:  # grows
         for importer in holding.values():
             for bound in _names_from(importer, *source):
-                if _is_equal(vars(importer).get(bound), value) and (importer.__name__, bound) not in sources:
+                if is_old(vars(importer).get(bound)) and (importer.__name__, bound) not in sources:
                     sources.append((importer.__name__, bound))
                     found.append(f"{importer.__name__}:{bound}")
     return found
 
 
-def baked_in(module: str, path: Sequence[str], name: str, value: Any) -> list[str]:
-    """Return, in words, the default of a dataclass's ``__init__`` that holds what an attribute of the class held."""
-    owner: Any = imports.loaded(module)
-    for step in path:
-        owner = None if owner is None else vars(owner).get(step)
-    function = vars(owner).get("__init__") if isinstance(owner, type) else None
+def baked_in(owner: type, name: str, is_old: Callable[[Any], bool]) -> list[str]:
+    """Return, in words, the default of a dataclass's ``__init__`` that holds the old value of a class attribute."""
+    function = vars(owner).get("__init__")
     if function is None or name not in vars(owner).get("__dataclass_fields__", ()):
         return []
     parameter = signature(function).parameters.get(name)
-    is_baked = parameter is not None and _is_equal(parameter.default, value)
-    return [f"the default '{name}' of {module}:{'.'.join(path)}.__init__"] if is_baked else []
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    return one is other or (type(one) is type(other) and type(one) in (int, float, str, bytes) and one == other)
+    is_baked = parameter is not None and is_old(parameter.default)
+    return [f"the default '{name}' of {describe(owner)}.__init__"] if is_baked else []
 
 
 def _names_from(importer: ModuleType, module: str, name: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.trampoline import pass_through
+from hookpatch._engine.patch.describe import PLAIN
 from hookpatch._engine.patch.patch import CALL_VERBS, Patch, Wrapper
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
@@ -169,15 +170,16 @@ class Layer:
         """Return the wrapper to run inside other layers: it leaves what an ``inject`` of them has given."""
         if self._injector is None or self.ended:
             return self.call
-        self._note_effect(given_outside(outer, self))
+        giving = _giving(outer, self)
+        self._note_effect(_in_words(giving))
+        if not giving:
+            return self.call
         now = {
             # With scope="task" the other layer injects in some calls alone.
             (id(other), name): (name, other.patch.change[name], getattr(other.call, "gate", True))
-            for other, names in _giving(outer, self)
+            for other, names in giving
             for name in names
         }
-        if not now:
-            return self.call
         # A call on its way may have come through a layer that has gone: it counts where another layer gives as well.
         always = {name for name, _, gate in now.values() if gate is True}
         late = [(key, one) for key, one in self._left.items() if one[0] in always and key not in now]
@@ -226,7 +228,11 @@ class Layer:
 
 def given_outside(outer: Sequence[Layer], layer: Layer) -> str:
     """Return which arguments of an ``inject`` are left to layers outside, in words; an empty text if none is."""
-    left = [f"{', '.join(names)}: given by {other.owner}, which lies outside" for other, names in _giving(outer, layer)]
+    return _in_words(_giving(outer, layer))
+
+
+def _in_words(giving: Sequence[tuple[Layer, list[str]]]) -> str:
+    left = [f"{', '.join(names)}: given by {other.owner}, which lies outside" for other, names in giving]
     return f"without effect on {'; '.join(left)}" if left else ""
 
 
@@ -248,14 +254,13 @@ def alike(one: Any, other: Any) -> bool:
     if type(one) in (list, tuple):
         return len(one) == len(other) and all(map(alike, one, other))
     if type(one) in (set, frozenset):
-        return all(type(entry) in _PLAIN for entry in (*one, *other)) and bool(one == other)
+        return all(type(entry) in PLAIN for entry in (*one, *other)) and bool(one == other)
     if type(one) is dict:
         return alike(list(one), list(other)) and alike(list(one.values()), list(other.values()))
-    return type(one) in _PLAIN and bool(one == other)
+    return type(one) in PLAIN and bool(one == other)
 
 
 _MOST: Final = 16
-_PLAIN: Final = (bool, int, float, complex, str, bytes)
 _STOOD_THERE: Final = "without effect: the slot held this value already"
 _GAVE_BACK: Final = "without effect: the factory gave back what it was given"
 

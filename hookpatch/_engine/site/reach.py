@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, takewhile
-from types import CellType, FunctionType, ModuleType
+from itertools import takewhile
+from types import FunctionType, ModuleType
 from typing import Any, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.calls.kept import kept_by_function
 from hookpatch._engine.calls.trampoline import HOOK
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.module_lookup import presence_of
@@ -57,7 +58,7 @@ class Everywhere:
             TargetRefused: the slot holds a value that other code may hold by chance, the patch removes, or a module
                 named in ``only_in`` does not exist.
         """
-        thing = self._thing
+        thing, is_in_place = self._thing, self._is_in_place
         remedy = "take reach='slot', and one patch for each place"
         if self.patch.verb == "remove":
             problem = "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter"
@@ -66,9 +67,9 @@ class Everywhere:
             problem, remedy = f"only_in= names the modules to go to, and {missing}", "correct the name"
         elif self.own is ABSENT:
             return
-        elif not (functions_change_inside() if self._is_in_place else works()):
+        elif not (functions_change_inside() if is_in_place else works()):
             problem = f"reach='everywhere' relies on what {THIS_PYTHON} does otherwise than hookpatch knows"
-        elif self._is_in_place and ("function", id(thing)) not in originals and HOOK in thing.__code__.co_varnames:
+        elif is_in_place and ("function", id(thing)) not in originals and HOOK in thing.__code__.co_varnames:
             problem, remedy = (
                 f"its variable {HOOK} has the name by which a changed function finds hookpatch",
                 "take reach='slot'",
@@ -93,7 +94,9 @@ class Everywhere:
             return False
         keeper = imports.loaded(self.home) if self.home and not self.goes_to(self.home) else None
         kept = [] if keeper is None else [*vars(keeper).values()]
-        return not any(value is thing for value in (*kept, *chain.from_iterable(map(_kept, self.changes))))
+        for change in self.changes:
+            kept += kept_by_function(change) if type(change) is FunctionType else ()
+        return not any(value is thing for value in kept)
 
     def held(self) -> list[Any]:
         """Return the object whose holders the patch needs; none for a Python function that is changed in place."""
@@ -193,14 +196,6 @@ def _module_of(slot: Slot) -> str | None:
     if isinstance(slot.owner, ModuleType):
         return slot.owner.__name__
     return None if slot.in_class is None else slot.in_class.__module__
-
-
-def _kept(change: Any) -> list[Any]:
-    """Return what a function keeps for itself, in its closure and defaults."""
-    if type(change) is not FunctionType:
-        return []
-    cells = [cell.cell_contents for cell in change.__closure__ or () if cell != CellType()]
-    return [*cells, *(change.__defaults__ or ()), *(change.__kwdefaults__ or {}).values()]
 
 
 def own_places(change: Any) -> set[tuple[Any, ...]]:
