@@ -20,7 +20,7 @@ from hookpatch import Target
 from hookpatch._engine.calls.torchscript import ATTRIBUTES
 
 NAME: Final = "targets.awkward"
-CALLS: Final = ("wrap", "inject")
+CALLS: Final = ("wrap", "inject", "default")
 VALUES: Final = ("replace", "derive")
 SHARED: Final = (*CALLS, *VALUES, "everywhere")
 ALL: Final = (*SHARED, "remove")
@@ -163,8 +163,8 @@ class World:
         self.given.append(value)
         if verb in ("wrap", "everywhere"):
             return hookpatch.wrap(target, around, reach="slot" if verb == "wrap" else "everywhere")
-        if verb == "inject":
-            return hookpatch.inject(target, key=value)
+        if verb in ("inject", "default"):
+            return getattr(hookpatch, verb)(target, key=value)
         if verb == "derive":
             return hookpatch.derive(target, lambda low: type("Low", (low,), {}) if isinstance(low, type) else value)
         return hookpatch.replace(target, value, add=True) if verb == "replace" else hookpatch.remove(target)

@@ -360,7 +360,9 @@ def _descriptor(vendor: Vendor) -> Callable[[Any], Any]:
 def factors(row: Row, verb: str) -> tuple[float, float]:
     """Return what ``forward`` multiplies by without the patch and with it."""
     plain, injected = row.factors
-    return plain, {"wrap": plain * 10, "inject": injected, "replace": 11, "derive": plain * 13}[verb]
+    return plain, {"wrap": plain * 10, "inject": injected, "default": injected, "replace": 11, "derive": plain * 13}[
+        verb
+    ]
 
 
 # --- the tools
@@ -373,6 +375,7 @@ def by_hookpatch(vendor: Vendor, verb: str, reach: Any, scope: Any) -> AbstractC
     patch = {
         "wrap": lambda: hookpatch.wrap(target, _wrap(row), reach=reach),
         "inject": lambda: hookpatch.inject(target, dict([row.injected]), reach=reach),
+        "default": lambda: hookpatch.default(target, dict([row.injected]), reach=reach),
         "replace": lambda: hookpatch.replace(target, _replacement(vendor), reach=reach),
         "derive": lambda: hookpatch.derive(target, _derive(vendor), reach=reach),
     }[verb]()
@@ -574,8 +577,10 @@ class Outcome:
 def cells() -> Iterator[Cell]:
     """Yield all cells."""
     for row, mode in itertools.product(ROWS, MODES):
-        for verb, reach in itertools.product(("wrap", "inject", "replace", "derive"), ("slot", "everywhere")):
-            for scope in ("process", "task") if verb in ("wrap", "inject") else ("process",):
+        for verb, reach in itertools.product(
+            ("wrap", "inject", "default", "replace", "derive"), ("slot", "everywhere")
+        ):
+            for scope in ("process", "task") if verb in ("wrap", "inject", "default") else ("process",):
                 yield Cell(row, mode, verb, reach, scope)
 
 

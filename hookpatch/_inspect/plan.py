@@ -21,7 +21,7 @@ from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.module_lookup import Presence, presence_of
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.versions import release_of
-from hookpatch._engine.site.layer import Layer, given_outside
+from hookpatch._engine.site.layer import Layer, lost
 from hookpatch._engine.site.order import ordered
 from hookpatch._inspect.dry_run import by_target, by_version
 from hookpatch._inspect.rehearsal import SEVERITY, Outcome, State
@@ -330,6 +330,6 @@ def _in_order(address: str, tried: Sequence[_Tried], patches: list[PlannedPatch]
             patches[index] = replace(patches[index], finding="skipped" if is_skipped else "conflict", reason=reason)
     for place, layer in enumerate(chain):
         patch = patches[index_of[layer]]
-        warnings = *patch.warnings, *filter(None, [given_outside(chain[:place], layer)])
+        warnings = *patch.warnings, *filter(None, [lost(chain[:place], layer, chain[place + 1 :])])
         patches[index_of[layer]] = replace(patch, place=place + 1, warnings=warnings)
     return patches

@@ -9,6 +9,7 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.trampoline import HOOK, Swap, beneath_link, is_trampoline, link_of
+from hookpatch._engine.patch.patch import GIVING_VERBS
 from hookpatch._engine.patch.target import Item, Target
 from hookpatch._engine.site import stand_in
 from hookpatch._engine.site.layer import Layer
@@ -234,8 +235,8 @@ class _LayerWalk:
             state = "failed" if layer.is_left_out else "applied"
             if (difference := look(site, layer, None)) is not None:
                 state, note = "overwritten", difference
-        has_value = patch.verb not in ("inject", "remove")
-        arguments = {name: in_words(value) for name, value in patch.change.items()} if patch.verb == "inject" else None
+        gives, has_value = patch.verb in GIVING_VERBS, patch.verb not in (*GIVING_VERBS, "remove")
+        arguments = {name: in_words(value) for name, value in patch.change.items()} if gives else None
         notes = [*filter(None, (note, layer.without_effect))]
         if site is not None and isinstance(site.slot, FunctionSlot):
             notes.append("in the function itself, wherever it is bound (reach='everywhere')")

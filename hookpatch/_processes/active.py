@@ -46,11 +46,11 @@ def active(
         options: options by plugin name, such as ``{"onnxsim_skip": {"passes": ["fuse_qkv"]}}``. Other options come from
             HOOKPATCH_OPTIONS, else from the configuration, else from the defaults of the plugin.
         scope: ``"process"``; or ``"task"``: for this thread or asyncio task and the tasks and threads started by it,
-            and for no others. ``"task"`` takes ``wrap`` and ``inject`` alone.
+            and for no others. ``"task"`` takes ``wrap``, ``inject`` and ``default``.
         children: ``"inherit"``: child processes started inside the block have its patches for as long as they live. A
             patch that cannot be carried, as with a lambda, is a ``NotCarriedWarning`` at the start of a child process.
             ``"require"``: such a patch is an error at once. ``"local"``: only this process and its forks have patches.
-        count: True to count the calls of ``wrap`` and ``inject``, for the report. A required patch without a call is a
+        count: True to count the calls of patches of these verbs, for the report. A required patch without a call is a
             ``NeverCalledWarning`` at the end.
         lock: a file written by ``hookpatch lock``; targets in the file are compared with their locked state. The
             default is the file of HOOKPATCH_LOCK, of the configuration, or none.

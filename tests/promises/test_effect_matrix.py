@@ -35,6 +35,7 @@ KINDS: Final = {
     ("wrap", "everywhere", "task"): (*FEW, "jit.trace"),
     ("inject", "slot", "task"): FEW,
     ("inject", "everywhere", "process"): FEW,
+    ("default", "slot", "process"): FEW,
     ("replace", "slot", "process"): QUICK,
     ("replace", "everywhere", "process"): FEW,
     ("derive", "slot", "process"): FEW,
@@ -49,7 +50,7 @@ AS_ANOTHER: Final = {("inject", "everywhere", "process"), ("derive", "everywhere
 # TorchScript compiles text. It calls back into Python for a patched method, which it cannot with what is left to its
 # default; it calls nothing around a class; and of what a patch puts there it has to be able to compile all.
 LOUD: Final = {
-    ("wrap", "inject"): {"helper method", "submodule forward", "class method", "class"},
+    ("wrap", "inject", "default"): {"helper method", "submodule forward", "class method", "class"},
     ("replace",): {"class method"},
     ("derive",): {"helper method", "forward", "submodule forward", "class method", "class"},
 }

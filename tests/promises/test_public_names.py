@@ -10,8 +10,8 @@ import pytest
 PUBLIC = {
     "hookpatch": """
         LayerReport Patch PatchReport Plan PlannedPatch PlannedTarget ProcessReport Relations Report RunReport Session
-        SlotReport Target active derive enter environment errors hookimpl inject load_ipython_extension plan receipts
-        remove replace report testing unload_ipython_extension why wrap __version__
+        SlotReport Target active default derive enter environment errors hookimpl inject load_ipython_extension plan
+        receipts remove replace report testing unload_ipython_extension why wrap __version__
     """,
     "hookpatch.errors": """
         AmbiguousPlugin ApplyError BypassError BypassWarning CallsError ConflictError ConflictingPlugins

@@ -32,6 +32,8 @@ patches: list[hookpatch.Patch] = [
     hookpatch.wrap("m:f", louder, required_calls=1),
     hookpatch.inject("m:f", argument=1, why="it forgets", until="m>=2"),
     hookpatch.inject("m:f", {"before": 3}),
+    hookpatch.default("m:f", argument=1, reach="everywhere"),
+    hookpatch.default("m:f", {"after": 3}, required=False),
     hookpatch.replace(hookpatch.Target.item({}, "key"), 1, upstream="https://example.org"),
     hookpatch.derive(hookpatch.Target("m:REGISTRY['key']"), subclass),
     hookpatch.remove(hookpatch.Target.attribute(object(), "name")),

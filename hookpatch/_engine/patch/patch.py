@@ -1,4 +1,4 @@
-"""Declare a patch by one of six verbs. A declaration imports nothing and changes nothing.
+"""Declare a patch by one of seven verbs. A declaration imports nothing and changes nothing.
 
 Long because each verb tells its arguments where it is declared.
 """
@@ -21,11 +21,12 @@ from hookpatch.errors import PatchError
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 Factory: TypeAlias = Callable[[Any], Any]
 Entered: TypeAlias = Callable[[ModuleType], AbstractContextManager[object]]
-Verb: TypeAlias = Literal["wrap", "inject", "replace", "derive", "remove", "enter"]
+Verb: TypeAlias = Literal["wrap", "inject", "default", "replace", "derive", "remove", "enter"]
 Reach: TypeAlias = Literal["slot", "everywhere"]
 Scope: TypeAlias = Literal["process", "task"]
 
-CALL_VERBS: Final = frozenset({"wrap", "inject"})
+GIVING_VERBS: Final = frozenset({"inject", "default"})  # they give arguments to calls
+CALL_VERBS: Final = frozenset({"wrap", *GIVING_VERBS})
 
 
 class Facts(TypedDict, total=False):
@@ -79,7 +80,7 @@ class Patch(_Kept):
         reach, only_in, except_in, requires, required, before, after: see ``Facts``.
         why, upstream, until, required_calls, check_signature: likewise.
         expects: for ``wrap``, names of parameters that the target must have.
-        by_mapping: for ``inject``, the names of arguments given in a mapping: none is a misspelt option.
+        by_mapping: for ``inject`` and ``default``, names of arguments given in a mapping, none a misspelt option.
         add: for ``replace``, True if the name or key may be absent.
     """
 
@@ -182,16 +183,26 @@ def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, 
         TargetSyntaxError: the address cannot be read.
         PatchError: no argument is given, or an option is invalid.
     """
-    if arguments is not None and not isinstance(arguments, Mapping):
-        raise PatchError("inject", f"the arguments are {a_kind(arguments)}, not a mapping of names to values")
-    facts = {name: more.pop(name) for name in Facts.__annotations__ if name in more}
-    injected = {**(arguments or {}), **more}
-    if not injected:
-        raise PatchError("inject", "no argument to give; write inject(target, name=value)")
-    for name in injected:
-        if not isinstance(name, str):
-            raise PatchError("inject", f"an argument's name is {a_kind(name)}, not text")
-    return _declare("inject", target, injected, facts, by_mapping=tuple(arguments or ()))
+    return _giving("inject", target, arguments, more)
+
+
+def default(target: str | Target, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Patch:
+    """Return a patch that passes arguments to the calls of ``target`` whose caller gives none of that name.
+
+    An argument counts as given if the call binds it, by place or by keyword, also to None; so does one that an
+    ``inject`` gives. Lists, dicts and sets are copied for each call.
+
+    Args:
+        target: the address of a callable that shows its signature.
+        arguments: arguments by name; needed for a parameter with the name of an option in ``Facts``, and where the
+            target takes any keyword, for one with nearly such a name.
+        **more: further arguments by name, and the options in ``Facts``.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: no argument is given, or an option is invalid.
+    """
+    return _giving("default", target, arguments, more)
 
 
 def replace(target: str | Target, value: object, *, add: bool = False, **facts: Unpack[Facts]) -> Patch:
@@ -271,6 +282,20 @@ def _check_form(verb: Verb, what: str, function: Callable[..., Any], form: str) 
         bare = [parameter.replace(annotation=Parameter.empty) for parameter in signature(function).parameters.values()]
         takes = f"{function.__name__}{Signature(bare)}"
         raise PatchError(verb, f"the {what} is called as {what}({form}), and cannot be: it is {takes}")
+
+
+def _giving(verb: Verb, target: str | Target, arguments: Mapping[str, Any] | None, more: dict[str, Any]) -> Patch:
+    """Return a patch that gives arguments to calls; ``more`` also has the options."""
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise PatchError(verb, f"the arguments are {a_kind(arguments)}, not a mapping of names to values")
+    facts = {name: more.pop(name) for name in Facts.__annotations__ if name in more}
+    injected = {**(arguments or {}), **more}
+    if not injected:
+        raise PatchError(verb, f"no argument to give; write {verb}(target, name=value)")
+    for name in injected:
+        if not isinstance(name, str):
+            raise PatchError(verb, f"an argument's name is {a_kind(name)}, not text")
+    return _declare(verb, target, injected, facts, by_mapping=tuple(arguments or ()))
 
 
 def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any], **own: Any) -> Patch:

@@ -1,18 +1,14 @@
-"""One patch at one site.
-
-Long because what a layer gives, and leaves to the layers outside, is one thing at one address.
-"""
+"""One patch at one site."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from inspect import Parameter
 from types import FunctionType
 from typing import Any, Final, Protocol, TypeAlias, final
 from weakref import WeakValueDictionary
 
+from hookpatch._engine.calls.giving import Given, defaulting, injecting
 from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.trampoline import pass_through
 from hookpatch._engine.patch.describe import PLAIN
@@ -25,7 +21,6 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 
 Count: TypeAlias = Callable[[Any, Slot, "Layer"], Any]  # returns a stand-in for a value, which counts the calls
 Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # returns a wrapper that asks at each call whether to run
-_Given: TypeAlias = tuple[str, Any, object]  # the name and value of an argument that is given if the object is true
 
 
 class Notes(Protocol):
@@ -90,8 +85,8 @@ class Layer:
         self.ended = False
         self.is_left_out = False
         self.without_effect = ""
-        self._injector: Callable[[Sequence[_Given]], Wrapper] | None = None
-        self._left: dict[tuple[int, str], _Given] = _NONE  # what layers outside give, and gave of late
+        self._injector: Callable[[Sequence[Given]], Wrapper] | None = None
+        self._left: dict[tuple[int, str], Given] = _NONE  # what layers outside give, and gave of late
         self.notes: Notes | None = None
         self.home: tuple[Slot, Any] | None = None
 
@@ -150,7 +145,7 @@ class Layer:
     def fit(self, callee: Any, binds: bool, before: int) -> None:
         """Prepare to run around a callee; ``binds``: its first parameter is the object or class of a method call.
 
-        The wrapper of ``inject`` gets ``before`` arguments of that kind: 0 or 1.
+        The wrapper of ``inject`` and of ``default`` gets ``before`` arguments of that kind: 0 or 1.
 
         Raises:
             SignatureError: the callee has no parameter that the patch gives or expects.
@@ -158,25 +153,26 @@ class Layer:
         if self.ended or self.is_plain:
             return
         parameters = takes(callee, binds)
-        if parameters is not None:
-            check_call(self.patch, parameters, self.owner)
+        check_call(self.patch, parameters, self.owner)
         if self.patch.verb == "inject":
-            self._injector = partial(_injector, self.patch.change, parameters or [], before)
+            self._injector = partial(injecting, self.patch.change, parameters or [], before)
             self.call = self._gated(self._injector(()))
+        if self.patch.verb == "default":
+            self.call = self._gated(defaulting(self.patch.change, parameters or [], before))
         if self.ended:  # in another thread, meanwhile
             self.call = pass_through
 
-    def inside(self, outer: Sequence[Layer]) -> Wrapper:
-        """Return the wrapper to run inside other layers: it leaves what an ``inject`` of them has given."""
-        if self._injector is None or self.ended:
+    def between(self, outer: Sequence[Layer], inner: Sequence[Layer]) -> Wrapper:
+        """Return the wrapper to run between other layers: it leaves what an ``inject`` outside has given."""
+        if self.patch.verb == "wrap" or self.ended:
             return self.call
-        giving = _giving(outer, self)
-        self._note_effect(_in_words(giving))
-        if not giving:
+        self._note_effect(lost(outer, self, inner))
+        giving = _giving(outer, self) if self._injector is not None else []
+        if self._injector is None or not giving:
             return self.call
         now = {
             # With scope="task" the other layer injects in some calls alone.
-            (id(other), name): (name, other.patch.change[name], getattr(other.call, "gate", True))
+            (id(other), name): (name, partial(alike, other.patch.change[name]), getattr(other.call, "gate", True))
             for other, names in giving
             for name in names
         }
@@ -226,23 +222,37 @@ class Layer:
         return f"<Layer: {self.patch.verb} of {self.patch.address} by {self.owner}>"
 
 
-def given_outside(outer: Sequence[Layer], layer: Layer) -> str:
-    """Return which arguments of an ``inject`` are left to layers outside, in words; an empty text if none is."""
-    return _in_words(_giving(outer, layer))
-
-
-def _in_words(giving: Sequence[tuple[Layer, list[str]]]) -> str:
-    left = [f"{', '.join(names)}: given by {other.owner}, which lies outside" for other, names in giving]
+def lost(outer: Sequence[Layer], layer: Layer, inner: Sequence[Layer]) -> str:
+    """Return which arguments that a layer gives have no effect between other layers, in words; empty if all have."""
+    left = [
+        *(f"{', '.join(names)}: given by {other.owner}, which lies outside" for other, names in _giving(outer, layer)),
+        *(f"{', '.join(names)}: injected by {other.owner}" for other, names in _overriding(inner, layer)),
+    ]
     return f"without effect on {'; '.join(left)}" if left else ""
 
 
 def _giving(outer: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
-    others = [other for other in outer if other.patch.verb == layer.patch.verb == "inject" and not other.ended]
-    return [(other, names) for other in others if (names := contested(other, layer))]
+    """Return the layers outside that give an argument of a layer another value, each with the arguments' names."""
+    if layer.patch.verb == "inject":
+        return _others([other for other in outer if other.patch.verb == "inject"], layer)
+    return _others([other for other in outer if other.patch.verb in ("inject", "default")], layer)
+
+
+def _overriding(inner: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
+    """Return the layers inside that override what a ``default`` gives, each with the arguments' names."""
+    return _others([other for other in inner if other.patch.verb == "inject" and layer.patch.verb == "default"], layer)
+
+
+def _others(others: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
+    return [(other, names) for other in others if not other.ended and (names := _differing(other, layer))]
 
 
 def contested(one: Layer, other: Layer) -> list[str]:
-    """Return the names of the parameters for which two layers of ``inject`` give different values."""
+    """Return the names of the parameters for which two layers of ``inject``, or of ``default``, differ."""
+    return _differing(one, other) if one.patch.verb == other.patch.verb else []
+
+
+def _differing(one: Layer, other: Layer) -> list[str]:
     ours, theirs = one.patch.change, other.patch.change
     return sorted(name for name in ours.keys() & theirs if not alike(ours[name], theirs[name]))
 
@@ -277,60 +287,3 @@ def derived() -> list[FunctionType | type]:
 
 
 _made: Final[WeakValueDictionary[int, FunctionType | type]] = WeakValueDictionary()
-
-
-def _injector(
-    arguments: Mapping[str, Any], parameters: Sequence[Parameter], before: int, outside: Sequence[_Given]
-) -> Wrapper:
-    """Return a wrapper that gives arguments, but leaves those that a layer outside has given at a call."""
-    by_place = [
-        (place, parameter.name, parameter.kind is Parameter.POSITIONAL_ONLY)
-        for place, parameter in enumerate(parameters, before)
-        if parameter.name in arguments
-        and parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    ]
-
-    # Most calls have fewer positional arguments than this, and none of them changes.
-    least = min((place + 1 - positional_only for place, _, positional_only in by_place), default=sys.maxsize)
-
-    def present(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        by_name = [kwargs[name]] if name in kwargs else []
-        return by_name + [args[place] for place, other, _ in by_place if other == name and place < len(args)]
-
-    def injected(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = {name: _fresh(value) for name, value in arguments.items()}
-        for name, value, is_on in outside:
-            # By the value: a call on its way may have come past the other layer before it was there.
-            if is_on and name in given and any(alike(value, one) for one in present(name, args, kwargs)):
-                del given[name]
-        if len(args) < least:
-            return wrapped(*args, **{**kwargs, **given})
-        placed = list(args)
-        for place, name, positional_only in by_place:
-            if name not in given:
-                continue
-            if place < len(placed):
-                placed[place] = given.pop(name)
-            elif positional_only and place == len(placed):
-                placed.append(given.pop(name))
-        return wrapped(*placed, **{**kwargs, **given})
-
-    if outside or any(_fresh(value) is not value for value in arguments.values()):
-        return injected
-
-    def added(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # A tenth faster for most calls: no value to copy, and no argument given already.
-        if kwargs or len(args) >= least:
-            return injected(wrapped, instance, args, kwargs)
-        return wrapped(*args, **arguments)
-
-    return added
-
-
-def _fresh(value: Any) -> Any:
-    """Return a copy of built-in containers; other values, such as tensors and models, are not copied."""
-    if type(value) is dict:
-        return {key: _fresh(entry) for key, entry in value.items()}
-    if type(value) in (list, set):
-        return type(value)(map(_fresh, value))
-    return value

@@ -107,7 +107,7 @@ class StandIn:
             if place and layer not in self._inner:
                 # A trampoline for each inner layer, kept with the layer: an outer wrapper may hold it in a variable.
                 self._inner[layer] = Trampoline(self._top.function, self._bottom, self._binds)
-            call = layer.inside(layers[:place])
+            call = layer.between(layers[:place], layers[place + 1 :])
             if layer in self._inner:
                 self._inner[layer].point(call, below, layer.owner, layer.asks_for_object)
             if place:

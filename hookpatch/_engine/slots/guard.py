@@ -9,7 +9,7 @@ from typing import Any
 
 from hookpatch._engine.calls.signatures import PACKED, as_text, misfit, take_the_same, takes
 from hookpatch._engine.patch.describe import a_kind, describe
-from hookpatch._engine.patch.patch import CALL_VERBS, Facts, Patch, Scope
+from hookpatch._engine.patch.patch import CALL_VERBS, GIVING_VERBS, Facts, Patch, Scope
 from hookpatch._engine.patch.versions import check_requirement
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
@@ -65,7 +65,8 @@ def check_patch(patch: Patch, scope: Scope, owner: object) -> None:
     """Raise RequirementError for an unsupported installed version, TargetRefused for scope="task" without calls."""
     check_requirement(patch, owner)
     if scope == "task" and patch.verb not in CALL_VERBS:
-        problem = f"scope='task' is for wrap and inject: a call can ask who makes it, what {patch.verb} does is for all"
+        verbs = "wrap, inject and default"
+        problem = f"scope='task' is for {verbs}: a call can ask who makes it, what {patch.verb} does is for all"
         raise TargetRefused(patch.address, owner, f"{problem}; take scope='process', or wrap what calls it")
 
 
@@ -104,16 +105,22 @@ def getter_of(value: Any) -> Any:
     return value.fget if type(value) is property else None
 
 
-def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> None:
-    """Raise SignatureError if the callee lacks a parameter that a patch injects or expects.
+def check_call(patch: Patch, parameters: Sequence[Parameter] | None, owner: object) -> None:
+    """Raise SignatureError if the callee lacks a parameter that a patch gives or expects; None: it shows none.
 
-    A callee that takes any keyword would take a misspelt option of ``inject``, too.
+    A callee that takes any keyword would take a misspelt option of ``inject`` and ``default``, too.
     """
     if not patch.check_signature:
         return
+    if parameters is None:
+        if patch.verb == "default":
+            problem = f"{patch.address} shows no signature, so a call does not tell what its arguments by place are"
+            raise SignatureError(patch.address, owner, f"{problem}; take hookpatch.wrap")
+        return
     # A wrapper looks for an expected parameter by name or position, so **kwargs of the callee do not help.
     open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
-    injected = () if open_ended or patch.verb != "inject" else patch.change
+    gives = patch.change if patch.verb in GIVING_VERBS else ()
+    injected = () if open_ended else gives
     names = [parameter.name for parameter in parameters if parameter.kind not in PACKED]
     for name in (*injected, *patch.expects):
         if name not in names:
@@ -121,10 +128,10 @@ def check_call(patch: Patch, parameters: Sequence[Parameter], owner: object) -> 
             lacks = f"takes no argument '{name}'" if name in injected else f"has no parameter '{name}' (expects=)"
             problem = f"{patch.address} {lacks}{hint} it takes {', '.join(names) or 'nothing'}"
             raise SignatureError(patch.address, owner, problem)
-    for name in patch.change if open_ended and patch.verb == "inject" else ():
+    for name in gives if open_ended else ():
         if name not in names and name not in patch.by_mapping and (hint := _suggest(name, Facts.__annotations__, 0.8)):
-            problem = f"{patch.address} takes any argument, and '{name}' is nearly an option of inject{hint}"
-            way = f"an argument of that name is given as inject(target, {{{name!r}: ...}})"
+            problem = f"{patch.address} takes any argument, and '{name}' is nearly an option of {patch.verb}{hint}"
+            way = f"an argument of that name is given as {patch.verb}(target, {{{name!r}: ...}})"
             raise SignatureError(patch.address, owner, f"{problem} {way}")
 
 
