@@ -8,7 +8,7 @@ import inspect
 import itertools
 import linecache
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from textwrap import dedent
 from types import CellType, FunctionType
 from typing import Any, Final, final
@@ -20,21 +20,22 @@ from hookpatch.errors import BypassError
 ATTRIBUTES: Final = frozenset({"_torchscript_modifier", "__prepare_scriptable__", "__script_unsupported"})
 ELSEWHERE: Final = "script it where the patch is not on"
 SCRIPT: Final = "torch.jit.script"
+GIVES_ALL: Final = "default gives what a call does not, and what is captured gives every argument"
 _numbers: Final = itertools.count(1)
 _CALL: Final = "__hookpatch_call__"
 
 
 def attributes(
-    like: FunctionType, link: CellType, on_captured: Callable[[CellType], None], binds: bool
+    like: FunctionType, link: CellType, wrappers_from: Callable[[CellType], Iterable[Any]], binds: bool
 ) -> dict[str, Any]:
     """Return the attributes by which TorchScript calls a patched function.
 
-    For a plain function TorchScript gets another function to compile, and ``on_captured`` is called with the link.
+    For a plain function TorchScript gets another function to compile; ``wrappers_from`` the link a capture is counted.
     A method (``binds``) is marked like a function under ``torch.jit.ignore``, so that TorchScript calls Python: the
     method belongs to a torch module, so torch is imported.
     """
     if not binds:
-        return {"__prepare_scriptable__": _Scriptable(like, link, on_captured)}
+        return {"__prepare_scriptable__": _Scriptable(like, link, wrappers_from)}
     torch: Any = imports.present("torch._jit_internal")
     if torch is None:
         return {}
@@ -46,18 +47,27 @@ def attributes(
 class _Scriptable:
     """Gives TorchScript a function to compile. Lives as long as the function in the slot."""
 
-    __slots__ = ("_like", "_link", "_on_captured")
+    __slots__ = ("_like", "_link", "_wrappers_from")
 
-    def __init__(self, like: FunctionType, link: CellType, on_captured: Callable[[CellType], None]) -> None:
+    def __init__(self, like: FunctionType, link: CellType, wrappers_from: Callable[[CellType], Iterable[Any]]) -> None:
         self._like: Final = like
         self._link: Final = link
-        self._on_captured: Final = on_captured
+        self._wrappers_from: Final = wrappers_from
 
     def __call__(self) -> FunctionType:
-        """Return the function; raises like ``_scriptable``."""
+        """Return the function; raises like ``_scriptable``, and for a patch that has to know what a call gives."""
+        wrappers = [*self._wrappers_from(self._link)]
+        if any(map(needs_the_call, wrappers)):
+            raise BypassError(_name(self._like), SCRIPT, f"{GIVES_ALL}; {ELSEWHERE}")
         function = _scriptable(self._like, self._link)
-        self._on_captured(self._link)
+        for tally in [wrapper.tally for wrapper in wrappers if hasattr(wrapper, "tally")]:
+            tally.captured("script")
         return function
+
+
+def needs_the_call(wrapper: Any) -> bool:
+    """Return True for a wrapper that has to know which arguments a call gives, and which it does not."""
+    return getattr(wrapper, "needs_the_call", False)
 
 
 def _name(like: FunctionType) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final, TypeAlias, final
@@ -56,7 +56,7 @@ class Trampoline:
         else:
             function = _copy(_codes()[0], like, (self.link,))
         self.function: Final = function
-        vars(self.function).update(torchscript.attributes(like, self.link, on_captured, binds))
+        vars(self.function).update(torchscript.attributes(like, self.link, wrappers_from, binds))
         if shape_of(like) is not None:
             vars(self.function)[TRACED] = _unmarked(self.function, self.function.__code__)
         self._plain: Final = self.function.__code__
@@ -119,12 +119,20 @@ def beneath_link(function: FunctionType) -> Any:
     return link_of(function).cell_contents[1]
 
 
-def on_captured(link: CellType) -> None:
-    """Count a capture by TorchScript for each wrapper to which a link leads."""
+def needs_the_call(function: FunctionType) -> bool:
+    """Return True if a wrapper of a patched function has to know which arguments a call gives, and which it does not.
+
+    What captures a function gives all arguments, the function's own defaults included.
+    """
+    first = (function.__kwdefaults__ or {}).get(HOOK, function)
+    return any(map(torchscript.needs_the_call, wrappers_from(link_of(first))))
+
+
+def wrappers_from(link: CellType) -> Iterator[Wrapper]:
+    """Yield the wrappers to which a link leads, the outermost first."""
     while True:
         wrapper, function, _ = link.cell_contents
-        if (tally := getattr(wrapper, "tally", None)) is not None:
-            tally.captured("script")
+        yield wrapper
         if type(function) is not FunctionType or not is_trampoline(function):
             return
         link = link_of(function)

@@ -159,6 +159,7 @@ class Layer:
             self.call = self._gated(self._injector(()))
         if self.patch.verb == "default":
             self.call = self._gated(defaulting(self.patch.change, parameters or [], before))
+            vars(self.call)["needs_the_call"] = True
         if self.ended:  # in another thread, meanwhile
             self.call = pass_through
 
