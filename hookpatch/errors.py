@@ -280,6 +280,10 @@ class SignatureError(ApplyError):
     """The target's function does not take the arguments that the patch relies on."""
 
 
+class EditError(ApplyError):
+    """The source of the target cannot be edited so: the piece is not there, or not as often as it should be."""
+
+
 class RequirementError(ApplyError):
     """The installed version of a distribution is outside of the versions declared by the patch."""
 

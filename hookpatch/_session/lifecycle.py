@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._bootstrap.stderr import refusal
-from hookpatch._engine.patch.patch import CALL_VERBS, Scope
+from hookpatch._engine.patch.patch import CALL_VERBS, MAKING_VERBS, Scope
 from hookpatch._engine.patch.versions import unneeded
 from hookpatch._engine.site.call_count import counters
 from hookpatch._engine.site.layer import Gate, Layer
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 Policy: TypeAlias = Literal["exit", "warn"]
 Gone: TypeAlias = dict[Site, Former]
 _NOWHERE: Final = "nothing that only_in= and except_in= let it go to holds the target"
+_DECORATED: Final = "the function inside its decorators is edited"
 _NONE: Final[list[Entered]] = []  # shared by most patches, never written to
 
 
@@ -92,7 +93,7 @@ class Lifecycle:
         self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
         self._watch: imports.Watch | None = None
         self._elsewhere: imports.Watch | None = None  # of all modules, where only_in or except_in tells them apart
-        self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb == "derive" else None
+        self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb in MAKING_VERBS else None
 
     @property
     def touched(self) -> list[Site]:
@@ -247,6 +248,8 @@ class Lifecycle:
             if self._drift.policy == "skip":
                 return self._next_entry().become("skipped", reason)
             self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
+        if everywhere is not None and everywhere.is_decorated:
+            self._warnings = (*self._warnings, _DECORATED)
         places = [(slot, None)] if everywhere is None else everywhere.places(self._ledger.holders)
         if patch.is_narrowed:
             self._follow_imports(everywhere, inner(own))

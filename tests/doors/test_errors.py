@@ -25,6 +25,7 @@ from hookpatch.errors import (
     ConflictingPlugins,
     DisplacedWarning,
     DriftError,
+    EditError,
     HookpatchError,
     HookpatchWarning,
     MissingPlugin,
@@ -127,6 +128,7 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         f"{SIMPLIFY} takes no argument 'skipped_optimizer'; did you mean 'skipped_optimizers'? "
         "it takes model, skipped_optimizers",
     ),
+    EditError: EditError("vendor:function", GIVEN, "'y = z + 1' is not there; nearest is line 8: 'y = x + 1'"),
     RequirementError: RequirementError(
         SIMPLIFY,
         ONNXSIM,
@@ -245,7 +247,9 @@ def test_errors_in_what_was_asked_for_are_of_one_class(kind: type[HookpatchError
     assert issubclass(kind, SelectionError)
 
 
-@pytest.mark.parametrize("kind", [TargetNotFound, TargetRefused, SignatureError, RequirementError, ConflictError])
+@pytest.mark.parametrize(
+    "kind", [TargetNotFound, TargetRefused, SignatureError, EditError, RequirementError, ConflictError]
+)
 def test_errors_at_the_target_are_of_one_class(kind: type[HookpatchError]) -> None:
     """One except clause catches them all; they are what required=False skips."""
     assert issubclass(kind, ApplyError)

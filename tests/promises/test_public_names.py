@@ -10,12 +10,12 @@ import pytest
 PUBLIC = {
     "hookpatch": """
         LayerReport Patch PatchReport Plan PlannedPatch PlannedTarget ProcessReport Relations Report RunReport Session
-        SlotReport Target active default derive enter environment errors hookimpl inject load_ipython_extension plan
-        receipts remove replace report testing unload_ipython_extension why wrap __version__
+        SlotReport Target active default derive edit enter environment errors hookimpl inject load_ipython_extension
+        plan receipts remove replace report testing unload_ipython_extension why wrap __version__
     """,
     "hookpatch.errors": """
         AmbiguousPlugin ApplyError BypassError BypassWarning CallsError ConflictError ConflictingPlugins
-        DisplacedWarning DriftError DriftWarning HookpatchError HookpatchWarning LateWarning MissingPlugin
+        DisplacedWarning DriftError DriftWarning EditError HookpatchError HookpatchWarning LateWarning MissingPlugin
         NeverCalledWarning NeverOpenedWarning NewPluginError NotAllowed NotCarriedError NotCarriedWarning OptionsError
         OrderError OutlivedWarning PatchError PatchFailedWarning PatchUnneededWarning PluginError RequirementError
         RestoreError SelectionError SessionError SettingError SignatureError TargetNotFound TargetRefused

@@ -33,6 +33,8 @@ patches: list[hookpatch.Patch] = [
     hookpatch.inject("m:f", argument=1, why="it forgets", until="m>=2"),
     hookpatch.inject("m:f", {"before": 3}),
     hookpatch.default("m:f", argument=1, reach="everywhere"),
+    hookpatch.edit("m:f", "x = 1", "x = 2", count=2, reach="slot"),
+    hookpatch.edit(hookpatch.Target("m:f"), diff="@@ -1 +1 @@", why="it forgets"),
     hookpatch.default("m:f", {"after": 3}, required=False),
     hookpatch.replace(hookpatch.Target.item({}, "key"), 1, upstream="https://example.org"),
     hookpatch.derive(hookpatch.Target("m:REGISTRY['key']"), subclass),

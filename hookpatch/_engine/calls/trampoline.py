@@ -200,7 +200,7 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
         source = inside if isinstance(inside, FunctionType) else like
     code = placed(code, like, source.__code__)
     copy = FunctionType(code, source.__globals__, like.__name__, like.__defaults__, closure)
-    _dress(copy, like)
+    dress(copy, like)
     attributes = vars(copy)
     # By these inspect.unwrap, TorchScript and Dynamo look through a function, past its wrapper.
     for name in ("__wrapped__", "_torchdynamo_orig_callable", TRACED):
@@ -210,7 +210,7 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
     return copy
 
 
-def _dress(copy: FunctionType, like: FunctionType) -> None:
+def dress(copy: FunctionType, like: FunctionType) -> None:
     """Give a function the names, annotations and attributes of another."""
     defaults = like.__kwdefaults__
     if defaults is not None and HOOK in defaults:  # the function is changed in place at this moment
@@ -245,7 +245,8 @@ class Swap:
     def __init__(self, like: FunctionType, trampoline: Trampoline) -> None:
         names = like.__code__.co_freevars
         code = in_place(len(names))
-        self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, like.__code__)
+        source = trampoline.function.__code__  # what runs, for inspect.getsource
+        self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, source)
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline.collected}
         self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in _BORNE}
         if shape_of(like) is not None or TRACED in vars(like):
@@ -253,8 +254,22 @@ class Swap:
             traced.__kwdefaults__ = self.keyword_defaults
 
 
+def recompiled(
+    function: FunctionType,
+    code: CodeType,
+    closure: tuple[CellType, ...],
+    defaults: tuple[Any, ...] | None,
+    keyword_defaults: dict[str, Any] | None,
+) -> FunctionType:
+    """Return a copy of a function with other code, cells and defaults."""
+    copy = FunctionType(code, function.__globals__, function.__name__, defaults, closure)
+    dress(copy, function)
+    copy.__kwdefaults__ = keyword_defaults
+    return copy
+
+
 def as_it_was(function: FunctionType, code: CodeType) -> FunctionType:
     """Return a copy of a function with the code from before."""
     copy = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    _dress(copy, function)
+    dress(copy, function)
     return copy

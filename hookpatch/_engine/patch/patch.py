@@ -1,4 +1,4 @@
-"""Declare a patch by one of seven verbs. A declaration imports nothing and changes nothing.
+"""Declare a patch by one of eight verbs. A declaration imports nothing and changes nothing.
 
 Long because each verb tells its arguments where it is declared.
 """
@@ -11,22 +11,25 @@ from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from inspect import CO_VARARGS, Parameter, Signature, signature
 from operator import attrgetter
+from textwrap import dedent
 from types import FunctionType, ModuleType
-from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, final
+from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, final, overload
 
 from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.patch.edit import Edit, hunks
 from hookpatch._engine.patch.target import Target, is_module_name
 from hookpatch.errors import PatchError
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 Factory: TypeAlias = Callable[[Any], Any]
 Entered: TypeAlias = Callable[[ModuleType], AbstractContextManager[object]]
-Verb: TypeAlias = Literal["wrap", "inject", "default", "replace", "derive", "remove", "enter"]
+Verb: TypeAlias = Literal["wrap", "inject", "default", "replace", "derive", "remove", "edit", "enter"]
 Reach: TypeAlias = Literal["slot", "everywhere"]
 Scope: TypeAlias = Literal["process", "task"]
 
 GIVING_VERBS: Final = frozenset({"inject", "default"})  # they give arguments to calls
 CALL_VERBS: Final = frozenset({"wrap", *GIVING_VERBS})
+MAKING_VERBS: Final = frozenset({"derive", "edit"})  # they make their value of the one below
 
 
 class Facts(TypedDict, total=False):
@@ -76,7 +79,7 @@ class Patch(_Kept):
         verb: the name of the verb.
         target: the address; None for ``enter``.
         module: the module whose import makes the patch possible, None for objects at hand.
-        change: the wrapper, the arguments, the value or the factory; None for ``remove``.
+        change: the wrapper, the arguments, the value, the factory or the Edit; None for ``remove``.
         reach, only_in, except_in, requires, required, before, after: see ``Facts``.
         why, upstream, until, required_calls, check_signature: likewise.
         expects: for ``wrap``, names of parameters that the target must have.
@@ -248,6 +251,64 @@ def remove(target: str | Target, **facts: Unpack[Facts]) -> Patch:
         PatchError: an option is invalid.
     """
     return _declare("remove", target, None, facts)
+
+
+@overload
+def edit(target: str | Target, old: str, new: str, *, count: int = 1, **facts: Unpack[Facts]) -> Patch: ...
+@overload
+def edit(target: str | Target, *, diff: str, **facts: Unpack[Facts]) -> Patch: ...
+def edit(
+    target: str | Target,
+    old: str | None = None,
+    new: str | None = None,
+    *,
+    count: int | None = None,
+    diff: str | None = None,
+    **facts: Unpack[Facts],
+) -> Patch:
+    """Return a patch that changes a piece of the source of the Python function at ``target``.
+
+    The function is compiled anew from its edited source; globals, cells and defaults stay its own. A piece is looked
+    for as whole statements, whatever their formatting and comments, else as tokens. The reach is ``"everywhere"``
+    unless another is given: who holds the function already calls the edited one. Of a decorated function the innermost
+    one is edited; of an inherited method the class addressed gets an edited copy.
+
+    Args:
+        target: the address of a function, a method or a property.
+        old: the piece to replace.
+        new: what takes its place; empty to leave it out.
+        count: how often ``old`` is to be found: all of these are replaced.
+        diff: in place of ``old`` and ``new``: a unified diff of the function. Its line numbers do not count.
+        **facts: see ``Facts``.
+
+    Raises:
+        TargetSyntaxError: the address cannot be read.
+        PatchError: ``old``, ``new``, ``count``, the diff or an option is invalid.
+    """
+    return _declare("edit", target, _as_edit(old, new, count, diff), {"reach": "everywhere", **facts})
+
+
+def _as_edit(old: object, new: object, count: object, diff: object) -> Edit:
+    if diff is not None:
+        if (old, new, count) != (None, None, None):
+            raise PatchError("edit", "takes old and new, or diff=, not both")
+        if not isinstance(diff, str):
+            raise PatchError("edit", f"diff= is {a_kind(diff)}, not text")
+        try:
+            return Edit(hunks(diff), is_diff=True)
+        except ValueError as error:
+            raise PatchError("edit", f"diff= is no unified diff: {error}") from None
+    if not (isinstance(old, str) and isinstance(new, str)):
+        wrong = next(value for value in (old, new) if not isinstance(value, str))
+        what = "nothing" if wrong is None else a_kind(wrong)
+        raise PatchError("edit", f"takes two texts, old and new, or diff=; one of them is {what}")
+    if not old.strip():
+        raise PatchError("edit", "old is empty: write the piece that is to be replaced")
+    if dedent(old).strip() == dedent(new).strip():
+        raise PatchError("edit", "old and new are the same")
+    if count is not None and (type(count) is not int or count < 1):
+        raise PatchError("edit", f"count={count!r} is not a number of places")
+    return Edit(((old, new),), count)
 
 
 def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:

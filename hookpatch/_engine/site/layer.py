@@ -8,11 +8,12 @@ from types import FunctionType
 from typing import Any, Final, Protocol, TypeAlias, final
 from weakref import WeakValueDictionary
 
+from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.giving import Given, defaulting, injecting
 from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.trampoline import pass_through
 from hookpatch._engine.patch.describe import PLAIN
-from hookpatch._engine.patch.patch import CALL_VERBS, Patch, Wrapper
+from hookpatch._engine.patch.patch import CALL_VERBS, MAKING_VERBS, Patch, Wrapper
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.guard import check_call, check_value
@@ -79,7 +80,7 @@ class Layer:
             self.call = patch.change if gate is None else gate(patch.change)
         # The derived value of each value below, made once: a derived class stays the same class as long as the
         # session lasts, and in all the slots of the patch.
-        self._derived: Final = _NONE if patch.verb != "derive" else {} if derived is None else derived
+        self._derived: Final = _NONE if patch.verb not in MAKING_VERBS else {} if derived is None else derived
         self._count: Final = count
         self._counted: Final[dict[int, Any]] = _NONE if count is None else {}  # by the number of the value
         self.ended = False
@@ -121,7 +122,7 @@ class Layer:
         if self.patch.verb == "remove":
             return ABSENT
         if id(below) not in self._derived:
-            made = self.patch.change(below)
+            made = self._made(below, slot)
             if made is not below:
                 _tell_its_name(made, slot)
             # Callers know the original, and not the values that other patches derived.
@@ -133,6 +134,14 @@ class Layer:
         made = self._derived[id(below)][1]
         self._note_effect(_GAVE_BACK if alike(made, below) else "")
         return self._as_counted(made, slot)
+
+    def _made(self, below: Any, slot: Slot) -> Any:
+        if self.patch.verb == "derive":
+            return self.patch.change(below)
+        with imports.for_ourselves():
+            from hookpatch._engine.source.edited import edited  # few patches edit, and ast and tokenize are slow
+
+        return edited(below, self.patch, self.owner, slot.in_class)
 
     def _as_counted(self, value: Any, slot: Slot) -> Any:
         """Return the counting stand-in for a value, the same each time; the value itself if none is asked for."""
@@ -202,7 +211,7 @@ class Layer:
         if self.wraps:
             return ()
         derived = [made for _, made in list(self._derived.values())]
-        values = derived if self.patch.verb == "derive" else [self.patch.change]
+        values = derived if self.patch.verb in MAKING_VERBS else [self.patch.change]
         return tuple(self._counted.get(id(value), value) for value in values)
 
     def leave_out(self, error: Exception | None) -> Callable[[], None] | None:

@@ -7,6 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import combinations, pairwise
 
 from hookpatch._bootstrap.selection import PluginName
+from hookpatch._engine.patch.patch import MAKING_VERBS
 from hookpatch._engine.site.layer import Layer, contested
 from hookpatch.errors import ConflictError, OrderError
 
@@ -32,7 +33,7 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     for outer, inner in combinations([layer for layer in by_rank if layer.patch.verb != "wrap"], 2):
         _check_values(outer, inner, later=layers[-1])
     if not any(layer.patch.before or layer.patch.after for layer in by_rank):
-        return by_rank
+        return _edits_inside(by_rank)
     outside: dict[Layer, list[Layer]] = {
         inner: [outer for outer in by_rank if outer.owner != inner.owner and _declared(outer, inner)]
         for inner in by_rank
@@ -53,12 +54,26 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
             layer for layer in waiting for outer in outside[layer] if outer in waiting and _waits(layer, outer)
         }
         place(next(layer for layer in waiting if layer not in held_back))
-    return result
+    return _edits_inside(result)
+
+
+def _edits_inside(layers: list[Layer]) -> list[Layer]:
+    """Return layers with each edit inside what runs around calls, which has no source; not where it is declared."""
+    for start in reversed(range(len(layers))):
+        place = start
+        while layers[place].patch.verb == "edit" and any(layer.wraps for layer in layers[place + 1 : place + 2]):
+            if _declared(layers[place], layers[place + 1]):
+                break
+            layers[place : place + 2] = layers[place + 1], layers[place]
+            place += 1
+    return layers
 
 
 def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     """Raise ConflictError if the value of the inner layer has no effect, and no plugin has declared the order."""
     what = "there"
+    if outer.patch.verb == inner.patch.verb == "edit":
+        return  # what they edit decides
     if outer.wraps or inner.wraps:
         names = contested(outer, inner) if outer.wraps and inner.wraps else []
         if not names:
@@ -67,7 +82,7 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     earlier = inner if later is outer else outer
     if outer.owner == inner.owner:
         is_one_session = outer.rank[0] == inner.rank[0]
-        if is_one_session and outer.patch.verb != "derive":  # derive makes its value of the one below
+        if is_one_session and outer.patch.verb not in MAKING_VERBS:  # these make its value of the one below
             problem = f"{outer.owner} puts a value {what} twice ({outer.patch.verb}, {inner.patch.verb})"
             remedy = "one alone can take effect; leave one out"
             raise ConflictError(later.patch.address, later.owner, f"{problem}, and {remedy}")

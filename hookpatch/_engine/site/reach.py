@@ -17,7 +17,7 @@ from hookpatch._engine.patch.module_lookup import presence_of
 from hookpatch._engine.patch.patch import CALL_VERBS, Patch
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layer import derived
-from hookpatch._engine.site.sites import over
+from hookpatch._engine.site.sites import over, site_at
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import binds, is_ours
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -74,6 +74,9 @@ class Everywhere:
                 f"its variable {HOOK} has the name by which a changed function finds hookpatch",
                 "take reach='slot'",
             )
+        elif is_in_place and (editor := _edits(self.slot)) is not None:
+            problem = f"{self.slot} holds a copy of the function that {editor} has edited with reach='slot'"
+            remedy = "take reach='slot', too, or edit with reach='everywhere'"
         elif not is_recognisable(thing) or isinstance(thing, ModuleType):
             problem = f"reach='everywhere' looks for who holds an object, and {a_kind(thing)} may be held by chance"
         else:
@@ -82,9 +85,19 @@ class Everywhere:
 
     @property
     def _thing(self) -> Any:
-        """The object to reach; of a property that is called, its getter."""
-        getter = getter_of(self.own) if self.patch.verb in CALL_VERBS else None
+        """The object to reach; of what is edited the function inside the decorators."""
+        return innermost(self._shown) if self.patch.verb == "edit" else self._shown
+
+    @property
+    def _shown(self) -> Any:
+        """What the slot shows to its users; of a property that is called or edited, its getter."""
+        getter = getter_of(self.own) if self.patch.verb in (*CALL_VERBS, "edit") else None
         return inner(self.own) if getter is None else getter
+
+    @property
+    def is_decorated(self) -> bool:
+        """True if the function to edit lies inside decorators."""
+        return self.patch.verb == "edit" and self.own is not ABSENT and self._thing is not self._shown
 
     @property
     def _is_in_place(self) -> bool:
@@ -92,6 +105,8 @@ class Everywhere:
         thing = self._thing
         if type(thing) is not FunctionType or self.patch.is_narrowed:
             return False
+        if self.patch.verb == "edit":
+            return True
         keeper = imports.loaded(self.home) if self.home and not self.goes_to(self.home) else None
         kept = [] if keeper is None else [*vars(keeper).values()]
         for change in self.changes:
@@ -183,6 +198,19 @@ def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: 
             if is_interrupt(error):
                 raise
             collect(error)
+
+
+def innermost(value: Any) -> Any:
+    """Return the function inside the decorators of a value, as ``functools.wraps`` leads to it."""
+    seen = [value]
+    while type(inside := getattr(seen[-1], "__wrapped__", None)) is FunctionType and inside not in seen:
+        seen.append(inside)
+    return seen[-1]
+
+
+def _edits(slot: Slot) -> str | None:
+    """Return who edits the function of a slot, in words."""
+    return next((layer.owner for layer in site_at(slot).layers if layer.patch.verb == "edit"), None)
 
 
 def _missing(pattern: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, final
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.trampoline import can_stand_in
 from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.patch.patch import MAKING_VERBS
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.slot_state import SlotState
 from hookpatch._engine.site.stand_in import StandIn
@@ -64,10 +65,10 @@ class SlotBefore:
                     stand_in = self._stand_in_for_run(stand_in, run, layers, own)
                     runs.append((stand_in, run))
                     value, run = stand_in.seen, []
-                    if layer.patch.verb == "derive":
+                    if layer.patch.verb in MAKING_VERBS:
                         stand_in.derived_by.add(layer.rank)
                 stand_in = None
-                if value is ABSENT and layer.patch.verb == "derive":
+                if value is ABSENT and layer.patch.verb in MAKING_VERBS:
                     assert layer.patch.target is not None  # only enter has none
                     raise missing(self.state.slot, layer.patch.target, layer.owner)
                 over = layer.value(value, self.state.slot)

@@ -1,0 +1,62 @@
+"""A change of source text, as it is declared: a piece and what takes its place, or a diff."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from textwrap import dedent
+from typing import Final, final
+
+_HUNK: Final = re.compile(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@")
+_HEADERS: Final = ("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "old mode", "new mode", "similarity")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of source text. Frozen.
+
+    Attributes:
+        pieces: the pieces to replace, each with what takes its place.
+        count: how often a piece is to be found; None for once.
+        is_diff: True if the pieces are the hunks of a diff, which are whole lines.
+    """
+
+    pieces: tuple[tuple[str, str], ...]
+    count: int | None = None
+    is_diff: bool = False
+
+    def __str__(self) -> str:
+        return "; ".join(f"{old.strip()!r} -> {new.strip()!r}" for old, new in self.pieces)
+
+
+def hunks(diff: str) -> tuple[tuple[str, str], ...]:
+    """Return the lines before and after each hunk of a unified diff; line numbers do not count.
+
+    Raises:
+        ValueError: the text is no such diff, or changes nothing.
+    """
+    found: list[tuple[list[str], list[str]]] = []
+    for line in dedent(diff).splitlines():
+        if _HUNK.match(line.strip()):
+            found.append(([], []))
+        elif line.lstrip().startswith("@@"):
+            raise ValueError(f"the line {line.strip()!r} is no head of a hunk such as '@@ -1,3 +1,4 @@'")
+        elif not found:
+            if line.strip() and not line.lstrip().startswith(_HEADERS):
+                raise ValueError(f"the line {line.strip()!r} stands before the first '@@ -1,3 +1,4 @@'")
+        elif line.startswith(("\\", "diff ")):
+            continue
+        elif line[:1] in (" ", "-", "+") or not line:
+            mark, rest = line[:1] or " ", line[1:]
+            for lines, other in zip(found[-1], ("+", "-"), strict=True):
+                if mark != other:
+                    lines.append(rest)
+        else:
+            raise ValueError(f"the line {line!r} begins with none of ' ', '-' and '+'")
+    pairs = tuple(("\n".join(before).strip("\n"), "\n".join(after).strip("\n")) for before, after in found)
+    if not pairs or any(before == after for before, after in pairs):
+        raise ValueError("it has no hunk" if not pairs else "a hunk of it changes nothing")
+    if not all(before.strip() for before, _ in pairs):
+        raise ValueError("a hunk has no line that is there before, so nothing tells where it goes")
+    return pairs

@@ -1,0 +1,272 @@
+"""Compile a function anew from its edited source. The rest of the function stays what it was.
+
+The whole top-level statement of the file is compiled, so that line numbers, private names, cells, nested functions and
+``super()`` without arguments come out as in the file; nothing of it is executed. The code of the function is taken out.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import linecache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import CellType, CodeType, FunctionType
+from typing import Any, Final, final
+from weakref import finalize
+
+from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampoline, recompiled
+from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.source.pieces import NotThere, Source, replaced
+from hookpatch.errors import ConflictError, EditError
+
+_numbers: Final = itertools.count(1)
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@final
+@dataclass(frozen=True)
+class _Made:
+    """Who made a function by an edit, of which other."""
+
+    owner: str
+    of: FunctionType
+
+
+_made: Final[dict[str, _Made]] = {}  # by the name of the file that shows the edited source
+
+
+def edited(value: Any, patch: Patch, owner: str, in_class: type | None) -> Any:
+    """Return what stands in a slot for a value whose source is edited: a function, or a descriptor of one.
+
+    Args:
+        value: a Python function; a static method, class method or property of one.
+        patch: the patch, whose change is an Edit.
+        owner: the plugin or the block, in words for messages.
+        in_class: the class in which the value lies, or None.
+
+    Raises:
+        EditError: the source cannot be read, is not what runs, has not the piece, or cannot be edited so.
+        ConflictError: another patch has edited the same piece.
+    """
+    kind = type(value)
+    if kind in (staticmethod, classmethod):
+        return kind(edited(value.__func__, patch, owner, in_class))
+    if kind is property and type(value.fget) is FunctionType:
+        return value.getter(edited(value.fget, patch, owner, in_class))
+    try:
+        if hasattr(value, "__wrapped__"):
+            raise NotThere("the function is inside a decorator; take reach='everywhere', which edits it there")
+        if kind is not FunctionType:
+            raise NotThere(f"the target is {a_kind(value)}, which has no source of its own; give a Python function")
+        return _edited(value, patch, owner, in_class)
+    except NotThere as problem:
+        raise EditError(patch.address, owner, str(problem)) from None
+
+
+def _edited(function: FunctionType, patch: Patch, owner: str, in_class: type | None) -> FunctionType:
+    if is_changed_in_place(function):
+        raise NotThere("another patch has changed the function itself; take reach='everywhere', which does so, too")
+    if is_trampoline(function):
+        raise NotThere("another patch runs around its calls and is declared to lie inside; an edit lies inside that")
+    file = function.__code__.co_filename
+    text = "".join(linecache.getlines(file, function.__globals__))
+    old = _Compiled.of(text, file, function)
+    made = _made.get(file)
+    try:
+        new_text = replaced(Source(text, old.tree, *old.lines), patch.change)
+    except NotThere:
+        if made is not None and _is_possible(made.of, patch):
+            problem = f"{made.owner} edits the same lines; select one of them"
+            raise ConflictError(patch.address, owner, problem) from None
+        raise
+    shown = f"{file.partition(' [hookpatch')[0]} [hookpatch: {owner}, {next(_numbers)}]"
+    new = _Compiled.edited(new_text, shown, old)
+    result = recompiled(function, new.code, _cells(new.code, function, in_class), *_defaults(old, new, function))
+    if _doc(old.definition) != _doc(new.definition):
+        result.__doc__ = _doc(new.definition)
+    linecache.cache[shown] = len(new_text), None, new_text.splitlines(keepends=True), shown
+    _made[shown] = _Made(owner, function)
+    finalize(new.code, linecache.cache.pop, shown, None)
+    finalize(new.code, _made.pop, shown, None)
+    return result
+
+
+def _is_possible(function: FunctionType, patch: Patch) -> bool:
+    """Return True if a function, as it was before another edit, has the piece of a patch."""
+    file = function.__code__.co_filename
+    text = "".join(linecache.getlines(file, function.__globals__))
+    try:
+        old = _Compiled.of(text, file, function)
+        replaced(Source(text, old.tree, *old.lines), patch.change)
+    except NotThere:
+        made = _made.get(file)
+        return made is not None and _is_possible(made.of, patch)
+    return True
+
+
+@final
+@dataclass(frozen=True)
+class _Compiled:
+    """The source of a function, compiled.
+
+    Attributes:
+        tree: the file.
+        definition: the function in the tree.
+        code: the function's code.
+        way: the place of the code: its number among the codes in the constants of the code around it, and so on.
+        top: the place of the top-level statement in the file.
+    """
+
+    tree: ast.Module
+    definition: _Definition
+    code: CodeType
+    way: tuple[int, ...]
+    top: int
+
+    @classmethod
+    def of(cls, text: str, file: str, function: FunctionType) -> _Compiled:
+        """Return the source of a function; raise NotThere if it cannot be found, or is not what runs."""
+        name = describe(function)
+        if not text:
+            raise NotThere(f"the source of {name} cannot be read ({file})")
+        tree = _parsed(text, file)
+        line = function.__code__.co_firstlineno
+        for top, statement in enumerate(tree.body):
+            if not _first_line(statement) <= line <= (statement.end_lineno or 0):
+                continue
+            definitions = [node for node in _definitions(statement) if _first_line(node) == line]
+            definitions = [node for node in definitions if _name(node) == function.__code__.co_name]
+            ways = [way for way, code in _codes(_compile(tree, top, file)) if code == function.__code__]
+            if len(definitions) > 1:
+                raise NotThere(f"line {line} of {file} has several functions of one name; write each on its own line")
+            if definitions and ways:
+                return cls(tree, definitions[0], function.__code__, ways[0], top)
+        problem = f"the source of {name} is not what runs"
+        raise NotThere(f"{problem}: {file} has changed since, or something else rewrote it when it was imported")
+
+    @classmethod
+    def edited(cls, text: str, file: str, old: _Compiled) -> _Compiled:
+        """Return the edited source; raise NotThere if it cannot be compiled, or is another function."""
+        tree = _parsed(text, file)
+        code = next((code for way, code in _codes(_compile(tree, old.top, file)) if way == old.way), None)
+        line = _first_line(old.definition)
+        found = [node for node in _definitions(tree.body[old.top]) if _first_line(node) == line]
+        same = [node for node in found if _name(node) == _name(old.definition)]
+        if code is None or not same or code.co_name != _name(old.definition):
+            raise NotThere("the edit leaves another function there; its name and its decorators stay")
+        return cls(tree, same[0], code, old.way, old.top)
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """The first line, without decorators, and the last line of the function."""
+        return self.definition.lineno, self.definition.end_lineno or 0
+
+
+def _parsed(text: str, file: str) -> ast.Module:
+    try:
+        return ast.parse(text, file)
+    except SyntaxError as error:
+        at = f"line {error.lineno}: {(error.text or '').strip()!r}"
+        raise NotThere(f"what comes of the edit cannot be read: {error.msg} ({at})") from None
+
+
+def _compile(tree: ast.Module, top: int, file: str) -> CodeType:
+    """Compile one statement of a file, as Python compiles it there. Nothing is executed."""
+    features = [node for node in tree.body[:top] if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    try:
+        return compile(ast.Module([*features, tree.body[top]], []), file, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise NotThere(f"what comes of the edit cannot be compiled: {error.msg} (line {error.lineno})") from None
+
+
+def _codes(code: CodeType, way: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], CodeType]]:
+    """Yield all codes inside a code, each with its place."""
+    inside = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    for number, one in enumerate(inside):
+        yield (*way, number), one
+        yield from _codes(one, (*way, number))
+
+
+def _definitions(statement: ast.stmt) -> list[_Definition]:
+    return [node for node in ast.walk(statement) if isinstance(node, _Definition)]
+
+
+def _first_line(node: ast.stmt | ast.expr) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return decorators[0].lineno if decorators else node.lineno
+
+
+def _name(node: _Definition) -> str:
+    return "<lambda>" if isinstance(node, ast.Lambda) else node.name
+
+
+def _doc(node: _Definition) -> str | None:
+    return None if isinstance(node, ast.Lambda) else ast.get_docstring(node, clean=False)
+
+
+def _cells(code: CodeType, function: FunctionType, in_class: type | None) -> tuple[CellType, ...]:
+    """Return the cells of a function for its new code."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    owner = _class_of(function) or in_class
+    if owner is not None and "__class__" not in cells:
+        cells["__class__"] = CellType(owner)
+    if missing := [name for name in code.co_freevars if name not in cells]:
+        problem = f"the edit uses '{missing[0]}' of what is around the function, which the function itself does not use"
+        raise NotThere(f"{problem}, so it has no such variable at hand")
+    return tuple(cells[name] for name in code.co_freevars)
+
+
+def _class_of(function: FunctionType) -> type | None:
+    """Return the class that defines a function, by its qualified name."""
+    owner: type | None = None
+    names: Mapping[str, Any] = function.__globals__
+    for name in function.__qualname__.split(".")[:-1]:
+        inside = names.get(name)
+        if not isinstance(inside, type):
+            return None
+        owner, names = inside, vars(inside)
+    return owner
+
+
+def _defaults(old: _Compiled, new: _Compiled, function: FunctionType) -> tuple[Any, Any]:
+    """Return the defaults by place and by keyword: those of the function, and what the edit has changed."""
+    before, after = old.definition.args, new.definition.args
+    if _annotations(old.definition) != _annotations(new.definition):
+        raise NotThere("the edit changes an annotation, which was evaluated when the module was executed; leave it")
+    had = {**_by_place(before, function.__defaults__ or ()), **_by_keyword(before, function.__kwdefaults__ or {})}
+
+    def value(name: str, node: ast.expr) -> Any:
+        text, held = had.get(name, ("", None))
+        if text == ast.dump(node):
+            return held
+        try:
+            return eval(compile(ast.Expression(node), new.code.co_filename, "eval"), function.__globals__)
+        except Exception as error:
+            problem = f"the default of '{name}' raised {type(error).__name__}: {error}"
+            raise NotThere(f"{problem}; it is evaluated with the names of the module") from None
+
+    names = [one.arg for one in (*after.posonlyargs, *after.args)]
+    by_place = [value(name, node) for name, node in zip(names[::-1], after.defaults[::-1], strict=False)][::-1]
+    pairs = zip(after.kwonlyargs, after.kw_defaults, strict=True)
+    by_keyword = {one.arg: value(one.arg, node) for one, node in pairs if node is not None}
+    return tuple(by_place) or None, by_keyword or None
+
+
+def _by_place(given: ast.arguments, values: tuple[Any, ...]) -> dict[str, tuple[str, Any]]:
+    names = [one.arg for one in (*given.posonlyargs, *given.args)]
+    found = zip(names[::-1], given.defaults[::-1], values[::-1], strict=False)
+    return {name: (ast.dump(node), value) for name, node, value in found}
+
+
+def _by_keyword(given: ast.arguments, values: dict[str, Any]) -> dict[str, tuple[str, Any]]:
+    pairs = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return {one.arg: (ast.dump(node), values[one.arg]) for one, node in pairs if node and one.arg in values}
+
+
+def _annotations(node: _Definition) -> list[str]:
+    arguments = [one for one in ast.walk(node.args) if isinstance(one, ast.arg) and one.annotation]
+    shown = [f"{one.arg}: {ast.dump(one.annotation)}" for one in arguments if one.annotation]
+    returns = getattr(node, "returns", None)
+    return [*shown, ast.dump(returns) if returns else ""]

@@ -1,0 +1,230 @@
+"""Find a piece of code in a function's source, as statements or else as tokens, and put another in its place."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+from textwrap import dedent
+from typing import Final, TypeAlias, final
+
+from hookpatch._engine.patch.edit import Edit
+
+Span: TypeAlias = tuple[int, int]  # of characters: from, up to
+_LAYOUT: Final = {tokenize.NL, tokenize.COMMENT, tokenize.ENDMARKER, tokenize.ENCODING}
+_EDGES: Final = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+
+
+class NotThere(ValueError):
+    """A piece of code is not there, or not as often as it should be; the message tells what is there instead."""
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """The text of a file, and the lines of one function in it, counted from 1 and without decorators."""
+
+    text: str
+    tree: ast.Module
+    first: int
+    last: int
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines(keepends=True)
+
+
+def replaced(source: Source, edit: Edit) -> str:
+    """Return the text of the file with an edit of the function.
+
+    Raises:
+        NotThere: a piece is not there as often as the edit says.
+    """
+    spans: list[tuple[Span, str]] = []
+    for old, new in edit.pieces:
+        if edit.is_diff:
+            spans.append(_hunk(source, old, new))
+        else:
+            spans += [(span, _fitted(source, span, new)) for span in _pieces(source, old, edit.count)]
+    spans.sort()
+    for (one, _), (other, _) in pairwise(spans):
+        if other[0] < one[1]:
+            raise NotThere("two hunks of the diff meet; give all of it in one hunk")
+    text = source.text
+    for (start, end), new in reversed(spans):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _pieces(source: Source, old: str, count: int | None) -> list[Span]:
+    statements, tokens = [*_statements(source, old)], [*_tokens(source, old)]
+    if not statements and not tokens:
+        raise NotThere(f"{_short(old)} is not there{_nearest(source, old)}")
+    if len(statements) == (count or 1) and (count or len(tokens) <= 1):
+        return statements
+    if len(tokens) == (count or 1) and len(tokens) >= len(statements):
+        return tokens
+    both = f"as a statement {_times(len(statements))} and " if statements and len(tokens) > len(statements) else ""
+    found = max(tokens, statements, key=len)
+    lines = ", ".join(str(source.text.count("\n", 0, start) + 1) for start, _ in found)
+    is_said = f", not {_times(count)}" if count else ""
+    raise NotThere(
+        f"{_short(old)} is there {both}{'in all ' if both else ''}{_times(len(found))} (line {lines}){is_said}; "
+        f"say count={len(found)} for all, or give a longer piece"
+    )
+
+
+def _statements(source: Source, old: str) -> Iterator[Span]:
+    """Yield the places of statements like ``old``, whatever their formatting and comments."""
+    try:
+        wanted = [ast.dump(node) for node in ast.parse(dedent(old).strip("\n")).body]
+    except SyntaxError:
+        return
+    if not wanted:
+        return
+    starts = _starts(source.text)
+    for node in ast.walk(source.tree):
+        for _, block in ast.iter_fields(node):
+            if not (isinstance(block, list) and block and isinstance(block[0], ast.stmt)):
+                continue
+            place = 0
+            while place + len(wanted) <= len(block):
+                run = block[place : place + len(wanted)]
+                line = min([run[0].lineno, *(one.lineno for one in getattr(run[0], "decorator_list", []))])
+                is_inside = source.first <= line and (run[-1].end_lineno or 0) <= source.last
+                if is_inside and [ast.dump(one) for one in run] == wanted:
+                    yield (
+                        _offset(source, starts, line, run[0].col_offset),
+                        _offset(source, starts, run[-1].end_lineno, run[-1].end_col_offset),
+                    )
+                    place += len(wanted)
+                else:
+                    place += 1
+
+
+def _tokens(source: Source, old: str) -> Iterator[Span]:
+    """Yield the places of the tokens of ``old``, whatever lies between them."""
+    wanted = [(kind, text) for kind, text, _, _ in _read(dedent(old).strip("\n") + "\n")]
+    while wanted and wanted[-1][0] in _EDGES:
+        wanted.pop()
+    while wanted and wanted[0][0] in _EDGES:
+        wanted.pop(0)
+    there = [token for token in _read(source.text) if source.first <= token[2][0] <= source.last]
+    starts, place = _starts(source.text), 0
+    while wanted and place + len(wanted) <= len(there):
+        run = there[place : place + len(wanted)]
+        if [(kind, text) for kind, text, _, _ in run] == wanted:
+            (first, column), (last, end) = run[0][2], run[-1][3]
+            yield starts[first - 1] + column, starts[last - 1] + end
+            place += len(wanted)
+        else:
+            place += 1
+
+
+def _read(text: str) -> list[tuple[int, str, tuple[int, int], tuple[int, int]]]:
+    """Return the tokens of a text as far as it can be read; of those that lay it out the kind alone counts."""
+    read: list[tokenize.TokenInfo] = []
+    with suppress(tokenize.TokenError, SyntaxError):  # a piece such as `call(x,` has no end
+        read.extend(tokenize.generate_tokens(io.StringIO(text).readline))
+    return [(token.type, _meant(token), token.start, token.end) for token in read if token.type not in _LAYOUT]
+
+
+def _meant(token: tokenize.TokenInfo) -> str:
+    """Return what counts of a token: the value of a text, whatever its quotes; nothing of what lays out the code."""
+    if token.type in _EDGES:
+        return ""
+    if token.type == tokenize.STRING:
+        with suppress(SyntaxError, ValueError):  # an f-string, before 3.12
+            return repr(ast.literal_eval(token.string))
+    return token.string
+
+
+def _hunk(source: Source, old: str, new: str) -> tuple[Span, str]:
+    """Return the one place of whole lines, however far they are indented, and what takes their place."""
+    wanted, starts = dedent(old).rstrip().splitlines(), _starts(source.text)
+    lines = source.lines
+    found = [
+        first
+        for first in range(source.first - 1, source.last - len(wanted) + 1)
+        if [line.rstrip() for line in dedent("".join(lines[first : first + len(wanted)])).splitlines()]
+        == [line.rstrip() for line in wanted]
+    ]
+    if len(found) == 1:
+        first, last = found[0], found[0] + len(wanted) - 1
+        here, there = _indent(old.splitlines()[0]), _indent(lines[first])
+        more, less = there.removesuffix(here) if there.endswith(here) else "", here[len(there) :]
+        shifted = [more + line.removeprefix(less) for line in new.splitlines()]
+        span = starts[first], starts[last + 1] - lines[last].endswith("\n")
+        return span, "\n".join(line if line.strip() else "" for line in shifted)
+    if not found:
+        raise NotThere(f"the hunk that begins with {_short(wanted[0])} is not there{_nearest(source, old)}")
+    at = ", ".join(str(line + 1) for line in found)
+    raise NotThere(f"the hunk that begins with {_short(wanted[0])} fits at the lines {at}; give it more lines")
+
+
+def _fitted(source: Source, span: Span, new: str) -> str:
+    """Return what takes the place of a span, indented as the line in which the span begins."""
+    new = dedent(new).strip("\n")
+    line_start = source.text.rfind("\n", 0, span[0]) + 1
+    line = source.text[line_start:].split("\n", 1)[0]
+    indent, is_whole = _indent(line), not source.text[line_start : span[0]].strip()
+    if not new.strip():
+        new = "pass" if is_whole and source.text[span[1] :].split("\n", 1)[0].strip().startswith(("", "#")) else ""
+    lines = new.split("\n")
+    kept = _inside_texts(new)
+    fitted = [line if number in kept or not line.strip() else indent + line for number, line in enumerate(lines, 1)]
+    return "\n".join([lines[0], *fitted[1:]])  # it begins behind the indentation
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _inside_texts(text: str) -> set[int]:
+    """Return the lines that begin inside a text in quotes, which an indentation would change."""
+    try:
+        nodes = [*ast.walk(ast.parse(text))]
+    except SyntaxError:
+        return set()
+    texts = [node for node in nodes if isinstance(node, (ast.Constant, ast.JoinedStr))]
+    return {line for node in texts for line in range(node.lineno + 1, (node.end_lineno or 0) + 1)}
+
+
+def _starts(text: str) -> list[int]:
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    return starts
+
+
+def _offset(source: Source, starts: Sequence[int], line: int | None, column: int | None) -> int:
+    """Return the place of a line and a column, which ast counts in bytes."""
+    assert line is not None  # the parser gives both
+    assert column is not None
+    text = source.text[starts[line - 1] : starts[line]]
+    return starts[line - 1] + len(text.encode()[:column].decode())
+
+
+def _nearest(source: Source, old: str) -> str:
+    """Return in words the line that is most like the first line of a piece; empty if none is."""
+    first = dedent(old).strip().splitlines()[0]
+    likeness = {
+        number: SequenceMatcher(None, first, source.lines[number - 1].partition("#")[0].strip()).ratio()
+        for number in range(source.first, source.last + 1)
+    }
+    best = max(likeness, key=likeness.__getitem__)
+    return f"; nearest is line {best}: {source.lines[best - 1].strip()!r}" if likeness[best] >= 0.5 else ""
+
+
+def _short(piece: str) -> str:
+    lines = dedent(piece).strip().splitlines()
+    return repr(lines[0] + (" ..." if len(lines) > 1 else ""))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else "twice" if count == 2 else f"{count} times"
