@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import FunctionType
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.signatures import takes
+from hookpatch._engine.calls.trampoline import as_it_was, is_changed_in_place
 from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.patch import CALL_VERBS
 from hookpatch._engine.patch.versions import check_requirement, unneeded
+from hookpatch._engine.site.reach import innermost
 from hookpatch._engine.site.stand_in import binds
-from hookpatch._engine.slots.guard import check_call, unchecked
-from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.guard import check_call, getter_of, unchecked
+from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import resolve
 from hookpatch._engine.slots.slot import Slot, inner
 from hookpatch._inspect.rehearsal import Outcome, State
@@ -46,6 +50,8 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
         if patch.target is not None:
             slot = resolve(patch.target, module, owner)
             _check_signature(requested, slot)
+            if patch.verb == "edit":
+                _check_edit(requested, slot)
             if drift is not None and (reason := drift.look(patch, slot, owner)) is not None:
                 if drift.policy == "skip":
                     return Outcome("skipped", reason, warnings=warnings)
@@ -62,6 +68,19 @@ def _check_signature(requested: Requested, slot: Slot) -> None:
     patch, value = requested.patch, beneath(slot)
     if patch.verb in CALL_VERBS and (parameters := takes(inner(value), binds(slot, value))) is not None:
         check_call(patch, parameters, requested.owner)
+
+
+def _check_edit(requested: Requested, slot: Slot) -> None:
+    """Refuse a piece that is not in the source of the original."""
+    with imports.for_ourselves():
+        from hookpatch._engine.source.edited import edited  # few patches edit
+
+    value = beneath(slot)
+    if requested.patch.reach == "everywhere":
+        value = innermost(getter_of(value) or inner(value))
+    if type(value) is FunctionType and is_changed_in_place(value):
+        value = as_it_was(value, own_beneath(FunctionSlot(value, binds=False)))
+    edited(value, requested.patch, requested.owner, slot.in_class)
 
 
 def _refused(requested: Requested, error: ApplyError, warnings: tuple[str, ...]) -> Outcome:

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.trampoline import HOOK, Swap, beneath_link, is_trampoline, link_of
-from hookpatch._engine.patch.patch import GIVING_VERBS
+from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS
 from hookpatch._engine.patch.target import Item, Target
 from hookpatch._engine.site import stand_in
 from hookpatch._engine.site.layer import Layer
@@ -135,7 +135,7 @@ class _LayerWalk:
             callee = inner(value)
             if site is not None and (layer := self._layer_of(value, site)) is not None:
                 self._add_patch(layer, site)
-                value = layer.derived_from(value) if layer.patch.verb == "derive" else self._below(layer, site)
+                value = layer.derived_from(value) if layer.patch.verb in MAKING_VERBS else self._below(layer, site)
             elif is_proxy(value):
                 slot, site = self._run(callee._self_layers, slot, site, value)
                 value = AttributeSlot(callee, "__wrapped__").read()
@@ -174,7 +174,7 @@ class _LayerWalk:
             slot = slot if site is None else site.slot
             self._add_patch(layer, site)
         stand_ins = site.stand_ins if site is not None else ()
-        if not layers and not any(inner(stand_in.seen) is inner(value) for stand_in in stand_ins):
+        if not layers and not any(_is_of(one, value) for one in stand_ins):
             note = "passes through: its session has ended, and somebody else has put it there or keeps it"
             self._add(LayerReport("hookpatch", "ended", short_name(value), location(value), note=note))
         return slot, site
@@ -270,3 +270,11 @@ class _LayerWalk:
             kind = "function" if type(inner(value)) is FunctionType else "value"
             report = replace(report, by="somebody", kind=kind)
         self._add(report)
+
+
+def _is_of(one: stand_in.StandIn, value: Any) -> bool:
+    """Return True if a value is the wrapper of a stand-in, or the function that changed code calls."""
+    seen, callee = inner(one.seen), inner(value)
+    if type(seen) is not FunctionType or type(callee) is not FunctionType:
+        return seen is callee
+    return link_of(seen) is link_of(callee)

@@ -9,6 +9,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from hookpatch._engine.patch.describe import PLAIN, a_kind, describe
+from hookpatch._engine.patch.edit import Edit
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import KEPT, along_mro, inner
 
@@ -41,6 +42,8 @@ def in_words(value: Any, depth: int = 2) -> str:
     if kind in PLAIN:
         text = repr(value)
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    if kind is Edit:
+        return in_words(str(value))
     if kind not in (list, tuple, set, frozenset, dict) or not depth:
         return short_name(value)
     marks = "[]" if kind is list else "()" if kind is tuple else "{}"

@@ -17,6 +17,8 @@ from typing import Any, Final
 import pytest
 
 import hookpatch
+from hookpatch._engine.lock.fingerprint import of_slot
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch.errors import ConflictError, EditError, PatchError, TargetRefused
 from hookpatch.testing import pristine
 
@@ -355,7 +357,7 @@ def test_what_cannot_be_edited_is_an_error_that_says_so(vendor: ModuleType, what
 def test_a_file_that_has_changed_since_is_refused(vendor: ModuleType) -> None:
     path = Path(str(vendor.__file__))
     path.write_text("# a new line\n" + path.read_text())
-    with pytest.raises(EditError, match="the source of vendor:function is not what runs"):
+    with pytest.raises(EditError, match="the source of function is not what runs"):
         hookpatch.active(hookpatch.edit("vendor:function", "x + 1", "x + 2")).open()
 
 
@@ -409,3 +411,23 @@ def test_a_module_that_comes_later_and_one_that_is_reloaded(write_module: Callab
         importlib.reload(module)
         assert module.function(7) == 9
     assert module.function(7) == 8
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_plan_why_and_lock_know_it(vendor: ModuleType, reach: Any) -> None:
+    """A plan tells whether the piece is there; why shows the pieces; a lock file compares the original's source."""
+    edit = hookpatch.edit("vendor:function", "x + 1", "x + 2", reach=reach)
+    before = of_slot(AttributeSlot(vendor, "function"))
+    (planned,) = [patch for target in hookpatch.plan(edit).targets for patch in target.patches]
+    assert planned.finding == "fits"
+    other = hookpatch.edit("vendor:function", "x + 7", "x + 2", reach=reach)
+    (unfit,) = [patch for target in hookpatch.plan(other).targets for patch in target.patches]
+    assert unfit.finding == "unfit"
+    assert "nearest is line" in str(unfit.reason)
+    with hookpatch.active(edit):
+        (planned,) = [patch for target in hookpatch.plan(edit).targets for patch in target.patches]
+        assert planned.finding == "fits"
+        reports = hookpatch.why("vendor:function").layers
+        assert [layer.kind for layer in reports] == ["edit", "original"]
+        assert reports[0].name == "\"'x + 1' -> 'x + 2'\""
+        assert of_slot(AttributeSlot(vendor, "function")) == before

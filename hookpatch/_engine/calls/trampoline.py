@@ -242,11 +242,11 @@ class Swap:
 
     __slots__ = ("attributes", "code", "keyword_defaults")
 
-    def __init__(self, like: FunctionType, trampoline: Trampoline) -> None:
+    def __init__(self, like: FunctionType, trampoline: Trampoline, below: FunctionType) -> None:
         names = like.__code__.co_freevars
         code = in_place(len(names))
-        source = trampoline.function.__code__  # what runs, for inspect.getsource
-        self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, source)
+        # At the place of what is called below, for inspect.getsource: another function than ``like`` if one is derived.
+        self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, below.__code__)
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline.collected}
         self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in _BORNE}
         if shape_of(like) is not None or TRACED in vars(like):

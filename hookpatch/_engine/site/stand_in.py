@@ -54,9 +54,10 @@ class StandIn:
         inherits = not own and slot.in_class is not None
         if isinstance(slot, FunctionSlot):
             assert slot.copy is not None  # made by the site
-            self._bottom: Callable[..., Any] = base if isinstance(base, FunctionType) else _calling(base, slot.copy)
-            self._top = Trampoline(self._bottom, self._bottom, self._binds)
-            self.value: Any = Swap(slot.copy, self._top)
+            below = base if isinstance(base, FunctionType) else _calling(base, slot.copy)
+            self._bottom: Callable[..., Any] = below
+            self._top = Trampoline(below, below, self._binds)
+            self.value: Any = Swap(slot.copy, self._top, below)
         elif (
             isinstance(self._callee, FunctionType) or (inherits and isinstance(self._callee, _METHODS))
         ) and functions_stand_in():

@@ -70,7 +70,7 @@ def _change_inside(function: FunctionType, wrapper: Wrapper) -> tuple[FunctionTy
     below = slot.copy_with(code)
     trampoline = Trampoline(below, below, binds=False)
     trampoline.point(wrapper, below)
-    slot.write(Swap(below, trampoline))
+    slot.write(Swap(below, trampoline, below))
     return function, partial(slot.write, code)
 
 

@@ -10,13 +10,16 @@ import ast
 import itertools
 import linecache
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CellType, CodeType, FunctionType
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 from weakref import finalize
 
 from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampoline, recompiled
-from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.patch.edit import Edit
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.source.pieces import NotThere, Source, replaced
 from hookpatch.errors import ConflictError, EditError
@@ -25,16 +28,16 @@ _numbers: Final = itertools.count(1)
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-@final
-@dataclass(frozen=True)
-class _Made:
-    """Who made a function by an edit, of which other."""
+class _Below(NamedTuple):
+    """What an edit has changed: the source of a function, and who did it."""
 
     owner: str
-    of: FunctionType
+    text: str
+    file: str
+    code: CodeType
 
 
-_made: Final[dict[str, _Made]] = {}  # by the name of the file that shows the edited source
+_below: Final[dict[str, _Below]] = {}  # by the name of the file that shows the edited source
 
 
 def edited(value: Any, patch: Patch, owner: str, in_class: type | None) -> Any:
@@ -70,55 +73,70 @@ def _edited(function: FunctionType, patch: Patch, owner: str, in_class: type | N
         raise NotThere("another patch has changed the function itself; take reach='everywhere', which does so, too")
     if is_trampoline(function):
         raise NotThere("another patch runs around its calls and is declared to lie inside; an edit lies inside that")
-    file = function.__code__.co_filename
-    text = "".join(linecache.getlines(file, function.__globals__))
-    old = _Compiled.of(text, file, function)
-    made = _made.get(file)
-    try:
-        new_text = replaced(Source(text, old.tree, *old.lines), patch.change)
-    except NotThere:
-        if made is not None and _is_possible(made.of, patch):
-            problem = f"{made.owner} edits the same lines; select one of them"
-            raise ConflictError(patch.address, owner, problem) from None
-        raise
-    shown = f"{file.partition(' [hookpatch')[0]} [hookpatch: {owner}, {next(_numbers)}]"
-    new = _Compiled.edited(new_text, shown, old)
-    result = recompiled(function, new.code, _cells(new.code, function, in_class), *_defaults(old, new, function))
-    if _doc(old.definition) != _doc(new.definition):
-        result.__doc__ = _doc(new.definition)
-    linecache.cache[shown] = len(new_text), None, new_text.splitlines(keepends=True), shown
-    _made[shown] = _Made(owner, function)
-    finalize(new.code, linecache.cache.pop, shown, None)
-    finalize(new.code, _made.pop, shown, None)
+    code = function.__code__
+    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    made = _compiled(text, code.co_filename, code, patch, owner)
+    result = recompiled(function, made.code, _cells(made.code, function, in_class), *_defaults(made, function))
+    if _doc(made.before) != _doc(made.after):
+        result.__doc__ = _doc(made.after)
     return result
 
 
-def _is_possible(function: FunctionType, patch: Patch) -> bool:
-    """Return True if a function, as it was before another edit, has the piece of a patch."""
-    file = function.__code__.co_filename
-    text = "".join(linecache.getlines(file, function.__globals__))
+class _Made(NamedTuple):
+    """The code of an edited function, and the definitions of which it and the original's were made."""
+
+    code: CodeType
+    before: _Definition
+    after: _Definition
+
+
+def _compiled(text: str, file: str, code: CodeType, patch: Patch, owner: str) -> _Made:
+    """Return what comes of an edit of a function; raises like ``edited``."""
     try:
-        old = _Compiled.of(text, file, function)
-        replaced(Source(text, old.tree, *old.lines), patch.change)
+        return _compile_once(text, file, code, patch.change, owner)
     except NotThere:
-        made = _made.get(file)
-        return made is not None and _is_possible(made.of, patch)
-    return True
+        below = _below.get(file)
+        while below is not None:
+            with suppress(NotThere):
+                _replaced(_Source.of(below.text, below.file, below.code), patch.change)
+                problem = f"{below.owner} edits the same lines; select one of them"
+                raise ConflictError(patch.address, owner, problem) from None
+            below = _below.get(below.file)
+        raise
+
+
+@lru_cache(maxsize=64)  # a block may be entered often, and to read a file of 6,000 lines takes 0.3 s
+def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) -> _Made:
+    old = _Source.of(text, file, code)
+    new_text = _replaced(old, edit)
+    shown = f"{file.partition(' [hookpatch')[0]} [hookpatch: {owner}, {next(_numbers)}]"
+    new = _Source.edited(new_text, shown, old)
+    linecache.cache[shown] = len(new_text), None, new_text.splitlines(keepends=True), shown
+    _below[shown] = _Below(owner, text, file, code)
+    finalize(new.code, linecache.cache.pop, shown, None)
+    finalize(new.code, _below.pop, shown, None)
+    return _Made(new.code, old.definition, new.definition)
+
+
+def _replaced(old: _Source, edit: Edit) -> str:
+    first, last = old.definition.lineno, old.definition.end_lineno or 0
+    return replaced(Source(old.text, old.tree, first, last), edit)
 
 
 @final
 @dataclass(frozen=True)
-class _Compiled:
+class _Source:
     """The source of a function, compiled.
 
     Attributes:
-        tree: the file.
+        text, tree: the file.
         definition: the function in the tree.
         code: the function's code.
         way: the place of the code: its number among the codes in the constants of the code around it, and so on.
         top: the place of the top-level statement in the file.
     """
 
+    text: str
     tree: ast.Module
     definition: _Definition
     code: CodeType
@@ -126,28 +144,28 @@ class _Compiled:
     top: int
 
     @classmethod
-    def of(cls, text: str, file: str, function: FunctionType) -> _Compiled:
+    def of(cls, text: str, file: str, code: CodeType) -> _Source:
         """Return the source of a function; raise NotThere if it cannot be found, or is not what runs."""
-        name = describe(function)
+        name = code.co_qualname
         if not text:
             raise NotThere(f"the source of {name} cannot be read ({file})")
         tree = _parsed(text, file)
-        line = function.__code__.co_firstlineno
+        line = code.co_firstlineno
         for top, statement in enumerate(tree.body):
             if not _first_line(statement) <= line <= (statement.end_lineno or 0):
                 continue
             definitions = [node for node in _definitions(statement) if _first_line(node) == line]
-            definitions = [node for node in definitions if _name(node) == function.__code__.co_name]
-            ways = [way for way, code in _codes(_compile(tree, top, file)) if code == function.__code__]
+            definitions = [node for node in definitions if _name(node) == code.co_name]
+            ways = [way for way, one in _codes(_compile(tree, top, file)) if one == code]
             if len(definitions) > 1:
                 raise NotThere(f"line {line} of {file} has several functions of one name; write each on its own line")
             if definitions and ways:
-                return cls(tree, definitions[0], function.__code__, ways[0], top)
+                return cls(text, tree, definitions[0], code, ways[0], top)
         problem = f"the source of {name} is not what runs"
         raise NotThere(f"{problem}: {file} has changed since, or something else rewrote it when it was imported")
 
     @classmethod
-    def edited(cls, text: str, file: str, old: _Compiled) -> _Compiled:
+    def edited(cls, text: str, file: str, old: _Source) -> _Source:
         """Return the edited source; raise NotThere if it cannot be compiled, or is another function."""
         tree = _parsed(text, file)
         code = next((code for way, code in _codes(_compile(tree, old.top, file)) if way == old.way), None)
@@ -156,12 +174,7 @@ class _Compiled:
         same = [node for node in found if _name(node) == _name(old.definition)]
         if code is None or not same or code.co_name != _name(old.definition):
             raise NotThere("the edit leaves another function there; its name and its decorators stay")
-        return cls(tree, same[0], code, old.way, old.top)
-
-    @property
-    def lines(self) -> tuple[int, int]:
-        """The first line, without decorators, and the last line of the function."""
-        return self.definition.lineno, self.definition.end_lineno or 0
+        return cls(text, tree, same[0], code, old.way, old.top)
 
 
 def _parsed(text: str, file: str) -> ast.Module:
@@ -230,10 +243,10 @@ def _class_of(function: FunctionType) -> type | None:
     return owner
 
 
-def _defaults(old: _Compiled, new: _Compiled, function: FunctionType) -> tuple[Any, Any]:
+def _defaults(made: _Made, function: FunctionType) -> tuple[Any, Any]:
     """Return the defaults by place and by keyword: those of the function, and what the edit has changed."""
-    before, after = old.definition.args, new.definition.args
-    if _annotations(old.definition) != _annotations(new.definition):
+    before, after = made.before.args, made.after.args
+    if _annotations(made.before) != _annotations(made.after):
         raise NotThere("the edit changes an annotation, which was evaluated when the module was executed; leave it")
     had = {**_by_place(before, function.__defaults__ or ()), **_by_keyword(before, function.__kwdefaults__ or {})}
 
@@ -242,7 +255,7 @@ def _defaults(old: _Compiled, new: _Compiled, function: FunctionType) -> tuple[A
         if text == ast.dump(node):
             return held
         try:
-            return eval(compile(ast.Expression(node), new.code.co_filename, "eval"), function.__globals__)
+            return eval(compile(ast.Expression(node), made.code.co_filename, "eval"), function.__globals__)
         except Exception as error:
             problem = f"the default of '{name}' raised {type(error).__name__}: {error}"
             raise NotThere(f"{problem}; it is evaluated with the names of the module") from None
