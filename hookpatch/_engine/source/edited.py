@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import itertools
 import linecache
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, TypeAlias, final
 from weakref import finalize
 
 from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampoline, recompiled
@@ -25,6 +26,7 @@ from hookpatch._engine.source.pieces import NotThere, Source, replaced
 from hookpatch.errors import ConflictError, EditError
 
 _numbers: Final = itertools.count(1)
+_Way: TypeAlias = tuple[tuple[str, int], ...]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -132,7 +134,7 @@ class _Source:
         text, tree: the file.
         definition: the function in the tree.
         code: the function's code.
-        way: the place of the code: its number among the codes in the constants of the code around it, and so on.
+        way: the place of the code: its name and number among those of its name in the code around it, and so on.
         top: the place of the top-level statement in the file.
     """
 
@@ -140,7 +142,7 @@ class _Source:
     tree: ast.Module
     definition: _Definition
     code: CodeType
-    way: tuple[int, ...]
+    way: _Way
     top: int
 
     @classmethod
@@ -194,12 +196,14 @@ def _compile(tree: ast.Module, top: int, file: str) -> CodeType:
         raise NotThere(f"what comes of the edit cannot be compiled: {error.msg} (line {error.lineno})") from None
 
 
-def _codes(code: CodeType, way: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], CodeType]]:
+def _codes(code: CodeType, way: _Way = ()) -> Iterator[tuple[_Way, CodeType]]:
     """Yield all codes inside a code, each with its place."""
-    inside = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    for number, one in enumerate(inside):
-        yield (*way, number), one
-        yield from _codes(one, (*way, number))
+    seen: Counter[str] = Counter()
+    for one in [constant for constant in code.co_consts if isinstance(constant, CodeType)]:
+        here = (*way, (one.co_name, seen[one.co_name]))
+        seen[one.co_name] += 1
+        yield here, one
+        yield from _codes(one, here)
 
 
 def _definitions(statement: ast.stmt) -> list[_Definition]:
