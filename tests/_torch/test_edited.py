@@ -88,7 +88,6 @@ def test_edit_holds_in_what_is_captured(vendor: ModuleType, target: str, mode: s
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_a_function_of_torch_itself(vendor: ModuleType, reach: Any) -> None:
-    """The edited code lies beside the original's file, so Dynamo treats it as torch's own."""
     import torch
 
     x = -torch.ones(2)

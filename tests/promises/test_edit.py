@@ -8,6 +8,7 @@ import itertools
 import subprocess
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -281,7 +282,7 @@ def test_source_and_traceback_show_the_edit(vendor: ModuleType, reach: Any) -> N
             vendor.function(1000)
         (last,) = traceback.extract_tb(raised.value.__traceback__)[-1:]
         assert (last.name, last.line) == ("function", "if y > 100: raise ValueError(y)  # on one line")
-        assert "vendor.py [hookpatch: a patch given to active(), " in last.filename
+        assert "vendor.py, edited by a patch given to active(), " in last.filename
     assert inspect.getsource(vendor.function) == before
 
 
@@ -294,6 +295,15 @@ def test_super_and_names_of_the_class(vendor: ModuleType) -> None:
             kind = vendor.Kind()
             kind._Base__x = 4
             assert kind.method(7) == 12
+
+
+def test_what_the_file_is_warned_of_is_not_said_again(write_module: Callable[[str, str], Path]) -> None:
+    write_module("escaped", "def function(x):\n    return x, '\\d'\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import escaped  # type: ignore[import-not-found]
+    with hookpatch.active(hookpatch.edit("escaped:function", "return x", "return -x", count=1)):
+        assert escaped.function(1) == (-1, r"\d")
 
 
 def test_a_diff_as_git_writes_it(vendor: ModuleType) -> None:

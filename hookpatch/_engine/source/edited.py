@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import linecache
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -25,6 +26,7 @@ from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.source.pieces import NotThere, Source, replaced
 from hookpatch.errors import ConflictError, EditError
 
+_EDITED: Final = ", edited by "
 _numbers: Final = itertools.count(1)
 _Way: TypeAlias = tuple[tuple[str, int], ...]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -109,10 +111,13 @@ def _compiled(text: str, file: str, code: CodeType, patch: Patch, owner: str) ->
 
 @lru_cache(maxsize=64)  # a block may be entered often, and to read a file of 6,000 lines takes 0.3 s
 def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) -> _Made:
-    old = _Source.of(text, file, code)
-    new_text = _replaced(old, edit)
-    shown = f"{file.partition(' [hookpatch')[0]} [hookpatch: {owner}, {next(_numbers)}]"
-    new = _Source.edited(new_text, shown, old)
+    # In angle brackets, by which coverage and others know that there is no such file.
+    shown = f"<{file.strip('<>').partition(_EDITED)[0]}{_EDITED}{owner}, {next(_numbers)}>"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python has warned of the file, such as of an escape, at its import
+        old = _Source.of(text, file, code)
+        new_text = _replaced(old, edit)
+        new = _Source.edited(new_text, shown, old)
     linecache.cache[shown] = len(new_text), None, new_text.splitlines(keepends=True), shown
     _below[shown] = _Below(owner, text, file, code)
     finalize(new.code, linecache.cache.pop, shown, None)
