@@ -39,6 +39,16 @@ PLUGIN = '''
         yield hookpatch.inject("vendor:shorten", width=3, requires="vendor-kit>=1,<2")
     '''
 
+EDITS = '''
+    """Shorten all texts by one character less."""
+    import hookpatch
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.edit("vendor:shorten", "return text[:width]", "return text[:width + 1]")
+    '''
+
+GONE = "'return text[:width]' is not there; nearest is line 4:"
 MISSES = "vendor:shorten takes no argument 'width'; it takes text, limit"
 NOT_FOR_2 = (
     "made for vendor-kit>=1,<2, but vendor-kit 2.0 is installed; install one that is, or a newer release of the plugin"
@@ -52,6 +62,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for version, source in RELEASES.items():
         build_wheel(folder, "vendor-kit", version, "vendor", source)
     build_wheel(folder, "hookpatch-short", "0.3", "short_plugin", PLUGIN, {"short": "short_plugin"})
+    build_wheel(folder, "hookpatch-edits", "0.1", "edits_plugin", EDITS, {"edits": "edits_plugin"})
     return folder
 
 
@@ -61,7 +72,7 @@ def home(_hookpatch_alone: Environment, index: Path, tmp_path_factory: pytest.Te
     folder = tmp_path_factory.mktemp("check")
     environment = Environment(folder / "venv")
     environment.take_over(_hookpatch_alone)
-    environment.install(*index.glob("hookpatch_short*.whl"), index / "vendor_kit-1.0-py2.py3-none-any.whl")
+    environment.install(*index.glob("hookpatch_*.whl"), index / "vendor_kit-1.0-py2.py3-none-any.whl")
     environment.work_in(folder / "work", {"a file": ""})
     done = hookpatch(environment, "lock", "short")
     expected = "vendor-kit 1.0  vendor:shorten\nhookpatch.lock written\n"
@@ -343,3 +354,18 @@ def test_help_has_an_example(home: Environment) -> None:
     """Each command shows how it is written."""
     for command in ("lock", "check"):
         assert f"Example: hookpatch {command} " in hookpatch(home, command, "--help").stdout
+
+
+def test_an_edit_is_looked_for_in_other_releases(home: Environment, index: Path, tmp_path: Path) -> None:
+    """Comments and documentation do not count; of a piece that is gone the nearest line is named."""
+    versions = "1.0,1.0.1,1.1,1.2"
+    local = ["--no-deps", "--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
+    words = ["check", "edits", "--against", f"vendor-kit=={versions}", *local]
+    done = home.run(home.python.parent / "hookpatch", *words, cwd=tmp_path, COLUMNS="200")
+    assert [line.split(maxsplit=2) for line in map(str.rstrip, done.stdout.splitlines()[1:])] == [
+        ["vendor-kit", "1.0", "fits"],
+        ["vendor-kit", "1.0.1", "fits"],
+        ["vendor-kit", "1.1", f"does not fit  {GONE} 'return text[-width:]  # from the left'"],
+        ["vendor-kit", "1.2", f"does not fit  {GONE} 'return text[:limit]  # from the left'"],
+    ]
+    assert (done.stderr, done.returncode) == ("", 2)
