@@ -340,6 +340,7 @@ REFUSED: Final = {
     "no Python after it": (("vendor:function", "return y", "return ("), r"cannot be read: .* \(line 10"),
     "a name of what is around it": (("vendor:closure", "x + 1", "x + other"), None),
     "another function": (("vendor:function", "def function", "def other"), "leaves another function there"),
+    "a comment alone": (("vendor:function", "y = x + 1", "y = (x + 1)  # so"), "changes nothing that runs"),
     "an annotation": (("vendor:function", "x, eps", "x: int, eps"), "changes an annotation"),
     "a default that fails": (("vendor:function", "eps=1e-5", "eps=1/0"), "'eps' raised ZeroDivisionError"),
     "no function": (("vendor:Kind", "__hidden = 1", "__hidden = 2"), "is a type, which has no source of its own"),

@@ -118,6 +118,8 @@ def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) 
         old = _Source.of(text, file, code)
         new_text = _replaced(old, edit)
         new = _Source.edited(new_text, shown, old)
+        if ast.dump(old.definition) == ast.dump(new.definition):
+            raise NotThere("the edit changes nothing that runs")
     linecache.cache[shown] = len(new_text), None, new_text.splitlines(keepends=True), shown
     _below[shown] = _Below(owner, text, file, code)
     finalize(new.code, linecache.cache.pop, shown, None)

@@ -145,26 +145,44 @@ def _meant(token: tokenize.TokenInfo) -> str:
 
 
 def _hunk(source: Source, old: str, new: str) -> tuple[Span, str]:
-    """Return the one place of whole lines, however far they are indented, and what takes their place."""
-    wanted, starts = dedent(old).rstrip().splitlines(), _starts(source.text)
-    lines = source.lines
+    """Return the one place of whole lines, however far they are indented, and what takes their place.
+
+    What changes lies in the function; the lines around it may lie outside.
+    """
+    before, after, lines, starts = old.splitlines(), new.splitlines(), source.lines, _starts(source.text)
+    head, tail = _alike(before, after), _alike(before[::-1], after[::-1])
+    tail = min(tail, len(before) - head, len(after) - head)
+    adds_alone = head + tail == len(before)
+    wanted = _bare(old)
     found = [
-        first
-        for first in range(source.first - 1, source.last - len(wanted) + 1)
-        if [line.rstrip() for line in dedent("".join(lines[first : first + len(wanted)])).splitlines()]
-        == [line.rstrip() for line in wanted]
+        place
+        for place in range(len(lines) - len(before) + 1)
+        if source.first - (not adds_alone) <= place + head and place + len(before) - tail <= source.last
+        if _bare("".join(lines[place : place + len(before)])) == wanted
     ]
-    if len(found) == 1:
-        first, last = found[0], found[0] + len(wanted) - 1
-        here, there = _indent(old.splitlines()[0]), _indent(lines[first])
-        more, less = there.removesuffix(here) if there.endswith(here) else "", here[len(there) :]
-        shifted = [more + line.removeprefix(less) for line in new.splitlines()]
-        span = starts[first], starts[last + 1] - lines[last].endswith("\n")
-        return span, "\n".join(line if line.strip() else "" for line in shifted)
     if not found:
-        raise NotThere(f"the hunk that begins with {_short(wanted[0])} is not there{_nearest(source, old)}")
-    at = ", ".join(str(line + 1) for line in found)
-    raise NotThere(f"the hunk that begins with {_short(wanted[0])} fits at the lines {at}; give it more lines")
+        raise NotThere(f"the hunk that begins with {_short(before[0])} is not there{_nearest(source, old)}")
+    if len(found) > 1:
+        at = ", ".join(str(line + 1) for line in found)
+        raise NotThere(f"the hunk that begins with {_short(before[0])} fits at the lines {at}; give it more lines")
+    first, last = found[0], found[0] + len(before) - 1
+    here, there = _indent(before[0]), _indent(lines[first])
+    more, less = there.removesuffix(here) if there.endswith(here) else "", here[len(there) :]
+    shifted = [more + line.removeprefix(less) for line in after]
+    span = starts[first], starts[last + 1] - lines[last].endswith("\n")
+    return span, "\n".join(line if line.strip() else "" for line in shifted)
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many first lines are the same in both."""
+    return next(
+        (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
+        min(len(one), len(other)),
+    )
+
+
+def _bare(text: str) -> list[str]:
+    return [line.rstrip() for line in dedent(text).splitlines()]
 
 
 def _fitted(source: Source, span: Span, new: str) -> str:

@@ -111,6 +111,27 @@ def test_a_hunk_may_be_indented_otherwise(margin: str) -> None:
     assert diff(text) == FUNCTION.replace("elif x == 3:\n            return x", instead)
 
 
+@pytest.mark.parametrize(
+    ("hunk", "there", "instead"),
+    [
+        # As git writes them, with lines around the function; the function's last line, its first, and one more line.
+        ('             for _ in a]\n+    # the end\n \n after = f(1, "a")', "in a]\n", "in a]\n    # the end\n"),
+        (' before = f(1, "a")\n \n-def function(a, b=(1, 2)):\n+def function(a, b=3):', "b=(1, 2)", "b=3"),
+    ],
+)
+def test_context_may_lie_outside_the_function(hunk: str, there: str, instead: str) -> None:
+    assert diff(f"@@ -1,3 +1,3 @@\n{hunk}\n") == FUNCTION.replace(there, instead)
+
+
+@pytest.mark.parametrize(
+    "hunk",
+    ['-before = f(1, "a")\n+before = 1\n \n def function(a, b=(1, 2)):', "+# a comment\n def function(a, b=(1, 2)):"],
+)
+def test_what_changes_lies_in_the_function(hunk: str) -> None:
+    with pytest.raises(NotThere, match="is not there"):
+        diff(f"@@ -1,3 +1,3 @@\n{hunk}\n")
+
+
 def test_hunks_that_do_not_fit() -> None:
     again = "def f():\n    if a:\n        x = 2\n    x = 2\n"
     with pytest.raises(NotThere, match="fits at the lines 3, 4; give it more lines"):
