@@ -11,7 +11,7 @@ from hookpatch._engine.calls.trampoline import as_it_was, is_changed_in_place
 from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.patch import CALL_VERBS
 from hookpatch._engine.patch.versions import check_requirement, unneeded
-from hookpatch._engine.site.reach import innermost
+from hookpatch._engine.site.reach import DECORATED, innermost
 from hookpatch._engine.site.stand_in import binds
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.guard import check_call, getter_of, unchecked
@@ -51,7 +51,7 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
             slot = resolve(patch.target, module, owner)
             _check_signature(requested, slot)
             if patch.verb == "edit":
-                _check_edit(requested, slot)
+                warnings = (*warnings, *_check_edit(requested, slot))
             if drift is not None and (reason := drift.look(patch, slot, owner)) is not None:
                 if drift.policy == "skip":
                     return Outcome("skipped", reason, warnings=warnings)
@@ -70,17 +70,20 @@ def _check_signature(requested: Requested, slot: Slot) -> None:
         check_call(patch, parameters, requested.owner)
 
 
-def _check_edit(requested: Requested, slot: Slot) -> None:
-    """Refuse a piece that is not in the source of the original."""
+def _check_edit(requested: Requested, slot: Slot) -> list[str]:
+    """Refuse a piece that is not in the source of the original; return what the report of a run would warn of."""
     with imports.for_ourselves():
         from hookpatch._engine.source.edited import edited  # few patches edit
 
-    value = beneath(slot)
+    value = shown = beneath(slot)
     if requested.patch.reach == "everywhere":
-        value = innermost(getter_of(value) or inner(value))
+        shown = getter_of(value) or inner(value)
+        value = innermost(shown)
+    original = value
     if type(value) is FunctionType and is_changed_in_place(value):
-        value = as_it_was(value, own_beneath(FunctionSlot(value, binds=False)))
-    edited(value, requested.patch, requested.owner, slot.in_class)
+        original = as_it_was(value, own_beneath(FunctionSlot(value, binds=False)))
+    edited(original, requested.patch, requested.owner, slot.in_class)
+    return [DECORATED] if value is not shown else []
 
 
 def _refused(requested: Requested, error: ApplyError, warnings: tuple[str, ...]) -> Outcome:

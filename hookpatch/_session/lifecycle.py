@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 Policy: TypeAlias = Literal["exit", "warn"]
 Gone: TypeAlias = dict[Site, Former]
 _NOWHERE: Final = "nothing that only_in= and except_in= let it go to holds the target"
-_DECORATED: Final = "the function inside its decorators is edited"
 _NONE: Final[list[Entered]] = []  # shared by most patches, never written to
 
 
@@ -249,7 +248,7 @@ class Lifecycle:
                 return self._next_entry().become("skipped", reason)
             self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
         if everywhere is not None and everywhere.is_decorated:
-            self._warnings = (*self._warnings, _DECORATED)
+            self._warnings = (*self._warnings, _reach().DECORATED)
         places = [(slot, None)] if everywhere is None else everywhere.places(self._ledger.holders)
         if patch.is_narrowed:
             self._follow_imports(everywhere, inner(own))

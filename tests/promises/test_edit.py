@@ -49,6 +49,11 @@ def decorated(x):
 def cached(x):
     return x + 1
 
+@decorator
+@functools.lru_cache
+def twice(x):
+    return x + 1
+
 def around(n):
     count = 0
     def inner(x):
@@ -99,6 +104,13 @@ class Kind(Base):
 table = {"f": function}
 alias = function
 '''
+
+
+def uncached(function: Any) -> Any:
+    function.__wrapped__.cache_clear()
+    return function
+
+
 KINDS: Final = {  # the address, the piece, and what takes its place; then a call
     "function": ("vendor:function", "y = x + 1", "y = x + 2", lambda vendor: vendor.function(7)),
     "closure": ("vendor:closure", "x + 1", "x + 2", lambda vendor: vendor.closure(7)),
@@ -113,10 +125,11 @@ KINDS: Final = {  # the address, the piece, and what takes its place; then a cal
     "property": ("vendor:Kind.attribute", "7 + 1", "7 + 2", lambda vendor: vendor.Kind().attribute),
     "inner class": ("vendor:Kind.Inner.method", "[x + 1]", "[x + 2]", lambda vendor: vendor.Kind.Inner().method(7)),
     "registry entry": ("vendor:table['f']", "x + 1", "x + 2", lambda vendor: vendor.table["f"](7)),
+    "decorator over a cache": ("vendor:twice", "x + 1", "x + 2", lambda vendor: uncached(vendor.twice)(7)[1]),
     "decorated": ("vendor:decorated", "x + 1", "x + 2", lambda vendor: vendor.decorated(7)[1][1]),
 }
 REACHES: Final = ("slot", "everywhere")
-CELLS: Final = [(kind, reach) for kind in KINDS for reach in REACHES if (kind, reach) != ("decorated", "slot")]
+CELLS: Final = [(kind, reach) for kind in KINDS for reach in REACHES if reach == "everywhere" or "decorat" not in kind]
 
 
 @pytest.fixture
@@ -442,3 +455,6 @@ def test_plan_why_and_lock_know_it(vendor: ModuleType, reach: Any) -> None:
         assert [layer.kind for layer in reports] == ["edit", "original"]
         assert reports[0].name == "\"'x + 1' -> 'x + 2'\""
         assert of_slot(AttributeSlot(vendor, "function")) == before
+    inside = hookpatch.edit("vendor:decorated", "x + 1", "x + 2")
+    (planned,) = [patch for target in hookpatch.plan(inside).targets for patch in target.patches]
+    assert (planned.finding, planned.warnings) == ("fits", ("the function inside its decorators is edited",))

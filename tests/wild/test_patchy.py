@@ -6,7 +6,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-import patchy
 import pytest
 
 import hookpatch
@@ -100,6 +99,8 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 
 def by_patchy(vendor: ModuleType, name: str, old: str, new: str, call: Callable[[ModuleType], Any]) -> Any:
     """Return what a call gives under patchy, which is to be gone at the end."""
+    import patchy
+
     function: Any = vendor
     for part in name.split("."):
         function = getattr(function, part)
@@ -133,6 +134,8 @@ def test_what_patchy_does_edit_does_and_more(vendor: ModuleType, what: str) -> N
 
 def test_the_code_that_was_there_is_there_again(vendor: ModuleType) -> None:
     """Patchy compiles the function a second time to take a patch back."""
+    import patchy
+
     code = vendor.sample.__code__
     with hookpatch.active(hookpatch.edit("vendor:sample", diff=DIFF.format("1", "2"))):
         assert vendor.sample() == 2

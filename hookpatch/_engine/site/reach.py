@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from types import FunctionType, ModuleType
-from typing import Any, final
+from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
@@ -30,6 +30,9 @@ from hookpatch._engine.slots.referrers import works
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, put
 from hookpatch._engine.slots.trial import THIS_PYTHON, functions_change_inside
 from hookpatch.errors import TargetRefused
+
+DECORATED: Final = "the function inside its decorators is edited"
+_DECORATORS: Final = 100
 
 
 @final
@@ -201,11 +204,13 @@ def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: 
 
 
 def innermost(value: Any) -> Any:
-    """Return the function inside the decorators of a value, as ``functools.wraps`` leads to it."""
-    seen = [value]
-    while type(inside := getattr(seen[-1], "__wrapped__", None)) is FunctionType and inside not in seen:
-        seen.append(inside)
-    return seen[-1]
+    """Return the Python function inside the decorators of a value, as ``functools.wraps`` leads to it."""
+    thing = value
+    for _ in range(_DECORATORS):
+        if (inside := getattr(thing, "__wrapped__", None)) is None:
+            break
+        thing = inside
+    return thing if type(thing) is FunctionType else value
 
 
 def _edits(slot: Slot) -> str | None:
