@@ -30,7 +30,8 @@ def attributes(
 ) -> dict[str, Any]:
     """Return the attributes by which TorchScript calls a patched function.
 
-    For a plain function TorchScript gets another function to compile; ``wrappers_from`` the link a capture is counted.
+    For a plain function TorchScript gets another function to compile. Its capture is counted for each wrapper that
+    ``wrappers_from`` finds by the link.
     A method (``binds``) is marked like a function under ``torch.jit.ignore``, so that TorchScript calls Python: the
     method belongs to a torch module, so torch is imported.
     """

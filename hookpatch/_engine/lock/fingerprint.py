@@ -21,8 +21,9 @@ from typing import Any, Final, final
 
 from hookpatch._engine.calls.signatures import as_text, takes
 from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.item import ItemSlot
-from hookpatch._engine.slots.originals import beneath, originals
+from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 
 
@@ -141,16 +142,12 @@ def source_of(thing: Any) -> str | None:
         if not isinstance(thing, FunctionType):
             return normalised(inspect.getsource(thing))
         # By code object: inspect.getsource of a decorated function returns the innermost function only.
-        sources_of_chain = [normalised(inspect.getsource(_code_of(function))) for function in _wrapped_chain(thing)]
+        # Beneath our layers: each of the functions may be changed in place.
+        codes = [own_beneath(FunctionSlot(function, binds=False)) for function in _wrapped_chain(thing)]
+        sources_of_chain = [normalised(inspect.getsource(code)) for code in codes]
         return "\n\n".join(reversed(sources_of_chain))
     except (OSError, TypeError):
         return None  # written in C, or made by exec
-
-
-def _code_of(function: FunctionType) -> Any:
-    """Return the original's code of a function, which may be changed in place."""
-    patched = originals.get(("function", id(function)))
-    return function.__code__ if patched is None else patched.original
 
 
 def _wrapped_chain(function: FunctionType) -> Iterator[FunctionType]:

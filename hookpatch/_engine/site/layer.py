@@ -176,8 +176,8 @@ class Layer:
         """Return the wrapper to run between other layers: it leaves what an ``inject`` outside has given."""
         if self.patch.verb == "wrap" or self.ended:
             return self.call
-        self._note_effect(lost(outer, self, inner))
-        giving = _giving(outer, self) if self._injector is not None else []
+        giving = _giving(outer, self)
+        self._note_effect(_in_words(giving, _overriding(inner, self)))
         if self._injector is None or not giving:
             return self.call
         now = {
@@ -234,18 +234,19 @@ class Layer:
 
 def lost(outer: Sequence[Layer], layer: Layer, inner: Sequence[Layer]) -> str:
     """Return which arguments that a layer gives have no effect between other layers, in words; empty if all have."""
-    left = [
-        *(f"{', '.join(names)}: given by {other.owner}, which lies outside" for other, names in _giving(outer, layer)),
-        *(f"{', '.join(names)}: injected by {other.owner}" for other, names in _overriding(inner, layer)),
-    ]
+    return _in_words(_giving(outer, layer), _overriding(inner, layer))
+
+
+def _in_words(giving: Sequence[tuple[Layer, list[str]]], overriding: Sequence[tuple[Layer, list[str]]]) -> str:
+    left = [f"{', '.join(names)}: given by {other.owner}, which lies outside" for other, names in giving]
+    left += [f"{', '.join(names)}: injected by {other.owner}" for other, names in overriding]
     return f"without effect on {'; '.join(left)}" if left else ""
 
 
 def _giving(outer: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
     """Return the layers outside that give an argument of a layer another value, each with the arguments' names."""
-    if layer.patch.verb == "inject":
-        return _others([other for other in outer if other.patch.verb == "inject"], layer)
-    return _others([other for other in outer if other.patch.verb in ("inject", "default")], layer)
+    givers = ("inject",) if layer.patch.verb == "inject" else ("inject", "default")
+    return _others([other for other in outer if other.patch.verb in givers], layer)
 
 
 def _overriding(inner: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:

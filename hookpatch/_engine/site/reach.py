@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from inspect import unwrap
 from itertools import takewhile
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
@@ -32,7 +33,6 @@ from hookpatch._engine.slots.trial import THIS_PYTHON, functions_change_inside
 from hookpatch.errors import TargetRefused
 
 DECORATED: Final = "the function inside its decorators is edited"
-_DECORATORS: Final = 100
 
 
 @final
@@ -205,11 +205,10 @@ def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: 
 
 def innermost(value: Any) -> Any:
     """Return the Python function inside the decorators of a value, as ``functools.wraps`` leads to it."""
-    thing = value
-    for _ in range(_DECORATORS):
-        if (inside := getattr(thing, "__wrapped__", None)) is None:
-            break
-        thing = inside
+    try:
+        thing = unwrap(value)
+    except ValueError:  # it leads round in a circle
+        return value
     return thing if type(thing) is FunctionType else value
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from textwrap import dedent
 from typing import Final, TypeAlias, final
 
@@ -175,10 +175,7 @@ def _hunk(source: Source, old: str, new: str) -> tuple[Span, str]:
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
     """Return how many first lines are the same in both."""
-    return next(
-        (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
-        min(len(one), len(other)),
-    )
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _bare(text: str) -> list[str]:
@@ -192,7 +189,7 @@ def _fitted(source: Source, span: Span, new: str) -> str:
     line = source.text[line_start:].split("\n", 1)[0]
     indent, is_whole = _indent(line), not source.text[line_start : span[0]].strip()
     if not new.strip():
-        new = "pass" if is_whole and source.text[span[1] :].split("\n", 1)[0].strip().startswith(("", "#")) else ""
+        new = "pass" if is_whole else ""
     lines = new.split("\n")
     kept = _inside_texts(new)
     fitted = [line if number in kept or not line.strip() else indent + line for number, line in enumerate(lines, 1)]
