@@ -362,6 +362,8 @@ def _giving(verb: Verb, target: str | Target, arguments: Mapping[str, Any] | Non
 def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any], **own: Any) -> Patch:
     """Return a patch; ``own`` are the options that the verb alone has."""
     target = where if isinstance(where, Target) else Target(where)
+    if target.is_rule or target.of_instances:
+        raise PatchError(verb, f"{target} stands for more than one slot; write the address of one")
     return Patch(verb=verb, target=target, module=target.module, change=change, **_checked(verb, facts), **own)
 
 

@@ -7,13 +7,15 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch._engine.patch.steps import EachItem, Instances, NameGlob, Subclasses
 from hookpatch.errors import TargetSyntaxError
 
 _MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-_NAME: Final = re.compile(r"[^\W\d]\w*")
+_MODULE_GLOB: Final = re.compile(r"(?:\*|[^\W\d])[\w*]*(?:\.(?:\*|[^\W\d])[\w*]*)*")
+_NAME: Final = re.compile(r"(?:\*|[^\W\d])[\w*]*")  # or a pattern of names
 # A quoted text, a quote without an end, or a bracket.
 _QUOTE_OR_BRACKET: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|['"].*|[\[\]]""", re.DOTALL)
 
@@ -40,6 +42,9 @@ class Item:
         return f"[{self.key}]" if isinstance(self.key, Target) else f"[{self.key!r}]"
 
 
+Step: TypeAlias = Attribute | Item | NameGlob | EachItem | Subclasses | Instances
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -47,10 +52,12 @@ class Target:
 
     ``Target("onnxsim:simplify")``, ``Target("m:Class.method")``, ``Target("m:mapping['text']")``,
     ``Target("m:mapping[torch.nn:Linear]")``; for objects at hand ``Target.attribute`` and ``Target.item``.
+    ``Target("m.*:*Norm.forward")``, ``Target("m:Class+.method")`` and ``Target("m:mapping[*]")`` are rules: each stands
+    for many slots. ``Target("m:Class().name")`` and ``Target("m:Class+().name")`` lead to instances of a class.
 
     Attributes:
         address: the address in words.
-        module: the name of the slot's module, None for an object at hand.
+        module: the name of the slot's module, or a pattern of such names; None for an object at hand.
         steps: the steps from the module, or from the object at hand, to the slot; the last step is the slot.
 
     Raises:
@@ -59,7 +66,7 @@ class Target:
 
     address: str
     module: str | None = field(init=False)
-    steps: tuple[Attribute | Item, ...] = field(init=False)
+    steps: tuple[Step, ...] = field(init=False)
     start: Any = field(init=False, default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -105,12 +112,25 @@ class Target:
         return f"{self.start.__name__}:{way.removeprefix('.')}" if is_module else f"{describe(self.start)}{way}"
 
     @property
-    def slot(self) -> Attribute | Item:
+    def slot(self) -> Step:
         """The last step: the place of the slot in its owner."""
         return self.steps[-1]
 
+    @property
+    def is_rule(self) -> bool:
+        """True if the address has a pattern or ``+``, and so stands for any number of slots."""
+        return "*" in (self.module or "") or any(isinstance(step, _OF_RULES) for step in self.steps)
+
+    @property
+    def of_instances(self) -> Instances | None:
+        """The step from a class to its instances; None if the address has no such step."""
+        return next((step for step in self.steps if isinstance(step, Instances)), None)
+
     def __str__(self) -> str:
         return self.address
+
+
+_OF_RULES: Final = (NameGlob, EachItem, Subclasses)
 
 
 def is_module_name(text: object) -> bool:
@@ -128,30 +148,51 @@ def _colon_hint(address: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _parse(address: str) -> tuple[str, tuple[Attribute | Item, ...]]:
+def _parse(address: str) -> tuple[str, tuple[Step, ...]]:
     module, colon, rest = address.partition(":")
     if not colon:
         raise TargetSyntaxError(address, f"has no colon between module and name{_colon_hint(address)}")
-    if not is_module_name(module):
+    if not _MODULE_GLOB.fullmatch(module):
         raise TargetSyntaxError(address, f"has no module's name before the colon, but '{module}'")
-    steps: list[Attribute | Item] = []
+    steps: list[Step] = []
     position = 0
     while position < len(rest) or not steps:
-        if rest.startswith("[", position) and steps:
-            end = _closing(address, rest, position)
-            steps.append(Item(_key(address, rest[position + 1 : end].strip())))
-            position = end + 1
-            continue
+        step, position = _step(address, rest, position, is_first=not steps)
         if steps:
-            if not rest.startswith(".", position):
-                raise TargetSyntaxError(address, f"cannot be read from '{rest[position:]}' on")
-            position += 1
-        name = _NAME.match(rest, position)
-        if name is None:
-            raise TargetSyntaxError(address, f"has no name after {'a dot' if steps else 'the colon'}")
-        steps.append(Attribute(name.group()))
-        position = name.end()
+            _check_order(address, steps[-1], step, any(isinstance(earlier, Instances) for earlier in steps))
+        steps.append(step)
+    if isinstance(steps[-1], Subclasses):
+        raise TargetSyntaxError(address, "has no name after the '+'")
     return module, tuple(steps)
+
+
+def _step(address: str, rest: str, position: int, is_first: bool) -> tuple[Step, int]:
+    """Return the step at a position, and the position behind the step."""
+    if not is_first:
+        if rest.startswith("[", position):
+            end = _closing(address, rest, position)
+            key = rest[position + 1 : end].strip()
+            return EachItem() if key == "*" else Item(_key(address, key)), end + 1
+        for written, step in (("+()", Instances(with_subclasses=True)), ("()", Instances()), ("+", Subclasses())):
+            if rest.startswith(written, position):
+                return step, position + len(written)
+        if not rest.startswith(".", position):
+            raise TargetSyntaxError(address, f"cannot be read from '{rest[position:]}' on")
+        position += 1
+    name = _NAME.match(rest, position)
+    if name is None:
+        raise TargetSyntaxError(address, f"has no name after {'the colon' if is_first else 'a dot'}")
+    return NameGlob(name.group()) if "*" in name.group() else Attribute(name.group()), name.end()
+
+
+def _check_order(address: str, before: Step, step: Step, is_of_instances: bool) -> None:
+    """Refuse ``+`` and ``()`` where no class stands before, ``+`` before a key, and a pattern behind ``()``."""
+    if isinstance(step, (Subclasses, Instances)) and isinstance(before, (Subclasses, Instances)):
+        raise TargetSyntaxError(address, f"has '{step}' behind '{before}', which is no class")
+    if isinstance(before, Subclasses) and isinstance(step, (Item, EachItem)):
+        raise TargetSyntaxError(address, f"has no name after the '+', but '{step}'")
+    if is_of_instances and isinstance(step, (*_OF_RULES, Instances)):
+        raise TargetSyntaxError(address, f"has '{step}' behind the instances of a class")
 
 
 def _closing(address: str, text: str, opening: int) -> int:
@@ -179,8 +220,11 @@ def _key(address: str, text: str) -> object:
         problem = "which is neither a Python literal (quote a text) nor an address such as m:Class"
         raise TargetSyntaxError(address, f"has the key {text}, {problem}")
     try:
-        return Target(text)
+        target = Target(text)
     except TargetSyntaxError as error:
         raise TargetSyntaxError(address, f"has the key {text}, which {error.problem}") from None
     except RecursionError:
         raise TargetSyntaxError(address, "has keys nested too deeply") from None
+    if target.is_rule or target.of_instances:
+        raise TargetSyntaxError(address, f"has the key {text}, which stands for more than one object")
+    return target

@@ -35,8 +35,11 @@ def resolve(target: Target, module: ModuleType | None, owner: object, read: Read
 
     Raises:
         TargetNotFound: a step on the way, or the index of a list, does not exist.
-        TargetRefused: the last owner has items that cannot be set, or imports its names lazily.
+        TargetRefused: the last owner has items that cannot be set, or imports its names lazily; or the address stands
+            for more than one slot.
     """
+    if target.is_rule or target.of_instances:
+        raise TargetRefused(target, owner, f"{target} stands for more than one slot; write the address of one")
     holder = target.start if module is None else module
     last = len(target.steps) - 1
     for index in range(last):

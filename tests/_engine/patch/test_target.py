@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 import hookpatch
 from hookpatch import Target
 from hookpatch._engine.patch.describe import describe
-from hookpatch._engine.patch.target import Attribute, Item, is_module_name
-from hookpatch.errors import HookpatchError, TargetSyntaxError
+from hookpatch._engine.patch.steps import EachItem, Instances, NameGlob, Subclasses
+from hookpatch._engine.patch.target import Attribute, Item, Step, is_module_name
+from hookpatch._engine.slots.resolve import resolve
+from hookpatch.errors import HookpatchError, PatchError, TargetRefused, TargetSyntaxError
 
 MakeModule = Callable[..., ModuleType]
 
@@ -35,18 +37,37 @@ LITERALS = st.recursive(
 )
 
 
-def written(module: str, steps: list[Attribute | Item]) -> str:
+def written(module: str, steps: list[Step]) -> str:
     """Return the address of a module and steps."""
     return f"{module}:{''.join(map(str, steps))[1:]}"
 
 
-def addresses(keys: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[str, list[Attribute | Item]]]:
+def addresses(keys: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[str, list[Step]]]:
     """Return addresses as a module and steps, the first of them an attribute."""
     rest = st.lists(NAMES.map(Attribute) | keys.map(Item), max_size=4)
     return st.tuples(MODULES, st.builds(lambda first, more: [Attribute(first), *more], NAMES, rest))
 
 
-ADDRESSES = addresses(LITERALS | addresses(LITERALS).map(lambda parts: Target(written(*parts))))
+PATTERNS = st.tuples(st.just("") | NAMES, st.just("") | st.from_regex(r"\w+", fullmatch=True)).map("*".join)
+
+
+def rules(keys: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[str, list[Step]]]:
+    """Return addresses of many slots: groups of a name and what may follow, instances after all groups but one."""
+    name: st.SearchStrategy[Step] = NAMES.map(Attribute) | PATTERNS.map(NameGlob)
+    step: st.SearchStrategy[list[Step]] = st.one_of(
+        name.map(lambda one: [one]),
+        keys.map(lambda key: [Item(key)]),
+        st.just([EachItem()]),
+        name.map(lambda one: [Subclasses(), one]),
+    )
+    plain: st.SearchStrategy[list[Step]] = st.lists(NAMES.map(Attribute) | keys.map(Item), max_size=2)
+    instances = st.booleans().flatmap(lambda all_: plain.map(lambda more: [Instances(all_), *more]))
+    module = st.lists(NAMES | PATTERNS, min_size=1, max_size=3).map(".".join)
+    ways = st.tuples(name, st.lists(step, max_size=3), st.just([]) | instances)
+    return st.tuples(module, ways.map(lambda way: [way[0], *(one for group in way[1] for one in group), *way[2]]))
+
+
+ADDRESSES = addresses(LITERALS | addresses(LITERALS).map(lambda parts: Target(written(*parts)))) | rules(LITERALS)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +95,81 @@ def test_address_is_read_into_module_and_steps(address: str, module: str, steps:
     """Each form of address gives the module, the way to the slot and, as its last step, the slot."""
     target = Target(address)
     assert (target.module, target.steps, target.slot) == (module, steps, steps[-1])
+
+
+RULES = [
+    (
+        "transformers.models.*.modeling_*:*RMSNorm.forward",
+        "transformers.models.*.modeling_*",
+        (NameGlob("*RMSNorm"), Attribute("forward")),
+    ),
+    ("*:a", "*", (Attribute("a"),)),
+    ("a.*b*.c:d", "a.*b*.c", (Attribute("d"),)),
+    ("torch.cuda:*", "torch.cuda", (NameGlob("*"),)),
+    ("m:C.get_*_x", "m", (Attribute("C"), NameGlob("get_*_x"))),
+    ("m:C+.method", "m", (Attribute("C"), Subclasses(), Attribute("method"))),
+    ("m:*Base+.on_*", "m", (NameGlob("*Base"), Subclasses(), NameGlob("on_*"))),
+    ("m:mapping[*]", "m", (Attribute("mapping"), EachItem())),
+    ("m:mapping[ * ].forward", "m", (Attribute("mapping"), EachItem(), Attribute("forward"))),
+    ("m:a['x'].*[*]", "m", (Attribute("a"), Item("x"), NameGlob("*"), EachItem())),
+]
+OF_INSTANCES = [
+    ("m:C().attr", "m", (Attribute("C"), Instances(), Attribute("attr"))),
+    ("m:C+().attr", "m", (Attribute("C"), Instances(with_subclasses=True), Attribute("attr"))),
+    ("torch.nn:Linear()", "torch.nn", (Attribute("Linear"), Instances())),
+    ("m:C()['key'].a", "m", (Attribute("C"), Instances(), Item("key"), Attribute("a"))),
+    ("m:a[n:C]().b", "m", (Attribute("a"), Item(Target("n:C")), Instances(), Attribute("b"))),
+]
+OF_INSTANCES_AND_RULES = [
+    ("m.*:*Norm().eps", "m.*", (NameGlob("*Norm"), Instances(), Attribute("eps"))),
+    ("m:classes[*]+().eps", "m", (Attribute("classes"), EachItem(), Instances(with_subclasses=True), Attribute("eps"))),
+]
+
+
+@pytest.mark.parametrize(("address", "module", "steps"), [*RULES, *OF_INSTANCES, *OF_INSTANCES_AND_RULES])
+def test_address_of_many_slots_is_read_into_steps(address: str, module: str, steps: tuple[Step, ...]) -> None:
+    """Patterns, subclasses, instances and entries are steps; the address tells which of these it has."""
+    target = Target(address)
+    assert (target.module, target.steps) == (module, steps)
+    assert (str(target), written(module, list(steps))) == (address, address.replace("[ * ]", "[*]"))
+    assert target.is_rule == (address not in [row[0] for row in OF_INSTANCES])
+    assert target.of_instances == next((step for step in steps if isinstance(step, Instances)), None)
+
+
+@pytest.mark.parametrize("address", ["m:a", "a.b:C.d['*']", "m:a[n:C]", "m:a['()']"])
+def test_address_of_one_slot_is_no_rule(address: str) -> None:
+    """A sign inside a quoted key is no pattern."""
+    assert (Target(address).is_rule, Target(address).of_instances) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "is_match"),
+    [
+        ("*", "a", True),
+        ("*", "_private", True),
+        ("*", "__name__", False),
+        ("__*__", "__init__", False),
+        ("*Norm", "RMSNorm", True),
+        ("*Norm", "RMSNorms", False),
+        ("*norm", "RMSNorm", False),
+        ("get_*_x", "get__x", True),
+        ("get_*_x", "get_x", False),
+    ],
+)
+def test_pattern_of_names_matches(pattern: str, name: str, is_match: bool) -> None:
+    """``*`` stands for any characters, also none; a name with two underscores at both ends never matches."""
+    assert NameGlob(pattern).matches(name) == is_match
+
+
+@pytest.mark.parametrize("address", [row[0] for row in [*RULES, *OF_INSTANCES]])
+def test_address_of_many_slots_is_refused_where_one_is_needed(address: str) -> None:
+    """An address of many slots is refused by name."""
+    with pytest.raises(PatchError) as caught:
+        hookpatch.remove(address)
+    assert caught.value.problem == f"{address} stands for more than one slot; write the address of one"
+    with pytest.raises(TargetRefused) as refused:
+        resolve(Target(address), None, "owner")
+    assert refused.value.problem == caught.value.problem
 
 
 def test_text_of_a_target_is_its_address() -> None:
@@ -109,7 +205,7 @@ def test_making_a_target_imports_nothing(write_module: Callable[[str, str], obje
 
 @settings(derandomize=True, deadline=None)
 @given(parts=ADDRESSES)
-def test_steps_written_and_read_again_are_the_same(parts: tuple[str, list[Attribute | Item]]) -> None:
+def test_steps_written_and_read_again_are_the_same(parts: tuple[str, list[Step]]) -> None:
     """Whatever the names and keys, an address written from steps is read into the same steps."""
     module, steps = parts
     target = Target(written(module, steps))
@@ -118,7 +214,7 @@ def test_steps_written_and_read_again_are_the_same(parts: tuple[str, list[Attrib
 
 
 @settings(derandomize=True, deadline=None)
-@given(text=st.text() | st.text("ab.:[]'\"\\ 01\n", max_size=12).map(lambda inner: f"m:a[{inner}]"))
+@given(text=st.text() | st.text("ab.:[]'\"\\ 01\n*+()", max_size=12).map(lambda inner: f"m:a[{inner}]"))
 def test_any_text_is_a_target_or_a_syntax_error(text: str) -> None:
     """No text makes it fail otherwise than by TargetSyntaxError, and what is read keeps its text."""
     try:
@@ -148,6 +244,28 @@ def test_any_text_is_a_target_or_a_syntax_error(text: str) -> None:
         ("m:a['x']b", "cannot be read from 'b' on"),
         ("m:a:b", "cannot be read from ':b' on"),
         ("m:a]", "cannot be read from ']' on"),
+        ("a.*b-c:d", "has no module's name before the colon, but 'a.*b-c'"),
+        ("a.?:d", "has no module's name before the colon, but 'a.?'"),
+        ("m:a?", "cannot be read from '?' on"),
+        ("m:()", "has no name after the colon"),
+        ("m:+.a", "has no name after the colon"),
+        ("m:C+", "has no name after the '+'"),
+        ("m:C+.", "has no name after a dot"),
+        ("m:C+['x']", "has no name after the '+', but '['x']'"),
+        ("m:C+[*]", "has no name after the '+', but '[*]'"),
+        ("m:C++.a", "has '+' behind '+', which is no class"),
+        ("m:C()().a", "has '()' behind '()', which is no class"),
+        ("m:C()+.a", "has '+' behind '()', which is no class"),
+        ("m:C+()+().a", "has '+()' behind '+()', which is no class"),
+        ("m:C().a().b", "has '()' behind the instances of a class"),
+        ("m:C().a+.b", "has '+' behind the instances of a class"),
+        ("m:C().*", "has '.*' behind the instances of a class"),
+        ("m:C().a[*]", "has '[*]' behind the instances of a class"),
+        ("m:C(", "cannot be read from '(' on"),
+        ("m:C(1).a", "cannot be read from '(1).a' on"),
+        ("m:a[n:*]", "has the key n:*, which stands for more than one object"),
+        ("m:a[n:C()]", "has the key n:C(), which stands for more than one object"),
+        ("m:a[**]", "has the key **, which is neither a Python literal (quote a text) nor an address such as m:Class"),
         ("m:a['x'", "has a bracket that is not closed"),
         ("m:a['x]", "has a bracket that is not closed"),
         ("m:a[[1]", "has a bracket that is not closed"),

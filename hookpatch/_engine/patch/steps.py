@@ -1,0 +1,67 @@
+"""The steps of an address that stand for many slots: names and keys by pattern, subclasses, instances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import final
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NameGlob:
+    """One step of a rule: each name that matches a pattern, in which ``*`` stands for any characters.
+
+    A name with two underscores at both ends does not match. Nor does a name of a module whose value another module
+    defines: an alias would be matched twice.
+    """
+
+    pattern: str
+
+    def __str__(self) -> str:
+        return f".{self.pattern}"
+
+    def matches(self, name: str) -> bool:
+        """Return True if a name matches the pattern."""
+        return not is_dunder(name) and fnmatchcase(name, self.pattern)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EachItem:
+    """One step of a rule, ``[*]``: each entry of a mapping or list."""
+
+    def __str__(self) -> str:
+        return "[*]"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Subclasses:
+    """One step of a rule, ``+`` behind a class: the class, and each subclass that defines the next name itself."""
+
+    def __str__(self) -> str:
+        return "+"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """One step of an address, ``()`` behind a class: each instance of the class, alive or to come.
+
+    As the last step it stands for the places that hold these instances.
+
+    Attributes:
+        with_subclasses: False for ``Class()``, where ``type(instance) is Class``; True for ``Class+()``, which takes
+            instances of subclasses, too.
+    """
+
+    with_subclasses: bool = False
+
+    def __str__(self) -> str:
+        return "+()" if self.with_subclasses else "()"
+
+
+def is_dunder(name: str) -> bool:
+    """Return True if a name has two underscores at both ends."""
+    return len(name) > 4 and name.startswith("__") and name.endswith("__")
