@@ -23,6 +23,7 @@ from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampolin
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.edit import Edit
 from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.source.compiled import compiled_statement
 from hookpatch._engine.source.pieces import NotThere, Source, replaced
 from hookpatch.errors import ConflictError, EditError
 
@@ -165,7 +166,7 @@ class _Source:
                 continue
             definitions = [node for node in _definitions(statement) if _first_line(node) == line]
             definitions = [node for node in definitions if _name(node) == code.co_name]
-            ways = [way for way, one in _codes(_compile(tree, top, file)) if one == code]
+            ways = [way for way, one in _codes(compiled_statement(tree, top, file)) if one == code]
             if len(definitions) > 1:
                 raise NotThere(f"line {line} of {file} has several functions of one name; write each on its own line")
             if definitions and ways:
@@ -177,7 +178,7 @@ class _Source:
     def edited(cls, text: str, file: str, old: _Source) -> _Source:
         """Return the edited source; raise NotThere if it cannot be compiled, or is another function."""
         tree = _parsed(text, file)
-        code = next((code for way, code in _codes(_compile(tree, old.top, file)) if way == old.way), None)
+        code = next((code for way, code in _codes(compiled_statement(tree, old.top, file)) if way == old.way), None)
         line = _first_line(old.definition)
         found = [node for node in _definitions(tree.body[old.top]) if _first_line(node) == line]
         same = [node for node in found if _name(node) == _name(old.definition)]
@@ -192,15 +193,6 @@ def _parsed(text: str, file: str) -> ast.Module:
     except SyntaxError as error:
         at = f"line {error.lineno}: {(error.text or '').strip()!r}"
         raise NotThere(f"what comes of the edit cannot be read: {error.msg} ({at})") from None
-
-
-def _compile(tree: ast.Module, top: int, file: str) -> CodeType:
-    """Compile one statement of a file, as Python compiles it there. Nothing is executed."""
-    features = [node for node in tree.body[:top] if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
-    try:
-        return compile(ast.Module([*features, tree.body[top]], []), file, "exec", dont_inherit=True)
-    except SyntaxError as error:
-        raise NotThere(f"what comes of the edit cannot be compiled: {error.msg} (line {error.lineno})") from None
 
 
 def _codes(code: CodeType, way: _Way = ()) -> Iterator[tuple[_Way, CodeType]]:
