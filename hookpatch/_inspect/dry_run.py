@@ -9,7 +9,6 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.trampoline import as_it_was, is_changed_in_place
 from hookpatch._engine.lock.drift import Drift
-from hookpatch._engine.patch.patch import CALL_VERBS
 from hookpatch._engine.patch.versions import check_requirement, unneeded
 from hookpatch._engine.site.reach import DECORATED, innermost
 from hookpatch._engine.site.stand_in import binds
@@ -66,7 +65,7 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
 def _check_signature(requested: Requested, slot: Slot) -> None:
     """Refuse a signature that a layer would refuse."""
     patch, value = requested.patch, beneath(slot)
-    if patch.verb in CALL_VERBS and (parameters := takes(inner(value), binds(slot, value))) is not None:
+    if patch.is_around_calls and (parameters := takes(inner(value), binds(slot, value))) is not None:
         check_call(patch, parameters, requested.owner)
 
 

@@ -55,7 +55,7 @@ class PlannedPatch:
             before, or no order satisfies all patches.
         reason: the reason for a finding other than *fits*, else None.
         warnings: as in the report of a run: the patch is no longer needed, or the target differs from the lock file.
-        why, upstream: as declared by the patch.
+        why, upstream, callers: as declared by the patch.
     """
 
     place: int | None
@@ -69,6 +69,7 @@ class PlannedPatch:
     warnings: tuple[str, ...]
     why: str | None
     upstream: str | None
+    callers: tuple[str, ...] = ()
 
 
 @final
@@ -101,6 +102,7 @@ class PlannedTarget:
         for patch in self.patches:
             place = "-" if patch.place is None else patch.place
             reach = ", everywhere" if patch.reach == "everywhere" else ""
+            reach += f", in calls from {', '.join(patch.callers)}" if patch.callers else ""
             origin = BY_HAND if patch.plugin is None else f"{patch.plugin} from {patch.distribution}"
             reason = f": {patch.reason}" if patch.reason else ""
             lines.append(f"  {place}  {patch.verb}{reach}  {origin}  {WORDS[patch.finding]}{reason}")
@@ -305,6 +307,7 @@ def _planned(tried: _Tried) -> PlannedPatch:
         warnings=outcome.warnings,
         why=patch.why,
         upstream=patch.upstream,
+        callers=patch.callers,
     )
 
 

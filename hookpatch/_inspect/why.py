@@ -237,7 +237,7 @@ class _LayerWalk:
                 state, note = "overwritten", difference
         gives, has_value = patch.verb in GIVING_VERBS, patch.verb not in (*GIVING_VERBS, "remove")
         arguments = {name: in_words(value) for name, value in patch.change.items()} if gives else None
-        notes = [*filter(None, (note, layer.without_effect))]
+        notes = [*filter(None, (note, layer.without_effect, patch.in_calls.strip()))]
         if site is not None and isinstance(site.slot, FunctionSlot):
             notes.append("in the function itself, wherever it is bound (reach='everywhere')")
         report = LayerReport(

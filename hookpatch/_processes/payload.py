@@ -8,7 +8,7 @@ import os
 import pickle
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from operator import attrgetter
 from types import FunctionType
@@ -188,6 +188,17 @@ def _packed_patch(patch: Patch) -> PayloadItem:
 
 
 def _packed(patch: Patch) -> PayloadItem:
+    pickled = _pickled(patch)
+    item: Item = {"of": _name(patch), "module": patch.module, "patch": base64.b64encode(pickled).decode()}
+    # The main module that calls is the child's own; what is defined there is not.
+    if b"__main__" in (_pickled(replace(patch, callers=())) if patch.callers else pickled):
+        if getattr(imports.loaded("__main__"), "__file__", None) is None:
+            raise NotCarried(_name(patch), "it is defined in an interactive session; define it in a module")
+        item["main"] = True
+    return piece(item)
+
+
+def _pickled(patch: Patch) -> bytes:
     room = _Room()
     try:
         _Packer(room, protocol=5).dump(patch)
@@ -195,13 +206,7 @@ def _packed(patch: Patch) -> PayloadItem:
         raise NotCarried(_name(patch), f"more than {_ROOM} bytes are too many to be handed on") from None
     except Exception as error:  # from the __reduce__ of any object
         raise NotCarried(_name(patch), f"it cannot be pickled ({error})") from None
-    pickled = room.getvalue()
-    item: Item = {"of": _name(patch), "module": patch.module, "patch": base64.b64encode(pickled).decode()}
-    if b"__main__" in pickled:
-        if getattr(imports.loaded("__main__"), "__file__", None) is None:
-            raise NotCarried(_name(patch), "it is defined in an interactive session; define it in a module")
-        item["main"] = True
-    return piece(item)
+    return room.getvalue()
 
 
 def _name(patch: Patch) -> str:

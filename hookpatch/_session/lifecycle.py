@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._bootstrap.stderr import refusal
-from hookpatch._engine.patch.patch import CALL_VERBS, MAKING_VERBS, Scope
+from hookpatch._engine.patch.patch import MAKING_VERBS, Scope
 from hookpatch._engine.patch.versions import unneeded
 from hookpatch._engine.site.call_count import counters
 from hookpatch._engine.site.layer import Gate, Layer
@@ -240,7 +240,7 @@ class Lifecycle:
             assert module is not None  # enter has a module
             return self._enter(module)
         slot, own, everywhere = self._checked_slot(module, anew)
-        callee = inner(slot.inherited() if own is ABSENT else own) if patch.verb in CALL_VERBS else None
+        callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
         if type(callee) is FunctionType and not functions_stand_in():
             self._warnings = (*self._warnings, PROXIES)
         if self._drift is not None and (reason := self._drift.look(patch, slot, owner)) is not None:

@@ -24,6 +24,7 @@ from hookpatch._engine.slots.slot import ABSENT, same
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
 
+_OF_PATCH: Final = ("verb", "why", "upstream", "callers", "required", "required_calls")
 _MOST: Final = 3  # subclasses that are named, and the others counted
 
 
@@ -52,6 +53,7 @@ class PatchReport:
             differs from the locked target, or the patch has no effect.
         why: the patch's own account of the fault at the target.
         upstream: the link given by the patch.
+        callers: patterns of the modules whose calls have the patch; empty if all have.
         required: False if the program may run without the patch.
         required_calls: the least number of calls; 0 if none is required.
         applied_at: when the patch was applied, in seconds since 1970; None if never.
@@ -71,6 +73,7 @@ class PatchReport:
     warnings: tuple[str, ...]
     why: str | None
     upstream: str | None
+    callers: tuple[str, ...] = ()
     required: bool = True
     required_calls: int = 0
     applied_at: float | None = None
@@ -91,6 +94,8 @@ class PatchReport:
         place = f" at {self.place}" if self.place else ""
         text = f"{self.state:<9} {self.verb:<7} {self.target}{place}  ({self.plugin or 'active()'})"
         lines = [f"{text}: {self.reason}" if self.reason else text]
+        if self.callers:
+            lines.append(f"{'':<9} callers {', '.join(self.callers)}")
         if self.calls is not None:
             lines.append(f"{'':<9} calls   {self.calls_in_words}")
         lines += (f"{'':<9} warning {text}" for text in self.warnings)
@@ -223,7 +228,7 @@ def _patch_report(entry: Entry) -> PatchReport:
     asked, tally = entry.asked, entry.tally
     calls = None if tally is None else tally.calls
     of_asked = {name: getattr(asked, name) for name in ("plugin", "distribution", "stays")}
-    of_patch = {name: getattr(asked.patch, name) for name in ("verb", "why", "upstream", "required", "required_calls")}
+    of_patch = {name: getattr(asked.patch, name) for name in _OF_PATCH}
     of_entry = {name: getattr(entry, name) for name in ("state", "reason", "place", "stale", "applied_at", "ended_at")}
     of_entry["warnings"] = entry.doubts
     return PatchReport(target=asked.patch.address, calls=calls, **of_asked, **of_patch, **of_entry)

@@ -65,10 +65,26 @@ def overwritten(entries: Sequence[Entry]) -> list[str]:
 def misspelt(entries: Sequence[Entry]) -> list[str]:
     """Return, in words, the required patches whose module does not exist, but a module of a similar name does.
 
+    So of the modules in ``callers=``.
+
     Other modules that do not exist are not reported: a program may make or find its modules itself.
     """
     never = [*_in_vain(entries, "unused"), *_in_vain(entries, "waiting")]
-    return [f"{asked.patch.address} of {asked.owner}: {hint}" for asked, hint in never if hint]
+    hints = [(asked, hint) for asked, hint in never if hint] + _never_callers(entries)
+    return [f"{asked.patch.address} of {asked.owner}: {hint}" for asked, hint in hints]
+
+
+def _never_callers(entries: Sequence[Entry]) -> list[tuple[Requested, str]]:
+    """Return the required patches for callers of a module that does not exist, each with a hint at a similar name."""
+    asked = {id(entry.asked): entry.asked for entry in entries if entry.asked.patch.callers}
+    required = [one for one in asked.values() if one.patch.required]
+    if not required:
+        return []
+    with imports.for_ourselves():
+        from hookpatch._engine.patch.module_lookup import fixed_part, nearly  # likewise
+
+    named = [(one, name) for one in required for name in map(fixed_part, one.patch.callers) if name]
+    return [(one, f"callers=: {hint}") for one, name in named if (hint := nearly(name))]
 
 
 def _in_vain(entries: Sequence[Entry], state: State) -> list[tuple[Requested, str]]:

@@ -6,7 +6,7 @@ no context variables.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from types import FunctionType
 from typing import Any, cast
@@ -17,10 +17,12 @@ from torch._dynamo.variables import ConstantVariable, UserFunctionVariable
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import VariableBuilder
 
+from hookpatch._engine.calls.callers import ASKS_CALLER, Callers, Frame, caller_in
 from hookpatch._engine.calls.trampoline import is_changed_in_place
 from hookpatch._engine.site.call_count import Tally
 from hookpatch._engine.site.proxy import Proxy
 from hookpatch._session.task import Gate
+from hookpatch.errors import BypassError
 
 
 def build(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
@@ -31,6 +33,8 @@ def build(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
     if type(value) is Tally:
         value.captured("export" if instance.tx.output.export else "compile")
         return _Counted()
+    if type(value) is Callers:
+        return _Asking(value)
     if type(value) is Gate:
         # The code is compiled for the present state of the gate, and guarded by the state.
         install_guard(AttrSource(instance.source, "is_open").make_guard(GuardBuilder.CONSTANT_MATCH))
@@ -60,6 +64,28 @@ class _Counted(VariableTracker):
 
     def call_method(self, tx: Any, name: str, args: Any, kwargs: Any) -> VariableTracker:
         return ConstantVariable.create(None)
+
+
+class _Asking(VariableTracker):
+    """What tells whether the caller is meant: Dynamo knows the caller from the frames that it inlines."""
+
+    def __init__(self, callers: Callers) -> None:
+        super().__init__()
+        self.callers = callers
+
+    def call_method(self, tx: Any, name: str, args: Any, kwargs: Any) -> VariableTracker:
+        names = caller_in(_frames(tx), self.callers.outside)
+        if not names:
+            raise BypassError("a patched function", "torch.compile", f"{ASKS_CALLER}; capture what calls it")
+        return ConstantVariable.create(self.callers.are_meant(names))
+
+
+def _frames(tx: Any) -> Iterator[Frame]:
+    """Yield the frames that Dynamo inlines, the innermost first, without those that stand for C code."""
+    while tx is not None:
+        if not str(tx.f_globals.get("__name__")).startswith("torch._dynamo."):
+            yield tx.f_code, tx.f_globals
+        tx = getattr(tx, "parent", None)
 
 
 class _Called(VariableTracker):

@@ -9,7 +9,6 @@ from types import FunctionType
 from typing import Any, Final, cast
 
 from hookpatch._engine.calls.signatures import PACKED
-from hookpatch._engine.calls.torchscript import GIVES_ALL
 from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampoline, needs_the_call
 from hookpatch.errors import BypassError
 
@@ -22,7 +21,7 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
 
     Raises:
         BypassError: the function collects arguments, and fx gives all of ``*args`` as one input; or a ``default`` is
-            on, and fx gives every argument.
+            on, and fx gives every argument; or a patch asks who calls, and that is fx.
     """
 
     def create(root_fn: Any, is_module: bool, concrete_args: Any = None) -> Any:
@@ -32,8 +31,8 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
             if not isinstance(concrete_args, tuple) and any(parameter.kind in PACKED for parameter in parameters):
                 problem = "it gives collected arguments as one input; trace it where the patch is not on"
                 raise BypassError(f"{seen.__module__}:{seen.__qualname__}", _TRACE, problem)
-            if needs_the_call(seen):
-                problem = f"{GIVES_ALL}; trace it where the patch is not on"
+            if need := needs_the_call(seen):
+                problem = f"{need}; trace it where the patch is not on"
                 raise BypassError(f"{seen.__module__}:{seen.__qualname__}", _TRACE, problem)
             root_fn = _with_parameters([*parameters], like=seen, call=root_fn)
         return wrapped(root_fn, is_module, concrete_args)

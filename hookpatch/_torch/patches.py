@@ -14,9 +14,11 @@ from itertools import chain, takewhile
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from hookpatch._engine.calls.callers import ASKS_CALLER
 from hookpatch._engine.calls.kept import names_in
 from hookpatch._engine.calls.torchscript import ELSEWHERE, SCRIPT
 from hookpatch._engine.patch.patch import Patch, Wrapper, wrap
+from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -156,7 +158,11 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     for layer in chain.from_iterable(site.layers for site in met):
         if (tally := getattr(layer.call, "tally", None)) is not None:
             tally.captured("script")
-    in_python = {site: found for site, found in met.items() if site.stand_ins and not kwargs.get("is_tracing")}
+    is_traced = kwargs.get("is_tracing")
+    asking = [site for site in met if any(layer.callers is not None for layer in site.layers)]
+    if asking and not is_traced:
+        raise BypassError(_targets(asking), SCRIPT, f"{ASKS_CALLER}; {ELSEWHERE}")
+    in_python = {site: found for site, found in met.items() if site.stand_ins and not is_traced}
     for name, scripted in module.named_modules() if in_python else ():
         classes_here = mro(type(parts[name])) if name in parts else ()
         if of_part := [site for site, found in in_python.items() if not found.isdisjoint(classes_here)]:
@@ -183,7 +189,7 @@ def _complete(part: Any, scripted: Any, sites: Sequence[Site], is_whole: bool) -
     if not is_whole:
         functions = [stand_in.base for site in sites for stand_in in site.stand_ins]
         functions += [layer.patch.change for site in sites for layer in site.layers]
-        functions += [_original(site) for site in sites if all(layer.patch.verb != "replace" for layer in site.layers)]
+        functions += [_original(site) for site in sites if not any(_hides(layer) for layer in site.layers)]
         codes = [function.__code__ for function in map(inner, functions) if type(function) is FunctionType]
         if used := sorted(lacking.keys() & chain.from_iterable(map(names_in, codes))):
             problem = f"it calls a patched method of a submodule in Python, where the submodule lacks {', '.join(used)}"
@@ -192,6 +198,11 @@ def _complete(part: Any, scripted: Any, sites: Sequence[Site], is_whole: bool) -
     for name, value in lacking.items():
         is_method = isinstance(value, MethodType) and value.__self__ is part
         AttributeSlot(scripted, name).write(value.__func__.__get__(scripted) if is_method else value)
+
+
+def _hides(layer: Layer) -> bool:
+    """Return True if no call reaches what lies below a layer."""
+    return layer.patch.verb == "replace" and not layer.wraps
 
 
 def _is_blamed(site: Site, text: str) -> bool:

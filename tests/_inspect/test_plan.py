@@ -486,6 +486,7 @@ def test_command_prints_json(home: Environment) -> None:
     done = home.run(script, "plan", "tuned", "-o", "tuned.speed=3", "--json")
     patch = {"place": 1, "plugin": "tuned", "distribution": "tuned-dist 1.0", "verb": "replace", "reach": "slot"}
     patch |= {"required": True, "finding": "fits", "reason": None, "warnings": [], "why": "speed 3", "upstream": None}
+    patch["callers"] = []
     target = {"target": "vendor:speed", "module": "vendor", "distribution": "vendor", "version": "1.4"}
     target |= {"installed": True, "imported": False, "patches": [patch]}
     assert json.loads(done.stdout) == {"status": 0, "targets": [target], "idle": []}

@@ -70,6 +70,7 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
         "warnings": [],
         "why": "too quiet",
         "upstream": "https://example.org/1",
+        "callers": [],
         "required": True,
         "required_calls": 0,
         "ended_at": None,

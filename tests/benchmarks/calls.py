@@ -73,6 +73,7 @@ def patched(path: str, patch: Callable[[str], hookpatch.Patch], wrapper: hookpat
 CASES: dict[str, tuple[str, Callable[[str], hookpatch.Patch], hookpatch.Wrapper]] = {
     "a function, wrap": ("area", lambda target: hookpatch.wrap(target, around), around),
     "a function, wrap, in place": ("area", lambda target: hookpatch.wrap(target, around, reach="everywhere"), around),
+    "a function, wrap, callers=": ("area", lambda target: hookpatch.wrap(target, around, callers="timeit"), around),
     "a method, wrap": ("Box.area", lambda target: hookpatch.wrap(target, around), around),
     "a function, inject": ("area", lambda target: hookpatch.inject(target, height=3), with_height),
     "a method, inject": ("Box.area", lambda target: hookpatch.inject(target, height=3), with_height),
@@ -82,4 +83,5 @@ if __name__ == "__main__":
     for title, (path, patch, wrapper) in CASES.items():
         heading(f"a call of {title}")
         with patched(path, patch, wrapper) as owners:
-            compare(times_of({way: timer("owner.area(1)", owner=owner) for way, owner in owners.items()}), GOALS)
+            times = times_of({way: timer("owner.area(1)", owner=owner) for way, owner in owners.items()})
+            compare(times, {} if "callers" in title else GOALS)  # the other ways do not ask who calls

@@ -36,6 +36,8 @@ patches: list[hookpatch.Patch] = [
     hookpatch.edit("m:f", "x = 1", "x = 2", count=2, reach="slot"),
     hookpatch.edit(hookpatch.Target("m:f"), diff="@@ -1 +1 @@", why="it forgets"),
     hookpatch.default("m:f", {"after": 3}, required=False),
+    hookpatch.wrap("m:f", louder, callers="shop.*"),
+    hookpatch.replace("m:f", len, callers=["shop.*", "cart"]),
     hookpatch.replace(hookpatch.Target.item({}, "key"), 1, upstream="https://example.org"),
     hookpatch.derive(hookpatch.Target("m:REGISTRY['key']"), subclass),
     hookpatch.remove(hookpatch.Target.attribute(object(), "name")),

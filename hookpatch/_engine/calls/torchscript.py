@@ -58,17 +58,17 @@ class _Scriptable:
     def __call__(self) -> FunctionType:
         """Return the function; raises like ``_scriptable``, and for a patch that has to know what a call gives."""
         wrappers = [*self._wrappers_from(self._link)]
-        if any(map(needs_the_call, wrappers)):
-            raise BypassError(_name(self._like), SCRIPT, f"{GIVES_ALL}; {ELSEWHERE}")
+        if need := next(filter(None, map(needs_the_call, wrappers)), None):
+            raise BypassError(_name(self._like), SCRIPT, f"{need}; {ELSEWHERE}")
         function = _scriptable(self._like, self._link)
         for tally in [wrapper.tally for wrapper in wrappers if hasattr(wrapper, "tally")]:
             tally.captured("script")
         return function
 
 
-def needs_the_call(wrapper: Any) -> bool:
-    """Return True for a wrapper that has to know which arguments a call gives, and which it does not."""
-    return getattr(wrapper, "needs_the_call", False)
+def needs_the_call(wrapper: Any) -> str:
+    """Return in words what a wrapper has to know of each call, and a capture does not tell; empty if nothing."""
+    return str(getattr(wrapper, "needs_the_call", ""))
 
 
 def _name(like: FunctionType) -> str:

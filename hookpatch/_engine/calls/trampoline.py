@@ -32,6 +32,7 @@ def pass_through(wrapped: Callable[..., Any], instance: object, args: tuple[Any,
 
 # The name of a trampoline's cell, and of the keyword default in a function that is changed in place.
 HOOK: Final = "__hookpatch__"
+FRAME_MARK: Final = " [hookpatch: "  # in the name of the code that runs the wrapper of a patch, before its owner
 
 
 @final
@@ -119,13 +120,13 @@ def beneath_link(function: FunctionType) -> Any:
     return link_of(function).cell_contents[1]
 
 
-def needs_the_call(function: FunctionType) -> bool:
-    """Return True if a wrapper of a patched function has to know which arguments a call gives, and which it does not.
+def needs_the_call(function: FunctionType) -> str:
+    """Return why a patched function cannot be captured, in words; empty if it can.
 
-    What captures a function gives all arguments, the function's own defaults included.
+    Some wrapper has to know of each call which arguments it gives, or who makes it.
     """
     first = (function.__kwdefaults__ or {}).get(HOOK, function)
-    return any(map(torchscript.needs_the_call, wrappers_from(link_of(first))))
+    return next(filter(None, map(torchscript.needs_the_call, wrappers_from(link_of(first)))), "")
 
 
 def wrappers_from(link: CellType) -> Iterator[Wrapper]:
@@ -141,7 +142,7 @@ def wrappers_from(link: CellType) -> Iterator[Wrapper]:
 def name_frames(function: FunctionType, name: str, owner: str) -> None:
     """Name the owner of a patch in tracebacks and profiles of a function's calls."""
     # In the code's name, which costs a call nothing. A note on the error would change a foreign object.
-    shown, code = f"{name} [hookpatch: {owner}]", function.__code__
+    shown, code = f"{name}{FRAME_MARK}{owner}]", function.__code__
     if code.co_name != shown:
         place = code.co_qualname, code.co_filename, code.co_firstlineno
         function.__code__ = with_place(code, shown, *place, code.co_flags, code.co_argcount)

@@ -7,6 +7,7 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
 from hookpatch._bootstrap import imports
@@ -55,6 +56,11 @@ def nearly(module: str) -> str:
         return ""
     hint = _similar(top, tuple(sys.path))
     return f"there is no module {top}{hint}" if hint else ""
+
+
+def fixed_part(pattern: str) -> str:
+    """Return the first names of a pattern of modules, up to a wildcard."""
+    return ".".join(takewhile(lambda part: not set(part) & set("*?["), pattern.split(".")))
 
 
 @lru_cache(maxsize=64)  # many blocks may ask for one name

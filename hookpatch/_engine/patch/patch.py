@@ -39,6 +39,9 @@ class Facts(TypedDict, total=False):
         reach: ``"slot"``, the address alone; or ``"everywhere"``, wherever the same function is bound.
         only_in: patterns of the modules to which ``reach="everywhere"`` goes, such as ``"shop.*"`` (``shop`` included).
         except_in: patterns of the modules to which it does not go. With either, each place is patched by itself.
+        callers: patterns of the modules whose calls have the patch, such as ``"shop.*"`` (``shop`` included); only for
+            ``wrap``, ``inject``, ``default``, and ``replace`` of what is called. The module of the nearest Python
+            frame counts.
         requires: supported versions of a distribution, such as ``"onnxsim>=0.4.36,<1"``; or several such texts.
         required: False if the program may run without the patch: a refusal is then only reported.
         before: names of plugins whose patches on the same site lie inside this patch.
@@ -53,6 +56,7 @@ class Facts(TypedDict, total=False):
     reach: Reach
     only_in: str | Iterable[str]
     except_in: str | Iterable[str]
+    callers: str | Iterable[str]
     requires: str | Iterable[str] | None
     required: bool
     before: str | Iterable[str]
@@ -80,7 +84,7 @@ class Patch(_Kept):
         target: the address; None for ``enter``.
         module: the module whose import makes the patch possible, None for objects at hand.
         change: the wrapper, the arguments, the value, the factory or the Edit; None for ``remove``.
-        reach, only_in, except_in, requires, required, before, after: see ``Facts``.
+        reach, only_in, except_in, callers, requires, required, before, after: see ``Facts``.
         why, upstream, until, required_calls, check_signature: likewise.
         expects: for ``wrap``, names of parameters that the target must have.
         by_mapping: for ``inject`` and ``default``, names of arguments given in a mapping, none a misspelt option.
@@ -94,6 +98,7 @@ class Patch(_Kept):
     reach: Reach = "slot"
     only_in: tuple[str, ...] = ()
     except_in: tuple[str, ...] = ()
+    callers: tuple[str, ...] = ()
     requires: str | tuple[str, ...] | None = None
     required: bool = True
     before: tuple[str, ...] = ()
@@ -123,6 +128,24 @@ class Patch(_Kept):
             return not self.only_in
         is_in = not self.only_in or any(_matches(pattern, module) for pattern in self.only_in)
         return is_in and not any(_matches(pattern, module) for pattern in self.except_in)
+
+    @property
+    def is_around_calls(self) -> bool:
+        """True if the patch runs at each call of its target, False if it puts a value there."""
+        return self.verb in CALL_VERBS or bool(self.callers)
+
+    def is_for_calls_by(self, module: str) -> bool:
+        """Return True if the patch is in effect in calls by a module."""
+        return not self.callers or any(_matches(pattern, module) for pattern in self.callers)
+
+    def may_meet(self, other: Patch) -> bool:
+        """Return True if one call may have both patches; callers that each has for itself count as others."""
+        return not self.callers or not other.callers or self.callers == other.callers
+
+    @property
+    def in_calls(self) -> str:
+        """In words which calls have the patch; empty if all have."""
+        return f" in calls from {', '.join(self.callers)}" if self.callers else ""
 
     @property
     def address(self) -> str:
@@ -224,6 +247,8 @@ def replace(target: str | Target, value: object, *, add: bool = False, **facts: 
     """
     if not isinstance(add, bool):
         raise PatchError("replace", f"add= is {a_kind(add)}, not True or False")
+    if add and facts.get("callers"):
+        raise PatchError("replace", "takes add= or callers=: a name that is not there is called by nobody")
     return _declare("replace", target, value, facts, add=add)
 
 
@@ -386,6 +411,10 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(checked.get("requires"), str | None):
         checked["requires"] = _texts(verb, "requires", checked["requires"], "a distribution's versions")
     calls = checked.get("required_calls", 0)
+    if "callers" in checked:
+        checked["callers"] = _texts(verb, "callers", checked["callers"], "a pattern of modules")
+        if verb not in (*CALL_VERBS, "replace"):
+            raise PatchError(verb, f"takes no callers=: what {verb} does is there for all; wrap what calls it")
     if type(calls) is not int or calls < 0:
         raise PatchError(verb, f"required_calls={calls!r} is not a number of calls")
     if calls and verb in ("remove", "enter"):

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, final, get_args
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.trampoline import Trampoline, pass_through
 from hookpatch._engine.patch.describe import a_kind
-from hookpatch._engine.patch.patch import CALL_VERBS, Patch, Wrapper
+from hookpatch._engine.patch.patch import Patch, Wrapper
 from hookpatch._engine.site.layer import Count, Gate, Layer
 from hookpatch._engine.site.stand_in import StandIn, binds
 from hookpatch._engine.slots.function import FunctionSlot
@@ -77,7 +77,7 @@ def counters(patch: Patch, is_asked: bool, gate: Gate | None) -> tuple[Tally | N
 
     Calls are counted for ``required_calls=``; if asked, also for each patch that runs around calls.
     """
-    wraps = patch.verb in CALL_VERBS
+    wraps = patch.is_around_calls
     if not ((is_asked and wraps) or patch.required_calls):
         return None, gate, None
     tally = Tally()

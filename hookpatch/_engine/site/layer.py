@@ -1,4 +1,7 @@
-"""One patch at one site."""
+"""One patch at one site.
+
+Long because what a layer runs at a call and what it puts into a slot share its fitting, its end and its notes.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,17 @@ from typing import Any, Final, Protocol, TypeAlias, final
 from weakref import WeakValueDictionary
 
 from hookpatch._bootstrap import imports
+from hookpatch._engine.calls.callers import ASKS_CALLER, Callers, SeenFrom, instead
 from hookpatch._engine.calls.giving import Given, defaulting, injecting
 from hookpatch._engine.calls.signatures import takes
+from hookpatch._engine.calls.torchscript import GIVES_ALL
 from hookpatch._engine.calls.trampoline import pass_through
-from hookpatch._engine.patch.describe import PLAIN
-from hookpatch._engine.patch.patch import CALL_VERBS, MAKING_VERBS, Patch, Wrapper
+from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS, Patch, Wrapper
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.guard import check_call, check_value
+from hookpatch._engine.slots.guard import called, check_call, check_value
 from hookpatch._engine.slots.originals import beneath
-from hookpatch._engine.slots.slot import ABSENT, Slot, inner
+from hookpatch._engine.slots.slot import ABSENT, Slot, alike, inner
 
 Count: TypeAlias = Callable[[Any, Slot, "Layer"], Any]  # returns a stand-in for a value, which counts the calls
 Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # returns a wrapper that asks at each call whether to run
@@ -48,13 +52,14 @@ class Layer:
         ended: True when the layer passes through for good.
         is_left_out: True while the layer does not fit the value below.
         call: the wrapper to run at each call.
+        callers: tells at a call whether the caller is meant; None for a patch of all calls.
         without_effect: why the layer, or an argument of its ``inject``, has no effect at present; empty if all has.
         home: the target's slot and value, for a layer that changes the target's function in place; else None.
     """
 
     __slots__ = (
-        *("_count", "_counted", "_derived", "_gate", "_injector", "_left", "call", "distribution", "ended"),
-        *("is_left_out", "home", "owner", "notes", "patch", "plugin", "rank", "without_effect", "wraps"),
+        *("_count", "_counted", "_derived", "_gate", "_injector", "_left", "call", "callers", "distribution"),
+        *("ended", "is_left_out", "home", "owner", "notes", "patch", "plugin", "rank", "without_effect", "wraps"),
     )
 
     def __init__(
@@ -73,11 +78,14 @@ class Layer:
         self.distribution: Final = distribution
         self.owner: Final = owner
         self.rank: Final = rank
-        self.wraps: Final = patch.verb in CALL_VERBS
+        self.wraps: Final = patch.is_around_calls
+        self.callers: Final = Callers(patch.is_for_calls_by) if patch.callers else None
         self._gate: Final = gate
         self.call: Wrapper = pass_through
         if patch.verb == "wrap":
-            self.call = patch.change if gate is None else gate(patch.change)
+            self.call = self._gated(patch.change)
+        elif self.wraps and patch.verb == "replace":
+            self.call = self._gated(instead(called(patch.change)))
         # The derived value of each value below, made once: a derived class stays the same class as long as the
         # session lasts, and in all the slots of the patch.
         self._derived: Final = _NONE if patch.verb not in MAKING_VERBS else {} if derived is None else derived
@@ -97,14 +105,14 @@ class Layer:
         return self.patch.verb == "wrap"
 
     @property
-    def is_plain(self) -> bool:
+    def is_ready(self) -> bool:
         """True when the layer runs around the calls of whatever lies below: it needs no ``fit``."""
-        return self.patch.verb == "wrap" and not self.patch.expects
+        return self.patch.verb in ("wrap", "replace") and not self.patch.expects
 
     @property
     def is_gated(self) -> bool:
         """True when the wrapper counts its calls, or asks at each call whether to run."""
-        return self._gate is not None or self._count is not None
+        return self._gate is not None or self._count is not None or self.callers is not None
 
     def value(self, below: Any, slot: Slot) -> Any:
         """Return the value to put over ``below``: given, derived, or ABSENT.
@@ -159,7 +167,7 @@ class Layer:
         Raises:
             SignatureError: the callee has no parameter that the patch gives or expects.
         """
-        if self.ended or self.is_plain:
+        if self.ended or self.is_ready:
             return
         parameters = takes(callee, binds)
         check_call(self.patch, parameters, self.owner)
@@ -168,13 +176,15 @@ class Layer:
             self.call = self._gated(self._injector(()))
         if self.patch.verb == "default":
             self.call = self._gated(defaulting(self.patch.change, parameters or [], before))
-            vars(self.call)["needs_the_call"] = True
+            vars(self.call).setdefault("needs_the_call", GIVES_ALL)
         if self.ended:  # in another thread, meanwhile
             self.call = pass_through
 
     def between(self, outer: Sequence[Layer], inner: Sequence[Layer]) -> Wrapper:
         """Return the wrapper to run between other layers: it leaves what an ``inject`` outside has given."""
-        if self.patch.verb == "wrap" or self.ended:
+        if self.callers is not None:
+            self.callers.outside = len(outer)
+        if self.patch.verb not in GIVING_VERBS or self.ended:
             return self.call
         giving = _giving(outer, self)
         self._note_effect(_in_words(giving, _overriding(inner, self)))
@@ -182,7 +192,7 @@ class Layer:
             return self.call
         now = {
             # With scope="task" the other layer injects in some calls alone.
-            (id(other), name): (name, partial(alike, other.patch.change[name]), getattr(other.call, "gate", True))
+            (id(other), name): (name, partial(alike, other.patch.change[name]), other._gate_seen_from(len(outer)))
             for other, names in giving
             for name in names
         }
@@ -198,7 +208,19 @@ class Layer:
             notes.without_effect(reason)
 
     def _gated(self, wrapper: Wrapper) -> Wrapper:
-        return wrapper if self._gate is None else self._gate(wrapper)
+        gated = wrapper if self._gate is None else self._gate(wrapper)
+        if self.callers is None:
+            return gated
+        asking = self.callers.only(gated)
+        vars(asking).update(vars(gated) if self._gate is not None else {}, needs_the_call=ASKS_CALLER)
+        return asking
+
+    def _gate_seen_from(self, inside: int) -> object:
+        """Return an object that is true in the calls in which the layer runs, seen from the layer at a place inside."""
+        gate: object = getattr(self.call, "gate", True)
+        if self.callers is not None:
+            return SeenFrom(self.callers, inside, gate)
+        return gate
 
     def derived_from(self, made: Any) -> Any:
         """Return the value from which the layer derived ``made``, ABSENT if another layer made it."""
@@ -238,8 +260,11 @@ def lost(outer: Sequence[Layer], layer: Layer, inner: Sequence[Layer]) -> str:
 
 
 def _in_words(giving: Sequence[tuple[Layer, list[str]]], overriding: Sequence[tuple[Layer, list[str]]]) -> str:
-    left = [f"{', '.join(names)}: given by {other.owner}, which lies outside" for other, names in giving]
-    left += [f"{', '.join(names)}: injected by {other.owner}" for other, names in overriding]
+    left = [
+        f"{', '.join(names)}: given by {other.owner}{other.patch.in_calls}, which lies outside"
+        for other, names in giving
+    ]
+    left += [f"{', '.join(names)}: injected by {other.owner}{other.patch.in_calls}" for other, names in overriding]
     return f"without effect on {'; '.join(left)}" if left else ""
 
 
@@ -255,30 +280,18 @@ def _overriding(inner: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[
 
 
 def _others(others: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
-    return [(other, names) for other in others if not other.ended and (names := _differing(other, layer))]
+    others = [other for other in others if not other.ended and other.patch.may_meet(layer.patch)]
+    return [(other, names) for other in others if (names := _differing(other, layer))]
 
 
 def contested(one: Layer, other: Layer) -> list[str]:
     """Return the names of the parameters for which two layers of ``inject``, or of ``default``, differ."""
-    return _differing(one, other) if one.patch.verb == other.patch.verb else []
+    return _differing(one, other) if one.patch.verb == other.patch.verb in GIVING_VERBS else []
 
 
 def _differing(one: Layer, other: Layer) -> list[str]:
     ours, theirs = one.patch.change, other.patch.change
     return sorted(name for name in ours.keys() & theirs if not alike(ours[name], theirs[name]))
-
-
-def alike(one: Any, other: Any) -> bool:
-    """Return True if two values are one object, or equal values of a built-in type; no foreign code is called."""
-    if one is other or type(one) is not type(other):
-        return one is other
-    if type(one) in (list, tuple):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if type(one) in (set, frozenset):
-        return all(type(entry) in PLAIN for entry in (*one, *other)) and bool(one == other)
-    if type(one) is dict:
-        return alike(list(one), list(other)) and alike(list(one.values()), list(other.values()))
-    return type(one) in PLAIN and bool(one == other)
 
 
 _MOST: Final = 16

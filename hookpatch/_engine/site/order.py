@@ -74,11 +74,13 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     what = "there"
     if outer.patch.verb == inner.patch.verb == "edit":
         return  # what they edit decides
+    if not outer.patch.may_meet(inner.patch):
+        return
     if outer.wraps or inner.wraps:
         names = contested(outer, inner) if outer.wraps and inner.wraps else []
-        if not names:
+        if not names and not outer.wraps == inner.wraps == (outer.patch.verb == inner.patch.verb == "replace"):
             return
-        what = f"for {', '.join(names)}"
+        what = f"for {', '.join(names)}" if names else what
     earlier = inner if later is outer else outer
     if outer.owner == inner.owner:
         is_one_session = outer.rank[0] == inner.rank[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from inspect import unwrap
-from itertools import takewhile
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
@@ -14,8 +13,8 @@ from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.kept import kept_by_function
 from hookpatch._engine.calls.trampoline import HOOK
 from hookpatch._engine.patch.describe import a_kind
-from hookpatch._engine.patch.module_lookup import presence_of
-from hookpatch._engine.patch.patch import CALL_VERBS, Patch
+from hookpatch._engine.patch.module_lookup import fixed_part, presence_of
+from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.layer import derived
 from hookpatch._engine.site.sites import over, site_at
@@ -94,7 +93,7 @@ class Everywhere:
     @property
     def _shown(self) -> Any:
         """What the slot shows to its users; of a property that is called or edited, its getter."""
-        getter = getter_of(self.own) if self.patch.verb in (*CALL_VERBS, "edit") else None
+        getter = getter_of(self.own) if self.patch.is_around_calls or self.patch.verb == "edit" else None
         return inner(self.own) if getter is None else getter
 
     @property
@@ -219,8 +218,7 @@ def _edits(slot: Slot) -> str | None:
 
 def _missing(pattern: str) -> str:
     """Return in words which module of a pattern does not exist; empty if all may."""
-    parts = list(takewhile(lambda part: not set(part) & set("*?["), pattern.split(".")))
-    return presence_of(".".join(parts)).missing if parts else ""
+    return presence_of(name).missing if (name := fixed_part(pattern)) else ""
 
 
 def _module_of(slot: Slot) -> str | None:

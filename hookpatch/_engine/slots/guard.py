@@ -9,7 +9,7 @@ from typing import Any
 
 from hookpatch._engine.calls.signatures import PACKED, as_text, misfit, take_the_same, takes
 from hookpatch._engine.patch.describe import a_kind, describe
-from hookpatch._engine.patch.patch import CALL_VERBS, GIVING_VERBS, Facts, Patch, Scope
+from hookpatch._engine.patch.patch import GIVING_VERBS, Facts, Patch, Scope
 from hookpatch._engine.patch.versions import check_requirement
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
@@ -27,7 +27,8 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
     """
     assert patch.target is not None  # patches without a slot are not checked against a slot
     # A value to be replaced is not read from a module's __getattr__: the read would import a lazy module.
-    original = own if own is not ABSENT or patch.verb == "replace" else slot.inherited()
+    is_put = patch.verb == "replace" and not patch.is_around_calls
+    original = own if own is not ABSENT or is_put else slot.inherited()
     # In a slot with layers another layer may have added the value: the site checks.
     if original is ABSENT and slot.key not in originals:
         if patch.verb != "replace":
@@ -43,12 +44,14 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
             raise TargetRefused(patch.address, owner, f"{slot} is inherited; remove it from the class that defines it")
     if patch.verb == "replace":
         like = slot.inherited() if own is ABSENT and slot.in_class is not None else own
+        if patch.callers:
+            _check_called(patch, slot, original, owner)
         check_value(patch, slot, like, patch.change, owner)
     if is_lazy(original) and (patch.verb not in ("replace", "remove") or patch.reach == "everywhere"):
         home = ":".join(source_of(original).rsplit(".", 1))
         problem = f"{slot} is a lazy import of {source_of(original)} that nothing has used yet"
         raise TargetRefused(patch.address, owner, f"{problem}; patch {home}, where it is defined")
-    if patch.verb in CALL_VERBS and slot.key not in originals:
+    if patch.is_around_calls and slot.key not in originals:
         check_callable(patch, slot, original, owner)
 
 
@@ -64,8 +67,8 @@ def _may_be_there(slot: Slot) -> bool:
 def check_patch(patch: Patch, scope: Scope, owner: object) -> None:
     """Raise RequirementError for an unsupported installed version, TargetRefused for scope="task" without calls."""
     check_requirement(patch, owner)
-    if scope == "task" and patch.verb not in CALL_VERBS:
-        verbs = "wrap, inject and default"
+    if scope == "task" and not patch.is_around_calls:
+        verbs = "wrap, inject, default, and replace with callers="
         problem = f"scope='task' is for {verbs}: a call can ask who makes it, what {patch.verb} does is for all"
         raise TargetRefused(patch.address, owner, f"{problem}; take scope='process', or wrap what calls it")
 
@@ -98,6 +101,25 @@ def check_callable(patch: Patch, slot: Slot, original: object, owner: object) ->
             raise TargetRefused(patch.address, owner, f"{problem}, at the class that defines it; or hookpatch.derive")
         what = "nothing" if original is ABSENT else f"{a_kind(original)}, which cannot be called"
         raise TargetRefused(patch.address, owner, f"{slot} holds {what}; take hookpatch.replace or hookpatch.derive")
+
+
+def _check_called(patch: Patch, slot: Slot, original: Any, owner: object) -> None:
+    """Raise TargetRefused if the value of a ``replace`` for some callers cannot be called as the original is."""
+    form = type(original) if isinstance(original, (staticmethod, classmethod, property)) else None
+    given = type(patch.change) if isinstance(patch.change, (staticmethod, classmethod, property)) else None
+    if not callable(called(patch.change)):
+        problem = f"callers= chooses at a call, and {a_kind(patch.change)} cannot be called; leave callers= out"
+    elif form is not given and original is not ABSENT:
+        there, new = (f"a {kind.__name__}" if kind else "no descriptor" for kind in (form, given))
+        problem = f"{slot} holds {there}, and the new value is {new}; give a value of the same form"
+    else:
+        return
+    raise TargetRefused(patch.address, owner, problem)
+
+
+def called(value: Any) -> Any:
+    """Return what runs when the value of a slot is called: of a property its getter."""
+    return inner(value) if getter_of(value) is None else getter_of(value)
 
 
 def getter_of(value: Any) -> Any:

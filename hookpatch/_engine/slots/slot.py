@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, final
 from weakref import WeakValueDictionary
 
 from hookpatch._bootstrap.interrupts import Turn
+from hookpatch._engine.patch.describe import PLAIN
 
 T = TypeVar("T")
 
@@ -115,3 +116,16 @@ def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:
         if name in (own := _own(base)):
             return own[name]
     return ABSENT
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Return True if two values are one object, or equal values of a built-in type; no foreign code is called."""
+    if one is other or type(one) is not type(other):
+        return one is other
+    if type(one) in (list, tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if type(one) in (set, frozenset):
+        return all(type(entry) in PLAIN for entry in (*one, *other)) and bool(one == other)
+    if type(one) is dict:
+        return alike(list(one), list(other)) and alike(list(one.values()), list(other.values()))
+    return type(one) in PLAIN and bool(one == other)

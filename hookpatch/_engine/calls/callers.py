@@ -1,0 +1,146 @@
+"""Tell at a call whether the caller is meant: by the module of the nearest Python frame that is not hookpatch's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import CO_NESTED
+from types import CodeType, FrameType
+from typing import Any, Final, TypeAlias, final
+
+from hookpatch._engine.calls.trampoline import FRAME_MARK, HOOK, Wrapper
+
+ASKS_CALLER: Final = "callers= asks who calls, and what is captured has no Python caller"
+Frame: TypeAlias = tuple[CodeType, Mapping[str, Any]]  # the code and the globals of a frame
+_OURS: Final = ("hookpatch.", "wrapt.")  # wrapt may run in Python, as the wrapper of a C function
+_MAINS: Final = ("__main__", "__mp_main__")  # the second: the main module in a process of multiprocessing
+
+
+@final
+class Callers:
+    """The callers for whose calls a patch is in effect.
+
+    Attributes:
+        outside: how many patches of the same target lie outside this one; their wrappers are no callers.
+    """
+
+    __slots__ = ("_is_meant", "_known", "outside")
+
+    def __init__(self, is_meant: Callable[[str], bool]) -> None:
+        self._is_meant: Final = is_meant
+        self._known: Final[dict[str | None, bool]] = {None: False}  # by the name of a module
+        self.outside = 0
+
+    def match(self) -> bool:
+        """Return True if the caller of the patched function is meant. To be called by the wrapper that asks."""
+        frame: FrameType | None = sys._getframe(2)
+        if not self.outside:  # nearly all calls: no generator, and the caller is the first frame that is not ours
+            while frame is not None:
+                code = frame.f_code
+                if FRAME_MARK not in code.co_name and not (_may_be_ours(code) and _has_our_name(code)):
+                    name = frame.f_globals.get("__name__")
+                    name = name if type(name) is str else None
+                    if name in self._known:
+                        return self._known[name]
+                    if not is_ours(code, frame.f_globals):
+                        known = self._known[name] = self.are_meant(_names(frame.f_globals))
+                        return known
+                frame = frame.f_back
+        return self.are_meant(caller_in(_frames(frame), self.outside))
+
+    def are_meant(self, names: tuple[str, ...]) -> bool:
+        """Return True if a module is meant, given by its names; a call by C code alone has none."""
+        return any(map(self._is_meant, names))
+
+    def only(self, wrapper: Wrapper) -> Wrapper:
+        """Return a wrapper that passes through for other callers."""
+
+        def asking(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if self.match():
+                return wrapper(wrapped, instance, args, kwargs)
+            return wrapped(*args, **kwargs)
+
+        return asking
+
+
+def instead(value: Callable[..., Any]) -> Wrapper:
+    """Return a wrapper that calls another callable."""
+
+    def replaced(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if instance is None or not hasattr(value, "__get__"):
+            return value(*args, **kwargs)
+        return value.__get__(instance)(*args, **kwargs)
+
+    return replaced
+
+
+@final
+class SeenFrom:
+    """True where a gate is and a caller is meant, seen from a layer further inside than the one that asks."""
+
+    __slots__ = ("_callers", "_gate", "_outside")
+
+    def __init__(self, callers: Callers, outside: int, gate: object) -> None:
+        self._callers: Final = callers
+        self._outside: Final = outside
+        self._gate: Final = gate
+
+    def __bool__(self) -> bool:
+        return bool(self._gate) and self._callers.are_meant(caller_in(_frames(sys._getframe(1)), self._outside))
+
+
+def caller_in(frames: Iterable[Frame], outside: int) -> tuple[str, ...]:
+    """Return the names of the module that calls a patched function, from the frames of one of its patches on outwards.
+
+    The wrappers of the patches further outside are looked through. If they are not on the stack, as when a wrapper
+    calls in another thread, the nearest module that is not hookpatch's counts.
+
+    Args:
+        frames: the innermost first.
+        outside: how many patches of the same target lie further outside.
+    """
+    place: tuple[str, int] | None = None
+    nearest: tuple[str, ...] = ()
+    for code, names in frames:
+        if is_ours(code, names):
+            if FRAME_MARK in code.co_name:
+                here = code.co_filename, code.co_firstlineno
+                if place is None:
+                    place = here
+                elif here == place:
+                    outside -= 1
+        elif outside <= 0:
+            return _names(names)
+        else:
+            nearest = nearest or _names(names)
+    return nearest
+
+
+def is_ours(code: CodeType, names: Mapping[str, Any]) -> bool:
+    """Return True if code, with its globals, is hookpatch's: also what stands in a vendor's module."""
+    name = names.get("__name__")
+    return (type(name) is str and name.startswith(_OURS)) or (_may_be_ours(code) and _has_our_name(code))
+
+
+def _may_be_ours(code: CodeType) -> bool:
+    """Return False for most functions: to ask for the names of a code's variables takes long."""
+    return bool(code.co_flags & CO_NESTED or code.co_kwonlyargcount)
+
+
+def _has_our_name(code: CodeType) -> bool:
+    return HOOK in code.co_freevars or HOOK in code.co_varnames
+
+
+def _frames(frame: FrameType | None) -> Iterator[Frame]:
+    while frame is not None:
+        yield frame.f_code, frame.f_globals
+        frame = frame.f_back
+
+
+def _names(names: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of a module by its globals: of the main module also the name under which it was found."""
+    name = names.get("__name__")
+    if name in _MAINS:
+        found = getattr(names.get("__spec__"), "name", None)
+        return ("__main__", found) if isinstance(found, str) else ("__main__",)
+    return (name,) if isinstance(name, str) else ()
