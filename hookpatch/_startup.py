@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from hookpatch._bootstrap.imports import Watch
 
-_OF_MULTIPROCESSING = tuple(f"multiprocessing.{name}" for name in ("resource_tracker", "spawn", "forkserver"))
-
 _begun = False
 _session: Any = None  # held for the life of the process
 _NEEDED: Final = ("pluggy", "wrapt", "packaging", "msgspec")  # imported by a session, beside the standard library
@@ -40,14 +38,16 @@ def main(site_is_done: bool = False) -> None:
     if _begun or not environment.asked():
         return
     _begun = True
-    program = _program(sys.orig_argv)
-    if program in ("pip", "ensurepip"):
+    from hookpatch._bootstrap.program import INSTALLERS, OURS, known_program  # here: most starts ask for nothing
+
+    program = known_program(sys.orig_argv)
+    if program in INSTALLERS:
         environment.forget()  # an installer must run unpatched, and so must the builds it starts
         return
     if program in ("multiprocessing.spawn", "multiprocessing.forkserver"):
         # Open blocks come with each process object; a fork server outlives the block in which it was started.
         environment.take_inherited()
-    if program in ("hookpatch", "multiprocessing.resource_tracker"):
+    if program in (OURS, "multiprocessing.resource_tracker"):
         return
     if site_is_done:
         _apply()
@@ -71,18 +71,35 @@ def _apply() -> None:
             is_put_off = False  # _open will raise the error again
         if not is_put_off:
             _open()
-    except Exception as error:  # raised here it would be a fatal error of the interpreter, without a hint at us
-        from hookpatch.errors import HookpatchError, for_stderr
+    except BaseException as error:  # raised here it would be a fatal error of the interpreter, without a hint at us
+        from hookpatch._bootstrap.interrupts import is_of_code
+        from hookpatch._bootstrap.stderr import EXIT_STATUS, INTERRUPTED
 
-        message = f"start-up failed: {type(error).__name__}: {error}"
-        if isinstance(error, HookpatchError):
-            _refuse(for_stderr(error))
-        elif environment.read(environment.ON_ERROR) == "warn":
-            from hookpatch._bootstrap.stderr import write_line
+        is_ctrl_c = isinstance(error, KeyboardInterrupt) and not is_of_code(error)
+        if is_ctrl_c or getattr(error, "code", None) == EXIT_STATUS:  # or refused already
 
-            write_line(f"nothing is patched: {message}", kind="warning")
-        else:
-            _refuse(f"{message}; set {environment.DISABLE}=1 to run without patches")
+            def end_program() -> None:
+                raise SystemExit(INTERRUPTED if is_ctrl_c else EXIT_STATUS)
+
+            return _when_run(end_program)
+        message = _message(error)
+        if message is not None:
+            _refuse(message)
+
+
+def _message(error: BaseException) -> str | None:
+    """Return why the program cannot run as requested; None if it may, with a warning written here."""
+    from hookpatch.errors import HookpatchError, for_stderr
+
+    if isinstance(error, HookpatchError):
+        return for_stderr(error)
+    problem = f"start-up failed: {type(error).__name__}: {error}"
+    if environment.read(environment.ON_ERROR) != "warn":
+        return f"{problem}; set {environment.DISABLE}=1 to run without patches"
+    from hookpatch._bootstrap.stderr import write_line
+
+    write_line(f"nothing is patched: {problem}", kind="warning")
+    return None
 
 
 def _put_off() -> bool:
@@ -197,14 +214,17 @@ def _open() -> None:
 
 
 def _or_exit(open_it: Callable[[], None]) -> None:
-    from hookpatch.errors import HookpatchError, for_stderr
-
     try:
         open_it()
-    except HookpatchError as error:
-        from hookpatch._bootstrap.stderr import refusal
+    except Exception as error:
+        from hookpatch._bootstrap.interrupts import is_of_code
 
-        raise refusal(for_stderr(error)) from None
+        if not is_of_code(error):
+            raise
+        if (message := _message(error)) is not None:
+            from hookpatch._bootstrap.stderr import refusal
+
+            raise refusal(message) from None
 
 
 def _after_site(then: Callable[[], None]) -> None:
@@ -273,28 +293,3 @@ def _when_run(then: Callable[[], None]) -> None:
             then()
 
     sys.addaudithook(hook)  # can end the program cleanly, and cannot be removed: set only where needed
-
-
-def _program(argv: list[str]) -> str:
-    """Return the program of a command line: a module's name, a script's base name, or ``-c``."""
-    words = iter(argv[1:])
-    for word in words:
-        if word == "--" or not word.startswith("-") or word == "-":
-            script = next(words, "") if word == "--" else word
-            name = os.path.splitext(os.path.basename(script))[0]
-            if name == "__main__":
-                name = os.path.basename(os.path.dirname(script))
-            return "pip" if name.rstrip("0123456789.") == "pip" else name
-        if word.startswith("--"):
-            if word == "--check-hash-based-pycs":
-                next(words, "")
-            continue
-        for end, letter in enumerate(word[1:], 2):
-            if letter in "mcWX":
-                rest = word[end:] or next(words, "")
-                if letter == "m":
-                    return rest
-                if letter == "c":
-                    return next((name for name in _OF_MULTIPROCESSING if f"from {name} import" in rest), "-c")
-                break
-    return ""

@@ -173,6 +173,11 @@ def as_first() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != FIRST}
 
 
+def ours() -> dict[str, str]:
+    """Return our variables."""
+    return {name: value for name, value in os.environ.items() if name.startswith("HOOKPATCH_")}
+
+
 def without_ours() -> dict[str, str]:
     """Return a copy of the environment without our variables."""
     return {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}

@@ -13,7 +13,7 @@ from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
     from typing import Any, Final
 
@@ -67,12 +67,29 @@ def is_interrupt(error: BaseException) -> bool:
 
     handlers: list[Any] = [signal.getsignal(number) for number in signal.valid_signals()]
     codes = [getattr(getattr(handler, "__func__", handler), "__code__", None) for handler in handlers]
+    return any(frame.f_code in codes for frame, _ in _frames_of(error))
+
+
+def is_of_code(error: BaseException) -> bool:
+    """Return True if the code that was run raised an error itself. False of Ctrl-C and of other signals.
+
+    Code may raise a KeyboardInterrupt, too: by the statement ``raise``. Python raises one between any two instructions.
+    """
+    if isinstance(error, (Exception, SystemExit)):
+        return not is_interrupt(error)
+    import dis  # likewise
+
+    *_, (frame, last) = [*_frames_of(error)] or [(sys._getframe(), 0)]
+    is_statement = dis.opname[frame.f_code.co_code[last]] == "RAISE_VARARGS"
+    return is_statement and not is_interrupt(SystemExit().with_traceback(error.__traceback__))
+
+
+def _frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """Yield the frames of an error's traceback, each with the place of its last instruction."""
     traceback = error.__traceback__
     while traceback is not None:
-        if traceback.tb_frame.f_code in codes:
-            return True
+        yield traceback.tb_frame, traceback.tb_lasti
         traceback = traceback.tb_next
-    return False
 
 
 class _Holder(Begun):

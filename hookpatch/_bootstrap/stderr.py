@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Final, Literal
 
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: a requested patch cannot be applied
+INTERRUPTED: Final = 130  # as shells have it: Ctrl-C
 CALLS_STATUS: Final = 70  # EX_SOFTWARE: an applied patch was called less often than required
 
 

@@ -11,6 +11,7 @@ from importlib.machinery import all_suffixes
 from typing import Any, Final
 
 from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap.files import current_folder, make_folder, read_ours, write_whole
 from hookpatch._bootstrap.installed import installed
 from hookpatch._bootstrap.json import parsed, written
 
@@ -22,15 +23,15 @@ def key_of(task: Mapping[str, Any]) -> str:
     """Return the key of a look: the selection, the interpreter, and what lies in the folders of the path."""
     lock = task["lock"] and _digest(task["lock"][0])
     path = [(folder, _names_in(folder or ".")) for folder in task["path"]]
-    facts = [written(task), lock, sys.version, sys.executable, str(sys.flags), os.getcwd(), path, installed()]
+    flags = str(sys.flags).replace(f"safe_path={sys.flags.safe_path}", "")  # the path itself is in the task
+    facts = [written(task), lock, sys.version, sys.executable, flags, current_folder(), path, installed()]
     return hashlib.blake2b(repr(facts).encode(), digest_size=16).hexdigest()
 
 
 def find(key: str) -> list[Any] | None:
     """Return the results that were kept; None if there are none, or a file has changed since."""
     try:
-        with open(_path(key), encoding="utf-8") as file:
-            content = parsed(file.read())
+        content = parsed(read_ours(_path(key)).decode())
         if all(_is_same(path, *stamp) for path, stamp in content["files"].items()):
             results: list[Any] = content["results"]
             return results
@@ -44,11 +45,8 @@ def keep(key: str, results: Sequence[Any], files: Mapping[str, Any]) -> None:
     with suppress(OSError):
         path = _path(key)
         folder = os.path.dirname(path)
-        os.makedirs(folder, exist_ok=True)
-        new = f"{path}.{os.getpid()}"
-        with open(new, "w", encoding="utf-8") as file:
-            file.write(written({"results": results, "files": files}))
-        os.replace(new, path)  # no process reads half a file
+        make_folder(folder)
+        write_whole(path, written({"results": results, "files": files}))
         oldest_last = sorted(os.scandir(folder), key=lambda entry: entry.stat().st_mtime, reverse=True)
         for entry in oldest_last[_MANY:]:
             os.unlink(entry.path)

@@ -20,11 +20,13 @@ from hookpatch._bootstrap.imports import not_there
 from hookpatch._bootstrap.installed import Installed, check_allowed, check_config, find, installed
 from hookpatch._engine.slots import trial
 from hookpatch._engine.slots.referrers import works
-from hookpatch._inspect.plan import plan_alone
+from hookpatch._inspect.seen import Seen, call, from_result
 from hookpatch._inspect.throwaway import Look
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
-from hookpatch.errors import HookpatchError, OptionsError, SettingError
+from hookpatch._processes.aside import Ended
+from hookpatch._processes.aside import results as results_of
+from hookpatch.errors import HookpatchError
 
 
 class Finding(NamedTuple):
@@ -44,9 +46,7 @@ def findings() -> Iterator[Finding]:
         mend = "leave out -I, -E and -S: with them no start-up file of ours does anything"
         yield Finding("flags", ", ".join(flags), mend)
     yield from _startup_files()
-    yield from _variables()
-    for plugin in installed():
-        yield from _plugin(plugin)
+    yield from _plugins()
     if not installed():
         yield Finding("plugins", "none is installed", "install one, such as hookpatch-onnxsim")
 
@@ -82,7 +82,7 @@ print(json.dumps({"folders": folders, "active": module and module.__file__}))
 
 def _startup_files() -> Iterator[Finding]:
     environment = {**_environment.without_ours(), _environment.PLUGINS: ","}
-    done = subprocess.run([sys.executable, "-c", _PROBE], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-P", "-c", _PROBE], env=environment, capture_output=True, text=True)
     if done.returncode or not done.stdout:
         yield Finding("start-up", f"a new Python fails: {done.stderr.strip()}", "correct what the message names")
         return
@@ -122,7 +122,12 @@ _SETTINGS: Final = {
 }
 
 
-def _variables() -> Iterator[Finding]:
+def variables(config_was_found: bool) -> list[Finding]:
+    """Return the findings on the variables and the configuration; loads the plugins that these ask for."""
+    return [*_variables(config_was_found)]
+
+
+def _variables(config_was_found: bool) -> Iterator[Finding]:
     try:
         selection = _selection.from_environment()
         check_config()
@@ -138,7 +143,7 @@ def _variables() -> Iterator[Finding]:
     config = _selection.config()
     if config is not None:
         origin = f"named by {_environment.CONFIG}"
-        if _selection.config_was_found():
+        if config_was_found:
             origin = "found from the current folder; 'hookpatch run' hands it on, python by itself does not look for it"
         yield Finding("configuration", f"{config.path}, {origin}")
     by_config = config is not None and selection.asked_by == config.where("plugins")
@@ -194,31 +199,37 @@ def _settings(config: Config | None, has_plugins: bool) -> Iterator[Finding]:
         yield Finding(f"{TABLE}.allow", ", ".join(config.allow) or "none")
 
 
-def _plugin(plugin: Installed) -> Iterator[Finding]:
+def _plugins() -> Iterator[Finding]:
+    """Yield findings on the variables and on each plugin. Plugins are loaded in a process that is thrown away."""
+    plugins = installed()
+    look = Look(imports=False)
+    calls = [(f"{__name__}:variables", _selection.config_was_found())]
+    results = results_of([*calls, *(call(plugin, look, "hookpatch doctor") for plugin in plugins)])
+    of_variables = next(results)
+    if isinstance(of_variables, Ended):
+        asked = ", ".join(_selection.asked_names()) or "none"
+        found = f"the process that loaded the plugins asked for ({asked}) {of_variables}"
+        yield Finding(_environment.PLUGINS, found, "leave out the plugin that does that; its line below names it")
+    else:
+        yield from (Finding(*finding) for finding in of_variables)
+    for plugin, result in zip(plugins, results, strict=True):
+        yield from _plugin(plugin, from_result(plugin, result))
+
+
+def _plugin(plugin: Installed, seen: Seen) -> Iterator[Finding]:
     about = f"plugin {plugin.name}"
     twins = Counter(_selection.normalise(other.name) for other in installed())
     if twins[_selection.normalise(plugin.name)] > 1:
         mend = f"ask for {plugin.name}@{plugin.distribution}, or uninstall one of the two"
         yield Finding(about, f"{plugin.origin} is not the only one to offer this name", mend)
-    try:
-        host = Host()
-        if host.has_commands_only(host.plugin(plugin, "hookpatch doctor")):
+    match seen.status:
+        case "commands":
             yield Finding(about, f"commands: hookpatch {plugin.name}")
-            return
-        name = f"{plugin.name}@{plugin.distribution}"
-        selection = _selection.selection_of([name], {}, "hookpatch doctor")
-        [(_, _, patches)] = host.load(selection)
-        planned = plan_alone(plugin, patches, selection.options, Look(imports=False))
-    except SettingError:
-        return  # _variables() reports the error
-    except OptionsError as error:
-        yield Finding(about, f"needs options: {error.problem}")
-        return
-    except HookpatchError as error:
-        yield Finding(about, str(error), "fix or uninstall it")
-        return
-    for target in planned:
-        for patch in target.patches:
-            is_seen = patch.finding != "not looked at"
-            found = f"{patch.verb} {target.target}{'' if is_seen else ', not looked at'}"
-            yield Finding(about, found, (is_seen and patch.reason) or "; ".join(patch.warnings) or None)
+        case "needs options":
+            yield Finding(about, f"needs options: {seen.problem}")
+        case "broken" | "not allowed":
+            yield Finding(about, str(seen.problem), "fix or uninstall it")
+    for patch in seen.planned:
+        is_seen = patch["finding"] != "not looked at"
+        found = f"{patch['verb']} {patch['target']}{'' if is_seen else ', not looked at'}"
+        yield Finding(about, found, (is_seen and patch["reason"]) or "; ".join(patch["warnings"]) or None)

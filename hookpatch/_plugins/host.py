@@ -12,6 +12,7 @@ import pluggy
 
 from hookpatch import hookspecs
 from hookpatch._bootstrap.installed import WAITS_FOR, Installed, check_allowed, find
+from hookpatch._bootstrap.interrupts import is_of_code
 from hookpatch._bootstrap.selection import PluginName, Selection, normalise
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
@@ -80,11 +81,8 @@ class Host:
         """Return a plugin, loaded without a look at the allow lists; raise PluginError if its module is no plugin."""
         if installed in self._plugins:
             return self._plugins[installed]
-        try:
+        with _Asking(installed, "when it was loaded", "; fix or uninstall it"):
             module = import_module(installed.module)
-        except Exception as error:
-            problem = f"raised {type(error).__name__} when it was loaded: {error}; fix or uninstall it"
-            raise _error(installed, problem) from error
         options = getattr(module, "Options", None)
         if options is not None and not dataclasses.is_dataclass(options):
             raise _error(installed, f"has an Options that is no dataclass: {options!r}")
@@ -117,16 +115,11 @@ class Host:
         typed = options_of(plugin.options_type, options, name, installed.origin)
         missing = f"has no hookpatch_patches marked with hookpatch.hookimpl in {plugin.module.__name__}"
         hook = self._hook(plugin, "hookpatch_patches", missing)
-        try:
+        with _Asking(installed, "when asked for its patches"):
             results: list[Iterable[Patch]] = hook(options=typed)
             if not results:
                 raise _error(installed, "returns None from hookpatch_patches; yield the patches")
             patches = [patch for result in results for patch in result]
-        except PluginError:
-            raise
-        except Exception as error:
-            problem = f"raised {type(error).__name__} when asked for its patches: {error}"
-            raise _error(installed, problem) from error
         waits_for = installed.waits_for
         for patch in patches:
             if not isinstance(patch, Patch):
@@ -153,7 +146,9 @@ class Host:
         for plugin in self._plugins.values():
             try:
                 self._hook(plugin, "hookpatch_changed")(sites=tuple(sites))
-            except Exception as error:  # collected: the other plugins are notified, too
+            except BaseException as error:  # collected: the other plugins are notified, too
+                if not (isinstance(error, Exception) or is_of_code(error)):
+                    raise
                 slots = ", ".join(str(site.slot) for site in sites)
                 problem = f"raised {type(error).__name__} when told of changes at {slots}: {error}"
                 errors.append(_error(plugin.installed, problem))
@@ -168,11 +163,8 @@ class Host:
         """Add the commands of a plugin to a ``typer.Typer``; raise PluginError if the plugin has none, or fails."""
         missing = f"has no commands of its own; hookpatch run -p {plugin.name} SCRIPT switches it on"
         hook = self._hook(plugin, "hookpatch_commands", missing)
-        try:
+        with _Asking(plugin.installed, "when asked for its commands"):
             hook(app=app)
-        except Exception as error:
-            problem = f"raised {type(error).__name__} when asked for its commands: {error}"
-            raise _error(plugin.installed, problem) from error
 
     def run(self, plugin: Plugin, value: str, run: Any) -> int:
         """Run a program through a plugin, as ``hookpatch run --OPTION VALUE`` asks for; return the status."""
@@ -187,6 +179,25 @@ class Host:
         if missing and not hook.get_hookimpls():
             raise _error(plugin.installed, missing)
         return hook
+
+
+class _Asking:
+    """A block that runs code of a plugin. An error of the plugin becomes a PluginError, also SystemExit and the like.
+
+    Nobody has asked a plugin to end the program. Ctrl-C, and an error of a signal handler, stay as they are.
+    """
+
+    def __init__(self, installed: Installed, when: str, remedy: str = "") -> None:
+        self._installed, self._when, self._remedy = installed, when, remedy
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None or isinstance(error, PluginError) or not is_of_code(error):
+            return
+        problem = f"raised {type(error).__name__} {self._when}: {error}"
+        raise _error(self._installed, problem.removesuffix(": ") + self._remedy) from error
 
 
 def _key(installed: Installed) -> str:

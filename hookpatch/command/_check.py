@@ -65,7 +65,8 @@ def check(
     Example: hookpatch check fuse_qkv_off --against onnxsim==0.4.36,0.8.1
     """
     lock = lock_of(path)
-    given = named("check", names or (), option or (), lock)
+    with imports_aside():
+        given = named("check", names or (), option or (), lock)
     if against is not None:
         changed = {name: of for name, of in given.options.items() if lock is None or lock.options.get(name) != of}
         words = [*given.names, *(word for text in words_of(changed, "--against") for word in ("-o", text))]
@@ -104,7 +105,8 @@ def lock(
     """
     default, _ = selection.lock_path()
     known = lock_of(path) if not names and (path or not default or os.path.exists(default)) else None
-    given = named("lock", names or (), option or (), known)
+    with imports_aside():
+        given = named("lock", names or (), option or (), known)
     environment.take({environment.DISABLE: ""})  # likewise
     with imports_aside():
         entries, problems = lockable(given.requests)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from rich.console import Console
@@ -11,12 +11,9 @@ from rich.text import Text
 
 from hookpatch._bootstrap import selection
 from hookpatch._bootstrap.installed import Installed, installed
-from hookpatch._engine.patch.versions import release_of
-from hookpatch._inspect.plan import PlannedPatch, plan_alone
+from hookpatch._inspect.seen import Seen, seen
 from hookpatch._inspect.throwaway import Look
-from hookpatch._plugins.host import Host
 from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, print_json, print_table, spinner
-from hookpatch.errors import HookpatchError, NotAllowed, OptionsError
 
 
 class _Row(NamedTuple):
@@ -66,7 +63,9 @@ def list_plugins(
     Example: hookpatch list --look
     """
     with spinner("looking at the plugins"):
-        rows = [_row(plugin, Look(imports=look)) for plugin in installed()]
+        selection.options_asked()  # unusable options are an error of the command, and of no plugin
+        plugins = installed()
+        rows = [*map(_row, plugins, seen(plugins, Look(imports=look), "hookpatch list"))]
     if json:
         print_json({"plugins": [row._asdict() for row in rows]})
     elif rows:
@@ -90,37 +89,26 @@ def _in_colours(row: _Row) -> tuple[Text, Text, Text]:
     )
 
 
-def _row(installed: Installed, look: Look) -> _Row:
-    host, head = Host(), (installed.name, installed.distribution, installed.version)
-    try:
-        plugin = host.plugin(installed, "hookpatch list")
-    except NotAllowed as error:  # the description is in the module, which is not imported
-        return _Row(*head, str(error), "not allowed", None, [])
-    except HookpatchError as error:
-        return _Row(*head, str(error), "broken", str(error), [])
-    if host.has_commands_only(plugin):
-        return _Row(*head, plugin.description, "commands", f"hookpatch {plugin.name}", [])
-    options = selection.selection_of([plugin.name], {}, "hookpatch list").options
-    try:
-        patches = host.patches(plugin, options.get(plugin.name, {}))
-        planned = plan_alone(installed, patches, options, look)
-    except OptionsError as error:
-        takes = f"needs options ({error.problem.rpartition('it takes ')[2]})"
-        return _Row(*head, plugin.description, "needs options", takes, [])
-    except HookpatchError as error:
-        return _Row(*head, str(error), "broken", str(error), [])
-    in_json = [
-        {"verb": patch.verb, "target": patch.address, "release": " ".join(release_of(patch.module)).strip()}
-        for patch in patches
-    ]
-    return _Row(*head, plugin.description, *_verdict(patch for target in planned for patch in target.patches), in_json)
+def _row(plugin: Installed, seen: Seen) -> _Row:
+    head = plugin.name, plugin.distribution, plugin.version
+    description = seen.description
+    match seen.status:
+        case "patches":
+            return _Row(*head, description, *_verdict(seen.planned), list(seen.patches))
+        case "commands":
+            return _Row(*head, description, "commands", f"hookpatch {plugin.name}", [])
+        case "needs options":
+            takes = str(seen.problem).rpartition("it takes ")[2]
+            return _Row(*head, description, "needs options", f"needs options ({takes})", [])
+        case "not allowed":  # the description is in the module, which is not imported
+            return _Row(*head, str(seen.problem), "not allowed", None, [])
+    return _Row(*head, str(seen.problem), "broken", seen.problem, [])
 
 
-def _verdict(patches: Iterable[PlannedPatch]) -> tuple[str, str | None]:
-    patches = list(patches)
+def _verdict(patches: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
     for status, findings in _FINDINGS.items():
         for patch in patches:
-            if patch.finding in findings:
-                return status, None if status == "not looked at" else patch.reason
-    warnings = [warning for patch in patches for warning in patch.warnings]
+            if patch["finding"] in findings:
+                return status, None if status == "not looked at" else patch["reason"]
+    warnings = [warning for patch in patches for warning in patch["warnings"]]
     return ("not needed", warnings[0]) if warnings else ("fits", None)

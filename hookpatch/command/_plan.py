@@ -20,6 +20,7 @@ from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
 from hookpatch._session.load import load, load_drift
 from hookpatch.command._arguments import AsJson, OptionWords, options_of_words, plugin_names, spinner
+from hookpatch.command._targets import imports_aside
 from hookpatch.errors import SettingError
 
 _STYLES = ("green", "yellow", "red")
@@ -50,7 +51,7 @@ def plan(
 
     Example: hookpatch plan fuse_qkv_off linear_kept
     """
-    with spinner("importing the targets in a process that is thrown away"):
+    with spinner("importing the targets in a process that is thrown away"), imports_aside():
         planned = _planned(names or (), option or (), Look(not no_import, limit, anew))
     if environment.disabled():
         typer.echo(f"hookpatch: warning: {environment.DISABLE} is set: nothing of this would be applied", err=True)

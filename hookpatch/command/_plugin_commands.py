@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from hookpatch._bootstrap.installed import Installed, find, installed
 from hookpatch._plugins.host import Host
+from hookpatch.command._targets import imports_aside
 from hookpatch.errors import UnknownCommand, UnknownPlugin
 
 
@@ -40,7 +41,8 @@ class WithPlugins(TyperGroup):
 
 def _commands_of(plugin: Installed, asked_by: str) -> Any:
     host = Host()
-    loaded = host.plugin(plugin, asked_by)
+    with imports_aside():
+        loaded = host.plugin(plugin, asked_by)
     app = typer.Typer(
         name=plugin.name,
         help=loaded.description,

@@ -12,15 +12,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from threading import Thread
-from typing import Annotated, Any, Final, final
+from typing import Annotated, Any, Final, NamedTuple, final
 
 import typer
 from typer.core import TyperCommand
 
 from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap import selection as _selection
+from hookpatch._bootstrap.files import current_folder
 from hookpatch._bootstrap.imports import spec_of
 from hookpatch._bootstrap.installed import Installed, check_allowed, find
+from hookpatch._bootstrap.program import INSTALLERS, known_program
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import CALLS_STATUS, write_line
 from hookpatch._engine.patch.module_lookup import presence_of
@@ -29,6 +31,7 @@ from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import Relations, check
 from hookpatch._processes.active import environment_with, variables
 from hookpatch.command._arguments import OptionWords, PluginWords, options_of_words
+from hookpatch.command._targets import imports_aside
 from hookpatch.errors import HookpatchError, SettingError
 
 _SITECUSTOMIZE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_sitecustomize")
@@ -138,18 +141,8 @@ def run(
 
     Example: hookpatch run -p fuse_qkv_off export.py --small
     """
-    known, host = _selection.from_environment(), Host()
-    for name in known.names if _selection.on_error() == "exit" else ():
-        check_allowed(find(name, known.asked_by), known.asked_by)
-    selection = Selection(plugin or (), {}, "-p")
-    given = options_of_words(option or (), Selection([*selection.names, *known.names], {}, "-p"), host, "add -p {name}")
-    also = [name for name in known.names if _selection.is_any_of(name, given)]
-    # Load the plugins here: an error should end hookpatch, not the program.
-    loaded = host.load(_selection.selection_of([*selection.names, *also], given, "-p"))
-    for name in set(known.names).difference(also):
-        with suppress(HookpatchError):  # reported when the program starts
-            loaded += Host().load(_selection.selection_of([name], {}, known.asked_by))
-    check(host.relations, "-p", on=_plugins_of_environment())
+    with imports_aside():  # what a plugin prints when it is loaded is not the output of the program
+        selection, host, patches = _loaded(plugin or (), option or ())
     if sys.flags.ignore_environment:
         raise SettingError(
             "hookpatch run",
@@ -158,17 +151,43 @@ def run(
     if _OPTIONS in context.meta:
         name, written, value = context.meta[_OPTIONS]
         runner = host.plugin(find(name, written), written)
-        raise typer.Exit(host.run(runner, value, Run(target, written, Selection(selection.names, given, "-p"), report)))
+        raise typer.Exit(host.run(runner, value, Run(target, written, selection, report)))
     command = _command_of(target)
-    environment = _ready(environment_with(selection.names, given, report, count))
+    if (installer := known_program(command)) in INSTALLERS:
+        write_line(f"{installer} runs without patches: an installer is never patched", kind="warning")
+    environment = _ready(environment_with(selection.names, selection.options, report, count))
     sys.stdout.flush()
     sys.stderr.flush()
     # The folder that the program will have first on its path: a script's, or where one is.
-    folder = os.getcwd() if target[0].startswith("-") else os.path.dirname(os.path.abspath(target[0]))
-    is_judged = any(_is_judged(patch, folder) for _, _, patches in loaded for patch in patches)
+    here = current_folder() or ""  # it may have been deleted
+    folder = here if target[0].startswith("-") else os.path.dirname(os.path.join(here, target[0]))
+    is_judged = any(_is_judged(patch, folder) for patch in patches)
     if is_judged or os.name == "nt":  # exec on Windows returns to the shell at once
         raise typer.Exit(_status_of(command, environment))
     os.execve(sys.executable, command, environment)
+
+
+class _Loaded(NamedTuple):
+    """The plugins of -p with their options; the patches of these plugins and of those of the environment."""
+
+    selection: Selection
+    host: Host
+    patches: list[Patch]
+
+
+def _loaded(plugins: Sequence[str], words: Sequence[str]) -> _Loaded:
+    """Load the plugins here: an error should end hookpatch, not the program."""
+    known, host = _selection.from_environment(), Host()
+    for name in known.names if _selection.on_error() == "exit" else ():
+        check_allowed(find(name, known.asked_by), known.asked_by)
+    given = options_of_words(words, Selection([*plugins, *known.names], {}, "-p"), host, "add -p {name}")
+    also = [name for name in known.names if _selection.is_any_of(name, given)]
+    loaded = host.load(_selection.selection_of([*plugins, *also], given, "-p"))
+    for name in set(known.names).difference(also):
+        with suppress(HookpatchError):  # reported when the program starts
+            loaded += Host().load(_selection.selection_of([name], {}, known.asked_by))
+    check(host.relations, "-p", on=_plugins_of_environment())
+    return _Loaded(Selection(plugins, given, "-p"), host, [patch for *_, patches in loaded for patch in patches])
 
 
 def _is_judged(patch: Patch, folder: str) -> bool:

@@ -23,7 +23,7 @@ from hookpatch.errors import SettingError
 
 @contextmanager
 def imports_aside() -> Iterator[None]:
-    """Redirect stdout to stderr while libraries are imported: their output must not mix with our JSON.
+    """Redirect stdout to stderr while plugins and libraries are imported: their output must not mix with ours.
 
     Redirects the file descriptor, too: C code and child processes do not use ``sys.stdout``.
     """

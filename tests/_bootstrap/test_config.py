@@ -329,7 +329,7 @@ FILES = {
     "lenient.toml": "[tool.hookpatch]\nplugins = ['tunde']\non_error = 'warn'\n",
     "policy.toml": "[tool.hookpatch]\non_error = 'stop'\n",
     "nothing.toml": "[tool.hookpatch]\non_drift = 'skip'\n",
-    "pip.py": "import os; print(os.environ.get('HOOKPATCH_CONFIG'))",
+    "site-packages/pip.py": "import os; print(os.environ.get('HOOKPATCH_CONFIG'))",
 }
 
 
@@ -355,7 +355,7 @@ def test_named_file_is_enough(home: Environment) -> None:
     assert said(home, "-c", again, cwd="project", HOOKPATCH_CONFIG=path) == ("7 mph", "", 0)
     assert said(home, "-E", "script.py", HOOKPATCH_CONFIG=path) == ("1", "", 0)
     assert said(home, "script.py", HOOKPATCH_CONFIG=path, HOOKPATCH_DISABLE="1") == ("1", "", 0)
-    assert said(home, "-m", "pip", HOOKPATCH_CONFIG=path) == ("None", "", 0)
+    assert said(home, "-m", "pip", cwd="site-packages", HOOKPATCH_CONFIG=path) == ("None", "", 0)
 
 
 def test_file_that_nobody_names_is_nothing_to_python(home: Environment) -> None:

@@ -214,7 +214,7 @@ def test_options_come_from_the_environment(home: Environment) -> None:
 
 def test_pip_is_never_patched_nor_refused(home: Environment) -> None:
     """An installer must work whatever the variable says, and so must what it starts."""
-    (home.folder / "pip.py").write_text("import os, vendor; print(vendor.speak(), os.environ.get('HOOKPATCH_PLUGINS'))")
+    (home.site_packages / "pip.py").write_text("import os, vendor; print(vendor.speak(), os.environ.get('HOOKPATCH_PLUGINS'))")
     for plugins in ("loud", "luod"):
         done = home.run("-m", "pip", HOOKPATCH_PLUGINS=plugins)
         assert (done.stdout, done.stderr, done.returncode) == ("vendor None\n", "", 0)
@@ -286,7 +286,7 @@ def waiting(environment: Environment, tmp_path: Path) -> Environment:
 def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Environment) -> None:
     """A process that imports none of it has the start-up files alone; with the import the patch is there."""
     done = waiting.run("-c", f"{OURS}; {SCRIPT}; print('loud_dist_loud' in sys.modules)", HOOKPATCH_PLUGINS="loud")
-    files = ("environment", "imports", "installed", "interrupts", "selection")
+    files = ("environment", "imports", "installed", "interrupts", "program", "selection")
     of_bootstrap = [f"hookpatch._bootstrap.{file}" for file in files]
     ours = ["hookpatch", "hookpatch._bootstrap", *of_bootstrap, "hookpatch._startup"]
     assert (done.stdout, done.stderr) == (f"{ours}\nVENDOR! __main__\nTrue\n", "")

@@ -1,0 +1,81 @@
+"""Read and write files in folders that other users may write into, too: whole, and through no planted link or pipe."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_READ: Final = (
+    os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)  # O_NONBLOCK: to open a pipe would wait for a writer
+_OURS: Final = 0o600
+_MOST: Final = 64 * 2**20  # bytes of a file of ours
+
+
+def current_folder() -> str | None:
+    """Return the current folder, None if it has been deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def make_folder(path: str) -> None:
+    """Make a folder that other users cannot read; one that exists is left as it is. Raise OSError."""
+    if not os.path.isdir(path):
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+
+
+def reserve(path: str) -> bool:
+    """Make an empty file; return False if there is anything of that name. Raise OSError."""
+    try:
+        os.close(os.open(path, _NEW, _OURS))
+    except FileExistsError:
+        return False
+    return True
+
+
+def write_whole(path: str, text: str, mode: int = _OURS) -> None:
+    """Write a file in one step: a reader finds the former content or the new one. Raise OSError, and leave nothing.
+
+    The text is first written under a name that nobody can foresee, and so nobody can plant a link there.
+    """
+    unfinished = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.unfinished")
+    number = os.open(unfinished, _NEW, mode)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
+        os.replace(unfinished, path)
+    finally:
+        if os.path.lexists(unfinished):
+            os.unlink(unfinished)
+
+
+def read_ours(path: str) -> bytes:
+    """Return the content of a file written by ``write_whole``.
+
+    Raise OSError if it cannot be read, ValueError for a pipe, a link, a folder, or more than 64 MiB.
+    """
+    try:
+        number = os.open(path, _READ)
+    except OSError as error:
+        if os.path.islink(path):
+            raise ValueError("it is a link") from None
+        raise error from None
+    with os.fdopen(number, "rb") as file:
+        status = os.fstat(number)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is no file but a pipe, a folder or a device")
+        if status.st_size > _MOST:
+            raise ValueError("it is larger than 64 MiB")
+        return file.read(_MOST)

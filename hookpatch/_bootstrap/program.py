@@ -1,0 +1,105 @@
+"""Find out which program a command line of Python runs: an installer by the folder it lies in, never by its name."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Final
+
+INSTALLERS: Final = ("pip", "ensurepip", "venv")
+OURS: Final = "hookpatch"
+_OF_MULTIPROCESSING: Final = tuple(f"multiprocessing.{name}" for name in ("resource_tracker", "spawn", "forkserver"))
+_FOLDERS: Final = ("site-packages", "dist-packages")
+
+
+def words_of(argv: Sequence[str]) -> list[str]:
+    """Return the words of a command line of Python from the program on: a script, ``-m MODULE`` or ``-c CODE``."""
+    words = list(argv[1:])
+    while words:
+        word = words[0]
+        if word == "--":
+            return words[1:]
+        if not word.startswith("-") or word == "-":
+            return words
+        if word.startswith("--"):
+            words = words[2 if word == "--check-hash-based-pycs" else 1 :]
+            continue
+        index = next((index for index, letter in enumerate(word[1:], 1) if letter in "mcWX"), 0)
+        value = [word[index + 1 :]] if index and word[index + 1 :] else words[1:2]
+        words = words[1:] if not index or word[index + 1 :] else words[2:]
+        if index and word[index] in "mc":
+            return [f"-{word[index]}", *value, *words]
+    return []
+
+
+def known_program(argv: Sequence[str]) -> str:
+    """Return the program of a command line if hookpatch knows it: an installer, ours, one of multiprocessing; or empty.
+
+    A package counts where it is installed: in a folder site-packages, or in the standard library. The user's own pip.py
+    and a folder pip beside a script are programs as any other.
+    """
+    words = words_of(argv)
+    try:
+        match words:
+            case ["-c", code, *_]:
+                return next((name for name in _OF_MULTIPROCESSING if f"from {name} import" in code), "")
+            case ["-m", module, *_]:
+                package = module.partition(".")[0]
+                if package == OURS:
+                    return OURS  # imported by now: Python looks for no other
+                return package if package in INSTALLERS and all(map(_is_installed, _places_of(package))) else ""
+            case [script, *_]:
+                return _of_file(os.path.realpath(script))
+    except OSError:
+        pass  # the current folder has been deleted
+    return ""
+
+
+def _places_of(package: str) -> Iterator[str]:
+    """Yield the folder or file that Python will import for a name, or nothing if only a later .pth file names it."""
+    here = [] if sys.flags.safe_path else [os.getcwd()]
+    for folder in (*here, *sys.path):
+        path = os.path.join(folder, package)
+        if os.path.isfile(os.path.join(path, "__init__.py")) or os.path.isfile(f"{path}.py"):
+            yield os.path.realpath(path)
+            return
+
+
+def _is_installed(package: str) -> bool:
+    """Return True if a package lies in a folder site-packages, in the standard library, or is hookpatch itself."""
+    folder = os.path.dirname(package)
+    ours = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    return (
+        os.path.basename(folder) in _FOLDERS
+        or folder == os.path.dirname(os.path.realpath(os.__file__))
+        or package == ours
+    )
+
+
+def _of_file(path: str) -> str:
+    """Return the known program that a file belongs to: to its package, or as a script beside Python."""
+    name = os.path.basename(path).lower().removesuffix(".exe").rstrip("0123456789.")
+    if name in ("pip", OURS) and os.path.isfile(path) and os.path.dirname(path) in set(_script_folders()):
+        return name
+    while True:
+        folder, name = os.path.split(path)
+        if name in (*INSTALLERS, OURS) and _is_installed(path):
+            return name
+        if folder == path:
+            return ""
+        path = folder
+
+
+def _script_folders() -> Iterator[str]:
+    """Yield the folders for scripts of this environment, of the one below, and of the user."""
+    import site
+
+    inside = "Scripts" if os.name == "nt" else "bin"
+    ours = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # `pip install --target` makes a bin beside it
+    prefixes = (sys.prefix, sys.base_prefix, getattr(site, "USER_BASE", None), ours)
+    yield os.path.realpath(os.path.dirname(sys.executable))
+    yield from (os.path.realpath(os.path.join(prefix, inside)) for prefix in prefixes if prefix)

@@ -1,0 +1,132 @@
+"""Call functions of hookpatch in a child process that is thrown away: the code of a plugin may do anything there.
+
+What the child process prints is dropped. One that ends itself, or takes too long, costs one call: the next calls are
+made in another child process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import IO, Any, Final, final
+
+from hookpatch._bootstrap import environment
+from hookpatch._bootstrap.files import current_folder
+from hookpatch._bootstrap.json import parsed, written
+
+LIMIT: Final = 30.0  # seconds for a call
+# The standard library's json, before the path of the user is there: a file of the user may have that name.
+_CHILD: Final = (
+    "import json, sys; task = json.load(sys.stdin); sys.path[:] = task['path']; "
+    "from hookpatch._processes.aside import main; main(task)"
+)
+
+
+@final
+class Ended(Exception):
+    """The child process ended before the call; the text tells how, such as *ended with status 0*."""
+
+
+def results(calls: Sequence[tuple[str, Any]], limit: float = LIMIT) -> Iterator[Any]:
+    """Yield the result of each call: JSON values, or an ``Ended`` for a call without a result.
+
+    Args:
+        calls: the address of a function, ``module:name``, and its argument, a JSON value.
+        limit: the seconds that a call may take.
+    """
+    rest = list(calls)
+    while rest:
+        task = {
+            "path": [*map(os.fspath, sys.path)],
+            "folder": current_folder(),
+            "variables": environment.ours(),
+            "calls": rest,
+        }
+        with _Child(task) as child:
+            while rest and (line := child.line(limit)) is not None:
+                yield line["result"]
+                rest.pop(0)
+        if rest:
+            yield Ended(child.end)
+            rest.pop(0)
+
+
+class _Child:
+    """A child process, and the lines that it writes. Its end is the end of all processes that it has started."""
+
+    def __init__(self, task: Mapping[str, Any]) -> None:
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as for hookpatch run
+        self._process = subprocess.Popen(
+            [sys.executable, *flags, "-P", "-c", _CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment.without_ours(),
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
+        self._reader: Final = Thread(target=_read, args=(self._process.stdout, self._lines), daemon=True)
+        self._reader.start()
+        with suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write(written(task).encode())
+        self.end = ""
+
+    def line(self, limit: float) -> Any:
+        """Return the next line; None if the process ends before, or takes longer than the limit."""
+        try:
+            text = self._lines.get(timeout=limit)
+        except Empty:
+            self.end = f"took longer than {limit:g} s"
+            return None
+        with suppress(ValueError):
+            return parsed(text.decode())
+        return None
+
+    def __enter__(self) -> _Child:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if not self.end:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        code = self._process.wait()
+        self._reader.join(1)  # a process that has left the session may hold the pipe
+        self.end = self.end or how_it_ended(code)
+
+
+def how_it_ended(code: int) -> str:
+    """Return a return code of ``subprocess`` in words."""
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+
+
+def _read(pipe: IO[bytes], lines: SimpleQueue[bytes]) -> None:
+    with pipe:
+        for line in pipe:
+            lines.put(line)
+    lines.put(b"")
+
+
+def main(task: Mapping[str, Any]) -> None:
+    """Make the calls in this process, which is thrown away. Each begins with the path and the folder of the user."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as lines:
+        os.dup2(2, 1)  # what is printed is dropped
+        environment.take(task["variables"])
+        for address, argument in task["calls"]:
+            module, _, name = address.partition(":")
+            function = getattr(import_module(module), name)
+            sys.path[:] = task["path"]
+            if task["folder"] is not None:
+                os.chdir(task["folder"])
+            lines.write(written({"result": function(argument)}) + "\n")
+            lines.flush()
