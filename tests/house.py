@@ -20,6 +20,7 @@ ROOMS: Final = {
     "_engine/source": "the source of functions, edited",
     "_engine/lock": "what was locked",
     "_engine/site": "layers over a slot",
+    "_engine/instances": "the instances of a class",
     "hookspecs": "the hooks of a plugin",
     "_plugins": "load plugins, options, relations; notify",
     "_session": "the span: all in or nothing, everything out",

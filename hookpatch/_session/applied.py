@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 from weakref import ref
 
 from hookpatch._bootstrap.imports import Watch
@@ -16,8 +16,11 @@ from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Ending
 from hookpatch._session import overwritten
-from hookpatch._session.ledger import Entry, Requested
+from hookpatch._session.ledger import Entry, Requested, State
 from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarning
+
+if TYPE_CHECKING:
+    from hookpatch._engine.instances.living import Living  # most patches mean no instances
 
 
 @final
@@ -79,6 +82,48 @@ class AppliedLayer:
         if entry.state in ("overwritten", "displaced"):
             message = f"{asked.patch.address} of {asked.owner}: {entry.reason}"
             warnings.warn(message, DisplacedWarning, stacklevel=2)
+
+
+def _nothing() -> None: ...
+
+
+@final
+@dataclass(slots=True, eq=False)
+class AppliedInstances:
+    """The layers of a patch over instances, or over their class. Each layer has an entry that no report lists."""
+
+    entry: Entry
+    living: Living
+    deaf: Callable[[], object] = _nothing  # ends the hearing of new instances
+    hears_copies: bool = False
+    library: Watch | None = None  # waits for torch, for all layers
+    layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: each change is one operation
+
+    def look(self) -> None:
+        """Note the state of all instances as the state of the patch."""
+        for applied in list(self.layers.values()):
+            applied.look()
+        states = self._states()
+        self.entry.compared(self._where("overwritten") if "overwritten" in states else None)
+        self.entry.instances = self.living.count()
+        self.entry.left_out = self.living.meant.left_out()
+
+    def ended(self) -> None:
+        """Note how the layers have ended; each is noted in its own entry."""
+        states = self._states()
+        worst = next((state for state in _WORST if state in states), None)
+        self.entry.become(worst or "restored", worst and self._where(worst))
+
+    def _states(self) -> set[State]:
+        return {applied.entry.state for applied in list(self.layers.values()) if applied.entry is not None}
+
+    def _where(self, state: State) -> str:
+        entries = [applied.entry for applied in list(self.layers.values()) if applied.entry is not None]
+        reasons = [str(entry.reason) for entry in entries if entry.state == state]
+        return f"{reasons[0]}; of {len(reasons)} of {len(entries)}" if len(entries) > 1 else reasons[0]
+
+
+_WORST: Final[tuple[State, ...]] = ("failed", "overwritten", "displaced", "dormant", "unlinked")
 
 
 @final

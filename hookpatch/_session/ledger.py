@@ -82,6 +82,8 @@ class Entry:
         original: the original, whose other holders are *stale*; None if they are not looked for.
         put: our values in place of the original.
         without_effect: why the patch, or an argument of it, had no effect at the last look; empty if all had.
+        instances: how many instances are patched, in words; None for a patch of anything else.
+        left_out: which instances are not patched, in words; empty if all are.
         overridden: which subclasses overrode the target at the last report, and did not call it; empty if none did.
     """
 
@@ -98,13 +100,15 @@ class Entry:
     warnings: tuple[str, ...] = ()
     without_effect: str = ""
     overridden: str = ""
+    instances: str | None = None
+    left_out: str = ""
     applied_at: float | None = None
     ended_at: float | None = None
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """The warnings, and where and why the patch has no effect."""
-        return (*self.warnings, *filter(None, (self.without_effect, self.overridden)))
+        return (*self.warnings, *filter(None, (self.without_effect, self.overridden, self.left_out)))
 
     @property
     def keeps_on(self) -> bool:

@@ -6,6 +6,7 @@ Long because applying and restoring share one state, and either may come while t
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import FunctionType, ModuleType
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._bootstrap.stderr import refusal
-from hookpatch._engine.patch.patch import MAKING_VERBS, Scope
+from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Scope
 from hookpatch._engine.patch.versions import unneeded
-from hookpatch._engine.site.call_count import counters
-from hookpatch._engine.site.layer import Gate, Layer
+from hookpatch._engine.site.call_count import Tally, counters
+from hookpatch._engine.site.layer import Gate, Layer, Narrow
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.site.slot_state import Former
@@ -29,7 +30,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
 from hookpatch._plugins import notify
 from hookpatch._session import task
-from hookpatch._session.applied import AppliedLayer, Entered, undo
+from hookpatch._session.applied import AppliedInstances, AppliedLayer, Entered, undo
 from hookpatch._session.ledger import Entry, Ledger, Requested
 from hookpatch._session.prepared import keep, prepared
 from hookpatch.errors import (
@@ -63,8 +64,8 @@ class Lifecycle:
     """
 
     __slots__ = (
-        *("_asked", "_count", "_derived", "_drift", "_elsewhere", "_ended", "_entered", "_entry", "_ledger", "_owner"),
-        *("_placed", "_policy", "_rank", "_scope", "_warnings", "_watch"),
+        *("_asked", "_count", "_derived", "_drift", "_elsewhere", "_ended", "_entered", "_entry", "_instances"),
+        *("_ledger", "_owner", "_placed", "_policy", "_rank", "_scope", "_unseen", "_warnings", "_watch"),
     )
 
     def __init__(
@@ -89,6 +90,10 @@ class Lifecycle:
         self._entry: Entry = ledger.open(asked)
         self._ended = False
         self._placed: Final[dict[Site, AppliedLayer]] = {}
+        self._instances: Sequence[
+            AppliedInstances
+        ] = ()  # of an address of instances; after a reload of another class, too
+        self._unseen: Collection[Site] = ()  # sites by which to hear of new instances
         self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
         self._watch: imports.Watch | None = None
         self._elsewhere: imports.Watch | None = None  # of all modules, where only_in or except_in tells them apart
@@ -97,7 +102,9 @@ class Lifecycle:
     @property
     def touched(self) -> list[Site]:
         """The sites of its layers, for plugins to hear of; none of a patch that hookpatch needs itself."""
-        return [] if self._asked.plugin == "hookpatch" else list(self._placed)
+        if self._asked.plugin == "hookpatch":
+            return []
+        return [site for site in list(self._placed) if site not in self._unseen] if self._unseen else list(self._placed)
 
     def skip(self, reason: str) -> None:
         """Never apply the patch."""
@@ -130,6 +137,9 @@ class Lifecycle:
             return []
         try:
             guard.check_patch(patch, self._scope, self._owner)
+            if patch.target.of_instances is not None:
+                _of_instances().prepared(patch, module, self._owner)
+                return []
             slot, _, everywhere = self._checked_slot(module, anew=False)
             if self._drift is not None and self._drift.policy == "error":
                 self._drift.look(patch, slot, self._owner)
@@ -176,14 +186,24 @@ class Lifecycle:
         for site, entry in [(applied.site, applied.entry) for applied in placed if is_everywhere]:
             if entry is not None and entry.original is not None:
                 gone.setdefault(site, Former(site.stands, entry.original))
+        for instances in self._instances:
+            instances.deaf()
+            if instances.library is not None:
+                instances.library.cancel()
+            instances.look()
         for applied in reversed(placed):
             undo(applied, self._asked, errors)
+        for instances in self._instances:
+            instances.ended()
         self._leave(errors)
 
     def forget(self) -> None:
         """Forget what was restored. Last: an interrupted restore is done again."""
         placed = list(self._placed.values())
-        for entry in [applied.entry for applied in placed if applied.entry is not None]:
+        entries = [applied.entry for applied in placed if applied.entry is not None]
+        entries += [instances.entry for instances in self._instances]
+        self._instances = ()
+        for entry in entries:
             entry.original, entry.put, entry.look = None, (), None  # a session may be kept for its report alone
         for applied in placed:
             self._placed.pop(applied.site, None)
@@ -239,6 +259,8 @@ class Lifecycle:
         if patch.verb == "enter":
             assert module is not None  # enter has a module
             return self._enter(module)
+        if patch.target is not None and patch.target.of_instances is not None:
+            return self._over_instances(module)
         slot, own, everywhere = self._checked_slot(module, anew)
         callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
         if type(callee) is FunctionType and not functions_stand_in():
@@ -303,20 +325,12 @@ class Lifecycle:
         self, site: Site, original: object, words: str | None = None, home: tuple[Slot, Any] | None = None
     ) -> None:
         """Put a layer on a site, and note its original; ``home``: the target, if its function is changed inside."""
-        asked, patch = self._asked, self._asked.patch
+        patch = self._asked.patch
         if original is not None and patch.reach == "everywhere":
             self._ledger.note_modules()
-        gate: Gate | None = partial(task.only_inside, self._rank[0]) if self._scope == "task" else None
-        tally, gate, count = counters(patch, self._count, gate)
-        layer = Layer(patch, asked.plugin, self._owner, self._rank, gate, self._derived, asked.distribution, count)
-        applied = AppliedLayer(site, layer)
-        earlier = self._placed.setdefault(site, applied)
-        if self._ended:
-            if earlier is applied:
-                self._placed.pop(site, None)
-            return
-        if earlier is not applied:
-            earlier.site.refresh()  # reloaded: the same module with new values
+        applied, tally = self._layer(site)
+        layer = applied.layer
+        if not self._place(applied):
             return
 
         def note() -> None:
@@ -330,6 +344,42 @@ class Lifecycle:
             for former in self._placed.values():  # of the module before a reload: the target holds another function
                 former.layer.home = None
             layer.home = home
+        self._commit(applied, note)
+        self._await_library(applied, site, layer)
+        if layer.without_effect and words is None and site.layers == (layer,):
+            message = f"{patch.address} of {self._owner}: {layer.without_effect}"
+            warnings.warn(message, PatchUnneededWarning, stacklevel=3)
+
+    def _layer(
+        self,
+        site: Site,
+        around: Callable[[Gate | None], Gate] | None = None,
+        narrow: Narrow | None = None,
+        tally: Tally | None = None,
+    ) -> tuple[AppliedLayer, Tally | None]:
+        """Return a layer of the patch over a site, not applied yet, and its tally."""
+        asked, patch = self._asked, self._asked.patch
+        gate: Gate | None = partial(task.only_inside, self._rank[0]) if self._scope == "task" else None
+        gate = gate if around is None else around(gate)
+        tally, gate, count = counters(patch, self._count, gate, tally)
+        rest = self._rank, gate, self._derived, asked.distribution, count, narrow
+        return AppliedLayer(site, Layer(patch, asked.plugin, self._owner, *rest)), tally
+
+    def _place(self, applied: AppliedLayer) -> bool:
+        """Note a layer before it is applied; return False if the session has ended, or the site has such a layer."""
+        site = applied.site
+        earlier = self._placed.setdefault(site, applied)
+        if self._ended:
+            if earlier is applied:
+                self._placed.pop(site, None)
+            return False
+        if earlier is not applied:
+            earlier.site.refresh()  # reloaded: the same module with new values
+        return earlier is applied
+
+    def _commit(self, applied: AppliedLayer, note: Callable[[], None]) -> None:
+        """Apply a layer that was noted."""
+        site, layer = applied.site, applied.layer
         layer.notes = applied
         try:
             site.apply(layer, note)
@@ -338,14 +388,106 @@ class Lifecycle:
             if not is_interrupt(error):  # else the session restores it
                 self._placed.pop(site, None)
             raise
-        if layer.without_effect and words is None and site.layers == (layer,):
-            message = f"{patch.address} of {self._owner}: {layer.without_effect}"
-            warnings.warn(message, PatchUnneededWarning, stacklevel=3)
-        if notify.awaits_library(site, layer):
+
+    def _await_library(self, applied: AppliedLayer | AppliedInstances, site: Site, layer: Layer) -> None:
+        """Tell the plugin for torch of a layer once torch is imported, if torch has to know."""
+        if applied.library is None and notify.awaits_library(site, layer):
             applied.library = notify.watch_of_library()
             applied.library.begin()
             if self._ended:
                 applied.library.cancel()
+
+    def _over_instances(self, module: ModuleType | None) -> None:
+        """Apply the patch to the instances of a class: to methods in the class, to values in each instance."""
+        patch = self._asked.patch
+        parts = _of_instances()
+        found = parts.prepared(patch, module, self._owner)
+        entry = self._next_entry()
+
+        def lay(slot: Slot) -> Callable[[], None]:
+            return self._lay_instance(applied, slot)
+
+        applied = AppliedInstances(entry, parts.Living(found, patch, self._owner, lay))
+        self._instances = (*self._instances, applied)
+        try:
+            for slot in found.in_class:
+                around, narrow = parts.narrowed(found.meant.at(slot.owner, found.name))
+                self._lay_quietly(applied, *self._layer(site_at(slot), around, narrow, entry.tally))
+            born = partial(self._born, applied)
+            applied.deaf = parts.hear(found.meant, born)
+            self._hook(applied, parts.of_making(found, born))
+            if not found.in_class:
+                self._hook_copies(applied)
+            applied.living.adopt_all()
+        except Exception as error:
+            if not is_interrupt(error):  # else the session restores it
+                applied.deaf()
+                for one in reversed(list(applied.layers.values())):
+                    self._placed.pop(one.site, None)
+                    undo(one, self._asked, [])
+                self._instances = tuple(other for other in self._instances if other is not applied)
+            raise
+        entry.become("applied")
+        entry.warnings, entry.look = (*self._warnings, *applied.living.doubts()), applied.look
+        entry.instances = applied.living.count()
+
+    def _lay_instance(self, instances: AppliedInstances, slot: Slot) -> Callable[[], None]:
+        """Apply the patch to one instance; return how to forget that when the instance is dead."""
+        self._hook_copies(instances)
+        applied, tally = self._layer(site_at(slot), tally=instances.entry.tally)
+        self._lay_quietly(instances, applied, tally)
+
+        def forget() -> None:
+            applied.layer.end()
+            self._placed.pop(applied.site, None)
+            instances.layers.pop(applied.site, None)
+
+        return forget
+
+    def _hook(self, instances: AppliedInstances, hooks: Iterable[tuple[Slot, Patch]]) -> None:
+        """Apply patches of hookpatch's own by which to hear of new instances."""
+        # An owner of their own, in conflict with none.
+        owner = f"hookpatch for {self._asked.patch.address} ({-self._rank[1]}) of {self._owner}"
+        for slot, hook in hooks:
+            site = site_at(slot)
+            self._unseen = {*self._unseen, site}
+            self._lay_quietly(instances, AppliedLayer(site, Layer(hook, None, owner, self._rank)), None)
+
+    def _hook_copies(self, instances: AppliedInstances) -> None:
+        if not instances.hears_copies:
+            self._hook(instances, _of_instances().of_copies(instances.living.of, partial(self._born, instances)))
+            instances.hears_copies = True  # last: an interrupted look is done again
+
+    def _lay_quietly(self, instances: AppliedInstances, applied: AppliedLayer, tally: Tally | None) -> None:
+        """Apply one layer of many, with an entry that no report lists."""
+        if not self._place(applied):
+            return
+        instances.layers[applied.site] = applied
+        instances.entry.tally = tally or instances.entry.tally
+
+        def note() -> None:
+            applied.entry = Entry(self._asked)
+            applied.entry.become("applied")
+
+        try:
+            self._commit(applied, note)
+        except Exception as error:
+            if not is_interrupt(error):
+                instances.layers.pop(applied.site, None)
+            raise
+        self._await_library(instances, applied.site, applied.layer)
+
+    def _born(self, instances: AppliedInstances, thing: Any) -> None:
+        """Patch an instance that was made just now, amid foreign code."""
+        if self._ended:
+            return
+        try:
+            instances.living.born(thing)
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            message = f"not patched: an instance made just now: {error}"
+            warnings.warn(message, PatchFailedWarning, stacklevel=4)
 
     def _enter(self, module: ModuleType) -> None:
         entry = None
@@ -399,6 +541,12 @@ def restore_copies(gone: Gone, were_there: frozenset[str], errors: list[Exceptio
 def look_for_holders(ledger: Ledger, things: list[Any]) -> None:
     """Note who holds these objects: one look for all patches of a session."""
     ledger.holders = _reach().holders(things)
+
+
+def _of_instances() -> Any:
+    with imports.for_ourselves():
+        from hookpatch._engine.instances import prepare  # most patches mean no instances
+    return prepare
 
 
 def _reach() -> Any:

@@ -25,6 +25,7 @@ from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
 
 _OF_PATCH: Final = ("verb", "why", "upstream", "callers", "required", "required_calls")
+_OF_ENTRY: Final = ("state", "reason", "place", "stale", "instances", "applied_at", "ended_at")
 _MOST: Final = 3  # subclasses that are named, and the others counted
 
 
@@ -56,6 +57,8 @@ class PatchReport:
         callers: patterns of the modules whose calls have the patch; empty if all have.
         required: False if the program may run without the patch.
         required_calls: the least number of calls; 0 if none is required.
+        instances: for an address such as ``m:Class().name`` how many instances are alive, and how many were made
+            inside; None for any other.
         applied_at: when the patch was applied, in seconds since 1970; None if never.
         ended_at: when the applied patch ended; None if it has not.
     """
@@ -76,6 +79,7 @@ class PatchReport:
     callers: tuple[str, ...] = ()
     required: bool = True
     required_calls: int = 0
+    instances: str | None = None
     applied_at: float | None = None
     ended_at: float | None = None
 
@@ -96,6 +100,8 @@ class PatchReport:
         lines = [f"{text}: {self.reason}" if self.reason else text]
         if self.callers:
             lines.append(f"{'':<9} callers {', '.join(self.callers)}")
+        if self.instances is not None:
+            lines.append(f"{'':<9} patched {self.instances}")
         if self.calls is not None:
             lines.append(f"{'':<9} calls   {self.calls_in_words}")
         lines += (f"{'':<9} warning {text}" for text in self.warnings)
@@ -229,6 +235,6 @@ def _patch_report(entry: Entry) -> PatchReport:
     calls = None if tally is None else tally.calls
     of_asked = {name: getattr(asked, name) for name in ("plugin", "distribution", "stays")}
     of_patch = {name: getattr(asked.patch, name) for name in _OF_PATCH}
-    of_entry = {name: getattr(entry, name) for name in ("state", "reason", "place", "stale", "applied_at", "ended_at")}
+    of_entry = {name: getattr(entry, name) for name in _OF_ENTRY}
     of_entry["warnings"] = entry.doubts
     return PatchReport(target=asked.patch.address, calls=calls, **of_asked, **of_patch, **of_entry)

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, final, ove
 
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.edit import Edit, hunks
-from hookpatch._engine.patch.target import Target, is_module_name
+from hookpatch._engine.patch.target import Attribute, Target, is_module_name
 from hookpatch.errors import PatchError
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -387,9 +387,24 @@ def _giving(verb: Verb, target: str | Target, arguments: Mapping[str, Any] | Non
 def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any], **own: Any) -> Patch:
     """Return a patch; ``own`` are the options that the verb alone has."""
     target = where if isinstance(where, Target) else Target(where)
-    if target.is_rule or target.of_instances:
+    if target.is_rule:
         raise PatchError(verb, f"{target} stands for more than one slot; write the address of one")
+    if target.of_instances is not None:
+        _check_instances(verb, target, facts)
     return Patch(verb=verb, target=target, module=target.module, change=change, **_checked(verb, facts), **own)
+
+
+def _check_instances(verb: Verb, target: Target, facts: Mapping[str, Any]) -> None:
+    """Refuse an address of instances that goes on behind the attribute, and options that go by one object."""
+    if verb == "edit":
+        raise PatchError(
+            verb, f"{target} stands for instances, which share the functions of their class; write m:C.name"
+        )
+    behind = target.steps[target.steps.index(target.of_instances) + 1 :]
+    if len(behind) != 1 or not isinstance(behind[0], Attribute):
+        raise PatchError(verb, f"{target} goes on behind an attribute of the instances; write m:Class().name")
+    if facts.get("reach", "slot") != "slot":
+        raise PatchError(verb, f"reach='everywhere' is for one object, and {target} stands for many")
 
 
 def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -72,15 +72,17 @@ class Tally:
         return {mode: count for mode, count in sums if count}
 
 
-def counters(patch: Patch, is_asked: bool, gate: Gate | None) -> tuple[Tally | None, Gate | None, Count | None]:
-    """Return a tally for a patch, and the gate and the count for its layer.
+def counters(
+    patch: Patch, is_asked: bool, gate: Gate | None, tally: Tally | None = None
+) -> tuple[Tally | None, Gate | None, Count | None]:
+    """Return a tally for a patch, and the gate and the count for its layer; ``tally``: of other layers of the patch.
 
     Calls are counted for ``required_calls=``; if asked, also for each patch that runs around calls.
     """
     wraps = patch.is_around_calls
     if not ((is_asked and wraps) or patch.required_calls):
         return None, gate, None
-    tally = Tally()
+    tally = tally or Tally()
     return (tally, partial(_counting, tally, gate), None) if wraps else (tally, gate, partial(_counted, tally))
 
 

@@ -48,7 +48,8 @@ class LateRestore:
     @property
     def slot(self) -> Slot | None:
         """The slot, None once its owner is gone."""
-        return self._slot()
+        slot = self._slot()
+        return None if slot is None or slot.owner is None else slot
 
     @property
     def is_covered(self) -> bool:

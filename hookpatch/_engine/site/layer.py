@@ -26,6 +26,9 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, alike, inner
 
 Count: TypeAlias = Callable[[Any, Slot, "Layer"], Any]  # returns a stand-in for a value, which counts the calls
 Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # returns a wrapper that asks at each call whether to run
+Narrow: TypeAlias = Callable[
+    [Any, Any], Any
+]  # returns what calls a value for some objects, and what is below for others
 
 
 class Notes(Protocol):
@@ -58,8 +61,9 @@ class Layer:
     """
 
     __slots__ = (
-        *("_count", "_counted", "_derived", "_gate", "_injector", "_left", "call", "callers", "distribution"),
-        *("ended", "is_left_out", "home", "owner", "notes", "patch", "plugin", "rank", "without_effect", "wraps"),
+        *("_count", "_counted", "_derived", "_gate", "_injector", "_left", "_narrow", "_narrowed", "call"),
+        *("callers", "distribution", "ended", "is_left_out", "home", "owner", "notes", "patch", "plugin", "rank"),
+        *("without_effect", "wraps"),
     )
 
     def __init__(
@@ -72,6 +76,7 @@ class Layer:
         derived: dict[int, tuple[Any, Any]] | None = None,
         distribution: str | None = None,
         count: Count | None = None,
+        narrow: Narrow | None = None,
     ) -> None:
         self.patch: Final = patch
         self.plugin: Final = plugin
@@ -91,6 +96,8 @@ class Layer:
         self._derived: Final = _NONE if patch.verb not in MAKING_VERBS else {} if derived is None else derived
         self._count: Final = count
         self._counted: Final[dict[int, Any]] = _NONE if count is None else {}  # by the number of the value
+        self._narrow: Final = narrow
+        self._narrowed: Final[dict[int, tuple[Any, Any]]] = _NONE if narrow is None else {}  # by what lies below
         self.ended = False
         self.is_left_out = False
         self.without_effect = ""
@@ -126,7 +133,7 @@ class Layer:
             self._note_effect(_STOOD_THERE if alike(change, below) else "")
             if type(change) is cached_property and change.attrname is None:
                 _tell_its_name(change, slot)
-            return self._as_counted(change, slot)
+            return self._as_narrowed(below, self._as_counted(change, slot))
         if self.patch.verb == "remove":
             return ABSENT
         if id(below) not in self._derived:
@@ -141,7 +148,7 @@ class Layer:
                 _made[id(inner(made))] = inner(made)
         made = self._derived[id(below)][1]
         self._note_effect(_GAVE_BACK if alike(made, below) else "")
-        return self._as_counted(made, slot)
+        return self._as_narrowed(below, self._as_counted(made, slot))
 
     def _made(self, below: Any, slot: Slot) -> Any:
         if self.patch.verb == "derive":
@@ -150,6 +157,19 @@ class Layer:
             from hookpatch._engine.source.edited import edited  # few patches edit, and ast and tokenize are slow
 
         return edited(below, self.patch, self.owner, slot.in_class)
+
+    @property
+    def is_narrow(self) -> bool:
+        """True when the value of the layer is for some objects alone, and what is below for the others."""
+        return self._narrow is not None
+
+    def _as_narrowed(self, below: Any, value: Any) -> Any:
+        """Return what calls a value for some objects, the same each time; the value itself if it is for all."""
+        if self._narrow is None:
+            return value
+        if id(below) not in self._narrowed:
+            self._narrowed.setdefault(id(below), (below, self._narrow(below, value)))
+        return self._narrowed[id(below)][1]
 
     def _as_counted(self, value: Any, slot: Slot) -> Any:
         """Return the counting stand-in for a value, the same each time; the value itself if none is asked for."""
@@ -224,7 +244,7 @@ class Layer:
 
     def derived_from(self, made: Any) -> Any:
         """Return the value from which the layer derived ``made``, ABSENT if another layer made it."""
-        derived = list(self._derived.values())
+        derived = list((self._narrowed or self._derived).values())
         return next((below for below, value in derived if made is self._counted.get(id(value), value)), ABSENT)
 
     @property
@@ -232,6 +252,8 @@ class Layer:
         """The values that the layer has put into slots; empty for a layer that runs around calls."""
         if self.wraps:
             return ()
+        if self._narrow is not None:
+            return tuple(value for _, value in list(self._narrowed.values()))
         derived = [made for _, made in list(self._derived.values())]
         values = derived if self.patch.verb in MAKING_VERBS else [self.patch.change]
         return tuple(self._counted.get(id(value), value) for value in values)

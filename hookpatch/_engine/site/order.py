@@ -76,6 +76,8 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
         return  # what they edit decides
     if not outer.patch.may_meet(inner.patch):
         return
+    if outer.is_narrow and outer.patch.address != inner.patch.address:
+        return  # other objects get the value of the inner one
     if outer.wraps or inner.wraps:
         names = contested(outer, inner) if outer.wraps and inner.wraps else []
         if not names and not outer.wraps == inner.wraps == (outer.patch.verb == inner.patch.verb == "replace"):

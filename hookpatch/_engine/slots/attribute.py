@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import BuiltinMethodType, MethodType, MethodWrapperType, ModuleType
-from typing import Any, Final, cast, final
+from typing import Any, Final, cast
 
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
@@ -13,7 +13,6 @@ from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
 _METHODS: Final = (MethodType, BuiltinMethodType, MethodWrapperType)
 
 
-@final
 class AttributeSlot:
     """An attribute of a module, class or instance.
 
@@ -24,7 +23,7 @@ class AttributeSlot:
     __slots__ = ("_forwarded", "_member", "key", "name", "owner")
 
     def __init__(self, owner: Any, name: str) -> None:
-        self.owner: Final = owner
+        self.owner = owner
         self.name: Final = name
         self.key: Final[tuple[Any, ...]] = ("attribute", id(owner), name)
         self._forwarded: tuple[Any] | None = None  # the original of a forwarded attribute, while ours is set

@@ -1,0 +1,68 @@
+"""Hear of instances when they are made.
+
+A class has no one place through which all its instances come. hookpatch patches these methods: ``__init__``, or the
+``__call__`` of a metaclass that has one in Python. Each is set and deleted exactly, unlike an inherited ``__new__``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any, Final, TypeAlias
+
+from hookpatch._engine.instances.meant import IsMeant, Meant, OfInstances, owners_of
+from hookpatch._engine.patch.patch import Patch, wrap
+from hookpatch._engine.patch.target import Target
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.slot import along_mro, inner
+
+Born: TypeAlias = Callable[[Any], None]  # called with each new instance
+_WHY: Final = "tells of the instances made inside"
+
+
+def of_making(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patch]]:
+    """Yield the slots, each with a patch, by which to hear of the instances that a class makes."""
+    meant = of.meant
+    if not of.has_entries or meant.parts is not None:
+        return
+    if type(inner(along_mro(type(meant.cls), "__call__"))) is FunctionType:  # a metaclass may change what __init__ made
+        yield _around(type(meant.cls), "__call__", _after_call(meant, born))
+        return
+    for owner in owners_of(meant, "__init__"):
+        yield _around(owner, "__init__", _after_init(meant.at(owner, "__init__"), born))
+
+
+def _around(owner: type, name: str, wrapper: Callable[..., Any]) -> tuple[AttributeSlot, Patch]:
+    return AttributeSlot(owner, name), wrap(Target.attribute(owner, name), wrapper, why=_WHY)
+
+
+def _after_call(meant: Meant, born: Born) -> Any:
+    def call(wrapped: Any, cls: Any, args: Any, kwargs: Any) -> Any:
+        made = wrapped(*args, **kwargs)
+        if meant.takes(made):
+            born(made)
+        return made
+
+    return call
+
+
+def _after_init(is_meant: IsMeant, born: Born) -> Any:
+    is_bare: dict[type, bool] = {}  # by class: object.__init__ refuses arguments that __new__ took, if there is another
+
+    def init(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        kind = type(instance)
+        if kind not in is_bare:
+            is_bare[kind] = _has_neither(kind)
+        result = wrapped() if is_bare[kind] else wrapped(*args, **kwargs)
+        if is_meant(instance):
+            born(instance)
+        return result
+
+    return init
+
+
+def _has_neither(kind: type) -> bool:
+    """Return True if a class has a ``__new__`` of its own, and no ``__init__`` but that of object."""
+    has_new = along_mro(kind, "__new__") is not vars(object)["__new__"]
+    return has_new and beneath(AttributeSlot(kind, "__init__")) is vars(object)["__init__"]

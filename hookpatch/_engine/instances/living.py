@@ -1,0 +1,98 @@
+"""The instances that one patch has found: alive, made inside, dead. None is kept alive."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any, Final, final
+from weakref import ReferenceType, ref
+
+from hookpatch._engine.instances.meant import OfInstances
+from hookpatch._engine.instances.slot import InstanceSlot
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.site.sites import site_at
+from hookpatch._engine.slots.guard import check_slot
+from hookpatch._engine.slots.originals import originals, own_beneath
+from hookpatch._engine.slots.resolve import missing
+from hookpatch._engine.slots.slot import ABSENT
+
+_FROZEN: Final = "instances that gc.freeze() has set aside are not seen"
+
+
+def _nothing() -> None: ...
+
+
+@final
+class Living:
+    """The instances of one patch. Lives as long as the patch is applied."""
+
+    def __init__(
+        self, of: OfInstances, patch: Patch, owner: str, lay: Callable[[InstanceSlot], Callable[[], None]]
+    ) -> None:
+        """Take what lays a layer over the slot of an instance, and returns how to forget the layer.
+
+        ``owner`` is named in messages.
+        """
+        self.meant: Final = of.meant
+        self.of: Final = of
+        self._made = 0
+        self._without: Final[list[InstanceSlot]] = []  # of instances that have no such attribute
+        self._patch: Final = patch
+        self._owner: Final = owner
+        self._lay: Final = lay
+        # By id, with the weak reference that removes the entry. GIL: each change is one operation of the dict.
+        self._known: Final[dict[int, ReferenceType[Any]]] = {}
+
+    def adopt_all(self) -> None:
+        """Patch all living instances.
+
+        Raises:
+            TargetNotFound: there are some, and all lack the attribute.
+            HookpatchError: the patch does not fit an instance.
+        """
+        things = self.meant.living()
+        for thing in things:
+            self._adopt(thing)
+        if things and len(self._without) == len(things) and self._patch.target is not None:
+            now = "add=True adds it" if self._patch.verb == "replace" else ""
+            raise missing(self._without[0], self._patch.target, self._owner, now=now)
+
+    def born(self, thing: Any) -> None:
+        """Patch a new instance, or one that other code has given a state just now; raise like ``adopt_all``."""
+        if id(thing) not in self._known:
+            self._adopt(thing)
+            self._made += 1
+        elif self.of.has_entries:
+            site_at(InstanceSlot(thing, self.of.name)).refresh()
+
+    def _adopt(self, thing: Any) -> None:
+        forget = _nothing
+        if self.of.has_entries:
+            slot = InstanceSlot(thing, self.of.name)
+            own = own_beneath(slot)
+            may_lack = self.of.in_class or self._patch.add or slot.key in originals
+            if own is ABSENT and not may_lack and slot.inherited() is ABSENT:
+                self._without.append(slot)
+                return
+            if own is not ABSENT or not self.of.in_class:
+                check_slot(self._patch, slot, own, self._owner)
+                forget = self._lay(slot)
+
+        def died(_: object, number: int = id(thing)) -> None:
+            # Called by the collector, anywhere. Before the memory is used again: no other object has this id yet.
+            self._known.pop(number, None)
+            originals.pop(("attribute", number, self.of.name), None)
+            forget()
+
+        self._known[id(thing)] = ref(thing, died)
+
+    def doubts(self) -> list[str]:
+        """Return which instances are not patched, in words."""
+        unseen = gc.get_freeze_count() > 0
+        found = [f"{len(self._without)} instances have no such attribute"] if self._without else []
+        return [*found, _FROZEN] if unseen else found
+
+    def count(self) -> str:
+        """Return how many instances are alive, and how many were made inside, in words."""
+        alive = len(self.meant.living())
+        return f"{alive} alive" + (f", {self._made} made inside" if self._made else "")

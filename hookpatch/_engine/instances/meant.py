@@ -1,0 +1,127 @@
+"""The instances that an address means: of a class, exactly or with subclasses, and of one object's parts alone."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, final
+
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.referrers import classes
+from hookpatch._engine.slots.slot import along_mro, mro
+
+IsMeant: TypeAlias = Callable[[Any], bool]
+_MANY: Final = 16  # classes; from then on a loop beats gc.get_referrers, which compares each reference with each class
+_MOST: Final = 3  # subclasses that are named, and the others counted
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Meant:
+    """The instances meant by ``Class()`` or ``Class+()``, among the parts of one object if ``parts`` is given.
+
+    Attributes:
+        parts: the parts by id, kept alive, so that no other object gets the id of a part; None for all instances.
+    """
+
+    cls: type
+    with_subclasses: bool
+    parts: Mapping[int, Any] | None = None
+
+    def takes(self, thing: Any) -> bool:
+        """Return True if an object is meant. No foreign code runs: the class is compared, not asked."""
+        return self.is_of(type(thing)) and (self.parts is None or id(thing) in self.parts)
+
+    def is_of(self, kind: type) -> bool:
+        """Return True if instances of a class are meant."""
+        return kind is self.cls or (self.with_subclasses and self.cls in mro(kind))
+
+    @property
+    def kinds(self) -> list[type]:
+        """The classes whose instances are meant, as of now."""
+        return [*classes(self.cls)] if self.with_subclasses else [self.cls]
+
+    def living(self) -> list[Any]:
+        """Return the living instances that are meant, as far as the garbage collector knows them."""
+        if self.parts is not None:
+            return [part for part in self.parts.values() if self.is_of(type(part))]
+        return _instances_of(self.kinds)
+
+    def left_out(self) -> str:
+        """Return how many living instances of subclasses are not meant, in words; empty if there are none."""
+        if self.with_subclasses or not (subclasses := [*classes(self.cls)][1:]):
+            return ""
+        known = {id(cls): cls for cls in subclasses}
+        things = self.parts.values() if self.parts is not None else _instances_of(subclasses)
+        count = Counter(id(type(thing)) for thing in things if id(type(thing)) in known)
+        found = sorted(f"{describe(known[number])} ({times})" for number, times in count.items())
+        more = f" and of {len(found) - _MOST} more" if len(found) > _MOST else ""
+        way = f"{describe(self.cls)}+() takes them, too"
+        return f"without effect on instances of subclasses: {', '.join(found[:_MOST])}{more}; {way}" if found else ""
+
+    def at(self, owner: type, name: str) -> IsMeant:
+        """Return a test for the calls of a method of ``owner``: is an object meant, and does it look ``name`` up there?
+
+        So a call by ``super()`` from the method of a subclass is not meant.
+        """
+        cls, parts = self.cls, self.parts
+        if not self.with_subclasses:
+            if parts is None:
+                return lambda thing: type(thing) is cls
+            return lambda thing: type(thing) is cls and id(thing) in parts
+        looks_up: dict[type, bool] = {kind: _owner(kind, name, cls) is owner for kind in self.kinds}
+
+        def is_meant(thing: Any) -> bool:
+            kind = type(thing)
+            if kind not in looks_up:  # a new subclass
+                looks_up[kind] = cls in mro(kind) and _owner(kind, name, cls) is owner
+            return looks_up[kind] and (parts is None or id(thing) in parts)
+
+        return is_meant
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class OfInstances:
+    """A patch of an attribute of instances, with its class found.
+
+    Attributes:
+        name: the attribute.
+        in_class: the slots of classes that get the patch of a method; empty for a value, which each instance has.
+        has_entries: False if no instance can have a value of its own.
+    """
+
+    meant: Meant
+    name: str
+    in_class: tuple[AttributeSlot, ...]
+    has_entries: bool
+
+
+def _instances_of(kinds: Sequence[type]) -> list[Any]:
+    """Return the living instances of some classes: an instance refers to its class."""
+    ids = {*map(id, kinds)}
+    things = gc.get_objects() if len(kinds) > _MANY else gc.get_referrers(*kinds)
+    return [thing for thing in things if id(type(thing)) in ids]
+
+
+def owners_of(meant: Meant, name: str) -> list[type]:
+    """Return the classes whose methods the instances that are meant look up under a name."""
+    return list({id(owner): owner for kind in meant.kinds if (owner := _owner(kind, name, meant.cls))}.values())
+
+
+def _owner(kind: type, name: str, cls: type) -> type | None:
+    """Return the class down to ``cls`` in which instances of a class find a name; ``cls`` for what it inherits."""
+    for base in mro(kind):
+        if base is cls or name in vars(base):
+            return base
+    return None
+
+
+def is_method(cls: type, name: str) -> bool:
+    """Return True if instances of a class have a name as a method, which gets the instance at each call."""
+    member = along_mro(cls, name)
+    is_other = isinstance(member, (staticmethod, classmethod, type))
+    return not is_other and callable(member) and hasattr(type(member), "__get__")

@@ -1,0 +1,80 @@
+"""Find the class of an address of instances, and refuse a patch that does not fit its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from hookpatch._engine.instances.births import of_making
+from hookpatch._engine.instances.living import Living
+from hookpatch._engine.instances.meant import IsMeant, Meant, OfInstances, is_method, owners_of
+from hookpatch._engine.instances.methods import either, goes_into_class, only_for
+from hookpatch._engine.instances.travel import hear, of_copies
+from hookpatch._engine.patch.describe import a_kind, describe
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.steps import is_dunder
+from hookpatch._engine.patch.target import Attribute, Target
+from hookpatch._engine.site.layer import Gate, Narrow
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.guard import check_slot
+from hookpatch._engine.slots.originals import beneath, own_beneath
+from hookpatch._engine.slots.resolve import missing, resolve
+from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
+from hookpatch.errors import TargetRefused
+
+__all__ = ["Living", "OfInstances", "hear", "narrowed", "of_copies", "of_making", "prepared"]
+
+
+def prepared(patch: Patch, module: ModuleType | None, owner: str) -> OfInstances:
+    """Return the class and the kind of an attribute of instances; change nothing.
+
+    Raises:
+        TargetNotFound: the class does not exist.
+        TargetRefused: no class stands before ``()``, or its instances have no place for the attribute.
+        SignatureError: the patch of a method does not fit.
+    """
+    target = patch.target
+    assert target is not None  # the caller has checked
+    assert target.of_instances is not None
+    place = target.steps.index(target.of_instances)
+    cls = _class_at(Target(target.up_to(place)), module, owner)
+    meant = Meant(cls, target.of_instances.with_subclasses)
+    step = target.slot
+    assert isinstance(step, Attribute)  # the verb has refused the others
+    name, of_class = step.name, f"{target.up_to(place)}.{step.name}"
+    if is_dunder(name):
+        problem = f"Python looks '{name}' up in the class, not in an instance"
+        raise TargetRefused(patch.address, owner, f"{problem}; patch {of_class}")
+    has_dict = cls.__dictoffset__ != 0
+    if is_method(cls, name) and goes_into_class(patch):
+        slots = tuple(AttributeSlot(one, name) for one in owners_of(meant, name))
+        for slot in slots:
+            check_slot(patch, slot, own_beneath(slot), owner)
+        return OfInstances(meant, name, slots, has_dict and cls.__weakrefoffset__ != 0)
+    if not (has_dict or isinstance(along_mro(cls, name), KEPT)) or not cls.__weakrefoffset__:
+        what = "have no place for one of their own" if cls.__weakrefoffset__ else "cannot be referred to weakly"
+        problem = f"instances of {describe(cls)} {what} (__slots__ or a C class)"
+        raise TargetRefused(patch.address, owner, f"{problem}; patch {of_class}")
+    return OfInstances(meant, name, (), True)
+
+
+def narrowed(is_meant: IsMeant) -> tuple[Callable[[Gate | None], Gate], Narrow]:
+    """Return what makes the layer of a class hold for some instances: for its wrapper, and for its value."""
+
+    def around(gate: Gate | None) -> Gate:
+        return lambda wrapper: only_for(is_meant, wrapper if gate is None else gate(wrapper))
+
+    return around, partial(either, is_meant)
+
+
+def _class_at(target: Target, module: ModuleType | None, owner: str) -> type:
+    slot = resolve(target, module, owner)
+    cls: Any = beneath(slot)
+    if cls is ABSENT:
+        raise missing(slot, target, owner)
+    if not isinstance(cls, type):
+        problem = f"{target} is {a_kind(cls)}, and '()' stands behind a class, for its instances"
+        raise TargetRefused(target.address, owner, problem)
+    return cls

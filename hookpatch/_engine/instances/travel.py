@@ -1,0 +1,112 @@
+"""Keep patched values out of copies and pickles, and hear of the instances that these make.
+
+A copy or pickle of an instance holds the original state. A copy made inside is patched as an instance of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+from hookpatch._engine.instances.births import Born
+from hookpatch._engine.instances.meant import IsMeant, Meant, OfInstances, owners_of
+from hookpatch._engine.instances.slot import InstanceSlot
+from hookpatch._engine.patch.patch import Patch, replace, wrap
+from hookpatch._engine.patch.target import Target
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.originals import beneath, originals
+from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, put, same
+
+_WHY: Final = "keeps patches of instances out of their copies and pickles"
+
+
+# What hears of new instances: a function of ours in ``__setstate__`` tells all, since it hides another beneath it.
+_hearers: Final[dict[int, tuple[Meant, Born]]] = {}
+
+
+def hear(meant: Meant, born: Born) -> Callable[[], object]:
+    """Call ``born`` with each instance that is meant, and gets a state by ``_set_state``; return how to end that."""
+    _hearers[id(born)] = meant, born
+    return lambda: _hearers.pop(id(born), None)
+
+
+def of_copies(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patch]]:
+    """Yield the slots, each with a patch, that keep patched values out of copies and pickles, and tell of both."""
+    for owner in owners_of(of.meant, "__reduce_ex__"):
+        yield _around(owner, "__reduce_ex__", partial(_reduce, of.name))
+    for name in ("__copy__", "__deepcopy__"):
+        for owner in owners_of(of.meant, name):
+            if along_mro(owner, name) is not ABSENT:
+                yield _around(owner, name, partial(_copied, of.name, of.meant, born))
+    for owner in owners_of(of.meant, "__setstate__"):
+        slot = AttributeSlot(owner, "__setstate__")
+        if beneath(slot) is ABSENT:
+            yield slot, replace(Target.attribute(owner, "__setstate__"), _set_state, add=True, why=_WHY)
+        else:
+            yield _around(owner, "__setstate__", partial(_after_state, of.meant.at(owner, "__setstate__"), born))
+
+
+def _around(owner: type, name: str, wrapper: Any) -> tuple[AttributeSlot, Patch]:
+    return AttributeSlot(owner, name), wrap(Target.attribute(owner, name), wrapper, why=_WHY)
+
+
+def _reduce(name: str, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    reduced = wrapped(*args, **kwargs)
+    if type(reduced) is not tuple or len(reduced) < 3:  # made by a call: a state may not be taken
+        return reduced
+    state = reduced[2]
+    if (values := _values(name, instance)) is not None:
+        in_slots = isinstance(along_mro(type(instance), name), KEPT)
+        if type(state) is tuple and len(state) == 2:  # of the __dict__, and of __slots__
+            parts = list(state)
+            parts[in_slots] = _without(name, parts[in_slots], *values)
+            state = tuple(parts)
+        else:
+            state = _without(name, state, *values)
+    if state is None and hasattr(instance, "__dict__"):
+        state = {}  # so that an unpickled instance is heard of
+    return (*reduced[:2], state, *reduced[3:])
+
+
+def _values(name: str, instance: Any) -> tuple[Any, Any] | None:
+    """Return our value in an instance and the original; None for an instance that is not patched."""
+    patched = originals.get(InstanceSlot(instance, name).key)
+    return None if patched is None else (patched.slot.read(), patched.original)
+
+
+def _without(name: str, state: Any, ours: Any, original: Any) -> Any:
+    """Return a state with the original value in place of ours; the same state if ours is not in it."""
+    if not (state is None or isinstance(state, dict)) or not same((state or {}).get(name, ABSENT), ours):
+        return state
+    return {key: value for key, value in {**(state or {}), name: original}.items() if value is not ABSENT} or None
+
+
+def _copied(name: str, meant: Meant, born: Born, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    made = wrapped(*args, **kwargs)
+    if made is not instance and type(made) is type(instance):
+        values, slot = _values(name, instance), AttributeSlot(made, name)
+        if values is not None and same(slot.read(), values[0]):
+            put(slot, values[1])
+        if meant.takes(made):
+            born(made)
+    return made
+
+
+def _after_state(is_meant: IsMeant, born: Born, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    result = wrapped(*args, **kwargs)
+    if is_meant(instance):
+        born(instance)
+    return result
+
+
+def _set_state(self: Any, state: Any) -> None:
+    """Do what copy and pickle do for a class without ``__setstate__``."""
+    parts = state if type(state) is tuple and len(state) == 2 else (state, None)
+    if parts[0]:
+        vars(self).update(parts[0])
+    for name, value in (parts[1] or {}).items():
+        AttributeSlot(self, name).write(value)
+    for meant, born in list(_hearers.values()):
+        if meant.takes(self):
+            born(self)

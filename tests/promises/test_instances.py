@@ -1,0 +1,433 @@
+"""``m:Class().name`` holds for each instance of a class, alive and to come, and ends for each of them exactly."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any, Final
+from weakref import ref
+
+import pytest
+
+import hookpatch
+from hookpatch.errors import PatchError, PatchFailedWarning, SignatureError, TargetNotFound, TargetRefused
+from hookpatch.testing import pristine
+
+VENDOR: Final = """
+    from dataclasses import dataclass, field
+
+    def called(x=1): return "own", x
+
+    class Plain:
+        shared = "shared"
+        def __init__(self, n=0):
+            self.n = n
+            self.own = called
+        def f(self, x=1): return self.n, x
+        @classmethod
+        def of_class(cls, x=1): return "class", x
+        @staticmethod
+        def static(x=1): return "static", x
+
+    class Child(Plain):
+        def __init__(self):
+            super().__init__(5)
+            self.n = 6
+        def f(self, x=1): return "child", *super().f(x)
+
+    @dataclass
+    class Data:
+        n: int = 0
+        own: object = field(default_factory=lambda: called)
+        shared = "shared"
+        def f(self, x=1): return self.n, x
+
+    class Bare:
+        shared = "shared"
+        n = 0
+        own = staticmethod(called)
+        def f(self, x=1): return self.n, x
+
+    class Given(Bare):
+        def __new__(cls, n=0):
+            self = super().__new__(cls)
+            self.n, self.own = n, called
+            return self
+
+    class Mapping(dict):
+        shared = "shared"
+        def __init__(self, n=0):
+            super().__init__(n=n)
+            self.n, self.own = n, called
+        def f(self, x=1): return self.n, x
+
+    class Failure(Exception):
+        shared = "shared"
+        def __init__(self, n=0):
+            self.n, self.own = n, called
+        def f(self, x=1): return self.n, x
+
+    class Meta(type):
+        def __call__(cls, n=0):
+            made = super().__call__()
+            made.n, made.own = n, called
+            return made
+
+    class Made(metaclass=Meta):
+        shared = "shared"
+        def f(self, x=1): return self.n, x
+
+    class Stated(Plain):
+        def __getstate__(self): return {"n": self.n, "own": self.own}
+        def __setstate__(self, state): vars(self).update(state)
+
+    class Copying(Plain):
+        def __copy__(self):
+            made = Copying()
+            vars(made).update(vars(self))
+            return made
+        def __deepcopy__(self, memo): return self.__copy__()
+
+    class Setting(Plain):
+        def __setattr__(self, name, value): super().__setattr__(name, value)
+
+    class Slots:
+        __slots__ = ("__weakref__", "n", "own")
+        shared = "shared"
+        def __init__(self, n=0): self.n, self.own = n, called
+        def f(self, x=1): return self.n, x
+
+    class NoPlace:
+        __slots__ = ("__weakref__",)
+        limit = 1
+        def f(self, x=1): return "no place", x
+
+    class NoWeak:
+        __slots__ = ("n",)
+        def __init__(self, n=0): self.n = n
+    """
+CLASSES: Final = [
+    *("Plain", "Child", "Data", "Bare", "Given", "Mapping", "Failure", "Made", "Stated", "Copying", "Setting", "Slots")
+]
+
+
+def loud(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    return ("loud", *wrapped(*args, **kwargs))
+
+
+def new(self: Any, x: int = 1) -> Any:
+    return "new", self.n, x
+
+
+def new_own(x: int = 1) -> Any:
+    return "new", x
+
+
+def _times(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: (original(*args, **kwargs), 2)
+
+
+def _f(thing: Any) -> Any:
+    return thing.f()
+
+
+def _f3(thing: Any) -> Any:
+    return thing.f(3)
+
+
+def _own(thing: Any) -> Any:
+    return thing.own()
+
+
+# Each patch, what is read of an instance, and what it reads as from what it was.
+PATCHES: Final[dict[str, tuple[Callable[[str], Any], Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    "wrap a method": (lambda c: hookpatch.wrap(f"{c}().f", loud), _f, lambda was: ("loud", *was)),
+    "inject": (lambda c: hookpatch.inject(f"{c}().f", x=7), _f3, lambda was: (*was[:-1], 7)),
+    "default": (lambda c: hookpatch.default(f"{c}().f", x=7), _f, lambda was: (*was[:-1], 7)),
+    "default, given": (lambda c: hookpatch.default(f"{c}().f", x=7), _f3, lambda was: was),
+    "replace a method": (lambda c: hookpatch.replace(f"{c}().f", new), _f, lambda was: ("new", *was[-2:])),
+    "derive a method": (lambda c: hookpatch.derive(f"{c}().f", _times), _f, lambda was: (was, 2)),
+    "wrap a value": (lambda c: hookpatch.wrap(f"{c}().own", loud), _own, lambda was: ("loud", *was)),
+    "inject into a value": (lambda c: hookpatch.inject(f"{c}().own", x=7), _own, lambda was: ("own", 7)),
+    "replace a value": (lambda c: hookpatch.replace(f"{c}().n", 9), lambda thing: thing.n, lambda was: 9),
+    "replace a callable": (lambda c: hookpatch.replace(f"{c}().own", new_own), _own, lambda was: ("new", 1)),
+    "derive a value": (lambda c: hookpatch.derive(f"{c}().n", lambda n: [n]), lambda thing: thing.n, lambda was: [was]),
+}
+_SHARED: Final = "replace what the class has"
+PATCHES[_SHARED] = (
+    lambda c: hookpatch.replace(f"{c}().shared", 8),
+    lambda thing: thing.shared,
+    lambda was: 8,
+)
+WAYS: Final[dict[str, Callable[[Any], Any]]] = {
+    "made": lambda thing: type(thing)(),
+    "copied": copy.copy,
+    "deep copied": copy.deepcopy,
+    "pickled": lambda thing: pickle.loads(pickle.dumps(thing)),
+    "pickled, protocol 0": lambda thing: pickle.loads(pickle.dumps(thing, 0)),
+}
+
+
+@pytest.fixture
+def vendor(make_module: Callable[..., ModuleType]) -> ModuleType:
+    return make_module("vendor", VENDOR)
+
+
+def state(thing: Any) -> dict[str, Any]:
+    """Return what an instance holds itself, whatever its class has."""
+    own = dict(vars(thing)) if hasattr(thing, "__dict__") else {}
+    return own | {name: getattr(thing, name) for name in getattr(type(thing), "__slots__", ()) if name != "__weakref__"}
+
+
+def _cells() -> list[Any]:
+    cells = [(name, what) for name in CLASSES for what in PATCHES]
+    cells = [cell for cell in cells if cell != ("Slots", _SHARED) and (cell[0] != "Bare" or "method" in cell[1])]
+    few = {"Plain", "Made"}
+    return [cell if cell[0] in few else pytest.param(*cell, marks=pytest.mark.ends) for cell in cells]
+
+
+@pytest.mark.parametrize(("name", "what"), _cells())
+def test_alive_and_to_come(vendor: ModuleType, name: str, what: str) -> None:
+    """Each instance reads as patched inside, however it is made, and afterwards as if there had been no patch."""
+    cls, (patch, read, patched) = getattr(vendor, name), PATCHES[what]
+    pickle.dumps(cls())  # copyreg notes the slots in the class
+    alive = cls()
+    was, held = read(alive), state(alive)
+    ways = {way: make for way, make in WAYS.items() if not (name == "Slots" and "protocol" in way)}
+    with pristine(cls, alive, vendor.Plain, vendor.Child, vendor.Meta):
+        with hookpatch.active(patch(f"vendor:{name}"), children="local") as session:
+            assert read(alive) == patched(was)
+            made = {way: make(alive) for way, make in ways.items()}
+            assert {way: read(thing) for way, thing in made.items()} == dict.fromkeys(ways, patched(was))
+            data = pickle.dumps(alive)
+            [row] = session.report()
+            assert (row.state, row.instances) == ("applied", row.instances)
+            assert str(row.instances).startswith(f"{1 + len(made)} alive")
+        assert state(alive) == held
+        assert {way: read(thing) for way, thing in made.items()} == dict.fromkeys(ways, was)
+        assert {way: state(thing) for way, thing in made.items()} == dict.fromkeys(ways, held)
+        assert state(pickle.loads(data)) == held  # nothing of a patch is in the pickle
+    [row] = session.report()
+    assert row.state == "restored"
+
+
+@pytest.mark.parametrize("what", PATCHES)
+def test_subclasses(vendor: ModuleType, what: str) -> None:
+    """Class() is exact, and the report names what it leaves out; Class+() takes subclasses, too."""
+    patch, read, patched = PATCHES[what]
+    plain, child = vendor.Plain(), vendor.Child()
+    was, of_child = read(plain), read(child)
+    with hookpatch.active(patch("vendor:Plain"), children="local") as session:
+        assert (read(plain), read(child)) == (patched(was), of_child)
+        [row] = session.report()
+        assert row.warnings[-1].startswith("without effect on instances of subclasses: vendor:Child (1)")
+    wider = hookpatch.active(patch("vendor:Plain+"), children="local")
+    with pristine(plain, child, vendor.Plain, vendor.Child), wider:
+        assert (read(plain), read(child)) == (patched(was), patched(of_child))
+        assert (read(vendor.Plain()), read(vendor.Child())) == (patched(was), patched(of_child))
+        [row] = wider.report()
+        assert (row.warnings, str(row.instances)[:7]) == ((), "2 alive")
+
+
+@pytest.mark.parametrize("what", PATCHES)
+@pytest.mark.parametrize("first", ["the first", "the last"])
+def test_sessions_end_in_any_order(vendor: ModuleType, what: str, first: str) -> None:
+    """Two sessions over the same instances; also for an instance made while both were open."""
+    patch, read, patched = PATCHES[what]
+    alive = vendor.Plain()
+    was = read(alive)
+    one, two = (hookpatch.active(patch("vendor:Plain"), children="local") for _ in range(2))
+    with pristine(alive, vendor.Plain):
+        one.open()
+        two.open()
+        made = vendor.Plain()
+        assert read(made) == read(alive) != was or what == "default, given"
+        (one if first == "the first" else two).close()
+        assert (read(made), read(alive)) == (patched(was), patched(was))
+        (two if first == "the first" else one).close()
+        assert (read(made), read(alive)) == (was, was)
+        assert state(made) == state(vendor.Plain())
+
+
+def test_an_instance_may_die(vendor: ModuleType) -> None:
+    """No patch keeps an instance alive, neither by a reference nor by a cycle; and a call on a temporary works."""
+    patches = [PATCHES[what][0]("vendor:Plain") for what in ("wrap a method", "replace a value", "wrap a value")]
+    alive = vendor.Plain(1)
+    gc.disable()
+    try:
+        with hookpatch.active(*patches, children="local") as session:
+            assert vendor.Plain(4).f() == ("loud", 9, 1)
+            made = vendor.Plain(2)
+            died = [ref(alive), ref(made)]
+            del alive, made
+            assert [weak() for weak in died] == [None, None]
+            assert [row.instances for row in session.report()] == ["0 alive, 2 made inside"] * 3
+            again = vendor.Plain(3)  # perhaps at the same address
+            assert (again.n, again.f(), again.own()) == (9, ("loud", 9, 1), ("loud", "own", 1))
+        assert state(again) == {"n": 3, "own": vendor.called}
+    finally:
+        gc.enable()
+
+
+def test_what_init_calls_and_sets(vendor: ModuleType) -> None:
+    """The patch wins over what the outermost __init__ set, and the end gives that back."""
+    with hookpatch.active(hookpatch.replace("vendor:Child().n", 9), children="local"):
+        child = vendor.Child()
+        assert child.n == 9
+        child.n = 7
+        child.__init__()  # again
+        assert child.n == 9
+    assert child.n == 6
+
+
+def test_a_foreign_value_is_left_alone(vendor: ModuleType) -> None:
+    """One instance of two is overwritten: the report says so, and the end leaves it."""
+    one, two = vendor.Plain(1), vendor.Plain(2)
+    session = hookpatch.active(hookpatch.replace("vendor:Plain().n", 9), children="local").open()
+    one.n = 4
+    [row] = session.report()
+    assert row.state == "overwritten"
+    assert "wrote 4 into" in str(row.reason)
+    with pytest.warns(hookpatch.errors.DisplacedWarning):
+        session.close()
+    assert (one.n, two.n) == (4, 2)
+    [row] = session.report()
+    assert row.state == "overwritten"
+
+
+def test_remove(vendor: ModuleType) -> None:
+    """Own values are absent inside; a copy has the value afterwards."""
+    alive = vendor.Plain(1)
+    held = state(alive)
+    with hookpatch.active(hookpatch.remove("vendor:Plain().n"), children="local"):
+        copies = [make(alive) for make in WAYS.values()]
+        assert not any(hasattr(thing, "n") for thing in (alive, *copies))
+    assert [state(thing) for thing in (alive, *copies[1:])] == [held] * len(copies)
+
+
+def test_calls_are_counted_for_all(vendor: ModuleType) -> None:
+    """One count for the class and for instances with a method of their own."""
+    one, two = vendor.Plain(1), vendor.Plain(2)
+    two.f = partial(vendor.Plain.f, two)
+    wrapped = hookpatch.wrap("vendor:Plain().f", loud, required_calls=2)
+    with hookpatch.active(wrapped, children="local") as session:
+        assert (one.f(), two.f(), vendor.Child().f()) == (("loud", 1, 1), ("loud", 2, 1), ("child", 6, 1))
+        [row] = session.report()
+        assert row.calls == {"eager": 2}
+
+
+def test_a_task_alone(vendor: ModuleType) -> None:
+    """scope="task": other threads call the original, of a class and of an instance's own value."""
+    thing, seen = vendor.Plain(1), []
+    patches = [hookpatch.wrap("vendor:Plain().f", loud), hookpatch.wrap("vendor:Plain().own", loud)]
+    opened, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        opened.wait(10)
+        seen.append((thing.f(), thing.own(), vendor.Plain(2).f()))
+        done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with hookpatch.active(*patches, scope="task", children="local"):
+        opened.set()
+        assert done.wait(10)
+        assert (thing.f(), thing.own()) == (("loud", 1, 1), ("loud", "own", 1))
+        assert vendor.Plain(2).f() == ("loud", 2, 1)
+    thread.join()
+    assert seen == [((1, 1), ("own", 1), (2, 1))]
+
+
+def test_an_import_to_come(write_module: Callable[[str, str], object]) -> None:
+    """The class may be imported later, and again."""
+    write_module("later", "class Class:\n    def __init__(self): self.n = 1\n    def f(self): return self.n,\n")
+    with hookpatch.active(hookpatch.wrap("later:Class().f", loud), hookpatch.replace("later:Class().n", 2)) as session:
+        import later  # type: ignore[import-not-found]
+
+        thing = later.Class()
+        assert thing.f() == ("loud", 2)
+        assert [row.instances for row in session.report()] == ["1 alive, 1 made inside"] * 2
+    assert thing.f() == (1,)
+    assert [row.state for row in session.report()] == ["restored"] * 2
+
+
+REFUSED: Final[dict[str, tuple[Callable[[], Any], type[Exception], str]]] = {
+    "a dunder": (
+        lambda: hookpatch.replace("vendor:Plain().__call__", new),
+        TargetRefused,
+        "Python looks '__call__' up in the class, not in an instance; patch vendor:Plain.__call__",
+    ),
+    "no place": (
+        lambda: hookpatch.replace("vendor:NoPlace().limit", 2),
+        TargetRefused,
+        "instances of vendor:NoPlace have no place for one of their own (__slots__ or a C class); "
+        "patch vendor:NoPlace.limit",
+    ),
+    "no weak reference": (
+        lambda: hookpatch.replace("vendor:NoWeak().n", 2),
+        TargetRefused,
+        "instances of vendor:NoWeak cannot be referred to weakly (__slots__ or a C class); patch vendor:NoWeak.n",
+    ),
+    "no class": (
+        lambda: hookpatch.replace("vendor:called().n", 2),
+        TargetRefused,
+        "vendor:called is a function, and '()' stands behind a class, for its instances",
+    ),
+    "no such attribute": (
+        lambda: hookpatch.replace("vendor:Plain().nn", 2),
+        TargetNotFound,
+        "vendor:Plain() has no attribute 'nn'",
+    ),
+    "a signature": (
+        lambda: hookpatch.replace("vendor:Plain().f", new_own),
+        SignatureError,
+        "what replace puts at vendor:Plain().f takes",
+    ),
+    "further steps": (
+        lambda: hookpatch.replace("vendor:Plain().n.m", 2),
+        PatchError,
+        "replace(): vendor:Plain().n.m goes on behind an attribute of the instances; write m:Class().name",
+    ),
+    "everywhere": (
+        lambda: hookpatch.wrap("vendor:Plain().f", loud, reach="everywhere"),
+        PatchError,
+        "wrap(): reach='everywhere' is for one object, and vendor:Plain().f stands for many",
+    ),
+    "an edit": (
+        lambda: hookpatch.edit("vendor:Plain().n", "1", "2"),
+        PatchError,
+        "edit(): vendor:Plain().n stands for instances, which share the functions of their class; write m:C.name",
+    ),
+    "remove a method": (
+        lambda: hookpatch.remove("vendor:Plain().f"),
+        TargetRefused,
+        "is inherited; remove it from the class that defines it",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused(vendor: ModuleType, what: str) -> None:
+    """One clear error, and nothing is left; with another patch beside it nothing of that either."""
+    make, kind, text = REFUSED[what]
+    alive = vendor.Plain(1)
+    with pristine(vendor.Plain, alive):
+        for beside in ([], [hookpatch.replace("vendor:Plain().own", 3)]):
+            with pytest.raises(kind) as raised:
+                hookpatch.active(*beside, make(), children="local").open()
+            assert text in str(raised.value)
+
+
+def test_an_instance_that_refuses(vendor: ModuleType) -> None:
+    """An instance to come that does not take the value is warned of, and its construction goes on."""
+    patch = hookpatch.wrap("vendor:Plain().own", loud)
+    with hookpatch.active(patch, children="local"):
+        vendor.called = None
+        with pytest.warns(PatchFailedWarning, match="an instance made just now: .* cannot be called"):
+            thing = vendor.Plain()
+        assert thing.own is None
