@@ -73,6 +73,7 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
         "callers": [],
         "required": True,
         "required_calls": 0,
+        "instances": None,
         "ended_at": None,
     }
     assert [patch["state"] for patch in process["patches"]] == ["applied", "skipped", "waiting"]
