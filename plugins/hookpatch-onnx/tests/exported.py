@@ -16,7 +16,7 @@ import onnxruntime
 import torch
 from onnx.reference import ReferenceEvaluator
 
-_SAID_BY_TORCH: Final = "(?s).*(TorchScript|LeafSpec|The feature will be removed)"
+_SAID_BY_TORCH: Final = "(?s).*(TorchScript|LeafSpec|The feature will be removed|aten::index operator of advanced)"
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
-            for kind in (DeprecationWarning, FutureWarning):
+            for kind in (DeprecationWarning, FutureWarning, UserWarning):
                 warnings.filterwarnings("ignore", _SAID_BY_TORCH, kind)
             warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)
             yield

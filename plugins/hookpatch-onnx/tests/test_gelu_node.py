@@ -1,4 +1,4 @@
-"""gelu_node: the tanh-approximated GELUs of transformers' registry are one Gelu node each; nothing else is."""
+"""gelu_node: each tanh-approximated GELU that a module writes out is one Gelu node; nothing else is."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy
 import pytest
 import torch
 from exported import attributes, exported, nodes, ops, ran
+from hookpatch_onnx._model.metadata import MADE_BY
 from hookpatch_onnx.errors import NodeError
 from transformers.activations import ACT2FN
+from transformers.models.bloom.modeling_bloom import BloomGelu
 
 import hookpatch
 
@@ -82,7 +84,7 @@ def test_other_activations_are_as_they_were() -> None:
     assert b"tanh" not in {attributes(node).get("approximate") for node in nodes(model, "Gelu")}
 
 
-class Registered(torch.nn.Module):
+class Mine(torch.nn.Module):
     """Somebody's own way to write it."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -90,13 +92,41 @@ class Registered(torch.nn.Module):
         return 0.5 * x * (1 + torch.tanh(inner))
 
 
-def test_an_activation_that_somebody_registered_is_found_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The registry says which classes there are; what they compute says which are GELUs."""
-    net, x = Registered(), torch.randn(2, 8)
+class Scaled(Mine):
+    """Nearly a GELU: the module has a number of its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 1.001 * super().forward(x)
+
+
+class Counting(Mine):
+    """A GELU that notes its calls."""
+
+    calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return super().forward(x)
+
+
+def test_a_class_outside_of_the_registry_is_found() -> None:
+    """What a module computes decides, not the name or the home of the class; and only a copy is called for that."""
+    net, x = torch.nn.Sequential(Mine(), BloomGelu(), Counting(), Scaled()).eval(), torch.randn(2, 8)
     with hookpatch.active("gelu_node"):
-        assert ops(exported(net, x))["Gelu"] == 0
-        monkeypatch.setitem(ACT2FN, "gelu_of_mine", Registered)
-        assert ops(exported(net, x)) == {"Gelu": 1}
+        model = exported(net, x)
+    assert (ops(model)["Gelu"], ops(model)["Tanh"]) == (3, 1)
+    assert net[2].calls == 1
+    numpy.testing.assert_allclose(ran(model, x)[0], net(x).detach().numpy(), rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_a_gelu_that_is_one_node_already_is_left_alone(how: str) -> None:
+    """Torch's own: in a module of transformers, of torch, and as a function."""
+    net, x = torch.nn.Sequential(ACT2FN["gelu_pytorch_tanh"], torch.nn.GELU("tanh")), torch.randn(2, 8)
+    with hookpatch.active("gelu_node"):
+        model = exported(net, x, **EXPORTS[how])
+    assert ops(model) == {"Gelu": 2}
+    assert not [one.key for node in model.graph.node for one in node.metadata_props if one.key == MADE_BY]
 
 
 def test_opset_too_low_is_one_clear_error_if_there_is_such_a_gelu() -> None:

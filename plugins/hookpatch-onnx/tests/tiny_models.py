@@ -57,3 +57,15 @@ class Logits(torch.nn.Module):
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         output: torch.Tensor = self.model(ids)[0]
         return output
+
+
+class Masked(torch.nn.Module):
+    """A model that takes token ids and their mask, and returns its first output alone."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.model(ids, attention_mask=mask)[0]
+        return output

@@ -14,6 +14,7 @@ import hookpatch
 from hookpatch_onnx._export.export import Export
 from hookpatch_onnx._export.region import BEGIN, DOMAIN, END
 from hookpatch_onnx._export.rewrite import rewrite
+from hookpatch_onnx._export.traced_marks import join_marks
 from hookpatch_onnx.errors import NodeError
 
 
@@ -82,6 +83,7 @@ def _after_torchscript(export: Export) -> Callable[..., bytes]:
         if not export.regions:
             return done
         model = ir.from_proto(onnx.load_model_from_string(done))
+        join_marks(model)
         rewrite(model, export)
         changed: bytes = ir.to_proto(model).SerializeToString()
         return changed

@@ -1,10 +1,13 @@
-"""Find and replace the values that nodes read, directly and in their subgraphs."""
+"""Find the graphs of a model; find and replace the values that nodes read, directly and in their subgraphs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import onnx_ir as ir
+
+GraphLike: TypeAlias = ir.Graph | ir.Function
 
 
 def read(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
@@ -29,6 +32,14 @@ def read_instead(node: ir.Node, old: ir.Value, new: ir.Value) -> None:
                 graph.outputs[index] = new
 
 
+def graphs(graph: GraphLike) -> Iterator[GraphLike]:
+    """Yield the graphs inside the nodes of a graph, innermost first, and then the graph."""
+    for node in graph:
+        for inner in subgraphs(node):
+            yield from graphs(inner)
+    yield graph
+
+
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
     """Yield the graphs in a node's attributes."""
     for attribute in node.attributes.values():
@@ -38,7 +49,7 @@ def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
             yield from attribute.as_graphs()
 
 
-def users_in(graph: ir.Graph | ir.Function) -> dict[ir.Value, set[ir.Node]]:
+def users_in(graph: GraphLike) -> dict[ir.Value, set[ir.Node]]:
     """Return the nodes of a graph that use each value, directly or in a subgraph."""
     users: dict[ir.Value, set[ir.Node]] = {}
     for node in graph:

@@ -3,6 +3,9 @@
 A mark is an operator that returns its inputs. So torch captures, decomposes, converts and optimizes the operations
 between two marks as usual, and the marks do not change any result. The marks are removed from the model, and from the
 captured program, before the export returns.
+
+TorchScript's exporter forgets every shape behind an operator that ONNX does not know. There a mark is one ``Identity``
+for each value: ONNX infers its type from the first input, and does not look at further inputs and attributes.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from hookpatch_onnx.errors import NodeError
 
 DOMAIN: Final = "hookpatch_onnx"
 BEGIN, END = "Begin", "End"
+TRACED: Final = "Identity"  # the operator of a mark in TorchScript's graph
+MARK, REGION, TAKEN, PLACE = "hookpatch_mark", "region", "taken", "place"  # its attributes
 
 Build: TypeAlias = Callable[[Any], Sequence[Any]]  # from a rewrite.Place to the outputs of the node
 
@@ -107,7 +112,7 @@ class _Begin(torch.autograd.Function):
 
     @staticmethod
     def symbolic(g: Any, region: int, *inputs: Any) -> Any:
-        return _mark(g, BEGIN, inputs, inputs, region_i=region)
+        return _mark(g, BEGIN, region, inputs)
 
 
 class _End(torch.autograd.Function):
@@ -117,7 +122,7 @@ class _End(torch.autograd.Function):
 
     @staticmethod
     def symbolic(g: Any, region: int, taken: int, *values: Any) -> Any:
-        return _mark(g, END, values, values[taken:], region_i=region, taken_i=taken)
+        return _mark(g, END, region, values[taken:], values[:taken])
 
 
 class _Whole(torch.autograd.Function):
@@ -135,17 +140,18 @@ class _Whole(torch.autograd.Function):
 
     @staticmethod
     def symbolic(g: Any, region: int, run: Any, *inputs: Any) -> Any:
-        marked = _mark(g, BEGIN, inputs, inputs, region_i=region)
-        return _mark(g, END, marked, inputs[:1], region_i=region, taken_i=len(inputs))[0]
+        marked = _mark(g, BEGIN, region, inputs)
+        return _mark(g, END, region, marked[:1], marked)[0]
 
 
-def _mark(g: Any, kind: str, inputs: Sequence[Any], alike: Sequence[Any], **attributes: int) -> tuple[Any, ...]:
-    """Put a mark into TorchScript's graph; its outputs get the types of the values ``alike``."""
-    made = g.op(f"{DOMAIN}::{kind}", *inputs, outputs=len(alike), **attributes)
-    outputs = made if isinstance(made, tuple) else (made,)
-    for output, value in zip(outputs, alike, strict=True):
-        output.setType(value.type())
-    return outputs
+def _mark(g: Any, kind: str, region: int, values: Sequence[Any], begins: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """Put the nodes of a mark into TorchScript's graph, one for each value.
+
+    Each node of an end reads the outputs of the begin and all values, since torch removes the nodes of unused values.
+    """
+    more = [*begins, *values] if kind == END else []
+    attributes = {f"{MARK}_s": kind, f"{REGION}_i": region, f"{TAKEN}_i": len(begins)}
+    return tuple(g.op(TRACED, one, *more, **attributes, **{f"{PLACE}_i": place}) for place, one in enumerate(values))
 
 
 def _begin_traced(inputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import onnx_ir as ir
 
 from hookpatch_onnx._export.export import Export
-from hookpatch_onnx._export.reads import subgraphs
+from hookpatch_onnx._export.reads import GraphLike, graphs
 from hookpatch_onnx._export.region import BEGIN, DOMAIN, END
 from hookpatch_onnx._model.metadata import MADE_BY
-
-GraphLike: TypeAlias = ir.Graph | ir.Function
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ def _origin(mark: ir.Node) -> dict[str, str]:
 
 def rewrite(model: ir.Model, export: Export) -> None:
     """Replace each marked region by the nodes that its plugin builds; remove all marks."""
-    for graph in [*_graphs(model.graph), *(one for f in model.functions.values() for one in _graphs(f))]:
+    for graph in [*graphs(model.graph), *(one for f in model.functions.values() for one in graphs(f))]:
         # In the order of the graph, an inner region ends before the outer one.
         for end in [node for node in graph if is_mark(node, END)]:
             _replace(model, graph, end, export)
@@ -120,7 +118,7 @@ def _replace(model: ir.Model, graph: GraphLike, end: ir.Node, export: Export) ->
     values = region.build(Place(model, graph, begin, end, inputs, results, export, region.plugin))
     for value, old in zip(values, end.outputs, strict=True):
         value.name = _renamed(old.name, value)
-        value.type, value.shape = value.type or old.type, value.shape or _renamed_sizes(old.shape, value)
+        value.type, value.shape = value.type or old.type, value.shape or old.shape
         value.metadata_props.update(old.metadata_props)
     _pass_by(graph, end, values)
     _drop_unused(graph, [value.producer() for value in results])
@@ -138,13 +136,7 @@ def _renamed(name: str | None, value: ir.Value) -> str | None:
     """Return a name with the operator of the node in place of the mark's (TorchScript's exporter names by operator)."""
     if name is None or (producer := value.producer()) is None:
         return name
-    return re.sub(rf"(^|/){END}(?=(_\d+)?_output_|\d+_dim_)", rf"\1{producer.op_type}", name)
-
-
-def _renamed_sizes(shape: ir.Shape | None, value: ir.Value) -> ir.Shape | None:
-    if shape is None:
-        return None
-    return ir.Shape([size if isinstance(size, int) else _renamed(size.value, value) for size in shape])
+    return re.sub(rf"(^|/){END}(?=_output_\d+$)", rf"\1{producer.op_type}", name)
 
 
 def _pass_by(graph: GraphLike, mark: ir.Node, values: Sequence[ir.Value]) -> None:
@@ -176,14 +168,6 @@ def drop_initializer(value: ir.Value) -> None:
     used = value.uses() or value.is_graph_output() or value.is_graph_input()
     if value.is_initializer() and not used and isinstance(value.graph, ir.Graph) and value.name is not None:
         del value.graph.initializers[value.name]
-
-
-def _graphs(graph: GraphLike) -> Iterator[GraphLike]:
-    """Yield the graphs inside the nodes of a graph, innermost first, and then the graph."""
-    for node in graph:
-        for inner in subgraphs(node):
-            yield from _graphs(inner)
-    yield graph
 
 
 def is_mark(node: ir.Node, kind: str = "") -> bool:
