@@ -41,6 +41,7 @@ class Vendor:
     def method(self):
         return "method"
 
+one = Vendor()
 limit = 1_000_000
 table = {"first": run, "second": other, "third": run}
 """
@@ -93,6 +94,11 @@ def derived(original: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: ("patched", original())
 
 
+def derived_class(original: type) -> type:
+    """Return a subclass of the original."""
+    return type("Derived", (original,), {})
+
+
 @contextmanager
 def _entered(module: ModuleType) -> Iterator[None]:
     yield
@@ -140,6 +146,17 @@ def _run_and_limit_are_on() -> list[bool]:
     return [vendor().run() != "original", vars(vendor()).get("limit") != 1_000_000]
 
 
+def _of_class() -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return the work of deriving a class that has an instance, made now: a collector that was frozen sees it."""
+    vendor().one = vendor().Vendor()
+    patch = hookpatch.derive(f"{NAME}:Vendor", derived_class, reach="everywhere")
+    return _block(partial(hookpatch.active, patch, children="local")), _nothing
+
+
+def _class_is_on() -> list[bool]:
+    return [cls.__name__ == "Derived" for cls in (vendor().Vendor, type(vendor().one))]
+
+
 def _in_open_session(body: Callable[[], object]) -> tuple[Callable[[], object], Callable[[], object]]:
     session = hookpatch.active(*_TWO).open()
     return body, session.close
@@ -185,6 +202,7 @@ def works() -> dict[str, Work]:
         block("everywhere, inherit", partial(hookpatch.active, verbs["wrap everywhere"][0]), _run_is_on),
         block("scope='task'", partial(hookpatch.active, _TWO[0], scope="task"), _run_is_on),
         block("count=True", partial(hookpatch.active, _TWO[0], count=True, children="local"), _run_is_on),
+        Work("derive a class everywhere", _of_class, _class_is_on),
         Work("a decorated function", lambda: (_decorated(), _nothing), _run_and_limit_are_on),
         Work("a patch applied before", lambda: (_entered_before(), _nothing), _run_is_on),
         Work("import", lambda: _in_open_session(_imported_anew), _run_and_limit_are_on),
@@ -202,17 +220,21 @@ def _state() -> list[Any]:
     module = vars(vendor())
     run = module["run"]
     parts = [run, run.__code__, run.__kwdefaults__, module.get("limit"), vars(module["Vendor"])["method"]]
+    parts.append(type(module["one"]))
     return [*parts, list(module["table"].items()), sorted(vars(run)), dict(os.environ), list(sys.meta_path)]
 
 
-_PARTS: Final = ("run", "its code", "its defaults", "limit", "method", "table", "attributes", "os.environ", "meta_path")
+_PARTS: Final = (
+    *("run", "its code", "its defaults", "limit", "method", "class"),
+    *("table", "attributes", "os.environ", "meta_path"),
+)
 
 
 def _differences(before: list[Any], is_anew: bool) -> Iterator[str]:
     """Yield what is not as before; of a module that was executed anew: what is not as its source has it."""
     for part, was, now in zip(_PARTS, before, _state(), strict=True):
-        is_same = was is now or (was == now and (is_anew or part not in ("run", "its code", "method")))
-        of_source = is_anew and part in ("run", "its code", "method", "table")
+        is_same = was is now or (was == now and (is_anew or part not in ("run", "its code", "method", "class")))
+        of_source = is_anew and part in ("run", "its code", "method", "class", "table")
         if not is_same and not of_source:
             yield part
     if patched():

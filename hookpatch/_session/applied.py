@@ -15,6 +15,8 @@ from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Ending
+from hookpatch._engine.slots.part import ClassSlot
+from hookpatch._engine.slots.slot import Slot
 from hookpatch._session import overwritten
 from hookpatch._session.ledger import Entry, Requested, State
 from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarning
@@ -73,7 +75,7 @@ class AppliedLayer:
             elif entry.state == "overwritten" and ending != "unlinked":
                 entry.become("overwritten", f"{entry.reason}; the slot was left alone")
             elif ending == "restored":
-                entry.become("restored")
+                entry.become("restored", _left_alone(self.site.slot))
             else:
                 entry.become(ending, _REASONS[ending].format(slot=self.site.slot))
             self.has_ended = True
@@ -152,6 +154,12 @@ def undo(applied: AppliedLayer | Entered, asked: Requested, errors: list[Excepti
         if applied.entry is not None:
             applied.entry.become("failed", f"could not be restored: {type(error).__name__}: {error}")
         errors.append(error)
+
+
+def _left_alone(slot: Slot) -> str | None:
+    """Return in words how many instances have a foreign class, and keep it."""
+    count = slot.changed if isinstance(slot, ClassSlot) else 0
+    return f"but for {count} with a class that other code has given, which was left alone" if count else None
 
 
 def _on_restored(weak: Callable[[], Entry | None]) -> None:

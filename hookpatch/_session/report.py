@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from types import ModuleType
@@ -187,16 +187,25 @@ def _look_for_stale(entries: Sequence[Entry]) -> None:
         is_named = holder.root is not None or holder.slot is None
         if is_named and id(holder.holder) not in put:
             stale[id(holder.thing)].append(holder)
-    made = (
-        Counter(map(id, map(type, gc.get_objects()))) if any(isinstance(one.original, type) for one in entries) else {}
-    )
+    is_of_classes = any(isinstance(one.original, type) for one in entries)
+    made = Counter(map(id, map(type, gc.get_objects()))) if is_of_classes else {}
     for entry in entries:
         held = [holder for holder in stale[id(entry.original)] if entry.asked.goes_to(holder.root)]
         own = set().union(*map(own_places, (entry.asked.patch.change, *entry.put)))
-        names = sorted(one.words for one in held if one.slot is None or one.slot.key not in own)
+        names = sorted(_with_count(one, made) for one in held if one.slot is None or one.slot.key not in own)
         count = made.get(id(entry.original), 0) if entry.place is None and entry.asked.patch.verb != "wrap" else 0
-        alive = [f"the class of {count} living instance{'s' * (count > 1)}"] if count else []
-        entry.stale = (*names, *alive)
+        entry.stale = (*names, *([f"the class of {_living(count)}"] if count else ()))
+
+
+def _with_count(holder: Holder, made: Mapping[int, int]) -> str:
+    """Return the words of a holder; of a subclass with the number of its living instances, those below included."""
+    is_subclass = holder.slot is None and issubclass(type(holder.holder), type)
+    count = sum(made.get(id(cls), 0) for cls in classes(holder.holder)) if is_subclass and made else 0
+    return f"{describe(holder.holder)} (a subclass, {_living(count)})" if count else holder.words
+
+
+def _living(count: int) -> str:
+    return f"{count} living instance{'s' * (count > 1)}"
 
 
 def _look_by_name(entry: Entry) -> None:

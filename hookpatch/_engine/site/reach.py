@@ -12,7 +12,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.kept import kept_by_function
 from hookpatch._engine.calls.trampoline import HOOK
-from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.module_lookup import fixed_part, presence_of
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.late_restore import is_recognisable
@@ -25,7 +25,7 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.guard import getter_of
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import originals
-from hookpatch._engine.slots.part import PartSlot
+from hookpatch._engine.slots.part import ClassSlot, PartSlot
 from hookpatch._engine.slots.referrers import works
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, put
 from hookpatch._engine.slots.trial import THIS_PYTHON, functions_change_inside
@@ -140,12 +140,18 @@ class Everywhere:
         is_meant = not self.patch.is_narrowed or self.patch.goes_to(self.patch.module)
         slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if is_meant else {}
         for site in over(thing):
+            if isinstance(site.slot, ClassSlot):
+                continue
             if not self.patch.is_narrowed or self.goes_to(_module_of(site.slot)):
                 slots.setdefault(site.slot.key, (site.slot, str(site.slot)))
         for holder in holders([thing]) if found is None else [holder for holder in found if holder.thing is thing]:
             is_nameless = holder.root is None and isinstance(holder.slot, PartSlot)  # a tuple that no name leads to
             if holder.slot is not None and not is_nameless and self.goes_to(holder.root):
                 slots.setdefault(holder.slot.key, (holder.slot, holder.words))
+        if issubclass(type(thing), type) and self.patch.verb in ("replace", "derive") and not self.patch.is_narrowed:
+            instances = ClassSlot(thing)
+            if count := len(instances.living(thing, site_at(instances).stands)):
+                slots[instances.key] = instances, f"{count} living instance{'s' * (count > 1)} of {describe(thing)}"
         left_out = {("part", 0, *slot.key)} if thing is not own else set()
         left_out = left_out.union(*map(own_places, changes)) - {slot.key}
         return [place for key, place in slots.items() if key not in left_out]

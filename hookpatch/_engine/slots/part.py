@@ -1,18 +1,22 @@
-"""A part of an immutable object as a slot: an element of a tuple, the function of a bound method or a partial.
+"""A part of an object as a slot: an element of a tuple, the function of a bound method or partial, an object's class.
 
 A tuple or method cannot be changed in place, so the slot that holds the whole gets a changed copy. At the end the
-identical original whole is restored. A functools.partial is changed in place by its own __setstate__.
+identical original whole is restored. A functools.partial is changed in place by its own __setstate__, an object's class
+by ``object.__class__``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import is_
 from types import MethodType
 from typing import Any, Final, Literal, TypeAlias, cast, final
+from weakref import ReferenceType, ref
 
-from hookpatch._bootstrap.interrupts import Turn
+from hookpatch._bootstrap.interrupts import Turn, is_interrupt
+from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, Shared, Slot
 
 _Parts: TypeAlias = tuple[Any, ...]
@@ -128,3 +132,73 @@ class PartialSlot(OwnValueSlot):
 
     def __str__(self) -> str:
         return f"{self.owner!r}.{self.side}"
+
+
+@final
+class ClassSlot(OwnValueSlot):
+    """The class of the living instances of a class. The instances are held weakly.
+
+    Attributes:
+        changed: how many instances had a foreign class when the others got their own class back.
+    """
+
+    __slots__ = ("_classes", "_members", "_stands", "changed", "key", "owner")
+
+    def __init__(self, owner: type) -> None:
+        self.owner: Final = owner
+        self.key: Final[tuple[Any, ...]] = ("instances", id(owner))
+        self._stands: Any = owner
+        self._classes: Sequence[type] = (owner,)  # that the members have had from us
+        self._members: Sequence[tuple[ReferenceType[Any], type]] = ()  # each with its class before it became a member
+        self.changed = 0
+
+    @staticmethod
+    def living(*classes: Any) -> list[Any]:
+        """Return the instances of classes, without those of subclasses."""
+        return [thing for thing in gc.get_objects() if any(type(thing) is cls for cls in classes)]
+
+    def read(self) -> Any:
+        return self._stands
+
+    def write(self, value: Any) -> None:
+        """Give the instances a class, or for the owner to each the class that it had before.
+
+        Instances that live when a class is written for the first time become members. A member whose class is foreign
+        is left alone.
+
+        Raises:
+            TypeError: instances cannot have the class, or cannot be held weakly; they have the class from before.
+        """
+        members, classes = self._members, self._classes
+        if all(value is not cls for cls in classes):
+            known = {id(weak()) for weak, _ in members}
+            living = [one for one in self.living(self.owner, self._stands) if id(one) not in known]
+            came = [(ref(one), type(one)) for one in living]
+            self._members, self._classes = (*members, *came), (*classes, value)  # first: an interrupt may follow
+        try:
+            self._give(value)
+        except Exception as error:
+            if value is not self.owner and not is_interrupt(error):
+                self._give(self._stands)
+                self._members, self._classes = members, classes
+            raise
+        self._stands = value
+        if value is self.owner:
+            self._members, self._classes = (), (self.owner,)
+
+    def _give(self, value: Any) -> None:
+        self.changed = 0
+        for weak, home in self._members:
+            instance, wanted = weak(), home if value is self.owner else value
+            if instance is None or type(instance) is wanted:
+                continue
+            if any(type(instance) is cls for cls in self._classes):
+                _class.__set__(instance, wanted)
+            else:
+                self.changed += 1
+
+    def __str__(self) -> str:
+        return f"the living instances of {describe(self.owner)}"
+
+
+_class: Final = vars(object)["__class__"]  # past a foreign __setattr__, or a property of this name
