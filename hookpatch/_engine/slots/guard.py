@@ -76,10 +76,11 @@ def check_patch(patch: Patch, scope: Scope, owner: object) -> None:
 def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None:
     """Raise TargetRefused if the slot's owner does not store the attribute under its name."""
     member = along_mro(type(slot.owner), slot.name)
-    if slot.name == "__new__":
-        # CPython keeps its slot function after a __new__ is set and deleted: the class would stay broken.
-        problem = "is inherited, and a class whose __new__ was set and deleted can no longer be called with arguments"
-        raise TargetRefused(patch.address, owner, f"{slot} {problem}; patch __init__, or the class that defines it")
+    if slot.name == "__new__" and slot.inherited() is vars(object)["__new__"]:
+        # CPython keeps its slot function after a __new__ is set and deleted, and object.__new__ then refuses arguments.
+        problem = "is that of object, and a class whose __new__ was set and deleted takes no arguments any more"
+        way = "patch __init__, or derive a class that has a __new__"
+        raise TargetRefused(patch.address, owner, f"{slot} {problem}; {way}")
     is_data = member is not ABSENT and hasattr(type(member), "__set__")
     if slot.in_class is None and is_data and not isinstance(member, KEPT):
         problem = f"is {a_kind(member)} of its class: to set it would run it"

@@ -297,7 +297,7 @@ def test_submodule_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
     assert all(vars(model)[name] is value for name, value in attributes.items())
 
 
-def test_inherited_new_is_refused_and_the_class_can_be_called() -> None:
+def test_new_of_object_is_refused_and_the_class_can_be_called() -> None:
     """CPython cannot undo a __new__ that was set and deleted: refused, and the class still takes its arguments."""
 
     class Model:
@@ -310,10 +310,10 @@ def test_inherited_new_is_refused_and_the_class_can_be_called() -> None:
         hookpatch.active(hookpatch.wrap(Target.attribute(Model, "__new__"), around)),
     ):
         pass
-    place = f"{__name__}:test_inherited_new_is_refused_and_the_class_can_be_called.<locals>.Model.__new__"
+    place = f"{__name__}:test_new_of_object_is_refused_and_the_class_can_be_called.<locals>.Model.__new__"
     assert str(caught.value) == (
-        f"{place} is inherited, and a class whose __new__ was set and deleted can no longer be called with arguments; "
-        f"patch __init__, or the class that defines it (target {place} of a patch given to active())"
+        f"{place} is that of object, and a class whose __new__ was set and deleted takes no arguments any more; "
+        f"patch __init__, or derive a class that has a __new__ (target {place} of a patch given to active())"
     )
     assert list(vars(Model)) == before
     assert Model(5).size == 5

@@ -1,0 +1,107 @@
+"""An inherited ``__new__`` can be patched, unless it is that of object: the class takes the same calls afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+import hookpatch
+from hookpatch.errors import TargetRefused
+from hookpatch.testing import pristine
+
+KINDS: Final = """
+    class Base:
+        def __new__(cls, *args):
+            made = object.__new__(cls)
+            made.args = args
+            return made
+    class OfPython(Base): pass
+    class WithInit(Base):
+        def __init__(self, x): self.x = x
+    class OfDict(dict): pass
+    class OfTuple(tuple): pass
+    class OfText(str): pass
+    class OfNumber(int): pass
+    class OfError(ValueError): pass
+    class Mixin: pass
+    class Mixed(Mixin, frozenset): pass
+    class OfType(type): pass
+    class Plain: pass
+    class Made:
+        def __init__(self, x=None): self.x = x
+    """
+KINDS_OF_NEW: Final = [
+    *("OfPython", "WithInit", "OfDict", "OfTuple", "OfText", "OfNumber", "OfError", "Mixed", "OfType"),
+]
+CALLS: Final = [(), (1,), ("12",), (((1, 2),),), (1, 2, 3), ("Name", (), {})]
+
+
+@pytest.fixture
+def kinds(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
+    return make_module("kinds", KINDS)
+
+
+def behaviour(*classes: Any) -> list[Any]:
+    """Return what becomes of some calls of classes, and of a new subclass of the first."""
+    found: list[Any] = []
+    for one in (*classes, type(classes[0])("New", classes[:1], {})):
+        for args in CALLS:
+            try:
+                made = one(*args)
+                found.append((type(made).__name__, getattr(made, "args", None), repr(made).partition(" at ")[0]))
+            except Exception as error:
+                found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def around(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    made.append(args[0].__name__ if args else None)
+    return wrapped(*args, **kwargs)
+
+
+made: Final[list[Any]] = []
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("verb", ["wrap", "derive", "replace"])
+@pytest.mark.parametrize("name", KINDS_OF_NEW)
+def test_the_class_is_called_as_before(kinds: ModuleType, name: str, verb: str, reach: Any) -> None:
+    cls = getattr(kinds, name)
+    earlier = type(cls)("Earlier", (cls,), {})
+    before = behaviour(cls, earlier)
+    inherited = cls.__new__
+
+    def newer(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        made.append(cls.__name__)
+        return inherited(cls, *args, **kwargs)
+
+    address = f"kinds:{name}.__new__"
+    patch = {
+        "wrap": lambda: hookpatch.wrap(address, around, reach=reach),
+        "derive": lambda: hookpatch.derive(address, lambda original: staticmethod(newer), reach=reach),
+        "replace": lambda: hookpatch.replace(address, staticmethod(newer), reach=reach),
+    }[verb]()
+    made.clear()
+    with pristine():
+        with hookpatch.active(patch):
+            assert behaviour(cls, earlier) == before
+            assert made.count(name) > 0
+            assert made.count("New") == made.count("Earlier") == made.count(name)
+        made.clear()
+        assert "__new__" not in vars(cls)
+        assert behaviour(cls, earlier) == before
+        assert made == []
+
+
+@pytest.mark.parametrize("name", ["Plain", "Made"])
+def test_that_of_object_is_refused(kinds: ModuleType, name: str) -> None:
+    cls = getattr(kinds, name)
+    before = behaviour(cls)
+    with pytest.raises(TargetRefused) as refused:
+        hookpatch.active(hookpatch.wrap(f"kinds:{name}.__new__", around)).open()
+    said = f"kinds:{name}.__new__ is that of object, and a class whose __new__ was set and deleted takes no arguments"
+    assert str(refused.value).startswith(f"{said} any more; patch __init__, or derive a class that has a __new__")
+    assert behaviour(cls) == before
