@@ -13,9 +13,10 @@ import numpy
 import onnx
 import pytest
 import torch
-from exported import attributes, evaluated, exported, imports, nodes, ops, quiet
+from exported import attributes, evaluated, exported, imports, nodes, ops, quiet, ran
 from hookpatch_onnx.errors import CapturedWarning, NodeError
 from onnx.reference.op_run import OpRun
+from torch.onnx._internal.torchscript_exporter import jit_utils, utils
 
 import hookpatch
 
@@ -127,6 +128,7 @@ class TopN(torch.nn.Module):
         @staticmethod
         def symbolic(g: Any, x: Any, n: int) -> Any:
             attributes = {"n_i": n, "sizes_i": [1, 2], "scale_f": 0.25, "mode_s": "largest", "table_t": torch.ones(2)}
+            attributes |= {"weights_f": [0.5, 2.0], "names_s": ["a", "b"]}
             values, places = g.op("vendor::TopN", g.op("Relu", x), outputs=2, **attributes)
             values.setType(x.type().with_sizes([None, n]))
             places.setType(x.type().with_dtype(torch.int32).with_sizes([5, n]))
@@ -146,7 +148,8 @@ def test_outputs_attributes_and_declared_types_are_honoured() -> None:
     (node,) = nodes(model, "TopN")
     found = attributes(node)
     assert onnx.numpy_helper.to_array(found.pop("table")).tolist() == [1, 1]
-    assert found == {"n": 3, "sizes": [1, 2], "scale": 0.25, "mode": b"largest"}
+    assert found.pop("weights") == [0.5, 2.0]
+    assert found == {"n": 3, "sizes": [1, 2], "scale": 0.25, "mode": b"largest", "names": [b"a", b"b"]}
     assert [output for output in node.output if output]  # two of them, wired to the graph
     values, places = (output.type.tensor_type for output in model.graph.output)
     assert [values.shape.dim[1].dim_value, places.shape.dim[1].dim_value] == [3, 3]
@@ -222,6 +225,56 @@ def test_program_captured_before_is_warned_of(net: Net) -> None:
     ]
 
 
+class Branching(torch.autograd.Function):
+    """Declares an If whose graphs read values around them; one returns such a value as it is."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x.sum() > 0, torch.relu(x), x)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        is_positive = g.op("Greater", g.op("ReduceSum", x, keepdims_i=0), g.op("Constant", value_t=torch.tensor(0.0)))
+        result, (then, other), _ = jit_utils.add_op_with_blocks(g, "If", is_positive, n_blocks=2)
+        utils._add_output_to_block(then.block, then.op("Relu", x))
+        utils._add_output_to_block(other.block, x)
+        return result
+
+
+class Looping(torch.autograd.Function):
+    """Declares a Loop that doubles its input three times."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 8
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        times, goes_on = (g.op("Constant", value_t=torch.tensor(value)) for value in (3, True))
+        result, (body,), _ = jit_utils.add_op_with_blocks(g, "Loop", times, goes_on, x, n_blocks=1)
+        utils._add_input_to_block(body.block)
+        utils._add_output_to_block(body.block, body.op("Identity", utils._add_input_to_block(body.block)))
+        inside = utils._add_input_to_block(body.block)
+        utils._add_output_to_block(body.block, body.op("Add", inside, inside))
+        return result
+
+
+@pytest.mark.parametrize("function", [Branching, Looping])
+def test_graphs_inside_of_nodes_are_taken_over(function: type[torch.autograd.Function]) -> None:
+    """The branches of an If and the body of a Loop; the model is valid, and computes what forward does."""
+
+    class Applies(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function.apply(x + 1) + 1
+
+    with hookpatch.active("symbolic_functions"):
+        model = exported(Applies(), torch.ones(2, 3), dynamic=1)
+    assert {"If", "Loop"} & set(ops(model))
+    onnx.checker.check_model(model, full_check=True)
+    for x in (torch.ones(2, 3), torch.full((5, 3), -4.0)):
+        numpy.testing.assert_allclose(ran(model, x)[0], Applies()(x).numpy())
+
+
 class Wrong(torch.nn.Module):
     """Applies a function; ``kind`` says what is wrong with it."""
 
@@ -248,6 +301,19 @@ class Wrong(torch.nn.Module):
         def symbolic(g: Any, many: Any, x: Any) -> Any:
             return g.op("my::Listed", x)
 
+    class InPlace(CustomReLU):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, alpha: float) -> torch.Tensor:
+            ctx.mark_dirty(x)
+            return x.mul_(alpha)
+
+    class Nested(CustomReLU):
+        @staticmethod
+        def symbolic(g: Any, x: Any, alpha: float) -> Any:
+            result, (body,), _ = jit_utils.add_op_with_blocks(g, "my::Each", x, n_blocks=1)
+            utils._add_output_to_block(body.block, x)
+            return result
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.kind == "list":
             return Wrong.Listed.apply([x + 1, x + 2], x)
@@ -255,19 +321,29 @@ class Wrong(torch.nn.Module):
             return CustomReLU.apply(x, x.shape[0])
         if self.kind == "strict" and not torch.compiler.is_dynamo_compiling():
             raise RuntimeError("only Dynamo reads this")
-        function = {"raising": Wrong.Raising, "pair": Wrong.Pair}.get(self.kind, CustomReLU)
+        function = getattr(Wrong, self.kind, CustomReLU)
         return function.apply(x, 0.5)
 
 
 @pytest.mark.parametrize(
     ("kind", "function", "said"),
     [
-        ("raising", "Wrong.Raising", "cannot be declared: its symbolic raised ValueError: no such mode"),
-        ("pair", "Wrong.Pair", "returns 1 tensor, but its symbolic 2 values; return as many"),
+        ("Raising", "Wrong.Raising", "cannot be declared: its symbolic raised ValueError: no such mode"),
+        ("Pair", "Wrong.Pair", "returns 1 tensor, but its symbolic 2 values; return as many"),
         (
             "list",
             "Wrong.Listed",
             "cannot be declared: it takes tensors inside of a list, which symbolic does not see; give them one by one",
+        ),
+        (
+            "InPlace",
+            "Wrong.InPlace",
+            "cannot be one node: it changes an input in place, and a node of ONNX cannot; work on a clone",
+        ),
+        (
+            "Nested",
+            "Wrong.Nested",
+            "cannot be declared: its symbolic makes a my::Each with 1 graph inside; an If has two, and a Loop has one",
         ),
         (
             "size",

@@ -54,7 +54,7 @@ def run_marked(
     The inputs of the node are the tensors among the arguments, in order.
 
     Raises:
-        NodeError: the call returns neither a tensor nor a tuple or list of tensors.
+        NodeError: the call returns neither a tensor nor a tuple or list of tensors, or changes an input in place.
     """
     number = len(export.regions)
     export.regions[number] = region
@@ -69,7 +69,11 @@ def run_marked(
     for index, marked in zip(places, inputs, strict=True):
         leaves[index] = marked
     args, kwargs = pytree.tree_unflatten(leaves, form)
+    versions = [one._version for one in inputs]
     result = run(*args, **kwargs)
+    if versions != [one._version for one in inputs]:
+        problem = "cannot be one node: it changes an input in place, and a node of ONNX cannot; work on a clone"
+        raise export.refuse(NodeError(region.plugin, region.part, problem))
     outputs = [result] if isinstance(result, torch.Tensor) else result
     if not isinstance(outputs, tuple | list) or not all(isinstance(one, torch.Tensor) for one in outputs):
         kinds = [_kind(one) for one in outputs] if isinstance(outputs, tuple | list) else []

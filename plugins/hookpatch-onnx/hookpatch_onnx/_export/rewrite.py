@@ -51,13 +51,17 @@ class Place:
         inputs: Sequence[ir.Value | None],
         attributes: Mapping[str, Any] | Sequence[ir.Attr] = (),
         outputs: int = 1,
+        graph: ir.Graph | None = None,
     ) -> Sequence[ir.Value]:
-        """Put a node before the end of the region; return the outputs of the node."""
+        """Put a node before the end of the region, or at the end of a graph inside it; return the node's outputs."""
         given = ir.convenience.convert_attributes(attributes) if isinstance(attributes, Mapping) else attributes
         node = ir.Node(domain, op_type, inputs, given, num_outputs=outputs)
         node.metadata_props.update(_origin(self.end))
         node.metadata_props[MADE_BY] = self.plugin
-        self.graph.insert_before(self.end, node)
+        if graph is None:
+            self.graph.insert_before(self.end, node)
+        else:
+            graph.append(node)
         self.require(domain)
         return node.outputs
 

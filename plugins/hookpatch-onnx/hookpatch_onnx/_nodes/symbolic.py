@@ -8,7 +8,7 @@ into the model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import onnx_ir as ir
 import torch
@@ -19,6 +19,10 @@ from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
 from hookpatch_onnx._export.rewrite import Place
 from hookpatch_onnx.errors import NodeError
 
+_Values: TypeAlias = dict[int, ir.Value]  # by TorchScript's number of the value
+
+_GRAPHS: Final = {"onnx::If": ("then_branch", "else_branch"), "onnx::Loop": ("body",)}
+_COUNT_AND_CONDITION: Final = (ir.DataType.INT64, ir.DataType.BOOL)  # the first inputs of a Loop's body
 _TO_TORCH: Final = {_core.torch_dtype_to_onnx_dtype(one): one for one in _core._TORCH_DTYPE_TO_ONNX}
 
 
@@ -32,11 +36,11 @@ def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str)
         part: the name of the function, for messages.
 
     Raises:
-        NodeError: a tensor is inside a list, the method raised an error, or the method returned another number of
-            values than ``forward``.
+        NodeError: a tensor is inside a list; the method raised an error, returned another number of values than
+            ``forward``, or made a node that ONNX does not have.
     """
     graph = torch._C.Graph()
-    values: dict[int, ir.Value] = {}  # by TorchScript's number of the value
+    values: _Values = {}
 
     def enter(value: ir.Value) -> torch._C.Value:
         inside = graph.addInput()
@@ -68,7 +72,7 @@ def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str)
         problem = f"returns {made}, but its symbolic {len(outputs)} values; return as many"
         raise place.export.refuse(NodeError(place.plugin, part, problem))
     for node in graph.nodes():
-        _take_over(place, node, values)
+        _take_over(place, node, values, part)
     taken = [values[value.unique()] for value in outputs]
     # Each output needs a value of its own: an input that is returned, or a value returned twice, gets an Identity.
     return [
@@ -91,29 +95,64 @@ def without_tensors(args: Sequence[Any]) -> list[Any]:
     return [_TENSOR if isinstance(arg, torch.Tensor) else arg for arg in args]
 
 
-def _take_over(place: Place, node: torch._C.Node, values: dict[int, ir.Value]) -> None:
+def _take_over(place: Place, node: torch._C.Node, values: _Values, part: str, graph: ir.Graph | None = None) -> None:
+    """Copy a node of TorchScript's graph to the place of a region, or to the end of a graph inside a node."""
     if node.kind() == "prim::Constant" and node.mustBeNone():
         return
     domain, _, op_type = node.kind().partition("::")
     inputs = [values.get(value.unique()) for value in node.inputs()]
-    attributes = [_attribute(node, name) for name in node.attributeNames()]
+    attributes = [_attribute(place, node, name, part) for name in node.attributeNames()]
+    attributes += _graphs(place, node, values, part)
     outputs = list(node.outputs())
-    made = place.put("" if domain == "onnx" else domain, op_type, inputs, attributes, outputs=len(outputs))
+    made = place.put("" if domain == "onnx" else domain, op_type, inputs, attributes, outputs=len(outputs), graph=graph)
     for old, value in zip(outputs, made, strict=True):
         _declare(value, old.type())
         values[old.unique()] = value
 
 
-def _attribute(node: torch._C.Node, name: str) -> ir.Attr:
-    kind = node.kindOf(name)
-    value = getattr(node, kind)(name)
-    if kind == "t":
-        return ir.AttrTensor(name, _core.TorchTensor(value))
-    if kind == "ts":
-        return ir.AttrTensors(name, [_core.TorchTensor(one) for one in value])
-    make: dict[str, Any] = {"f": ir.AttrFloat32, "fs": ir.AttrFloat32s, "i": ir.AttrInt64, "is": ir.AttrInt64s}
-    made: ir.Attr = {**make, "s": ir.AttrString, "ss": ir.AttrStrings}[kind](name, value)
+def _graphs(place: Place, node: torch._C.Node, values: _Values, part: str) -> list[ir.Attr]:
+    """Return the graphs inside a node as attributes; they may read the values around the node."""
+    blocks: list[Any] = list(node.blocks())
+    names = _GRAPHS.get(node.kind(), ())
+    if len(blocks) != len(names):
+        inside = f"{len(blocks)} graph{'s' * (len(blocks) != 1)} inside; an If has two, and a Loop has one"
+        problem = f"cannot be declared: its symbolic makes a {node.kind()} with {inside}"
+        raise place.export.refuse(NodeError(place.plugin, part, problem))
+    made = []
+    for name, block in zip(names, blocks, strict=True):
+        known, inputs = dict(values), [ir.Value(name=f"{name}_{one.unique()}") for one in block.inputs()]
+        for value, dtype in zip(inputs, _COUNT_AND_CONDITION, strict=False):
+            value.dtype, value.shape = dtype, ir.Shape([])
+        for old, value in zip(block.inputs(), inputs, strict=True):
+            _declare(value, old.type())
+            known[old.unique()] = value
+        graph = ir.Graph(inputs, [], nodes=[], name=name)
+        for one in block.nodes():
+            _take_over(place, one, known, part, graph)
+        own = {value for one in graph for value in one.outputs}
+        for old in block.outputs():  # a graph returns values of its own
+            value = known[old.unique()]
+            graph.outputs.append(value if value in own else place.put("", "Identity", [value], graph=graph)[0])
+        made.append(ir.AttrGraph(name, graph))
     return made
+
+
+def _attribute(place: Place, node: torch._C.Node, name: str, part: str) -> ir.Attr:
+    kind = node.kindOf(name)
+    if kind == "t":
+        return ir.AttrTensor(name, _core.TorchTensor(node.t(name)))
+    if kind == "ts":
+        return ir.AttrTensors(name, [_core.TorchTensor(one) for one in node.ts(name)])
+    make: dict[str, Any] = {"f": ir.AttrFloat32, "fs": ir.AttrFloat32s, "i": ir.AttrInt64, "is": ir.AttrInt64s}
+    make |= {"s": ir.AttrString, "ss": ir.AttrStrings}
+    for known in (kind, "fs"):  # torch 2.13 calls a list of floats "c", which it cannot read by that name
+        try:
+            made: ir.Attr = make[known](name, getattr(node, known)(name))
+            return made
+        except (KeyError, RuntimeError):
+            continue
+    problem = f"cannot be declared: its symbolic gives the attribute '{name}', of a kind that ONNX does not have"
+    raise place.export.refuse(NodeError(place.plugin, part, problem))
 
 
 def _type_of(value: ir.Value) -> Any:
