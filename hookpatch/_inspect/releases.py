@@ -20,6 +20,7 @@ from hookpatch._engine.patch.versions import one_release
 from hookpatch.errors import SettingError
 
 OPTION: Final = "--hookpatch-releases"
+PYTHON: Final = (sys.executable, "-P")  # a file json.py in the current folder is not run
 
 
 class Release(NamedTuple):
@@ -106,13 +107,19 @@ def has_pip() -> bool:
 def install(release: str, *words: str) -> str | None:
     """Install a release such as ``onnxsim==0.7.3`` with pip; return the last line of pip's error, None on success."""
     fixed = ["--quiet", "--disable-pip-version-check", "--no-input", "--only-binary=:all:"]
-    done = run([sys.executable, "-m", "pip", "install", *fixed, *words, release])
+    done = run([*PYTHON, "-m", "pip", "install", *fixed, *words, release])
     return None if done.returncode == 0 else last_line(done)
 
 
 def run(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command without the variables of hookpatch, and wait for its end."""
-    return subprocess.run(command, env=environment.without_ours(), cwd=folder, capture_output=True, text=True)
+    """Run a command without the variables of hookpatch, and wait for its end.
+
+    In a folder, if one is named, whose modules come before those of the environment.
+    """
+    variables = environment.without_ours()
+    if folder is not None:
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, variables.get("PYTHONPATH"))))
+    return subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True, errors="replace")
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as _json
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from hookpatch._engine.lock.lockfile import NAME, Lock, key_of, write_lock
 from hookpatch._inspect import check as _check
 from hookpatch._inspect.check import lockable
 from hookpatch._inspect.rehearsal import SEVERITY
-from hookpatch._inspect.releases import has_pip, install, last_line, run
+from hookpatch._inspect.releases import PYTHON, has_pip, install, last_line, run
 from hookpatch.command._arguments import (
     FOLD,
     NO_WRAP,
@@ -172,8 +171,7 @@ def _checked(release: tuple[str, str], words: Sequence[str], pip_args: Sequence[
         problem = install("==".join(release), "--target", folder, *pip_args)
         if problem is not None:
             return _Release(*release, "uninstallable", (problem,))
-        # `python -m` puts the current folder first on the path.
-        done = run([sys.executable, "-m", "hookpatch", "check", *words], folder)
+        done = run([*PYTHON, "-m", "hookpatch", "check", *words], folder)
         try:
             targets = tuple(_json.loads(done.stdout)["targets"])
         except (ValueError, KeyError):

@@ -214,7 +214,9 @@ def test_options_come_from_the_environment(home: Environment) -> None:
 
 def test_pip_is_never_patched_nor_refused(home: Environment) -> None:
     """An installer must work whatever the variable says, and so must what it starts."""
-    (home.site_packages / "pip.py").write_text("import os, vendor; print(vendor.speak(), os.environ.get('HOOKPATCH_PLUGINS'))")
+    (home.site_packages / "pip.py").write_text(
+        "import os, vendor; print(vendor.speak(), os.environ.get('HOOKPATCH_PLUGINS'))"
+    )
     for plugins in ("loud", "luod"):
         done = home.run("-m", "pip", HOOKPATCH_PLUGINS=plugins)
         assert (done.stdout, done.stderr, done.returncode) == ("vendor None\n", "", 0)

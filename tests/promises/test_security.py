@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
-from environments import Environment
+from distributions import build_wheel
+from environments import Environment, furnished
 
 pytestmark = pytest.mark.once
 
@@ -229,3 +232,129 @@ def test_allow_list_is_that_of_the_environment_alone(home: Environment) -> None:
         (folder / "hookpatch.allow").write_text("")
     done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOME=str(home.folder / "home"))
     assert done.stdout == "VENDOR 2\n"
+
+
+# --- commands, and the processes that they start
+
+CALLED = """
+    '''Has to be called.'''
+    import hookpatch
+
+    @hookpatch.hookimpl
+    def hookpatch_patches():
+        yield hookpatch.inject("vendor:speak", word="called", required_calls=1)
+"""
+PLANTED_NAMES = (
+    *(
+        "json",
+        "typing",
+        "hookpatch",
+        "pluggy",
+        "sitecustomize",
+        "usercustomize",
+        "typer",
+        "rich",
+        "wrapt",
+        "msgspec",
+        "packaging",
+    ),
+    *(
+        "subprocess",
+        "tempfile",
+        "signal",
+        "queue",
+        "threading",
+        "dataclasses",
+        "inspect",
+        "difflib",
+        "shlex",
+        "hashlib",
+        "pip",
+        "venv",
+    ),
+    *(
+        "importlib",
+        "email",
+        "asyncio",
+        "concurrent",
+        "tomllib",
+        "click",
+        "markdown_it",
+        "pygments",
+        "readline",
+        "string",
+        "html",
+    ),
+)
+COMMANDS = {
+    "list": ["list"],
+    "list --look": ["list", "--look"],
+    "list --json": ["list", "--json"],
+    "plan": ["plan", "loud"],
+    "plan --no-import": ["plan", "--no-import", "loud"],
+    "lock": ["lock", "loud", "--lock", "new.lock"],
+    "check": ["check", "loud"],
+    "check --against": [
+        "check",
+        "loud",
+        *["--against", "vendor-kit==1.0", "--pip-arg", "--no-index", "--pip-arg", "--find-links=../wheels"],
+    ],
+    "doctor": ["doctor"],
+    "report": ["report", "."],
+    "why": ["why", "vendor:speak", "-p", "loud"],
+    "explain": ["explain", "UnknownPlugin"],
+    "explain all": ["explain"],
+    "run": ["run", "-p", "loud", "-c", "pass"],
+    "run calls": ["run", "-p", "called", "-c", "pass"],
+    "new": ["new", "mine"],
+    "help": ["--help"],
+    "version": ["--version"],
+    "misspelt": ["lisst"],
+}
+
+
+@pytest.fixture(scope="module")
+def planted(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """A current folder with a file of the name of each module that hookpatch or a child process may import."""
+    files = {f"{name}.py": PLANTED for name in PLANTED_NAMES}
+    files["evil-1.0.dist-info/entry_points.txt"] = "[hookpatch]\nevil = evil\n"
+    files["evil.py"] = PLANTED
+    folder = tmp_path_factory.mktemp("planted")
+    environment = furnished(folder, wheels, {"loud": LOUD, "called": CALLED}, files)
+    (environment.site_packages / "vendor.py").write_text(VENDOR)
+    (folder / "wheels").mkdir()
+    build_wheel(folder / "wheels", "vendor-kit", "1.0", "vendor", VENDOR)
+    return environment
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("way", ["script", pytest.param("module", marks=pytest.mark.ends)])
+def test_no_command_runs_what_lies_in_the_current_folder(planted: Environment, way: str, command: str) -> None:
+    """Nor does a child process that the command starts: json.py, typing.py, hookpatch.py and their like are not run."""
+    (planted.folder / "EVIL").unlink(missing_ok=True)
+    shutil.rmtree(planted.folder / "hookpatch-mine", ignore_errors=True)
+    start = [planted.python.parent / "hookpatch"] if way == "script" else ["-m", "hookpatch"]
+    for name in ("hookpatch", "importlib", "threading") if way == "module" else ():  # Python itself runs these
+        (planted.folder / f"{name}.py").unlink(missing_ok=True)
+    done = planted.run(*start, *COMMANDS[command])
+    assert "Traceback" not in done.stderr
+    assert evil(planted) == []
+    assert (done.returncode, done.stderr) == (0, "") or command not in ("list", "explain", "help", "version", "new")
+
+
+def test_every_child_of_a_command_is_in_the_test_above(planted: Environment) -> None:
+    """The planted files would be run by a Python without -P: the test above can fail."""
+    planted.run("-c", "import json")
+    assert "json" in evil(planted)
+    (planted.folder / "EVIL").unlink()
+
+
+def test_distribution_in_the_current_folder_is_no_plugin_of_a_command(planted: Environment, tmp_path: Path) -> None:
+    """`python -m` has the folder on the path."""
+    (tmp_path / "evil-1.0.dist-info").mkdir()
+    (tmp_path / "evil-1.0.dist-info" / "entry_points.txt").write_text("[hookpatch]\nevil = evil\n")
+    (tmp_path / "evil.py").write_text(PLANTED)
+    for way in ([planted.python.parent / "hookpatch"], ["-m", "hookpatch"]):
+        done = planted.run(*way, "list", "--json", cwd=tmp_path)
+        assert [row["name"] for row in json.loads(done.stdout)["plugins"]] == ["called", "loud"]
+    assert not (tmp_path / "EVIL").exists()

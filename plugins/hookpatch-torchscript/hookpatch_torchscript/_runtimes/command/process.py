@@ -20,7 +20,7 @@ def run(job: Job) -> Reply:
     """Do a job in a child process; the output of the process is read only after a crash."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as printed:
         path = Path(folder) / "reply.json"
-        words = [sys.executable, "-m", _CHILD, json.dumps(asdict(job)), str(path)]
+        words = [sys.executable, "-P", "-m", _CHILD, json.dumps(asdict(job)), str(path)]
         done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, check=False)
         if done.returncode == 0 and path.is_file():
             return _read(json.loads(path.read_text(encoding="utf-8")))
