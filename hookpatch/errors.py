@@ -16,14 +16,38 @@ importer: Callable[[str], Any] = import_module  # replaced at start-up by ``impo
 
 def _suggest(word: str, known: Iterable[str], least: float = 0.6) -> str:
     """Return ``; did you mean 'x'?`` for the nearest known word; empty if none is as near as ``least`` (0 to 1)."""
+    if len(word) > 100:
+        return ""  # to compare it would take long
     near = importer("difflib").get_close_matches(word, [other for other in known if other != word], n=1, cutoff=least)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
+_MOST: Final = 4_000  # characters of a message
+
+
+def printable(text: str) -> str:
+    """Return a text for a terminal or a log: control characters are escaped, and the middle of a long text is cut.
+
+    Names and messages of others may hold anything: an escape sequence would act on the terminal.
+    """
+    if len(text) > _MOST:
+        text = f"{text[: _MOST // 2]} [{len(text) - _MOST} characters left out] {text[-_MOST // 2 :]}"
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def one_line(text: str) -> str:
+    """Return a text as ``printable`` does, with line breaks escaped, too: a name must not begin a second line."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _escaped(character: str) -> str:
+    is_plain = character.isprintable() or character in "\n\t"
+    return character if is_plain else character.encode("unicode_escape").decode()
+
+
 def for_stderr(error: Exception) -> str:
-    """Return the text of an error or warning for stderr: its first line ends with the command that explains it."""
-    first, *rest = str(error).split("\n")
-    return "\n".join([f"{first} [hookpatch explain {type(error).__name__}]", *rest])
+    """Return the text of an error or warning for stderr: one line that ends with the command that explains it."""
+    return f"{one_line(str(error))} [hookpatch explain {type(error).__name__}]"
 
 
 class HookpatchError(Exception):
@@ -33,7 +57,7 @@ class HookpatchError(Exception):
     """
 
     def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+        super().__init__(*(printable(arg) if isinstance(arg, str) else arg for arg in args))
         _note_page(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -380,6 +404,9 @@ class RestoreError(ExceptionGroup[Exception], HookpatchError):
 
 class HookpatchWarning(UserWarning):
     """The root of all warnings of hookpatch."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*(printable(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class PatchFailedWarning(HookpatchWarning):

@@ -16,6 +16,7 @@ CONFIG: Final = "HOOKPATCH_CONFIG"
 DISABLE: Final = "HOOKPATCH_DISABLE"
 ON_ERROR: Final = "HOOKPATCH_ON_ERROR"
 REPORT: Final = "HOOKPATCH_REPORT"
+REPORT_ARGUMENTS: Final = "HOOKPATCH_REPORT_ARGUMENTS"
 COUNT: Final = "HOOKPATCH_COUNT"
 LOCK: Final = "HOOKPATCH_LOCK"
 ON_DRIFT: Final = "HOOKPATCH_ON_DRIFT"
@@ -92,6 +93,11 @@ def report_folder() -> str | None:
     return read(REPORT) or None
 
 
+def leaves_out_arguments() -> bool:
+    """Return True if reports are to show programs without their arguments."""
+    return read(REPORT_ARGUMENTS) == "0"
+
+
 def cache_folder() -> str | None:
     """Return the folder in which commands keep what they have found, None where HOOKPATCH_CACHE is 0."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -106,7 +112,10 @@ def report_root() -> tuple[bool, str]:
     """
     import time
 
-    os.environ[REPORT] = os.path.abspath(os.environ[REPORT])
+    from hookpatch._bootstrap.files import current_folder
+
+    if current_folder() is not None:  # else no report can be left
+        os.environ[REPORT] = os.path.abspath(os.environ[REPORT])
     own = f"{host()}-{os.getpid()}-{time.time_ns()}"
     return own == os.environ.setdefault(ROOT, own), os.environ[ROOT]
 

@@ -27,13 +27,10 @@ def current_folder() -> str | None:
 
 def make_folder(path: str) -> None:
     """Make a folder that other users cannot read; one that exists is left as it is. Raise OSError."""
-    if not os.path.isdir(path):
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            if not os.path.isdir(path):
-                raise
+    try:
+        os.stat(path)  # raises an error if the name is too long
+    except FileNotFoundError:
+        os.makedirs(path, 0o700, exist_ok=True)
 
 
 def reserve(path: str) -> bool:

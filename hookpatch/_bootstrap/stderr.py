@@ -23,7 +23,9 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", wh
     """Write a line for each message, after a name and a kind; nothing without a stderr, as in a service."""
     start = f"{who}: {kind}: " if kind else f"{who}: "
     if messages and sys.stderr is not None:
-        sys.stderr.write("".join(f"{start}{message}\n" for message in messages))
+        from hookpatch.errors import one_line  # here: most processes write nothing
+
+        sys.stderr.write("".join(f"{start}{one_line(str(message))}\n" for message in messages))
 
 
 def refusal(why: object, who: str = "hookpatch") -> SystemExit:

@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from threading import RLock
 from types import ModuleType
 from typing import Any, Final, final
 
-from hookpatch._bootstrap import environment, imports, selection
+from hookpatch._bootstrap import command_line, environment, imports, selection
+from hookpatch._bootstrap.files import make_folder, reserve, write_whole
 from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.stderr import of_this_process, write_line
 from hookpatch._engine.site import call_count
 from hookpatch._processes import starts
 from hookpatch._processes.programs import python_command
-from hookpatch._processes.run_report import receipts
+from hookpatch._processes.run_report import FORMAT, receipts
 from hookpatch._processes.starts import PROCESS, PROGRAM, Listener
 from hookpatch._session import ledger
 from hookpatch._session.ledger import Entry
@@ -58,13 +58,13 @@ class ReportFile:
     """The report file of one process. A folder that cannot be written is one warning, never a failed run."""
 
     def __init__(self, folder: str) -> None:
-        self._folder: Final = Path(folder).absolute()
         self._is_first, self._root = environment.report_root()
+        self._folder: Final = environment.report_folder() or folder  # absolute now
         self._problems: Final[list[str]] = []
         self._lock: Final = RLock()
         self._patches: Final[dict[tuple[Any, ...], PatchReport]] = {}
         self._started: Final[list[dict[str, Any]]] = []
-        self._path: Path | None = None
+        self._path = ""
         self._pid = 0
         self._ppid, self._began = os.getppid(), time.time()
         self._has_failed = False
@@ -89,7 +89,7 @@ class ReportFile:
     def started(self, pid: int | None, argv: Sequence[str]) -> None:
         """Note a child process that runs Python."""
         with self._lock:
-            self._started.append({"pid": pid, "argv": list(argv)})
+            self._started.append({"pid": pid, "argv": command_line.for_report(argv)})
             self.write()
 
     def note(self, problem: str) -> None:
@@ -100,8 +100,10 @@ class ReportFile:
 
     def write(self, ended: bool = False) -> None:
         """Write the file anew."""
+        is_new = False
         with self._lock:
             process = {
+                "format": FORMAT,
                 **this_process(),
                 "ppid": self._ppid,  # noted at the start: the parent may end earlier
                 "root": self._root,
@@ -116,24 +118,27 @@ class ReportFile:
             }
             text = written({"processes": [process]}, indent=2) + "\n"
             try:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                if self._path is None or self._pid != os.getpid():
-                    self._path, self._pid = self._unused_path(), os.getpid()
-                unfinished = self._path.with_suffix(".unfinished")
-                unfinished.write_text(text, encoding="utf-8")
-                os.replace(unfinished, self._path)
-            except OSError as error:
+                if self._path == "" or self._pid != os.getpid():
+                    if not os.path.isabs(self._folder):
+                        raise OSError("the current folder has been deleted")
+                    make_folder(self._folder)
+                    self._path, self._pid, is_new = self._unused_path(), os.getpid(), True
+                write_whole(self._path, text)
+            except (OSError, RecursionError) as error:  # os.makedirs calls itself for each folder of a path
+                if is_new:
+                    with suppress(OSError):
+                        os.unlink(self._path)  # it is empty
+                    self._path = ""
                 if not self._has_failed:
                     self._has_failed = True
-                    path = self._folder / f"hookpatch-{os.getpid()}.json"
-                    write_line(f"no report left at {path}: {error.strerror}", kind="warning")
+                    path = os.path.join(self._folder, f"hookpatch-{os.getpid()}.json")
+                    write_line(f"no report left at {path}: {getattr(error, 'strerror', None) or error}", kind="warning")
 
-    def _unused_path(self) -> Path:
+    def _unused_path(self) -> str:
         """Make and return a file not used by a process of another machine or another run."""
         for number in range(1, 1000):
-            path = self._folder / f"hookpatch-{os.getpid()}{f'-{number}' if number > 1 else ''}.json"
-            with suppress(FileExistsError):
-                path.touch(exist_ok=False)
+            name = f"hookpatch-{os.getpid()}{f'-{number}' if number > 1 else ''}.json"
+            if reserve(path := os.path.join(self._folder, name)):
                 return path
         raise FileExistsError(17, "a thousand files of this name")
 

@@ -22,7 +22,7 @@ _NO_PATCHES: Final = "<p class=facts>No patches.</p>"
 def page_of(run: RunReport) -> str:
     """Return the page: problems and warnings, the timeline, then each process with its patches."""
     first = run.processes[0]
-    title = f"hookpatch: {shlex.join(first.argv) or first.pid}"
+    title = f"hookpatch: {shlex.join(first.argv) or first.pid}"  # escaped below
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -58,6 +58,7 @@ def _warnings(run: RunReport) -> str:
         f"<li class=error><b>Problem</b> {escape(problem)} <span class=where>in {', '.join(where)}</span></li>"
         for problem, where in processes.items()
     ]
+    items += [f"<li class=error><b>Not read</b> {escape(file)}</li>" for file in run.unread]
     items += [f"<li class=warning><b>Warning</b> {escape(warning)}</li>" for warning in run.warnings]
     body = f"<ul class=said>{''.join(items)}</ul>" if items else "<p class=well>Nothing to warn of.</p>"
     return f"<section aria-labelledby=said>\n<h2 id=said>Warnings</h2>\n{body}\n</section>"
@@ -84,7 +85,8 @@ def _timeline(run: RunReport) -> str:
 def _row(process: ProcessReport, begin: float, length: float) -> str:
     began = process.began or begin
     written = process.written or began
-    left, wide = 100 * (began - begin) / length, max(100 * (written - began) / length, 0.4)
+    left = min(100 * (began - begin) / length, 100)  # a clock may have gone back
+    wide = min(max(100 * (written - began) / length, 0.4), 100)
     marks = "".join(
         # A forked process has the patches of its parent from its own start on.
         f'<i class={kind} style="left:{min(100 * (max(when, began) - begin) / length, 100):.2f}%"'
@@ -174,7 +176,7 @@ def _badge(state: str) -> str:
 
 
 def _name(process: ProcessReport) -> str:
-    return f"{process.pid}" + ("" if process.rank is None else f" rank {process.rank}")
+    return str(process.pid) + ("" if process.rank is None else f" rank {process.rank}")
 
 
 def _link_to(process: ProcessReport) -> str:
@@ -182,7 +184,7 @@ def _link_to(process: ProcessReport) -> str:
 
 
 def _anchor(process: ProcessReport) -> str:
-    return f"{process.pid}-{int(process.began or 0)}"
+    return escape(f"{process.pid}-{int(process.began or 0)}")
 
 
 def _count(number: int, singular: str, plural: str) -> str:

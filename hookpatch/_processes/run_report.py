@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Any, Final, final
+from typing import Annotated, Any, Final, TypeAlias, final
 
-from hookpatch._bootstrap.json import parsed, written
+import msgspec
+
+from hookpatch._bootstrap.files import read_ours
+from hookpatch._bootstrap.json import written
 from hookpatch._engine.site.call_count import too_few
 from hookpatch._session.report import PatchReport
-from hookpatch.errors import SettingError
+from hookpatch.errors import SettingError, one_line
 
 _WHY: Final = "hookpatch was not on in it, or it was ended before it began"
 _WELL: Final = ("applied", "overwritten", "waiting", "restored", "unlinked", "dormant", "displaced", "unused")
@@ -49,8 +51,8 @@ class ProcessReport:
     def __str__(self) -> str:
         on = sum(patch.state not in ("waiting", "unused", "failed", "skipped") for patch in self.patches)
         rank = "" if self.rank is None else f" rank {self.rank}"
-        text = f"{self.pid}{rank}  {on} of {len(self.patches)} patches applied  {' '.join(self.argv)}"
-        return "\n".join([text, *(f"    {problem}" for problem in self.problems)])
+        text = f"{self.pid}{rank}  {on} of {len(self.patches)} patches applied  {one_line(' '.join(self.argv))}"
+        return "\n".join([text, *(f"    {one_line(problem)}" for problem in self.problems)])
 
 
 @final
@@ -60,14 +62,19 @@ class RunReport:
 
     Attributes:
         processes: processes with a report file, in the order of their start; then started processes without a file.
+        unread: files of the folder that could not be read, each with the reason: they may belong to this run.
     """
 
     processes: tuple[ProcessReport, ...]
+    unread: tuple[str, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The problems of all processes, each with its process id."""
-        return tuple(f"process {process.pid}: {problem}" for process in self.processes for problem in process.problems)
+        """The problems of all processes, each with its process id; then the files that could not be read."""
+        of_processes = (
+            f"process {process.pid}: {problem}" for process in self.processes for problem in process.problems
+        )
+        return *of_processes, *self.unread
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -82,8 +89,9 @@ class RunReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values: ``{"processes": [{"patches": [...], "problems": [...], ...}], "warnings": [...]}``."""
-        return {"processes": [asdict(process) for process in self.processes], "warnings": list(self.warnings)}
+        """Return JSON values: ``{"processes": [{"patches": [...], ...}], "warnings": [...], "unread": [...]}``."""
+        processes = [asdict(process) for process in self.processes]
+        return {"processes": processes, "warnings": list(self.warnings), "unread": list(self.unread)}
 
     def to_json(self) -> str:
         """Return ``to_dict`` as JSON."""
@@ -93,7 +101,54 @@ class RunReport:
         return iter(self.processes)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.processes))
+        return "\n".join([*map(str, self.processes), *map(one_line, self.unread)])
+
+
+_FEW: Final = 3  # files named in an error
+FORMAT: Final = 1  # of a report file; another number when a field gets another meaning
+
+_Time: TypeAlias = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
+_Id: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+
+
+class _Started(msgspec.Struct):
+    """A child process that a process has started."""
+
+    pid: _Id | None
+    argv: tuple[str, ...]
+
+
+class _Process(msgspec.Struct):
+    """The content of a report file."""
+
+    pid: _Id
+    ppid: _Id | None
+    host: str
+    rank: int | None
+    argv: tuple[str, ...]
+    began: _Time
+    written: _Time
+    ended: bool
+    root: str
+    first: bool
+    asked: tuple[str, ...]
+    started: tuple[_Started, ...]
+    problems: tuple[str, ...]
+    patches: tuple[PatchReport, ...]
+
+
+class _File(msgspec.Struct):
+    processes: Annotated[tuple[_Process, ...], msgspec.Meta(min_length=1, max_length=1)]
+
+
+class _Format(msgspec.Struct):
+    """The version of a report file."""
+
+    format: int = FORMAT  # files of the first version have none
+
+
+class _Formats(msgspec.Struct):
+    processes: Annotated[tuple[_Format, ...], msgspec.Meta(min_length=1, max_length=1)]
 
 
 def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunReport:
@@ -106,55 +161,95 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
     Raises:
         SettingError: the folder does not exist, or has no report file.
     """
-    files = [file for path in sorted(Path(folder).glob("hookpatch-*.json")) if (file := _read(path)) is not None]
+    where = os.fspath(folder)
+    files, unread = _files_in(where)
     if not files:
-        where = os.fspath(folder)
+        more = f", and {len(unread) - _FEW} more" if len(unread) > _FEW else ""
+        listed = f"; {'; '.join(unread[:_FEW])}{more}" if unread else ""
         raise SettingError(
-            "report", f"no process has left one in {where}; `hookpatch run --report {where}` has them do so"
+            "report", f"no process has left one in {where}; `hookpatch run --report {where}` has them do so{listed}"
         )
-    run = run or max(files, key=lambda file: file["written"])["root"]
-    files = sorted((file for file in files if file["root"] == run), key=lambda file: file["began"])
-    reported = {(file["host"], file["pid"]) for file in files}
-    first = next((file for file in files if file["first"]), files[0])
-    processes = [_process(file, _problems(file, first)) for file in files]
+    run = run or max(files, key=lambda file: file.written).root
+    files = sorted((file for file in files if file.root == run), key=lambda file: file.began)
+    reported = {(file.host, file.pid) for file in files}
+    first = next((file for file in files if file.first), files[0])
+    values = {field.name for field in fields(ProcessReport)}
+    processes = [
+        ProcessReport(
+            **{name: getattr(file, name) for name in values - {"problems"}}, problems=tuple(_problems(file, first))
+        )
+        for file in files
+    ]
     for file in files:
-        for started in file["started"]:
-            if (file["host"], started["pid"]) not in reported:
-                why = f"process {file['pid']} started it, and it left no report: {_WHY}"
-                missing = {**started, "ppid": file["pid"], "host": file["host"], "rank": None, "ended": False}
-                processes.append(_process({"patches": (), **missing}, [why]))
-    return RunReport(tuple(processes))
+        for started in file.started:
+            if (file.host, started.pid) not in reported:
+                why = f"process {file.pid} started it, and it left no report: {_WHY}"
+                processes.append(_without_report(file, started, why))
+    return RunReport(tuple(processes), tuple(unread))
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """Return the process of a report file; None for an unfinished or foreign file."""
+def _files_in(folder: str) -> tuple[list[_Process], list[str]]:
+    """Return the report files in a folder, and why others cannot be read."""
+    files: list[_Process] = []
+    unread: list[str] = []
     try:
-        (process,) = parsed(path.read_text(encoding="utf-8"))["processes"]
-        names = {field.name for field in fields(PatchReport)}
-        patches = [PatchReport(**{name: patch[name] for name in names & patch.keys()}) for patch in process["patches"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return {**process, "patches": patches}
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            return files, unread
+        raise SettingError("report", f"{folder} cannot be read: {error.strerror}") from None
+    for name in names:
+        if name.startswith("hookpatch-") and name.endswith(".json"):
+            try:
+                files.append(_read(os.path.join(folder, name)))
+            except (OSError, ValueError) as error:
+                problem = (isinstance(error, OSError) and error.strerror) or error
+                unread.append(f"{name} is no report: {problem}; delete it, or run again with another folder")
+    return files, unread
 
 
-def _process(file: dict[str, Any], problems: Iterable[str]) -> ProcessReport:
-    values: dict[str, Any] = {field.name: file.get(field.name) for field in fields(ProcessReport)}
-    values |= {name: tuple(file[name]) for name in ("argv", "patches")}
-    return ProcessReport(**values | {"problems": tuple(problems)})
+def _read(path: str) -> _Process:
+    """Return the process of a report file; raise OSError or ValueError for a cut-off or foreign file."""
+    content = read_ours(path)
+    if not content:
+        raise ValueError("it is empty")
+    try:
+        (of,) = msgspec.json.decode(content, type=_Formats).processes
+        if of.format != FORMAT:
+            raise ValueError(f"it is of another version of hookpatch (format {of.format}, this one reads {FORMAT})")
+        (process,) = msgspec.json.decode(content, type=_File).processes
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"it is cut off or damaged ({error})") from None
+    return process
 
 
-def _problems(file: dict[str, Any], first: dict[str, Any]) -> Iterator[str]:
+def _without_report(file: _Process, started: _Started, why: str) -> ProcessReport:
+    return ProcessReport(
+        pid=started.pid if started.pid is not None else 0,
+        ppid=file.pid,
+        host=file.host,
+        rank=None,
+        argv=started.argv,
+        began=None,
+        written=None,
+        ended=False,
+        patches=(),
+        problems=(why,),
+    )
+
+
+def _problems(file: _Process, first: _Process) -> Iterator[str]:
     """Yield the problems of a process: its own, and its differences from the first process of the run."""
-    yield from file["problems"]
-    yield from filter(None, map(problem_of, file["patches"]))
-    if file["asked"] != first["asked"]:
-        asked, others = (", ".join(process["asked"]) or "nothing" for process in (file, first))
-        yield f"its environment asks for {asked}; that of process {first['pid']} asks for {others}"
-    versions = {patch.plugin: patch.distribution for patch in first["patches"]}
-    for plugin in dict.fromkeys(patch.plugin for patch in file["patches"]):
-        version = next(patch.distribution for patch in file["patches"] if patch.plugin == plugin)
+    yield from file.problems
+    yield from filter(None, map(problem_of, file.patches))
+    if file.asked != first.asked:
+        asked, others = (", ".join(process.asked) or "nothing" for process in (file, first))
+        yield f"its environment asks for {asked}; that of process {first.pid} asks for {others}"
+    versions = {patch.plugin: patch.distribution for patch in first.patches}
+    for plugin in dict.fromkeys(patch.plugin for patch in file.patches):
+        version = next(patch.distribution for patch in file.patches if patch.plugin == plugin)
         if versions.get(plugin, version) != version:
-            yield f"plugin '{plugin}' is of {version}; in process {first['pid']} it is of {versions[plugin]}"
+            yield f"plugin '{plugin}' is of {version}; in process {first.pid} it is of {versions[plugin]}"
 
 
 def problem_of(patch: PatchReport) -> str | None:

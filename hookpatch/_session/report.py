@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -87,7 +86,7 @@ class PatchReport:
     def calls_in_words(self) -> str:
         """The counted calls for a person."""
         calls = self.calls or {}
-        return ", ".join(f"{count} {_DONE[mode]}" for mode, count in calls.items()) or "never called"
+        return ", ".join(f"{count} {_DONE.get(mode, mode)}" for mode, count in calls.items()) or "never called"
 
     @property
     def reasons(self) -> str:
@@ -152,12 +151,14 @@ class Report:
 
 def this_process() -> dict[str, Any]:
     """Return the facts of this process for a report."""
+    from hookpatch._bootstrap.command_line import of_this_process  # here: needed for JSON and report files only
+
     return {
         "pid": os.getpid(),
         "ppid": os.getppid(),
         "host": environment.host(),
         "rank": environment.rank(),
-        "argv": list(getattr(sys, "argv", sys.orig_argv)),
+        "argv": of_this_process(),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 from importlib.metadata import version
@@ -77,6 +78,8 @@ def main() -> None:
         SystemExit: with the status of the command, or of the program that the command has run.
     """
     settings = SimpleNamespace(traceback=False)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without Unicode shows escapes: no command ends for that
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         selection.look_for_config()
         status = typer.main.get_command(app)(obj=settings, standalone_mode=False)

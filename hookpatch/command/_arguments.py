@@ -7,23 +7,38 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 
 from hookpatch._bootstrap.installed import find, installed
 from hookpatch._bootstrap.selection import PluginName, Selection, normalise
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.options import option_from_text
-from hookpatch.errors import SettingError
+from hookpatch.errors import SettingError, printable
 
 NO_WRAP: Final[Mapping[str, Any]] = {"no_wrap": True}  # for the columns of print_table
 FOLD: Final[Mapping[str, Any]] = {"overflow": "fold"}
+
+
+class Output(Console):
+    """Stdout for a person: control characters in names, arguments and messages of others are escaped."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Yield the segments of what is printed."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+def say(text: str) -> None:
+    """Print a text."""
+    typer.echo("\n".join(map(printable, text.split("\n"))))
 
 
 def print_table(

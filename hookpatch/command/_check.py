@@ -26,8 +26,10 @@ from hookpatch.command._arguments import (
     AsJson,
     Names,
     OptionWords,
+    Output,
     print_json,
     print_table,
+    say,
     spinner,
     words_of,
 )
@@ -75,7 +77,7 @@ def check(
             rows = [release.to_dict() for release in releases]
             print_json({"against": releases[0].distribution, "status": status, "releases": rows})
         else:
-            _print_releases(Console(), releases)
+            _print_releases(Output(), releases)
         raise typer.Exit(status)
     environment.take({environment.DISABLE: ""})  # what would fit is asked, not what is on
     with imports_aside():
@@ -84,7 +86,7 @@ def check(
     if json:
         print_json({"lock": lock and lock.path, "status": status, "targets": [target._asdict() for target in targets]})
     else:
-        print_targets(Console(), targets)
+        print_targets(Output(), targets)
     raise typer.Exit(status)
 
 
@@ -113,7 +115,7 @@ def lock(
         if json:
             print_json({"lock": None, "targets": [target._asdict() for target in problems]})
         else:
-            print_targets(Console(), problems)
+            print_targets(Output(), problems)
         raise typer.Exit(2)
     written = Lock(given.names, given.options, entries, path or default or NAME)
     is_new = write_lock(written)
@@ -121,10 +123,10 @@ def lock(
         print_json({"lock": written.path, "written": is_new, "targets": sorted(entries)})
         return
     for address in sorted(entries):
-        typer.echo(f"{entries[address].fingerprint.release}  {address}")
+        say(f"{entries[address].fingerprint.release}  {address}")
     for address in sorted({request.patch.address for request in given.requests if key_of(request.patch) is None}):
-        typer.echo(f"not locked: {address}, an object at hand without an address")
-    typer.echo(f"{written.path} {'written' if is_new else 'holds that already'}")
+        say(f"not locked: {address}, an object at hand without an address")
+    say(f"{written.path} {'written' if is_new else 'holds that already'}")
 
 
 class _Release(NamedTuple):

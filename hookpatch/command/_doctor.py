@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from hookpatch._inspect.doctor import Finding, findings
-from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, print_json, print_table
+from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, Output, print_json, print_table, say
 
 
 def doctor(json: AsJson = False) -> None:
@@ -24,8 +23,8 @@ def doctor(json: AsJson = False) -> None:
     if json:
         print_json({"status": int(wrong > 0), "findings": [finding._asdict() for finding in results]})
     else:
-        print_table(Console(), {"": NO_WRAP, "looked at": NO_WRAP, "found": FOLD}, map(_row, results))
-        typer.echo(f"{wrong} problem{'s' * (wrong > 1)}" if wrong else "all is well")
+        print_table(Output(), {"": NO_WRAP, "looked at": NO_WRAP, "found": FOLD}, map(_row, results))
+        say(f"{wrong} problem{'s' * (wrong > 1)}" if wrong else "all is well")
     if wrong:
         raise typer.Exit(1)
 

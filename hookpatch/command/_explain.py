@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hookpatch._bootstrap.installed import installed
-from hookpatch.command._arguments import AsJson, print_json
+from hookpatch.command._arguments import AsJson, Output, print_json, say
 from hookpatch.errors import UnknownMessage
 
 
@@ -41,7 +41,7 @@ def explain(
         chosen = [message(name)] if name else messages()
         print_json({"messages": [{**entry._asdict(), "meaning": entry.meaning} for entry in chosen]})
         return
-    console = Console()
+    console = Output()
     if name:
         _print(console, message(name))
     else:
@@ -53,7 +53,7 @@ def _print(console: Console, entry: Message) -> None:
         title = Text(entry.name, style="bold") + Text(f"  {entry.distribution}", style="dim")
         console.print(title, Text(), Markdown(entry.text, hyperlinks=False), sep="\n")
     else:
-        typer.echo(f"{entry.name}  {entry.distribution}\n\n{entry.text}")
+        say(f"{entry.name}  {entry.distribution}\n\n{entry.text}")
 
 
 def _print_all(console: Console) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from hookpatch._bootstrap import selection
 from hookpatch._bootstrap.installed import Installed, installed
 from hookpatch._inspect.seen import Seen, seen
 from hookpatch._inspect.throwaway import Look
-from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, print_json, print_table, spinner
+from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, Output, print_json, print_table, say, spinner
 
 
 class _Row(NamedTuple):
@@ -70,9 +69,9 @@ def list_plugins(
         print_json({"plugins": [row._asdict() for row in rows]})
     elif rows:
         columns = {"plugin": NO_WRAP, "what it does, from, and where": FOLD, "fits": {"max_width": 26}}
-        print_table(Console(), columns, map(_in_colours, rows))
+        print_table(Output(), columns, map(_in_colours, rows))
     else:
-        typer.echo("No plugins are installed. They come as distributions, such as hookpatch-onnxsim.")
+        say("No plugins are installed. They come as distributions, such as hookpatch-onnxsim.")
 
 
 def _in_colours(row: _Row) -> tuple[Text, Text, Text]:

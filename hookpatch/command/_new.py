@@ -20,6 +20,7 @@ from hookpatch._bootstrap.installed import installed
 from hookpatch._engine.patch.module_lookup import presence_of
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.patch.versions import release_of, releases_like
+from hookpatch.command._arguments import say
 from hookpatch.errors import NewPluginError
 
 # A function of the standard library without side effects; neither hookpatch nor pytest imports the module.
@@ -42,11 +43,11 @@ def new(
     Example: hookpatch new keep_linear --target onnxsim.onnx_simplifier:simplify
     """
     written = write_plugin(name, target, into)
-    typer.echo("\n".join([f"{written.folder}:", *(f"  {path}" for path in written.files)]))
+    say("\n".join([f"{written.folder}:", *(f"  {path}" for path in written.files)]))
     if written.missing:
-        typer.echo(f"Note: {written.missing}. The tests that need it are skipped meanwhile.")
+        say(f"Note: {written.missing}. The tests that need it are skipped meanwhile.")
     default = "" if target != DEFAULT else "; `--target ADDRESS` names another"
-    typer.echo(f"It prints each call of {target}{default}. What is yours to change is marked CHANGE. Next:")
+    say(f"It prints each call of {target}{default}. What is yours to change is marked CHANGE. Next:")
     folder = str(written.folder)
     steps = [
         *([f"cd {shlex.quote(folder)}"] if folder != "." else []),
@@ -55,7 +56,7 @@ def new(
         f"hookpatch plan {name}",
         f"HOOKPATCH_PLUGINS={name} python program.py",
     ]
-    typer.echo("\n".join(f"  {step}" for step in steps))
+    say("\n".join(f"  {step}" for step in steps))
 
 
 _TEMPLATE: Final = Path(__file__).parent / "_template"

@@ -13,13 +13,14 @@ from rich.text import Text
 from hookpatch._bootstrap import environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.selection import Selection, normalise
+from hookpatch._bootstrap.stderr import write_line
 from hookpatch._inspect.plan import BY_HAND, WORDS, Plan, PlannedPatch, plan_of
 from hookpatch._inspect.rehearsal import SEVERITY
 from hookpatch._inspect.throwaway import LIMIT, Look
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
 from hookpatch._session.load import load, load_drift
-from hookpatch.command._arguments import AsJson, OptionWords, options_of_words, plugin_names, spinner
+from hookpatch.command._arguments import AsJson, OptionWords, Output, options_of_words, plugin_names, say, spinner
 from hookpatch.command._targets import imports_aside
 from hookpatch.errors import SettingError
 
@@ -54,13 +55,13 @@ def plan(
     with spinner("importing the targets in a process that is thrown away"), imports_aside():
         planned = _planned(names or (), option or (), Look(not no_import, limit, anew))
     if environment.disabled():
-        typer.echo(f"hookpatch: warning: {environment.DISABLE} is set: nothing of this would be applied", err=True)
+        write_line(f"{environment.DISABLE} is set: nothing of this would be applied", kind="warning")
     if json:
         typer.echo(planned.to_json())
-    elif (console := Console()).is_terminal:
+    elif (console := Output()).is_terminal:
         _print(console, planned)
     else:
-        typer.echo(str(planned))
+        say(str(planned))
     raise typer.Exit(planned.status)
 
 

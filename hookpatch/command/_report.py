@@ -14,8 +14,8 @@ from rich.text import Text
 from hookpatch._processes.run_page import page_of
 from hookpatch._processes.run_report import receipts
 from hookpatch._session.report import PatchReport
-from hookpatch.command._arguments import AsJson
-from hookpatch.errors import SettingError
+from hookpatch.command._arguments import AsJson, Output
+from hookpatch.errors import SettingError, one_line
 
 _STYLES = {
     **dict.fromkeys(("applied", "restored"), "green"),
@@ -43,21 +43,23 @@ def report(
     if html is not None:
         page = page_of(run)
         try:
-            html.write_text(page, encoding="utf-8")
+            html.write_text(page, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise SettingError("--html", f"{html} cannot be written: {error.strerror}") from None
     if json:
         typer.echo(run.to_json())
     else:
-        console = Console()
+        console = Output()
         for warning in run.warnings:
-            _print(console, Text.assemble(("warning", "yellow"), f" {warning}"), 0)
+            _print(console, Text.assemble(("warning", "yellow"), f" {one_line(warning)}"), 0)
+        for file in run.unread:
+            _print(console, Text(one_line(file), style="red"), 0)
         for process in run:
             rank = "" if process.rank is None else f", rank {process.rank}"
             title = f"{process.pid}{rank}" + ("" if process.ended else ", no end noted")
-            _print(console, Text.assemble((title, "bold"), f"  {shlex.join(process.argv)}"), 0)
+            _print(console, Text.assemble((title, "bold"), f"  {one_line(shlex.join(process.argv))}"), 0)
             for problem in process.problems:
-                _print(console, Text(problem, style="red"), 2)
+                _print(console, Text(one_line(problem), style="red"), 2)
             for patch in process.patches:
                 _print_patch(console, patch)
     if run.problems:
@@ -65,15 +67,16 @@ def report(
 
 
 def _print_patch(console: Console, patch: PatchReport) -> None:
-    line = Text.assemble((f"{patch.state:<9}", _STYLES.get(patch.state, "")), f" {patch.verb:<7} {patch.target}")
-    line.append(f"  ({patch.plugin or 'active()'})", style="bold")
+    head = one_line(f" {patch.verb:<7} {patch.target}")
+    line = Text.assemble((f"{one_line(patch.state):<9}", _STYLES.get(patch.state, "")), head)
+    line.append(f"  ({one_line(patch.plugin or 'active()')})", style="bold")
     if patch.calls is not None:
-        line.append(f"  {patch.calls_in_words}")
+        line.append(f"  {one_line(patch.calls_in_words)}")
     _print(console, line, 2)
     if patch.reason is not None and patch.state not in ("failed", "skipped"):  # already printed among the problems
-        _print(console, Text(patch.reason, style="dim"), 12)
+        _print(console, Text(one_line(patch.reason), style="dim"), 12)
     if patch.reasons:
-        _print(console, Text(f"why {patch.reasons}", style="dim"), 12)
+        _print(console, Text(one_line(f"why {patch.reasons}"), style="dim"), 12)
 
 
 def _print(console: Console, text: Text, indent: int) -> None:

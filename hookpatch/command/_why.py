@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from hookpatch._bootstrap import selection
@@ -16,7 +15,7 @@ from hookpatch._inspect.slot_report import LayerReport, SlotReport
 from hookpatch._inspect.why import modules_of
 from hookpatch._inspect.why import why as layers_of
 from hookpatch._processes.active import active
-from hookpatch.command._arguments import AsJson, PluginWords, print_json
+from hookpatch.command._arguments import AsJson, Output, PluginWords, print_json
 from hookpatch.command._targets import imports_aside
 from hookpatch.errors import SettingError
 
@@ -48,7 +47,7 @@ def why(
     if json:
         print_json({"slots": [report.to_dict() for report in reports]})
         return
-    console = Console()
+    console = Output()
     for report in reports:
         console.print(_text(report), soft_wrap=True)
 

@@ -152,7 +152,7 @@ def test_every_field_is_documented_and_there(run: hookpatch.RunReport) -> None:
     assert states == set(get_args(State))
     assert patch.keys() - states == {field.name for field in fields(hookpatch.PatchReport)}
     of_run, of_session = run.to_dict(), hookpatch.active().report().to_dict()
-    assert set(of_run) == {"processes", "warnings"}
+    assert set(of_run) == {"processes", "warnings", "unread"}
     assert set(of_run["processes"][0]) == process.keys()
     assert set(of_session["processes"][0]) == {name for name, rest in process.items() if "session" in rest}
     assert json.loads(run.to_json()) == json.loads(json.dumps(of_run))

@@ -210,7 +210,9 @@ def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environme
     assert hookpatch(home, "rule", "measure", "x").stdout == "1\n"
     assert "imported" not in hookpatch(home, "--help").stdout
     done = hookpatch(home, "noisy", "measure")
+    assert done.stdout == ""  # what it prints when it is imported is no output of a command
     assert done.stderr == (
+        "imported\n"
         "hookpatch: error: plugin 'noisy' (noisy-dist 1.0) raised OSError when asked for its commands: no "
         "[hookpatch explain PluginError]\n"
     )

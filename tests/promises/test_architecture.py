@@ -112,7 +112,7 @@ def test_a_long_file_says_why() -> None:
         (r"^\s*(import|from) wrapt\b", {"_engine.site.proxy"}),
         (r"^\s*(import|from) pluggy\b", {"_plugins.host", "hookspecs"}),
         (r"^\s*(import|from) packaging\b", {"_engine.patch.versions"}),
-        (r"^\s*(import|from) msgspec\b", {"_plugins.options"}),
+        (r"^\s*(import|from) msgspec\b", {"_plugins.options", "_processes.run_report"}),
         (r"^\s*(import|from) pytest\b", {"testing._fixtures", "_pytest"}),
         (r"^\s*(import|from) IPython\b", {"notebook"}),
         (

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import html
 import json
+import os
+import re
+import resource
 import shutil
+import stat
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from environments import LOUDER, SCRIPT, VENDOR, Environment, furnished, hookpatch
 
+from hookpatch._bootstrap.command_line import redacted
 from hookpatch._bootstrap.installed import installed
 from hookpatch._bootstrap.program import words_of
 from hookpatch._inspect import seen as looking
 from hookpatch._inspect.throwaway import Look
 from hookpatch._processes import aside
+from hookpatch._processes.receipt import ReportFile
+from hookpatch._processes.run_page import page_of
+from hookpatch._processes.run_report import receipts
 
 pytestmark = pytest.mark.once
 
@@ -167,7 +176,7 @@ def test_output_of_a_plugin_is_in_the_program_once(home: Environment) -> None:
 
 
 @pytest.fixture
-def hanging(make_distribution: object) -> Iterator[None]:
+def hanging(make_distribution: object) -> None:
     """A plugin whose import never ends, and one after it."""
     make = make_distribution
     assert callable(make)
@@ -274,3 +283,400 @@ def test_installer_under_the_command_says_that_it_is_plain(home: Environment) ->
 def test_words_of_a_command_line(command: str, words: str) -> None:
     """The flags of Python, their values, then the program."""
     assert words_of(command.split()) == words.split()
+
+
+# --- report files: the folder, the files in it, what they show
+
+
+def program(home: Environment, reports: Path | str, *words: str, **more: str) -> tuple[str, str, int]:
+    """Run a program that leaves a report; return its output, its errors and its status."""
+    done = home.run(*(words or ("script.py",)), HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(reports), **more)
+    return done.stdout, done.stderr, done.returncode
+
+
+def test_report_is_for_its_owner_alone(home: Environment, tmp_path: Path) -> None:
+    """The folder and the file."""
+    assert program(home, tmp_path / "reports") == ("VENDOR! __main__\n", "", 0)
+    (file,) = (tmp_path / "reports").iterdir()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)] == [0o700, 0o600]
+
+
+PLANTS: Final = {
+    "link": "path.symlink_to(victim)",
+    "dangling_link": "path.symlink_to(victim.parent / 'nowhere')",
+    "hard_link": "os.link(victim, path)",
+    "pipe": "os.mkfifo(path)",
+    "folder": "path.mkdir()",
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("name", ["hookpatch-{pid}.json", "hookpatch-{pid}.unfinished"])
+def test_report_is_written_through_nothing_planted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: str, name: str
+) -> None:
+    """Another user knows the process id: what lies under the name stays, and the report gets another name."""
+    reports, victim = tmp_path / "reports", tmp_path / "victim"
+    reports.mkdir()
+    victim.write_text("precious")
+    path = reports / name.format(pid=os.getpid())
+    exec(PLANTS[plant], {"path": path, "victim": victim, "os": os})
+    planted = path.lstat()
+    monkeypatch.setenv("HOOKPATCH_REPORT", str(reports))
+    monkeypatch.setenv("HOOKPATCH_REPORT_ROOT", "run")
+    ReportFile(str(reports)).write()
+    assert victim.read_text() == "precious"
+    assert path.lstat() == planted
+    assert not (tmp_path / "nowhere").exists()
+    (process,) = receipts(reports).processes
+    assert process.pid == os.getpid()
+
+
+FOLDERS: Final = {
+    "too_long": "x" * 300,
+    "far_too_long": "y/" * 3000,
+    "file": "script.py",
+    "below_a_file": "script.py/reports",
+    "not_there_and_not_allowed": "/proc/nowhere/reports",
+    "device": "/dev/null",
+}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_report_that_cannot_be_left_fails_no_run(home: Environment, folder: str) -> None:
+    """One line says so."""
+    out, errors, status = program(home, FOLDERS[folder])
+    assert (out, status) == ("VENDOR! __main__\n", 0)
+    (line,) = errors.splitlines()
+    assert line.startswith("hookpatch: warning: no report left at ")
+    done = hookpatch(home, "report", FOLDERS[folder])
+    assert (done.stdout, done.returncode) == ("", 78)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_relative_report_in_a_deleted_folder_fails_no_run(home: Environment, tmp_path: Path) -> None:
+    """Nor is a report left where the program goes to."""
+    code = (
+        "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone'); "
+        "os.execv(sys.executable, [sys.executable, '-c', 'import os; os.chdir(\"/\"); print(1)'])"
+    )
+    done = home.run("-c", code, cwd=tmp_path, HOOKPATCH_REPORT="reports", HOOKPATCH_PLUGINS="")
+    assert done.stdout == "1\n"
+    code = code.replace("os.execv", "os.environ['HOOKPATCH_PLUGINS'] = 'loud'; os.execv")
+    done = home.run("-c", code, cwd=tmp_path, HOOKPATCH_REPORT="reports")
+    assert (done.stdout, done.returncode) == ("1\n", 0)
+    assert "no report left at reports/hookpatch-" in done.stderr
+    assert "the current folder has been deleted" in done.stderr
+    assert not Path("/reports").exists()
+
+
+LIMITED: Final = """
+import os, resource, signal, sys
+from hookpatch._processes.receipt import ReportFile
+from hookpatch._processes.run_report import receipts
+os.environ["HOOKPATCH_REPORT"] = sys.argv[1]
+file = ReportFile(sys.argv[1])
+{}
+file.write(); file.write()
+print("went on")
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))", "File too large"),
+        ("resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))", "Too many open files"),
+        ("os.mkdir(sys.argv[1]); os.chmod(sys.argv[1], 0o755); os.setuid(65534)", "Permission denied"),
+        ("os.mkdir(sys.argv[1], 0o700); os.setuid(65534)", "Permission denied"),
+    ],
+    ids=["full", "no_descriptors", "folder_of_another_user", "hidden_folder_of_another_user"],
+)
+def test_report_without_room_or_rights_is_one_warning(tmp_path: Path, fault: str, says: str) -> None:
+    """The program goes on, and no half a file stays."""
+    if "setuid" in fault and os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    tmp_path.chmod(0o755)
+    command = [sys.executable, "-c", LIMITED.format(fault), str(tmp_path / "reports")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("went on\n", 0), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hookpatch: warning: no report left at ")
+    assert line.endswith(says)
+    assert not [*tmp_path.glob("reports/*")]
+
+
+def test_small_disk_is_one_warning(home: Environment, tmp_path: Path) -> None:
+    """A file system of 4 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(disk)], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("this process may not mount a file system")
+    try:
+        (disk / "full").write_bytes(b"x" * 4096)
+        out, errors, status = program(home, disk / "reports")
+        assert (out, status) == ("VENDOR! __main__\n", 0)
+        (line,) = errors.splitlines()
+        assert line.endswith("No space left on device")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_home_that_cannot_be_written_spoils_no_command(home: Environment, tmp_path: Path) -> None:
+    """Results are kept there, if they can be."""
+    (tmp_path / "home").write_text("no folder")
+    for words in (["list", "--look"], ["plan", "loud"], ["doctor"]):
+        variables = {"HOME": str(tmp_path / "home"), "HOOKPATCH_CACHE": "", "XDG_CACHE_HOME": ""}
+        done = hookpatch(home, *words, **variables)
+        assert (done.stderr, done.returncode in (0, 1)) == ("", True)
+
+
+# --- the files that `hookpatch report` reads
+
+GOOD: Final[dict[str, Any]] = {
+    "format": 1,
+    "pid": 7,
+    "ppid": 1,
+    "host": "h",
+    "rank": None,
+    "argv": ["s.py"],
+    "root": "r",
+    "first": True,
+    "began": 10.0,
+    "written": 20.0,
+    "ended": True,
+    "asked": ["loud"],
+    "started": [],
+    "problems": [],
+    "patches": [],
+}
+PATCH: Final[dict[str, Any]] = {
+    "plugin": "loud",
+    "distribution": "loud-dist 1.0",
+    "target": "vendor:speak",
+    "verb": "wrap",
+    "place": None,
+    "state": "restored",
+    "reason": None,
+    "stale": [],
+    "calls": {"eager": 1},
+    "stays": None,
+    "warnings": [],
+    "why": None,
+    "upstream": None,
+    "applied_at": 11.0,
+    "ended_at": 12.0,
+}
+TEXT: Final = json.dumps({"processes": [GOOD]})
+
+
+def with_field(field: str, value: object) -> bytes:
+    """Return a report file with one field changed; without the field for ``...``."""
+    process = {name: kept for name, kept in {**GOOD, field: value}.items() if kept is not ...}
+    return json.dumps({"processes": [process]}).encode()
+
+
+def with_patch(field: str, value: object) -> bytes:
+    """Return a report file with one field of its patch changed."""
+    patch = {name: kept for name, kept in {**PATCH, field: value}.items() if kept is not ...}
+    return json.dumps({"processes": [{**GOOD, "patches": [patch]}]}).encode()
+
+
+DAMAGED: Final = {
+    "empty": b"",
+    "cut": TEXT.encode()[:100],
+    "cut_at_the_end": TEXT.encode()[:-1],
+    "zeros": bytes(300),
+    "no_text": b"\xff\xfe\x00{",
+    "text": b"hello",
+    "number": b"3",
+    "list": b"[]",
+    "null": b"null",
+    "no_processes": b"{}",
+    "two_processes": json.dumps({"processes": [GOOD, GOOD]}).encode(),
+    "deep": b"[" * 100_000,
+    "lone_surrogate": with_field("host", "h").replace(b'"h"', b'"\\ud800"'),
+    "another_version": with_field("format", 2),
+    "version_of_wrong_type": with_field("format", "1"),
+    **{f"without_{name}": with_field(name, ...) for name in GOOD if name != "format"},
+    **{f"text_for_{name}": with_field(name, {"x": 1}) for name in GOOD if name != "format"},
+    "negative_pid": with_field("pid", -1),
+    "script_for_pid": with_field("pid", "<script>alert(1)</script>"),
+    "huge_pid": with_field("pid", 10**30),
+    "endless_time": with_field("began", 1).replace(b"1,", b"1e999,", 1),
+    "time_far_away": with_field("written", 1e300),
+    "not_a_number": with_field("began", float("nan")),
+    "started_nothing": with_field("started", [{}]),
+    "patch_without_state": with_patch("state", ...),
+    "patch_of_no_calls": with_patch("calls", [1]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_file_is_told_and_hides_no_other(tmp_path: Path, name: str) -> None:
+    """It may be the report of a process of this run."""
+    (tmp_path / "hookpatch-7.json").write_text(TEXT)
+    (tmp_path / "hookpatch-8.json").write_bytes(DAMAGED[name])
+    run = receipts(tmp_path)
+    assert [process.pid for process in run] == [7]
+    (line,) = run.unread
+    assert line.startswith("hookpatch-8.json is no report: it is ")
+    assert line.endswith("; delete it, or run again with another folder")
+    assert (len(line) < 400, run.problems) == (True, (line,))
+    assert json.loads(run.to_json())["unread"] == [line]
+    assert line.split(": ", 1)[1][:40] in html.unescape(page_of(run))
+
+
+@pytest.mark.parametrize("what", ["pipe", "link", "folder", "unreadable", "large"])
+def test_what_is_no_file_is_told_and_does_not_hang(tmp_path: Path, what: str) -> None:
+    """A pipe without a writer would be waited for."""
+    (tmp_path / "hookpatch-7.json").write_text(TEXT)
+    path = tmp_path / "hookpatch-8.json"
+    match what:
+        case "pipe":
+            os.mkfifo(path)
+        case "link":
+            path.symlink_to(tmp_path / "hookpatch-7.json")
+        case "folder":
+            path.mkdir()
+        case "large":
+            path.touch()
+            os.truncate(path, 2**40)
+        case _:
+            path.symlink_to("/proc/self/mem")
+    (line,) = receipts(tmp_path).unread
+    assert line.startswith("hookpatch-8.json is no report: ")
+
+
+def test_report_command_ends_with_1_for_a_damaged_file(home: Environment, tmp_path: Path) -> None:
+    """The table and the page have it; without a good file it is an error of one line."""
+    for number in range(5):
+        (tmp_path / f"hookpatch-{number}.json").write_text("{")
+    alone = hookpatch(home, "report", str(tmp_path))
+    assert (alone.stdout, alone.returncode, len(alone.stderr.splitlines())) == ("", 78, 1)
+    assert "hookpatch-2.json is no report" in alone.stderr
+    assert "and 2 more" in alone.stderr
+    (tmp_path / "hookpatch-7.json").write_text(TEXT)
+    done = hookpatch(home, "report", str(tmp_path), "--html", str(tmp_path / "page.html"))
+    assert (done.stderr, done.returncode) == ("", 1)
+    assert done.stdout.count("is no report: it is cut off") == 5
+    assert (tmp_path / "page.html").read_text().count("is no report: it is cut off") == 5
+
+
+ODD: Final = {
+    "escapes": "\x1b]0;title\x07\x1b[31mred\x1b[0m",
+    "clears": "\x1b[2J\x9b2J",
+    "second_line": "a\nhookpatch: error: forged\r\nb",
+    "right_to_left": "\u202egnp.exe\u2066",
+    "markup": "<script>alert(1)</script><img src=x onerror=y>",
+    "rich_markup": "[bold red]x[/bold red][link=http://evil]y[/link]",
+    "undecodable": "caf\udce9",
+    "no_ascii": "Grüße, 世界",
+    "long": "x" * 200_000,
+    "quotes": "\"'`&;",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_names_in_a_report_act_on_no_terminal_and_no_page(tmp_path: Path, name: str) -> None:
+    """In each field of text: no control character, no second line, no tag."""
+    text = ODD[name]
+    patch = {**PATCH, **dict.fromkeys(("plugin", "distribution", "target", "verb", "place", "reason", "why"), text)}
+    patch |= {"warnings": [text], "stale": [text], "stays": text, "upstream": text, "calls": {text: 1}}
+    process = {**GOOD, "argv": [text, text], "host": text, "problems": [text], "asked": [text], "patches": [patch]}
+    process["started"] = [{"pid": 3, "argv": [text]}]
+    content = json.dumps({"processes": [process]})
+    if name == "undecodable":  # as a command line may hold it: written by us as an escape
+        content = content.replace("\\udce9", "\\\\udce9")
+    (tmp_path / "hookpatch-7.json").write_text(content)
+    run = receipts(tmp_path)
+    assert run.unread == ()
+    lines = str(run).splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) == 2 + 2 + len(run.processes[0].problems) - 1
+    page = page_of(run)
+    assert "<script" not in page
+    assert "<img" not in page
+    code = "import sys; sys.argv[:] = ['hookpatch', 'report', sys.argv[1]]; from hookpatch.command import main; main()"
+    variables = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, env={**os.environ, **variables}
+    )
+    assert (done.stderr, done.returncode) == ("", 1)
+    assert all(line.isprintable() and line.isascii() for line in done.stdout.splitlines())
+    assert not any(line.startswith("hookpatch: error") for line in done.stdout.splitlines())
+    assert len(done.stdout) < 100_000
+
+
+SECRETS: Final = {
+    "option": (["--password=hunter2"], ["--password=***"]),
+    "option_and_word": (["--password", "hunter2", "x"], ["--password", "***", "x"]),
+    "option_without_word": (["--token", "--verbose"], ["--token", "--verbose"]),
+    "long_option": (["--db-password=a b c"], ["--db-password=***"]),
+    "api_key": (["--api-key=k", "--apikey", "k", "--api_key=k"], ["--api-key=***", "--apikey", "***", "--api_key=***"]),
+    "variable": (["HF_TOKEN=abc", "PGPASSWORD=abc"], ["HF_TOKEN=***", "PGPASSWORD=***"]),
+    "hydra": (["+db.password=x", "model.auth_token=y"], ["+db.password=***", "model.auth_token=***"]),
+    "access_key": (["--aws-secret-access-key", "k"], ["--aws-secret-access-key", "***"]),
+    "address": (["postgres://me:hunter2@db/x"], ["postgres://me:***@db/x"]),
+    "bearer": (["-H", "Authorization: Bearer abcdefghij"], ["-H", "Authorization: ***"]),
+    "github": (["ghp_" + "a" * 36], ["***"]),
+    "openai": (["x", "sk-proj-" + "a" * 30], ["x", "***"]),
+    "amazon": (["AKIA" + "A" * 16], ["***"]),
+    "jwt": (["eyJhbGciOiJI.eyJzdWIiOiIx.abc"], ["***"]),
+    "code": (["-c", "login(password='hunter2', user='me')"], ["-c", "login(password=***, user='me')"]),
+    "json": (['{"token": "abc", "x": 1}'], ['{"token": ***, "x": 1}']),
+    "no_secrets": (
+        ["--tokenizer=gpt2", "--max-tokens=3", "--author", "me", "-p", "80", "--bypass=1", "key=1", "http://h:80/@x"],
+        ["--tokenizer=gpt2", "--max-tokens=3", "--author", "me", "-p", "80", "--bypass=1", "key=1", "http://h:80/@x"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secrets_in_a_command_line_are_hidden(name: str) -> None:
+    """By the name before them, or by the form of a key; other words stay."""
+    words, shown = SECRETS[name]
+    assert redacted(words) == shown
+
+
+def test_command_line_in_a_report(home: Environment, tmp_path: Path) -> None:
+    """Of -c and -m what is run; secrets hidden, in this process and those it starts; with a setting nothing of it."""
+    code = "import vendor, subprocess, sys; subprocess.run([sys.executable, '-c', 'pass', '--token=abc'])"
+    hidden = code.replace("abc", "***")
+    for number, (words, more, shown) in enumerate(
+        [
+            (["-c", code, "--token=abc"], {}, {("-c", hidden, "--token=***"), ("-c", "pass", "--token=***")}),
+            (["-m", "script", "x"], {}, {(str(home.folder / "script.py"), "x")}),
+            (["-c", code, "x"], {"HOOKPATCH_REPORT_ARGUMENTS": "0"}, {("-c", "...")}),
+            (["script.py", "x"], {"HOOKPATCH_REPORT_ARGUMENTS": "0"}, {("script.py", "...")}),
+        ]
+    ):
+        reports = tmp_path / str(number)
+        assert program(home, reports, *words, **more)[2] == 0
+        assert {process.argv for process in receipts(reports)} == shown
+        assert "abc" not in "".join(path.read_text() for path in reports.iterdir())
+
+
+def test_clock_that_goes_back_spoils_no_report(tmp_path: Path) -> None:
+    """A process has ended before it began."""
+    late = {**GOOD, "pid": 8, "first": False, "began": 5.0, "written": 1.0, "patches": [{**PATCH, "ended_at": 2.0}]}
+    (tmp_path / "hookpatch-7.json").write_text(json.dumps({"processes": [{**GOOD, "began": 20.0, "written": 10.0}]}))
+    (tmp_path / "hookpatch-8.json").write_text(json.dumps({"processes": [late]}))
+    run = receipts(tmp_path)
+    assert ([process.pid for process in run], run.problems) == ([8, 7], ())
+    assert page_of(run).count("<details") == 2
+    widths = [float(width) for width in re.findall(r"(?:width|left):(-?[\d.]+)%", page_of(run))]
+    assert all(-1 <= width <= 101 for width in widths), widths
+
+
+def test_two_thousand_reports_are_read_in_two_seconds(home: Environment, tmp_path: Path) -> None:
+    """Of processor time: other programs run beside this test."""
+    for number in range(2000):
+        process = {**GOOD, "pid": number, "first": number == 0, "patches": [PATCH, {**PATCH, "target": "vendor:b"}]}
+        (tmp_path / f"hookpatch-{number}.json").write_text(json.dumps({"processes": [process]}))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = hookpatch(home, "report", str(tmp_path))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (done.returncode, done.stderr, done.stdout.count("vendor:b")) == (0, "", 2000)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
