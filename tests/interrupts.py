@@ -126,11 +126,12 @@ def _decorated() -> Callable[[], None]:
     return work
 
 
-def _entered_before() -> Callable[[], None]:
-    """Return the work of a session that was entered before: what it found then is used again."""
-    work = _block(partial(hookpatch.active, _TWO[0], children="local"))
+def _entered_before(*patches: hookpatch.Patch, **how: Any) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return the work of a session of patches that were applied before: what was found then is used again."""
+    work = _block(partial(hookpatch.active, *patches, **how))
     work()
-    return work
+    work()
+    return work, _nothing
 
 
 def block(name: str, make: Callable[[], AbstractContextManager[object]], is_on: Callable[[], list[bool]]) -> Work:
@@ -204,7 +205,8 @@ def works() -> dict[str, Work]:
         block("count=True", partial(hookpatch.active, _TWO[0], count=True, children="local"), _run_is_on),
         Work("derive a class everywhere", _of_class, _class_is_on),
         Work("a decorated function", lambda: (_decorated(), _nothing), _run_and_limit_are_on),
-        Work("a patch applied before", lambda: (_entered_before(), _nothing), _run_is_on),
+        Work("a patch applied before", partial(_entered_before, _TWO[0], children="local"), _run_is_on),
+        Work("two patches applied before, inherit", partial(_entered_before, *_TWO), _run_and_limit_are_on),
         Work("import", lambda: _in_open_session(_imported_anew), _run_and_limit_are_on),
         Work("reload", lambda: _in_open_session(lambda: importlib.reload(vendor())), _run_and_limit_are_on),
         Work("report", lambda: _in_open_session(hookpatch.report), _run_and_limit_are_on),

@@ -410,7 +410,7 @@ class Machine(MachineModel):
                 gc.collect()
             assert [*late_restore.late_restores(), *late_restore._unborne, *site.covered] == []
         finally:
-            for left in (late_restore._waiting, late_restore._unborne, site.covered):
+            for left in (late_restore.waiting, late_restore._unborne, site.covered):
                 left.clear()  # a failure is this example's alone
 
     def _teardown(self) -> None:

@@ -53,6 +53,11 @@ def asks_nothing_of_blocks() -> bool:
     return data is not None and data.keys().isdisjoint(_OF_BLOCKS)
 
 
+def enables_blocks() -> bool:
+    """Return True if HOOKPATCH_DISABLE is not set, in one look; False if the look is not possible."""
+    return os.environ is _environ and type(_data) is dict and _DISABLE not in _data
+
+
 def _get(variable: str) -> str | None:
     data = _environ_data()
     return None if data is not None and _key(variable) not in data else os.environ.get(variable)
@@ -71,6 +76,8 @@ def _key(variable: str) -> str | bytes:
 
 
 _OF_BLOCKS: Final = frozenset(map(_key, (CONFIG, DISABLE, REPORT, LOCK)))
+_DISABLE: Final = _key(DISABLE)
+_INHERIT: Final = _key(INHERIT)
 
 
 def split_names(text: str) -> list[str]:
@@ -169,6 +176,31 @@ def hand_on(text: str) -> None:
         else:
             os.environ[INHERIT] = _before[0]
         _before.clear()
+
+
+def encoded(text: str) -> str | bytes:
+    """Return a text as os.environ keeps it."""
+    return text if os.name == "nt" else os.fsencode(text)
+
+
+def hand_on_first(text: str | bytes) -> bool:
+    """Do the same with an ``encoded`` text if the variable is not set; else return False, with nothing changed."""
+    if _before or not text or os.environ is not _environ or type(_data) is not dict or _INHERIT in _data:
+        return False
+    _before.append(None)
+    os.putenv(_INHERIT, text)  # as os.environ does it, which would encode the text each time
+    _data[_INHERIT] = text
+    return True
+
+
+def hand_on_no_longer() -> bool:
+    """Unset the variable that ``hand_on_first`` has set; return False, with nothing changed, if others changed it."""
+    if _before != [None] or os.environ is not _environ or type(_data) is not dict or _INHERIT not in _data:
+        return False
+    os.unsetenv(_INHERIT)
+    del _data[_INHERIT]
+    _before.clear()
+    return True
 
 
 def handing_on(text: str) -> dict[str, str]:

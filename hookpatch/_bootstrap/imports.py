@@ -22,7 +22,7 @@ from hookpatch._bootstrap.interrupts import Begun, Turn, begin, end, is_interrup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import FrameType, ModuleType
     from typing import Any, Final, TypeAlias
@@ -95,6 +95,44 @@ class Watch:
                 _watches.pop(self.module, None)
             _unheard.pop(self, None)
             _place_finder()
+
+    def begin_again(self, module: ModuleType, arrival: Arrival) -> bool:
+        """Start the callbacks of a watch that was cancelled; return False if its module is no longer this one.
+
+        ``end_again`` stops the callbacks. Both are called on the road, and only if ``is_undisturbed``.
+        """
+        name = self.module
+        if sys.modules.get(name) is not module or name in _executing:
+            return False
+        self._arrival = arrival
+        if name in _watches:
+            _watches[name][self] = None
+        else:
+            _watches[name] = {self: None}
+        if _Finder not in sys.meta_path:
+            sys.meta_path.insert(0, _Finder)
+        return True
+
+    def tell(self, arrival: Arrival) -> None:
+        """Call another callback from now on."""
+        self._arrival = arrival
+
+    def end_again(self) -> None:
+        """Stop the callbacks, begun or not."""
+        name, self._arrival = self.module, None
+        if (watches := _watches.get(name)) is not None:
+            watches.pop(self, None)
+            if not watches:
+                del _watches[name]
+        if not (_watches or _holds):
+            searched = sys.meta_path
+            if searched and searched[0] is _Finder and sys.getrefcount(searched) < _OF_A_VARIABLE + 3:
+                sys.meta_path = searched[1:]  # as in ``_place_finder``
+                if sys.getrefcount(searched) < _OF_A_VARIABLE + 2:
+                    del searched[0]
+                    sys.meta_path = searched
+            else:
+                _place_finder()
 
     def present(self) -> ModuleType | None:
         """Return the module if its import has ended; else None, and ``notify_late`` looks for the module."""
@@ -178,6 +216,15 @@ def named(module: str) -> ModuleType | None:
 def begun(module: str) -> bool:
     """Return True if the import of a module has begun."""
     return module in sys.modules
+
+
+def is_undisturbed(by: Mapping[str, Callable[[], bool]]) -> bool:
+    """Return True if no watch has overlooked its module, and each of these modules that has begun is harmless now."""
+    if _unheard or _late:
+        return False
+    if sys.modules.keys().isdisjoint(by):
+        return True
+    return all(by[module]() for module in by if module in sys.modules)
 
 
 def is_overlooked(module: str) -> bool:
@@ -396,10 +443,11 @@ def _place_finder() -> None:
             sys.meta_path.insert(0, _Finder)  # a class with find_spec is a finder
             continue
         searched = sys.meta_path
-        sys.meta_path = [finder for finder in searched if finder is not _Finder]
+        first, *rest = searched
+        sys.meta_path = rest if first is _Finder else [finder for finder in searched if finder is not _Finder]
         # A running import refers to the list twice, by a variable and by the loop (before Python 3.12 once). With fewer
         # references no import is running, and the slower search through the frames is not needed.
-        if sys.getrefcount(searched) < _references_of_a_variable() + 2 or not _is_searching():
+        if sys.getrefcount(searched) < _OF_A_VARIABLE + 2 or not _is_searching():
             searched[:] = sys.meta_path
             sys.meta_path = searched
 
@@ -408,6 +456,9 @@ def _references_of_a_variable() -> int:
     """Return how many references Python counts for an object with one variable: since 3.14 a call adds none."""
     variable: list[object] = []
     return sys.getrefcount(variable)
+
+
+_OF_A_VARIABLE: Final = _references_of_a_variable()
 
 
 def _is_searching() -> bool:

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from hookpatch._bootstrap import imports
 
-_NAMES: Final = ("_interpreters", "_xxsubinterpreters")  # from Python 3.13 on, and before
+MODULES: Final = ("_interpreters", "_xxsubinterpreters")  # from Python 3.13 on, and before
+
+
+def _loaded() -> Iterator[Any]:
+    return filter(None, map(imports.loaded, MODULES))
 
 
 def others() -> frozenset[int]:
     """Return the numbers of the interpreters made by the program of this interpreter."""
     # Without an import of the module no interpreter was made. Importing the module here would slow each start.
-    module: Any = next(filter(None, map(imports.loaded, _NAMES)), None)
+    module = next(_loaded(), None)
     if module is None:
         return frozenset()
     current = _number(module.get_current())
     return frozenset(map(_number, module.list_all())) - {current, 0}
 
 
+def is_alone() -> bool:
+    """Return True if this interpreter is the only one of the process."""
+    if not _lists:
+        _lists.extend(module.list_all for module in _loaded())
+    return not _lists or len(_lists[0]()) == 1
+
+
+_lists: Final[list[Any]] = []  # the function that lists all interpreters, once it is known
+
+
 def is_main() -> bool:
     """Return True in the first interpreter of the process."""
-    for name in _NAMES:
+    for name in MODULES:
         try:
             module: Any = imports.fetch(name)
         except ImportError:

@@ -2,6 +2,11 @@
 
 A lock and an operation note the frame of the function that begins them. An interrupt ends the function and leaves the
 note. The next thread that finds such a note takes the lock, or finishes the operation.
+
+A block that is entered again takes no lock, but the road of all such blocks: it goes on if no lock is taken, and who
+takes a lock waits until the road is free.
+
+Long because a lock and the road wait for each other.
 """
 
 from __future__ import annotations
@@ -9,13 +14,23 @@ from __future__ import annotations
 import os
 import sys
 from _thread import LockType, allocate_lock, get_ident
-from time import monotonic
+from time import monotonic, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
-    from typing import Any, Final
+    from typing import Any, Final, Protocol
+
+    class Traveller(Protocol):
+        """What is on the road."""
+
+        def finish(self, entrance: object) -> None:
+            """Undo or do what was interrupted; this may be called again."""
+
+        def needs(self, lock: Turn) -> bool:
+            """Return True if it must not be interrupted by a change under a lock, as of a finalizer."""
+
 
 _LOOK_AGAIN: Final = 0.02  # seconds, while another thread has a lock: it may have been interrupted
 
@@ -27,6 +42,8 @@ def _after_fork_in_child() -> None:
     global _forks, _survivor
     _survivor = get_ident()
     _forks += 1
+    if (entry := road.get(None)) is not None and not _is_of_this_thread(entry[0]):
+        road.clear()  # of a thread that has just seen that a lock is taken for the fork
 
 
 if hasattr(os, "register_at_fork"):
@@ -57,6 +74,61 @@ class Begun:
         except RuntimeError:  # executed, or of a thread that a fork has left behind
             return self.forks != _forks and self.thread != _survivor
         return self.frame is not None
+
+
+# Who is on the road: the frame, the traveller, and the entrance that it ends, None when it begins one.
+# GIL: taken by ``setdefault`` and left by ``del``, in one operation each.
+road: Final[dict[None, tuple[FrameType, Traveller, object]]] = {}
+
+
+def _is_of_this_thread(frame: FrameType) -> bool:
+    caller: FrameType | None = sys._getframe()
+    while caller is not None and caller is not frame:
+        caller = caller.f_back
+    return caller is not None
+
+
+def wait_for_the_road(lock: Turn | None = None, until: float | None = None) -> bool:
+    """Wait until no other thread is on the road; return False if this thread is, and needs a lock.
+
+    Also False from a moment of ``time.monotonic`` on.
+    """
+    while (entry := road.get(None)) is not None and not _mending.is_mine:
+        frame, traveller, _ = entry
+        if _is_of_this_thread(frame):
+            return lock is None or not traveller.needs(lock)
+        try:
+            frame.clear()  # as in ``Begun.is_interrupted``
+        except RuntimeError:
+            if until is not None and monotonic() >= until:
+                return False
+            sleep(0)
+        else:
+            _mend(entry)
+    return True
+
+
+def _mend(entry: tuple[FrameType, Traveller, object]) -> None:
+    """Finish what was interrupted on the road. No other thread does, so none removes the entry of a later one."""
+    frame = sys._getframe()
+    if not _mending.take_for(frame, goes_first=True):
+        return
+    try:
+        if road.get(None) is entry:
+            entry[1].finish(entry[2])
+            del road[None]
+    finally:
+        _mending.release_for(frame)
+
+
+def take_road(frame: FrameType, traveller: Traveller) -> bool:
+    """Take the road for a frame, which ends by ``del road[None]``; return False if this thread has it."""
+    entry = frame, traveller, None
+    while road.setdefault(None, entry) is not entry:
+        wait_for_the_road()
+        if (other := road.get(None)) is not None and _is_of_this_thread(other[0]):
+            return False
+    return True
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -105,6 +177,7 @@ class _Holder(Begun):
 
     def end(self) -> None:
         self.frame = None
+        held.pop(self, None)
         if _waiting:
             for gate in _waiting.pop(self, ()):
                 gate.release()
@@ -121,6 +194,8 @@ class _Holder(Begun):
                 other.release()
 
 
+# The holders of all locks. One that was interrupted stays here until the next look. GIL: one operation each.
+held: Final[dict[_Holder, None]] = {}
 _waiting: Final[dict[_Holder, list[LockType]]] = {}  # the gates by holder. GIL: changed in one operation
 takers: Final[set[str]] = set()  # the files whose functions take locks
 
@@ -147,11 +222,21 @@ class Turn:
     def __init__(self) -> None:
         self._last = _Holder(None)
 
-    def take_for(self, frame: FrameType, until: float | None = None) -> bool:
+    def take_for(self, frame: FrameType, until: float | None = None, goes_first: bool = False) -> bool:
         """Take the lock for a frame of this thread; return False if this thread has the lock.
 
         ``until``: the moment of ``time.monotonic`` from which on to wait for other threads no longer, and return False.
+        ``goes_first``: do not wait for the road.
         """
+        while goes_first or not road or wait_for_the_road(self, until):
+            if not self._take(frame, until):
+                return False
+            if goes_first or not road or _is_travelling():
+                return True
+            self.release_for(frame)  # who waits for the road has no lock
+        return False
+
+    def _take(self, frame: FrameType, until: float | None) -> bool:
         mine = _Holder(frame)
         last = self._last
         while True:
@@ -159,6 +244,7 @@ class Turn:
                 following = last.following.setdefault(None, mine)
                 if following is mine:
                     self._last = mine
+                    held[mine] = None
                     return True
                 last = following
             elif last.is_interrupted():
@@ -172,7 +258,10 @@ class Turn:
     def is_mine(self) -> bool:
         """True if this thread has the lock."""
         last = self._holder()
-        return last.frame is not None and last.thread == get_ident()
+        if last.frame is not None:
+            return last.thread == get_ident()
+        entry = road.get(None)
+        return entry is not None and entry[1].needs(self) and _is_of_this_thread(entry[0])
 
     def release_for(self, frame: FrameType) -> None:
         """Release the lock if this frame has taken it."""
@@ -204,43 +293,57 @@ class Turn:
         self.release_for(sys._getframe(1))
 
 
+def _is_travelling() -> bool:
+    """Return True if this thread is on the road, or mends what was interrupted there."""
+    entry = road.get(None)
+    return entry is None or _mending.is_mine or _is_of_this_thread(entry[0])
+
+
+_mending: Final = Turn()
+
+
 class Operation(Begun):
     """An operation that ``finish`` ends in any state. ``finish`` may be called again."""
 
     __slots__ = ("finish",)
 
-    def __init__(self, finish: Callable[[], None], frame: FrameType) -> None:
+    def __init__(self, finish: Callable[[], object], frame: FrameType) -> None:
         super().__init__(frame)
         self.finish: Final = finish
 
 
 # GIL: changed and copied in one operation each.
-_operations: Final[dict[Operation, bool]] = {}
+operations: Final[dict[Operation, bool]] = {}
 
 
-def begin(finish: Callable[[], None], frame: FrameType | None = None) -> Operation:
+def begin(finish: Callable[[], object], frame: FrameType | None = None) -> Operation:
     """Note an operation before its first act; after an interrupt the next look calls ``finish``.
 
     ``frame``: the frame in which the operation begins and ends; None for the calling function.
     """
     operation = Operation(finish, frame or sys._getframe(1))
-    _operations[operation] = True
+    operations[operation] = True
     return operation
 
 
 def end(operation: Operation) -> None:
     """Note that an operation has ended."""
     operation.frame = None  # first: the frame holds the operation in a variable
-    _operations.pop(operation, None)
+    operations.pop(operation, None)
 
 
 def finish_interrupted() -> None:
     """Finish all operations whose frames were interrupted. Called before each look at patches."""
-    for operation in list(_operations):
+    if road:
+        wait_for_the_road()
+    for holder in [*held]:
+        if holder.is_interrupted():
+            holder.end()
+    for operation in list(operations):
         if operation.frame is None:
-            _operations.pop(operation, None)  # `end` was interrupted
+            operations.pop(operation, None)  # `end` was interrupted
         elif operation.is_interrupted():
             again = begin(operation.finish)  # first: ``finish`` may be interrupted, too
-            if _operations.pop(operation, False):  # no other thread finishes it
+            if operations.pop(operation, False):  # no other thread finishes it
                 operation.finish()
             end(again)

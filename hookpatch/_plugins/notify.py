@@ -16,31 +16,32 @@ from hookpatch._engine.site.stand_in import is_proxy
 if TYPE_CHECKING:
     from hookpatch._plugins.host import Host  # it needs pluggy, which patches without a plugin do not
 
-_listening: Final[dict[int, Host]] = {}  # by the number of the session
+LIBRARY: Final = "torch"
+hosts: Final[dict[int, Host]] = {}  # of the sessions with plugins, by number
 
 
 def listen(number: int, host: Host) -> None:
     """Notify the plugins of a session of changes by any session."""
-    _listening[number] = host
+    hosts[number] = host
 
 
 def listen_no_longer(number: int) -> None:
     """End what ``listen`` began."""
-    _listening.pop(number, None)
+    hosts.pop(number, None)
 
 
 def listening() -> list[tuple[int, Host]]:
     """Return the numbers of the open sessions with plugins, and their hosts."""
-    return list(_listening.copy().items())
+    return list(hosts.copy().items())
 
 
 def sites_changed(touched: Iterable[Site]) -> list[Exception]:
     """Notify all plugins of changed patches at these sites; return the errors of plugins that fail."""
-    hosts = list(_listening.values())
-    if imports.begun("torch"):  # a patch on a part of torch is applied before the import of torch ends
-        hosts.append(_builtin())
-    sites = list(set(touched)) if hosts else []
-    return [error for host in hosts for error in host.changed(sites)] if sites else []
+    heard = list(hosts.values())
+    if imports.begun(LIBRARY):  # a patch on a part of torch is applied before the import of torch ends
+        heard.append(_builtin())
+    sites = list(set(touched)) if heard else []
+    return [error for host in heard for error in host.changed(sites)] if sites else []
 
 
 def awaits_library(site: Site, layer: Layer) -> bool:
@@ -48,12 +49,12 @@ def awaits_library(site: Site, layer: Layer) -> bool:
 
     Only a proxy, or a wrapper that asks a gate first, concerns torch: our plain functions are traced as they are.
     """
-    return not imports.begun("torch") and (layer.is_gated or is_proxy(site.stands))
+    return not imports.begun(LIBRARY) and (layer.is_gated or is_proxy(site.stands))
 
 
 def watch_of_library() -> imports.Watch:
     """Return a watch, not begun, that notifies the built-in plugin of all patched sites once torch is imported."""
-    return imports.Watch("torch", _notify_of_all)
+    return imports.Watch(LIBRARY, _notify_of_all)
 
 
 def _notify_of_all(library: ModuleType) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hookpatch._bootstrap import environment as _environment
@@ -15,11 +14,12 @@ from hookpatch._bootstrap.selection import Selection, merged, options_asked, plu
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch, Scope
 from hookpatch._plugins.relations import check
-from hookpatch._processes.children import carry, carry_no_longer
-from hookpatch._processes.payload import Children, pack
+from hookpatch._processes.children import carried
+from hookpatch._processes.payload import Children, is_packed_the_same, pack
 from hookpatch._session.ledger import Requested
 from hookpatch._session.load import asked_for, load, load_drift, switched_on
-from hookpatch._session.session import Also, Session
+from hookpatch._session.prepared import keep_request, prepared
+from hookpatch._session.session import Session
 from hookpatch.errors import SettingError
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ def active(
         PluginError: a plugin cannot be loaded.
         NotCarriedError: with ``children="require"``, a patch cannot be carried to child processes.
     """
+    is_usual = options is None and scope == "process" and not count and lock is None and on_drift is None
+    if is_usual and len(what) == 1 and (session := _asked_before(what[0], children)) is not None:
+        return session
     for item in what:
         if not isinstance(item, (str, Patch)):
             raise SettingError("active()", f"takes plugin names and patches, not {a_kind(item)}")
@@ -87,10 +90,22 @@ def active(
         from hookpatch._processes.receipt import write_reports_in  # few ask for reports
 
         write_reports_in(folder)
-    also = [] if payload.is_empty else [Also(partial(carry, payload), carry_no_longer)]
+    also = [] if payload.is_empty else [carried(payload)]
     if host is not None:
         also.insert(0, switched_on(host, "active()"))
+    if is_usual and is_alone and len(what) == 1 and isinstance(what[0], Patch) and not payload.left:
+        keep_request(what[0], children, (requested[0],), tuple(also))
     return Session(requested, scope=scope, count=count, also=also, drift=load_drift(locked))
+
+
+def _asked_before(patch: object, children: Children) -> Session | None:
+    """Return another session of a patch, as it was asked for before; None if that is not the same any more."""
+    if type(patch) is not Patch or (kept := prepared(patch)) is None or not _environment.asks_nothing_of_blocks():
+        return None
+    request = kept.requests.get(children)
+    if request is None or not (children == "local" or is_packed_the_same(patch)):
+        return None
+    return Session(request[0], also=request[1])
 
 
 def environment(

@@ -58,6 +58,7 @@ def carry(payload: Payload, number: int) -> None:
     with _lock:
         place = 0 if payload.id else heappop(_free) if _free else next(_places)
         _open[number] = block = OpenBlock(payload, number, place)
+        payload.keep(block)
         if payload.is_in_environment:
             programs.hand_on(number, block)
         if payload.has_to_be_told:
@@ -76,6 +77,36 @@ def carry_no_longer(number: int) -> None:
         programs.hand_on_no_longer(number)
     imports.release((carry, number))
     starts.update()
+
+
+def carry_again(payload: Payload, number: int) -> bool:
+    """Hand a payload on, as the only block, without a lock; return False if that is not so simple. On the road."""
+    if _open or not starts.is_quiet():
+        return False
+    block = payload.block
+    if block is None or not _free or _free[0] != block.place or not programs.hand_on_again(number, block):
+        return False
+    heappop(_free)
+    _open[number] = block
+    return True
+
+
+def carry_again_no_longer(number: int) -> bool:
+    """End what ``carry_again`` began, interrupted or not; return False if that is not so simple. On the road."""
+    block = _open.get(number)
+    if block is None or len(_open) > 1 or not starts.is_quiet():
+        return False
+    if not programs.hand_on_again_no_longer(number):
+        return False
+    if block.place not in _free:
+        heappush(_free, block.place)
+    del _open[number]
+    return True
+
+
+def carried(payload: Payload) -> Also:
+    """Return what hands a payload on as long as a session is open."""
+    return Also(partial(carry, payload), carry_no_longer, partial(carry_again, payload), carry_again_no_longer)
 
 
 def _blocks_here() -> list[OpenBlock]:
@@ -232,7 +263,7 @@ def _open_block(block: Mapping[str, Any]) -> None:
                 requested.append(Requested(unpacked(item)))
         except (HookpatchError, NotCarried) as error:
             problems.append(str(error))
-    also = [Also(partial(carry, _payload_of(block)), carry_no_longer)]
+    also = [carried(_payload_of(block))]
     if host is not None:
         also.insert(0, switched_on(host, origin))
     try:

@@ -17,7 +17,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.selection import PluginName
-from hookpatch._engine.patch.patch import Patch, Scope
+from hookpatch._engine.patch.describe import PLAIN
+from hookpatch._engine.patch.patch import GIVING_VERBS, Patch, Scope
 from hookpatch._session import task
 from hookpatch.errors import NotCarriedError, NotCarriedWarning
 
@@ -68,11 +69,22 @@ class Payload:
         self.is_in_environment: Final = scope == "process"
         self.has_to_be_told: Final = bool(left) or not self.is_in_environment
         self.pieces: Final = pieces
+        self._block: OpenBlock | None = None
         self._head: Final = _head(require, count, lock)
 
     def text(self, id: str, pieces: Sequence[str]) -> str:
         """Return the block with these items as JSON; an empty text without items."""
         return f'{{"id": {id}, {self._head}, "what": [{", ".join(pieces)}]}}' if pieces else ""
+
+    def keep(self, block: OpenBlock) -> None:
+        """Keep a block of this payload, for the next time."""
+        if not self.has_to_be_told and block.place:
+            self._block = block
+
+    @property
+    def block(self) -> OpenBlock | None:
+        """The block of the last time, None in another process."""
+        return self._block if self._block is not None and self._block.process == os.getpid() else None
 
     def warn(self) -> None:
         """Warn of the items missing in a child process about to start."""
@@ -88,11 +100,15 @@ class OpenBlock:
     that a block entered many times has one text: the C library keeps each text ever set in the environment.
     """
 
-    __slots__ = ("_id", "_number", "payload", "place")
+    __slots__ = ("_id", "_number", "payload", "place", "process", "variable")
 
     def __init__(self, payload: Payload, number: int, place: int) -> None:
         self.payload: Final = payload
         self.place: Final = place
+        self.process: Final = os.getpid()
+        self.variable: str | bytes = (
+            ""  # the text of the environment variable that hands on this block alone; "" if not asked yet
+        )
         self._number: Final = number
         self._id: Final = payload.id or f'"{os.getpid()}-{_PROGRAM}-{place}"'
 
@@ -147,6 +163,16 @@ def _head(require: bool, count: bool, lock: tuple[str, str] | None) -> str:
     return written({"require": require, "count": count, "lock": lock})[1:-1]
 
 
+def is_packed_the_same(patch: Patch) -> bool:
+    """Return True if what is packed of a patch cannot have changed: plain values, or a name of the same function."""
+    change = patch.change
+    if type(change) is not FunctionType:
+        values = change.values() if patch.verb in GIVING_VERBS else (change,)
+        return all(type(value) in PLAIN for value in values)
+    home = imports.named(change.__module__)
+    return home is not None and vars(home).get(change.__qualname__) is change
+
+
 class NotCarried(Exception):
     """An item (``of``) that cannot be carried, and the reason (``why``)."""
 
@@ -175,8 +201,7 @@ def _packed_patch(patch: Patch) -> PayloadItem:
         problem = f"it is made of {kind}, which another process does not find; define a function in a module"
         raise NotCarried(_name(patch), problem)
     # A function is pickled as its name. So a patch with a function is packed once for all entries of its block.
-    home = imports.named(module) if patch.module is not None else None
-    if home is None or vars(home).get(name) is not patch.change:
+    if patch.module is None or not is_packed_the_same(patch):
         return _packed(patch)
     key = (module, name, patch.address, *_facts(patch))
     packed = _cache.get(key)

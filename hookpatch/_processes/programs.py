@@ -39,6 +39,35 @@ def hand_on_no_longer(number: int) -> None:
         _write()
 
 
+def hand_on_again(number: int, block: OpenBlock) -> bool:
+    """Let programs inherit a block and no other; return False, with nothing changed, if that needs a lock. On the road.
+
+    An interrupted call is undone by ``hand_on_no_longer``.
+    """
+    global _is_stale
+    if _open or _is_stale:
+        return False
+    block.variable = block.variable or _environment.encoded(_text([block]))
+    _is_stale = True
+    _open[number] = block
+    if not _environment.hand_on_first(block.variable):
+        del _open[number]
+    _is_stale = False
+    return bool(_open)
+
+
+def hand_on_again_no_longer(number: int) -> bool:
+    """End what ``hand_on_again`` began; return False, with nothing changed, if that needs a lock. On the road."""
+    global _is_stale
+    if _is_stale or len(_open) != 1 or number not in _open:
+        return False
+    _is_stale = True
+    if is_ended := _environment.hand_on_no_longer():
+        del _open[number]
+    _is_stale = False
+    return is_ended
+
+
 def environment(blocks: Iterable[OpenBlock]) -> dict[str, str]:
     """Return the environment for a program that inherits these blocks and no others."""
     return _environment.handing_on(_text(blocks))

@@ -17,6 +17,8 @@ PROGRAM: Final = "subprocess:Popen.__init__"
 PROCESS: Final = "multiprocessing.process:BaseProcess.start"
 MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, PROCESS)}
 
+_MULTIPROCESSING: Final = MODULES[PROCESS]
+
 
 class Listener(NamedTuple):
     """Wrappers around the start of a child process, by target, and a function that returns the targets needed now."""
@@ -37,6 +39,11 @@ def listen(listener: Listener) -> None:
 def update() -> None:
     """Apply the patches needed now, and restore the others."""
     _patches.update(_needed)
+
+
+def is_quiet() -> bool:
+    """Return True if ``update`` has nothing to do, whichever blocks are open. Asked on the road."""
+    return not (_patches.sessions or imports.begun(_MULTIPROCESSING))
 
 
 def _needed() -> set[str]:

@@ -32,7 +32,7 @@ from hookpatch._plugins import notify
 from hookpatch._session import task
 from hookpatch._session.applied import AppliedInstances, AppliedLayer, Entered, undo
 from hookpatch._session.ledger import Entry, Ledger, Requested
-from hookpatch._session.prepared import keep, prepared
+from hookpatch._session.prepared import Prepared, keep, prepared
 from hookpatch.errors import (
     ApplyError,
     DriftWarning,
@@ -293,9 +293,28 @@ class Lifecycle:
         """True if nothing but module and slot decides whether the patch fits."""
         return self._drift is None and self._scope == "process" and self._asked.patch.reach == "slot"
 
-    def _prepared(self, module: ModuleType | None) -> tuple[Site, FunctionType] | None:
+    def _prepared(self, module: ModuleType | None) -> tuple[Site, Any] | None:
         """Return site and original of a patch that fits as it did before; None where that is to be found out."""
-        return prepared(self._asked.patch, module) if self._is_simple else None
+        kept = prepared(self._asked.patch) if self._is_simple else None
+        return (kept.site, kept.own) if kept is not None and kept.holds(module) else None
+
+    def adopt(self, kept: Prepared, applied_at: float) -> None:
+        """Take over a patch that was applied without a lifecycle, at a time."""
+        assert kept.applied is not None  # made when it was applied
+        assert kept.watch is not None
+        self._watch, applied = kept.watch, kept.applied
+        self._placed[applied.site] = applied
+        self._note(applied, kept.own)
+        self._entry.applied_at = applied_at
+        applied.layer.notes = applied
+        self._watch.tell(self._arrive)
+
+    def _note(self, applied: AppliedLayer, original: object, words: str | None = None) -> None:
+        entry = applied.entry = self._next_entry()
+        entry.become("applied")
+        entry.place, entry.original, entry.put = words, original, applied.layer.put
+        entry.warnings, entry.without_effect = () if words else self._warnings, applied.layer.without_effect
+        entry.look = applied.look
 
     def _follow_imports(self, everywhere: Any, original: Any) -> None:
         """Patch what each module holds that is imported from now on and to which the patch goes; and no other."""
@@ -334,11 +353,8 @@ class Lifecycle:
             return
 
         def note() -> None:
-            entry = applied.entry = self._next_entry()
-            entry.become("applied")
-            entry.place, entry.original, entry.put, entry.tally = words, original, layer.put, tally
-            entry.warnings, entry.without_effect = () if words else self._warnings, layer.without_effect
-            entry.look = applied.look
+            self._note(applied, original, words)
+            self._entry.tally = tally
 
         if home is not None:
             for former in self._placed.values():  # of the module before a reload: the target holds another function

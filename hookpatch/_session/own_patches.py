@@ -22,7 +22,7 @@ class OwnPatches:
         self._are_listed: Final = are_listed
         self.lock: Final = SiteLock()  # not held while patches are applied
         self._asked: Final = cache(asked)  # a session keeps with a patch what preparing the patch found
-        self._sessions: Final[dict[str, Session]] = {}
+        self.sessions: Final[dict[str, Session]] = {}  # by target, while the patch is applied
         self._opening: Final[set[Session]] = set()  # being opened by a thread, so closed by no other
         if hasattr(os, "register_at_fork"):
             release = self.lock.release
@@ -37,17 +37,17 @@ class OwnPatches:
             return self.lock.later(partial(self.update, needed))
         try:
             targets = needed()
-            if targets == self._sessions.keys():
+            if targets == self.sessions.keys():
                 return None  # mostly
             ended: list[Session] = []
             begun: dict[str, Session] = {}
             operation = interrupts.begin(partial(self._finish, needed, ended, begun))
-            for target in self._sessions.keys() - targets:
-                ended.append(self._sessions[target])
-                del self._sessions[target]
-            for target in targets - self._sessions.keys():
+            for target in self.sessions.keys() - targets:
+                ended.append(self.sessions[target])
+                del self.sessions[target]
+            for target in targets - self.sessions.keys():
                 session = Session([self._asked(target)], is_listed=self._are_listed)
-                begun[target] = self._sessions[target] = session
+                begun[target] = self.sessions[target] = session
             self._opening.update(begun.values())
             ended[:] = [session for session in ended if session not in self._opening]
         finally:
@@ -58,7 +58,7 @@ class OwnPatches:
             session.open()
             with self.lock:
                 self._opening.discard(session)
-                is_needed = self._sessions.get(target) is session
+                is_needed = self.sessions.get(target) is session
             if not is_needed:
                 session.close()
         interrupts.end(operation)
@@ -70,6 +70,6 @@ class OwnPatches:
         for session in (*ended, *begun.values()):
             session.close()
         for target, session in begun.items():
-            if self._sessions.get(target) is session:
-                del self._sessions[target]
+            if self.sessions.get(target) is session:
+                del self.sessions[target]
         self.update(needed)

@@ -2,41 +2,194 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import NamedTuple
+from typing import Any, Final, final
+from weakref import ReferenceType
 
-from hookpatch._engine.patch.patch import Patch
+from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import Turn, road, take_road
+from hookpatch._engine.patch.describe import PLAIN
+from hookpatch._engine.patch.patch import CALL_VERBS, Patch
 from hookpatch._engine.patch.target import Attribute
-from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.site import Alone, Site
 from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.slot import alike
+from hookpatch._session.applied import AppliedLayer
+from hookpatch._session.ledger import Requested
+
+_NONE: Final[dict[str, Any]] = {}  # shared by most patches, never written to
 
 
-class _Stamp(NamedTuple):
-    """A patch fits as long as all of this is the same, and the site has no layers. Lives as long as the patch."""
+@final
+class Prepared:
+    """A patch that fits as long as its stamp holds: the same module, class and own value, and no layers on the site.
 
-    module: ModuleType
-    class_: str | None  # the name of the class in the module, None for a function of the module
-    site: Site
-    own: FunctionType
+    Lives as long as the patch, and is used by one session at a time. What ``begin`` lays is as the session would apply
+    it, except that no entry of a ledger exists; ``applied`` and ``watch`` go to a lifecycle if one is needed after all.
+
+    Attributes:
+        number: the number of the session that uses it, 0 if none does.
+        requests: what a session of the patch alone takes, by the value of ``children``: see ``keep_request``.
+    """
+
+    __slots__ = (
+        *("_class", "_is_plain", "_session", "alone", "applied", "module", "number", "own", "requests", "site"),
+        "watch",
+    )
+
+    def __init__(self, patch: Patch, module: ModuleType, class_: str | None, site: Site, own: Any) -> None:
+        self.module: Final = module
+        self._class: Final = class_  # the name of the class in the module, None for a function of the module
+        self.site: Final = site
+        self.own: Final = own
+        self._is_plain: Final = _is_plain(patch, site, own)
+        self.number = 0
+        self.requests: dict[str, tuple[tuple[Requested, ...], tuple[Any, ...]]] = _NONE
+        self.alone: Alone | None = None
+        self.applied: AppliedLayer | None = None
+        self.watch: imports.Watch | None = None
+        self._session: Callable[[], Any] | None = None
+
+    def holds(self, module: ModuleType | None) -> bool:
+        """Return True if the stamp holds for a module."""
+        if self.module is not module or self.site.layers or not isinstance(self.own, FunctionType):
+            return False
+        return self._is_of_its_class() and self.site.slot.read() is self.own
+
+    def _is_of_its_class(self) -> bool:
+        return self._class is None or vars(self.module).get(self._class) is self.site.slot.owner
+
+    def begin(self, asked: Requested, number: int, place: int, session: ReferenceType[Any]) -> bool:
+        """Apply the patch for a session; return False, with nothing changed, if the stamp does not hold."""
+        if self.number or not self._is_plain or (alone := self.alone or self._made(asked)) is None:
+            return False
+        layer, applied, watch = alone.layer, self.applied, self.watch
+        if layer.plugin != asked.plugin or layer.distribution != asked.distribution:
+            return False
+        if self._class is not None and not self._is_of_its_class():
+            return False
+        assert applied is not None  # made with the layer
+        assert watch is not None
+        self.number, self._session = number, session
+        if watch.begin_again(self.module, self._arrive):
+            layer.rank, layer.notes = (number, place), self
+            if self.site.lay_again(alone):
+                return True
+            watch.end_again()
+        self.number = 0
+        return False
+
+    def _made(self, asked: Requested) -> Alone | None:
+        patch = asked.patch
+        layer = Layer(patch, asked.plugin, asked.owner, (), distribution=asked.distribution)
+        self.alone = self.site.alone(layer, self.own)
+        if self.alone is not None:
+            self.applied = AppliedLayer(self.site, layer)
+            self.watch = imports.Watch(str(patch.module), self._arrive)
+        return self.alone
+
+    def may_end(self) -> bool:
+        """Return True if nothing has happened to the patch since ``begin``."""
+        return self.alone is not None and self.site.lies_alone(self.alone)
+
+    def end(self) -> None:
+        """Restore the patch; interrupted, this is called again."""
+        alone, watch = self.alone, self.watch
+        if watch is not None:
+            watch.end_again()
+        if alone is not None and alone.layers is not None and not self.site.lift_again(alone):
+            self.alone = None  # foreign code holds the wrapper: it passes through for ever
+        self.number, self._session = 0, None
+
+    def undo(self) -> None:
+        """Restore the patch of a session that is gone, whatever has happened to the patch."""
+        applied, alone, watch = self.applied, self.alone, self.watch
+        if applied is None or alone is None or watch is None or not take_road(sys._getframe(), self):
+            return
+        try:
+            if is_usual := self.may_end():
+                self.end()
+        finally:
+            del road[None]
+        if not is_usual:
+            watch.cancel()
+            applied.restore(Requested(alone.layer.patch, alone.layer.plugin, alone.layer.distribution))
+            self.hand_over()
+
+    def finish(self, entrance: object) -> None:
+        """Do nothing: ``undo`` is repeated."""
+
+    def hand_over(self) -> None:
+        """Leave the layer and the watch to a lifecycle."""
+        self.alone = self.applied = self.watch = self._session = None
+        self.number = 0
+
+    def needs(self, lock: Turn) -> bool:
+        """Return True for the lock of its site."""
+        return self.site.lock is lock
+
+    # --- what may happen while the patch is applied
+
+    def _arrive(self, module: ModuleType) -> None:
+        """Have the patch applied to its module, which was executed anew."""
+        if (watch := self._handed_over()) is not None:
+            watch.fire(module)
+
+    def left_out(self, error: Exception | None) -> Callable[[], None] | None:
+        """As ``Notes`` has it."""
+        applied = self.applied
+        self._handed_over()
+        return None if applied is None or applied.entry is None else applied.left_out(error)
+
+    def without_effect(self, reason: str) -> None:
+        """As ``Notes`` has it: the layer has the reason for whoever writes an entry."""
+
+    def _handed_over(self) -> imports.Watch | None:
+        watch, weak = self.watch, self._session
+        session = None if weak is None else weak()
+        if session is None:
+            return None
+        session.slow_down()
+        return None if self.watch is watch else watch  # the same in the midst of a change by this thread
+
+
+def _is_plain(patch: Patch, site: Site, own: object) -> bool:
+    """Return True if what the patch puts into its slot depends on nothing but the value that it finds there."""
+    slot = site.slot
+    if type(slot) is not AttributeSlot or not slot.is_plain or patch.callers:
+        return False
+    if patch.required_calls or not patch.check_signature:
+        return False
+    return patch.verb in CALL_VERBS or (patch.verb == "replace" and not alike(patch.change, own))
+
+
+_KINDS: Final = (FunctionType, *PLAIN)  # of other values a patch would keep more alive than itself
 
 
 def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> None:
-    """Note that a patch fits a Python function of a module, or of a class of a module."""
-    if module is None or type(own) is not FunctionType or type(site.slot) is not AttributeSlot or patch.target is None:
+    """Note that a patch fits a Python function or a plain value of a module, or of a class of a module."""
+    if module is None or type(own) not in _KINDS or type(site.slot) is not AttributeSlot or patch.target is None:
+        return
+    kept = prepared(patch)
+    if kept is not None and kept.module is module and kept.site is site and kept.own is own:
         return
     if patch.requires is None and patch.until is None:
         *way, _ = patch.target.steps
         names = [step.name for step in way if isinstance(step, Attribute)]
         if len(names) == len(way) < 2:
-            object.__setattr__(patch, "_prepared", _Stamp(module, names[0] if names else None, site, own))
+            object.__setattr__(patch, "_prepared", Prepared(patch, module, names[0] if names else None, site, own))
 
 
-def prepared(patch: Patch, module: ModuleType | None) -> tuple[Site, FunctionType] | None:
-    """Return site and original of a patch that fits as it was kept; None where that is to be found out."""
-    kept: _Stamp | None = getattr(patch, "_prepared", None)
-    if kept is None or kept.module is not module or kept.site.layers:
-        return None
-    slot = kept.site.slot
-    if kept.class_ is not None and vars(module).get(kept.class_) is not slot.owner:
-        return None
-    return (kept.site, kept.own) if slot.read() is kept.own else None
+def prepared(patch: Patch) -> Prepared | None:
+    """Return what preparing a patch has found the last time."""
+    kept: Prepared | None = getattr(patch, "_prepared", None)
+    return kept
+
+
+def keep_request(patch: Patch, children: str, asked: tuple[Requested, ...], also: tuple[Any, ...]) -> None:
+    """Keep what ``active`` has made of a patch alone, for the next time: if the patch has been applied before."""
+    if (kept := prepared(patch)) is not None:
+        kept.requests = {**kept.requests, children: (asked, also)}

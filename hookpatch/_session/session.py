@@ -11,21 +11,24 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
-from time import monotonic
+from time import monotonic, time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar, cast, final
 from weakref import ReferenceType, ref
 
-from hookpatch._bootstrap import environment, imports, interrupts
+from hookpatch._bootstrap import environment, imports, interpreters, interrupts
 from hookpatch._bootstrap.interpreters import others
-from hookpatch._bootstrap.interrupts import Turn
+from hookpatch._bootstrap.interrupts import Turn, held, operations, road
 from hookpatch._engine.patch.patch import Scope
-from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.late_restore import waiting
+from hookpatch._engine.site.site import Site, covered
 from hookpatch._engine.site.sites import restore_late
 from hookpatch._plugins import notify
+from hookpatch._plugins.notify import hosts
 from hookpatch._session import task
-from hookpatch._session.ledger import Entry, Ledger, Requested
+from hookpatch._session.ledger import Entry, Ledger, Requested, listeners
 from hookpatch._session.lifecycle import Gone, Lifecycle, Policy, look_for_holders, restore_copies
+from hookpatch._session.prepared import Prepared, prepared
 from hookpatch._session.shortfalls import misspelt, never_called, too_few_calls
 from hookpatch.errors import (
     CallsError,
@@ -45,10 +48,15 @@ if TYPE_CHECKING:
 
 @final
 class Also(NamedTuple):
-    """What begins and ends with a session: both take its number. ``end`` may be called without ``begin``, and again."""
+    """What begins and ends with a session: both take its number. ``end`` may be called without ``begin``, and again.
+
+    ``begin_again`` and ``end_again`` do the same on the road, or return False if that cannot be done without a lock.
+    """
 
     begin: Callable[[int], object]
     end: Callable[[int], object]
+    begin_again: Callable[[int], bool] | None = None
+    end_again: Callable[[int], bool] | None = None
 
 
 P = ParamSpec("P")
@@ -62,6 +70,24 @@ _PATIENCE: Final = 60  # seconds, while another thread opens or closes the sessi
 _open: Final[dict[int, tuple[ReferenceType[Session], list[Callable[[], object]]]]] = {}
 interrupts.takers.add(__file__)
 _dropped: Final[list[_Postponed]] = []
+_dead: Final[list[object]] = []  # the references to sessions that are gone, and may have left patches
+_note_dead: Final = _dead.append
+_BLOCK: Final = "a block"  # the entrance of a with statement on the road
+# Modules that a block has to mind, each with a function that returns True where it need not.
+_DISTURBING: Final = {notify.LIBRARY: bool, **dict.fromkeys(interpreters.MODULES, interpreters.is_alone)}
+
+
+@final
+class _Nobody:
+    """Is on the road to look, and has nothing to finish."""
+
+    def finish(self, entrance: object) -> None: ...
+
+    def needs(self, lock: Turn) -> bool:
+        return False
+
+
+_nobody: Final = _Nobody()
 
 
 @final
@@ -93,9 +119,12 @@ class Session:
         self._may_stay_new = not asked  # False while a drop without opening would be a mistake
         self._number = 0  # set by open
         self._plain: frozenset[int] = _NONE  # other interpreters of this process, made before the session
-        self._ledger = Ledger()
+        self._written: Ledger | None = None  # see ``_ledger``
         self._state = "new"
-        self._turn: Final = Turn()  # held while the session is opened or closed
+        self._turns: Final[dict[None, Turn]] = {}  # see ``_turn``
+        self._is_simple: Final = bool(asked) and scope == "process" and not count and drift is None
+        self._is_fast = False  # True while it is open as the road has opened it
+        self._opened_at = self._closed_at = 0.0  # on the road
         self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while it has some
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._errors: Final[list[Exception]] = []
@@ -112,10 +141,167 @@ class Session:
         self._enter(object())
         return self
 
+    @property
+    def _turn(self) -> Turn:
+        """The lock held while the session is opened or closed; made when it is needed."""
+        return self._turns.get(None) or self._turns.setdefault(None, Turn())  # GIL: one operation
+
+    @property
+    def _ledger(self) -> Ledger:
+        """The entries of its patches; written when somebody asks for those of a session opened on the road."""
+        if self._written is None:
+            self.slow_down()
+        return self._written or Ledger()  # none in the midst of a change by this thread
+
     def _enter(self, entrance: object) -> None:
         if self._state != "open":
             look_again()
         self._in_turn(entrance, partial(self._open_or_count, entrance))
+
+    # --- the road: a block that was entered before
+
+    def _enter_again(self, entrance: object) -> bool:
+        """Open the session with what its patches were found to be the last time; return False if that may not fit.
+
+        No lock is taken, and no lifecycle and no entry is made: ``slow_down`` makes them when they are needed.
+        """
+        here = sys._getframe(), self, None
+        if self._state == "open" or operations or held or road.setdefault(None, here) is not here:
+            del here
+            return False
+        try:
+            if (
+                (self._state == "open" or not self._is_simple)
+                or (held or _dropped or _dead or covered or waiting or listeners or hosts or self._errors)
+                or not (environment.enables_blocks() and imports.is_undisturbed(_DISTURBING))
+            ):
+                return False
+            self._number = number = next(_numbers)
+            self._is_fast, self._written, self._state = True, None, "opening"
+            weak = ref(self, _note_dead)
+            place = 0
+            for also in self._also:
+                if also.begin_again is None or not also.begin_again(number):
+                    self.finish(None)
+                    return False
+            for asked in self._asked:
+                kept: Prepared | None = getattr(asked.patch, "_prepared", None)
+                if kept is None or not kept.begin(asked, number, place, weak):
+                    self.finish(None)
+                    return False
+                self._undos.append(kept.undo)
+                place -= 1
+            if self._is_listed:
+                _open[number] = weak, self._undos
+            self._opened_at = time()
+            self._entrances[entrance] = None
+            self._state = "open"
+            return True
+        except BaseException:
+            self.finish(None)
+            raise
+        finally:
+            del here, road[None]
+
+    def _leave_again(self, entrance: object) -> bool:
+        """Close a session that was opened on the road; return False if anything has happened to it since."""
+        here = sys._getframe(), self, entrance
+        if operations or held or road.setdefault(None, here) is not here:
+            del here
+            return False
+        try:
+            if (
+                (not self._is_fast or self._written is not None)
+                or (len(self._entrances) > 1 or entrance not in self._entrances)
+                or (held or _dropped or _dead or covered or waiting or listeners or hosts or self._errors)
+                or not imports.is_undisturbed(_DISTURBING)
+            ):
+                return False
+            number = self._number
+            for asked in self._asked:
+                kept: Prepared | None = getattr(asked.patch, "_prepared", None)
+                if kept is None or kept.number != number or kept.alone is None or not kept.site.lies_alone(kept.alone):
+                    return False
+            self._state = "closing"
+            for also in self._also:
+                if also.end_again is None or not also.end_again(number):
+                    self._state = "open"
+                    return False
+            for asked in reversed(self._asked):
+                asked.patch._prepared.end()  # type: ignore[attr-defined]
+            self._undos.clear()
+            _open.pop(number, None)
+            self._closed_at = time()
+            self._entrances.clear()
+            self._is_fast, self._state = False, "closed"
+            return True
+        except BaseException:
+            self.finish(entrance)
+            raise
+        finally:
+            del here, road[None]
+
+    def finish(self, entrance: object) -> None:
+        """Restore what was begun or ended on the road, when that was interrupted; this may be called again.
+
+        ``entrance``: the entrance that was to end, None when one was to begin.
+        """
+        if self._state not in ("opening", "closing"):
+            if self._is_fast and entrance in self._entrances:
+                interrupts.begin(partial(self._give_up, entrance))  # nothing has ended: the next look does it
+            return
+        number = self._number
+        for asked in reversed(self._asked):
+            if (kept := prepared(asked.patch)) is not None and kept.number == number:
+                kept.end()
+        for also in self._also:
+            if also.end_again is None or not also.end_again(number):
+                interrupts.begin(partial(also.end, number))  # likewise: what is to be ended needs a lock
+        self._undos.clear()
+        _open.pop(number, None)
+        self._closed_at = time()
+        self._entrances.clear()
+        self._is_fast, self._state = False, "closed"
+
+    def needs(self, lock: Turn) -> bool:
+        """Return True for its own lock, and those of its sites."""
+        if self._turns.get(None) is lock:
+            return True
+        kept = (prepared(asked.patch) for asked in self._asked)
+        return any(one.site.lock is lock for one in kept if one is not None)
+
+    def slow_down(self) -> None:
+        """Make the lifecycles and entries of a session that was opened on the road, as if it had taken locks."""
+        if not interrupts.take_road(sys._getframe(), _nobody):
+            return  # in the midst of a change by this thread
+        try:
+            if self._written is None:
+                self._write()
+        finally:
+            del road[None]
+
+    def _write(self) -> None:
+        ledger, number = Ledger(), self._number
+        lifecycles = [
+            self._lifecycle(place, asked, ledger) for place, asked in enumerate(self._asked if number else ())
+        ]
+        kept = [one for asked in self._asked if (one := prepared(asked.patch)) is not None] if self._is_fast else []
+        for lifecycle, one in zip(lifecycles, kept, strict=False):
+            lifecycle.adopt(one, self._opened_at)
+        if self._is_fast:
+            also = [partial(also.end, number) for also in self._also]
+            self._undos[:] = [*also, partial(_end_all, lifecycles, {}, ledger, self._errors)]
+        for entry in ledger.entries if self._state == "closed" else ():
+            entry.state, entry.applied_at, entry.ended_at = "restored", self._opened_at, self._closed_at
+        self._written, self._is_fast = ledger, False
+        for one in kept:
+            one.hand_over()
+
+    def _lifecycle(self, place: int, asked: Requested, ledger: Ledger) -> Lifecycle:
+        rank = self._number, -place
+        return Lifecycle(asked, rank, ledger, self._policy, self._scope, self._count, self._drift)
+
+    # --- with locks
 
     def _in_turn(self, entrance: object, act: Callable[[], None]) -> None:
         """Open or close while no other thread does; leave if ``act`` is interrupted."""
@@ -160,21 +346,18 @@ class Session:
         )
 
     def _open(self) -> None:
-        self._ledger, self._state = Ledger(), "opening"
+        self._written, self._state = Ledger(), "opening"
         self._errors.clear()
         self._apply_all()
         self._state = "open"
         if self._is_listed:
-            _open[self._number] = ref(self), self._undos
+            _open[self._number] = ref(self, _note_dead), self._undos
         self._ledger.notify()
 
     def _apply_all(self) -> None:
         self._plain = others()
         self._number = number = next(_numbers)
-        lifecycles = [
-            Lifecycle(asked, (number, -place), self._ledger, self._policy, self._scope, self._count, self._drift)
-            for place, asked in enumerate(self._asked)
-        ]
+        lifecycles = [self._lifecycle(place, asked, self._ledger) for place, asked in enumerate(self._asked)]
         if not environment.asks_nothing_of_blocks() and environment.disabled():
             for lifecycle in lifecycles:
                 lifecycle.skip(f"{environment.DISABLE} is set")
@@ -207,6 +390,7 @@ class Session:
         self._state = "closing"
         _undo_all(self._undos)
         self._ledger.holders = None
+        self._is_fast = False
         _open.pop(self._number, None)
         self._state = "closed"
         self._entrances.clear()
@@ -262,6 +446,7 @@ class Session:
 
     def _close_last(self, tells: bool, entrance: object) -> None:
         try:
+            self.slow_down()
             _open.pop(self._number, None)  # a session that is being collected is not given up
             _finish_interrupted()
             if tells:
@@ -323,9 +508,23 @@ class Session:
                 entry.warnings = (*entry.warnings, str(message))
 
     def __enter__(self) -> Session:
+        before = self._number
+        try:
+            if self._enter_again(_BLOCK):
+                return self
+        except BaseException:
+            if self._number != before:
+                self._give_up(_BLOCK)
+            raise
         return self.open()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if self._is_fast and self._leave_again(_BLOCK):
+                return
+        except BaseException:
+            self._give_up(_BLOCK)
+            raise
         self._close(tells=kind is None)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
@@ -340,17 +539,46 @@ class Session:
 
             @wraps(function)
             async def patched_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
-                with _Entrance(self):
-                    return await function(*args, **kwargs)
+                call = _Call()
+                entrance = ref(call, self._forget_call)
+                try:
+                    if not self._enter_again(entrance):
+                        self._enter(entrance)
+                    result = await function(*args, **kwargs)
+                except BaseException:
+                    if not self._leave_again(entrance):
+                        self._close(False, entrance)
+                    raise
+                if not self._leave_again(entrance):
+                    self._close(True, entrance)
+                del entrance
+                return result
 
             return cast(Callable[P, R], patched_coroutine)
 
         @wraps(function)
         def patched(*args: P.args, **kwargs: P.kwargs) -> R:
-            with _Entrance(self):
-                return function(*args, **kwargs)
+            call = _Call()
+            entrance = ref(call, self._forget_call)
+            try:
+                if not self._enter_again(entrance):
+                    self._enter(entrance)
+                result = function(*args, **kwargs)
+            except BaseException:
+                if not self._leave_again(entrance):
+                    self._close(False, entrance)
+                raise
+            if not self._leave_again(entrance):
+                self._close(True, entrance)
+            del entrance  # before the call goes, so that it is not missed
+            return result
 
         return patched
+
+    def _forget_call(self, entrance: object, is_ending: Callable[[], bool] = imports.is_ending) -> None:
+        """Leave for a call of a decorated function that was interrupted before it could leave."""
+        if entrance in self._entrances and not is_ending():
+            _do_or_postpone(partial(self._give_up, entrance))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -362,37 +590,22 @@ class Session:
 
     def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
         # At the interpreter's end nothing is restored: all modules are being emptied (hence the default argument).
-        if is_ending():
+        if getattr(self, "_state", "closed") == "closed" or is_ending():
             return
-        if getattr(self, "_state", "") == "new" and not self._may_stay_new:
+        if self._state == "new" and not self._may_stay_new:
             message = f"{self!r} was never opened: nothing was patched; use it in a with statement"
             warnings.warn(message, NeverOpenedWarning, stacklevel=2)
-        if getattr(self, "_state", "") == "open":
+        if self._state == "open":
             message = f"{self!r} was dropped unclosed; use it in a with statement"
             _do_or_postpone(self.end)
             warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
 
 @final
-class _Entrance:
-    """One call of a decorated function: dropped when the call is interrupted, which the session is not."""
+class _Call:
+    """One call of a decorated function; gone when the call has ended, or was interrupted, which the session is not."""
 
-    __slots__ = ("_entrance", "_session")
-
-    def __init__(self, session: Session) -> None:
-        self._session: Final = session
-        self._entrance: object = object()
-
-    def __enter__(self) -> None:
-        self._session._enter(self._entrance)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._session._close(kind is None, self._entrance)
-
-    def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
-        session = self._session
-        if self._entrance in session._entrances and not is_ending():
-            _do_or_postpone(partial(session._give_up, self._entrance))
+    __slots__ = ("__weakref__",)
 
 
 @final
@@ -447,10 +660,12 @@ def _finish_interrupted() -> None:
     """Finish what was interrupted: sessions being opened or closed, and finalizers of dropped sessions."""
     interrupts.finish_interrupted()
     _finish_dropped()
-    for number, (weak, undos) in _open.copy().items():
-        if weak() is None:
-            _undo_all(undos)
-            _open.pop(number, None)
+    while _dead:
+        for number, (weak, undos) in _open.copy().items():
+            if weak() is None:
+                _undo_all(undos)
+                _open.pop(number, None)
+        _dead.clear()
 
 
 def _finish_dropped() -> None:

@@ -74,7 +74,7 @@ class LateRestore:
 
     def wait(self) -> None:
         """Let our wrappers keep this late restore alive, and ``late_restores`` find it."""
-        _waiting.add(ref(self, _waiting.discard))
+        waiting.add(ref(self, waiting.discard))
         kept = [keep_alive(value, self) for value in self._living()]
         if all(kept):
             return
@@ -88,7 +88,7 @@ class LateRestore:
 
     def forget(self) -> None:
         """Stop waiting."""
-        _waiting.discard(ref(self))
+        waiting.discard(ref(self))
         _unborne.discard(self)
 
     def _living(self) -> list[object]:
@@ -98,13 +98,13 @@ class LateRestore:
 
 # Called when a foreign value has died, in any thread.
 on_foreign_death: Final[list[Callable[[LateRestore], None]]] = []
-_waiting: Final[set[ReferenceType[LateRestore]]] = set()
+waiting: Final[set[ReferenceType[LateRestore]]] = set()
 _unborne: Final[set[LateRestore]] = set()  # kept alive here, since our value cannot
 
 
 def late_restores() -> list[LateRestore]:
     """Return the late restores that wait for a foreign value to go."""
-    return [late for late in (weak() for weak in _waiting.copy()) if late is not None] if _waiting else []
+    return [late for late in (weak() for weak in waiting.copy()) if late is not None] if waiting else []
 
 
 def _on_death(weak: Callable[[], LateRestore | None]) -> None:

@@ -82,7 +82,7 @@ class Layer:
         self.plugin: Final = plugin
         self.distribution: Final = distribution
         self.owner: Final = owner
-        self.rank: Final = rank
+        self.rank = rank
         self.wraps: Final = patch.is_around_calls
         self.callers: Final = Callers(patch.is_for_calls_by) if patch.callers else None
         self._gate: Final = gate

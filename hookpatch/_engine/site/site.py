@@ -8,6 +8,7 @@ Long because a change, its redoing after an interrupt and the late restore are o
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -16,7 +17,8 @@ from weakref import ReferenceType
 
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.kept import keeps
-from hookpatch._engine.site.late_restore import LateRestore, late_restores
+from hookpatch._engine.calls.trampoline import pass_through
+from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, late_restores, weakly
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.order import ordered
 from hookpatch._engine.site.recompute import NewState, SlotBefore
@@ -24,13 +26,43 @@ from hookpatch._engine.site.slot_state import Ending, SlotState
 from hookpatch._engine.site.stand_in import StandIn, keep_pointed, reuse
 from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.lazy import follow, lazy_names
-from hookpatch._engine.slots.originals import began, originals
+from hookpatch._engine.slots.lazy import KNOWS_LAZY, follow, is_imported_lazily, lazy_names
+from hookpatch._engine.slots.originals import began, originals, reading
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, same
 
 _Layers: TypeAlias = Sequence[Layer]  # never changed: a layer more or less makes another list
 _Edit: TypeAlias = Callable[[_Layers], _Layers]
 covered: Final[set[Site]] = set()  # the sites whose slots hold a foreign value in place of ours
+
+
+@final
+class Alone:
+    """A layer that lies on its site alone, with what its site needs to be laid under it again.
+
+    Attributes:
+        layers: the list of it in the site; None while it does not lie there.
+    """
+
+    __slots__ = ("call", "cell", "layer", "layers", "link", "off", "own", "references", "stand_in", "value", "written")
+
+    def __init__(self, layer: Layer, own: Any, stand_in: StandIn | None) -> None:
+        self.layer: Final = layer
+        self.own: Final = own
+        self.stand_in: Final = stand_in
+        self.layers: list[Layer] | None = None
+        self.cell: Final[Any] = None if stand_in is None else stand_in.link
+        cell: Any = self.cell
+        self.value: Any = layer.patch.change if stand_in is None else stand_in.value
+        if stand_in is not None:
+            stand_in.fit(layer)
+            self.off: Final = cell.cell_contents
+            stand_in.point([layer])
+            self.link: Final = cell.cell_contents
+            cell.cell_contents, stand_in.layers = self.off, ()
+        self.call: Final = layer.call
+        self.written: Final = (weakly(self.value),) if is_recognisable(self.value) else ()
+        layer.end()
+        self.references: Final = sys.getrefcount(self.value)  # asked in the same way by ``lay_again``
 
 
 @final
@@ -129,6 +161,78 @@ class Site:
 
         self._change(lambda layers: [other for other in layers if other is not layer], end)
         return ending
+
+    def alone(self, layer: Layer, own: Any) -> Alone | None:
+        """Return a layer to lay here again, alone; None if it has to be applied first. Called on the road."""
+        if not layer.wraps:
+            return Alone(layer, own, None)
+        spare = self._spare
+        if self._layers or spare is None or spare.link is None or spare.base is not own or not spare.is_free:
+            return None
+        self._spare = None
+        return Alone(layer, own, spare)
+
+    def lay_again(self, alone: Alone) -> bool:
+        """Lay a layer here again; return False, with nothing changed, if that is not as it was. Called on the road."""
+        state, stand_in = self._state, alone.stand_in
+        slot: Any = self.slot
+        if self._layers or self._retired or self._unfinished is not None:
+            return False
+        if KNOWS_LAZY and is_imported_lazily(slot.name):
+            return False
+        layer = alone.layer
+        if stand_in is not None:
+            if sys.getrefcount(alone.value) != alone.references:
+                return False
+            alone.layers = stand_in.layers = layers = [layer]
+            alone.cell.cell_contents = alone.link
+            self._stand_ins = (stand_in,)
+        else:
+            alone.layers = layers = [layer]
+            self._stand_ins = ()
+        layer.ended, layer.call = False, alone.call
+        own = alone.own
+        state.original = state.base = state.value = own
+        state.writing, state.written = None, alone.written
+        state.is_covered = state.may_come_back = False
+        if reading:
+            began(state)
+        originals[slot.key] = state
+        if not slot.exchange(own, alone.value):
+            self.lift_again(alone)
+            return False
+        state.value = self._wanted = alone.value
+        self._layers = layers
+        return True
+
+    def lies_alone(self, alone: Alone) -> bool:
+        """Return True if nothing has happened to a layer since it was laid again. Asked on the road."""
+        state = self._state
+        slot: Any = self.slot
+        return (
+            self._layers is alone.layers
+            and state.value is alone.value
+            and slot.owner.__dict__.get(slot.name) is alone.value
+            and not (self._retired or self._unfinished is not None or state.may_come_back)
+        )
+
+    def lift_again(self, alone: Alone) -> bool:
+        """Remove a layer that was laid again; return False if other code holds its wrapper. Called on the road."""
+        own, layer, state, stand_in = alone.own, alone.layer, self._state, alone.stand_in
+        slot: Any = self.slot
+        layer.ended, layer.call, layer.notes = True, pass_through, None
+        if stand_in is not None:
+            stand_in.layers = ()
+            alone.cell.cell_contents = alone.off
+        slot.exchange(alone.value, own)
+        state.value = self._wanted = own
+        self._layers, self._stand_ins, self._ending = [], (), "restored"
+        originals.pop(slot.key, None)
+        alone.layers = None
+        if stand_in is None or sys.getrefcount(alone.value) == alone.references:
+            return True
+        stand_in.point(())
+        return False
 
     def refresh(self) -> None:
         """Put all layers over the present value of the slot: its module was executed anew."""

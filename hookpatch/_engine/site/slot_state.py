@@ -41,9 +41,11 @@ class SlotState:
         value: our value, or the original without layers.
         is_covered: True while a foreign value keeps us from writing our value.
         may_come_back: True when foreign code may have saved our value and may write the saved value later.
+        written: weak references to our last values.
+        writing: the value of a write that was interrupted.
     """
 
-    __slots__ = ("_writing", "_written", "base", "is_covered", "may_come_back", "original", "slot", "value")
+    __slots__ = ("base", "is_covered", "may_come_back", "original", "slot", "value", "writing", "written")
 
     def __init__(self, slot: Slot) -> None:
         self.slot: Final = slot
@@ -51,8 +53,8 @@ class SlotState:
         self.original: Any = ABSENT
         self.base: Any = ABSENT
         self.value: Any = ABSENT
-        self._written: tuple[Callable[[], object], ...] = ()  # weak references to our last values
-        self._writing: tuple[Any] | None = None  # the value of a write that was interrupted
+        self.written: tuple[Callable[[], object], ...] = ()
+        self.writing: tuple[Any] | None = None
 
     def read_original(self) -> None:
         """Read the original from the slot."""
@@ -64,10 +66,10 @@ class SlotState:
             self.base = self.slot.inherited()  # now: later some owners return our value here
         if isinstance(self.slot, FunctionSlot):
             self.base = self.slot.copy_with(original)
-        self._writing = None
+        self.writing = None
         self.is_covered = False
         self.may_come_back = False
-        self._written = ()
+        self.written = ()
         self.value = original  # last: an interrupted read is done again, since the state is not intact
 
     def look_up_base(self) -> None:
@@ -85,9 +87,9 @@ class SlotState:
         current = self.slot.read()
         if current is value:
             # Foreign code has written this value. The same code may have saved our last value, and write that later.
-            is_ours = same(self.value, value) or (self._writing is not None and self._writing[0] is value)
+            is_ours = same(self.value, value) or (self.writing is not None and self.writing[0] is value)
             self.may_come_back = self.may_come_back or not is_ours
-            self.value, self._writing = value, None
+            self.value, self.writing = value, None
             return
         place = self.slot if self._is_known(current) else beneath_proxies(current, self._is_known)
         if place is None or (value is ABSENT and place is not self.slot):
@@ -99,11 +101,11 @@ class SlotState:
                 raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem} {remedy}")
             self.is_covered = True
             return
-        is_written = place is not self.slot and place.read() is value  # inside a foreign proxy, at an earlier look
-        if not is_written:
-            self._writing = (value,)
+        iswritten = place is not self.slot and place.read() is value  # inside a foreign proxy, at an earlier look
+        if not iswritten:
+            self.writing = (value,)
             if layers and is_recognisable(value):
-                self._written = (*self._written, weakly(value))[-_LAST:]
+                self.written = (*self.written, weakly(value))[-_LAST:]
             put(place, value)
         if layers and not same(place.read(), value):
             if self.value is not ABSENT:
@@ -113,7 +115,7 @@ class SlotState:
                     put(place, ABSENT, unseen=True)
             problem = f"{self.slot} does not keep what is put there"
             raise TargetRefused(layers[0].patch.address, layers[0].owner, f"{problem}; patch what it is made from")
-        self.value, self._writing = value, None
+        self.value, self.writing = value, None
         self.is_covered = place is not self.slot
 
     @property
@@ -138,7 +140,7 @@ class SlotState:
         Takes no lock: a report may be asked for in the midst of a change.
         """
         value = self.slot.read()
-        writing = self._writing  # another thread may be at it
+        writing = self.writing  # another thread may be at it
         if same(value, self.value) or (writing is not None and same(value, writing[0])) or self._is_known(value):
             return None
         if beneath_proxies(value, self._is_known) is not None or keeps(value, self._leads_to_ours):
@@ -153,12 +155,12 @@ class SlotState:
     @property
     def stood(self) -> list[Any]:
         """The original, the base, and our last values."""
-        written = [weak() for weak in self._written]
+        written = [weak() for weak in self.written]
         return [value for value in (self.original, self.base, *written) if value is not None]
 
     def _is_known(self, value: Any) -> bool:
         """Return True if a value is the original or one of our values."""
-        if same(value, self.value) or any(weak() is value for weak in self._written if value is not None):
+        if same(value, self.value) or any(weak() is value for weak in self.written if value is not None):
             return True
         # Or a wrapper of ours for the same original in another slot, copied from there by a reload.
         wrapped = getattr(value, "__wrapped__", ABSENT) if is_ours(value) else ABSENT
@@ -176,6 +178,6 @@ class SlotState:
 
     def restore_later(self, on_restored: Callable[[], None]) -> None:
         """Restore the slot when it holds one of our values again; ``on_restored`` is called after that."""
-        late_restore = LateRestore(self.slot, self._written, self.original, on_restored)
+        late_restore = LateRestore(self.slot, self.written, self.original, on_restored)
         if not late_restore.look():
             late_restore.wait()

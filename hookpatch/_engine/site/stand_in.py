@@ -83,6 +83,11 @@ class StandIn:
         return sys.getrefcount(self.value)
 
     @property
+    def link(self) -> CellType | None:
+        """The cell of its link, if it is a plain function; None of another wrapper."""
+        return None if self._top is None or isinstance(self.value, Swap) else self._top.link
+
+    @property
     def seen(self) -> Any:
         """The value that an outer layer gets: for a function changed in place the trampoline, else the wrapper."""
         return self._top.function if isinstance(self.value, Swap) and self._top is not None else self.value

@@ -98,6 +98,22 @@ class AttributeSlot:
             self._forwarded = (self._fetched(),)
         setattr(self.owner, self.name, value)
 
+    @property
+    def is_plain(self) -> bool:
+        """True if nothing but the interpreter has a say in reading and writing: an attribute of a module or class."""
+        kind = type(self.owner)
+        plain = next((plain for plain in (ModuleType, type) if issubclass(kind, plain)), None)
+        is_its_own = plain is not None and self._member is None and along_mro(kind, self.name) is ABSENT
+        return is_its_own and along_mro(kind, "__setattr__") is along_mro(plain or kind, "__setattr__")
+
+    def exchange(self, before: Any, value: Any) -> bool:
+        """Set another value in a plain slot in place of the value ``before``; return False if that is not there."""
+        owner, name = self.owner, self.name
+        if owner.__dict__.get(name) is not before:
+            return False
+        setattr(owner, name, value)
+        return True
+
     def delete(self) -> None:
         delattr(self.owner, self.name)
         if self._forwarded is not None:

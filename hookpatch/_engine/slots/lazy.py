@@ -15,6 +15,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, Slot
 
 _KIND: Final[Any] = getattr(types, "LazyImportType", None)
+KNOWS_LAZY: Final = _KIND is not None
 _names: Final[dict[str, dict[tuple[str, str], None]]] = {}  # module and name, by the last word of the imported name
 _module_ids: dict[str, int] = {}  # the id of each searched module, by name
 _module_count = 0  # of the last search
@@ -44,6 +45,11 @@ def lazy_names(slot: Slot) -> list[AttributeSlot]:
         else:
             del places[place]
     return [name for name in names if name.key != slot.key]
+
+
+def is_imported_lazily(name: str) -> bool:
+    """Return False if no module has a lazy name for a value of this name, in one look: where lazy imports are known."""
+    return imports.count() != _module_count or name in _names
 
 
 def follow(names: Iterable[AttributeSlot], before: Any, now: Any) -> None:

@@ -35,11 +35,14 @@ class _Read:
         self.is_overtaken = False
 
 
+reading: Final = _Read.running  # by any thread
+
+
 def began(patched: PatchedSlot) -> None:
     """Note the original value of a slot, before the first layer is put into the slot."""
     key = patched.slot.key
     originals[key] = patched
-    for running in list(_Read.running):
+    for running in list(_Read.running) if _Read.running else ():
         if running.key == key:
             running.is_overtaken = True
 

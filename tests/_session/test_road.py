@@ -1,0 +1,294 @@
+"""A session that is opened again on the road: as fast as mock.patch, and in all else like one that takes locks."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import hookpatch
+from hookpatch import Patch, active
+
+SOURCE = """\
+limit = 3
+def speak(word="x"): return f"vendor {word}"
+class Thing:
+    size = 5
+    def run(self, word="x"): return f"run {word}"
+"""
+
+
+@pytest.fixture
+def vendor(make_module: Callable[[str, str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> Any:
+    hookpatch.report()  # imports what reports need: after an import a block looks for lazy names
+    # As in a program without multiprocessing, whose processes blocks that are handed on would have to reach.
+    monkeypatch.delitem(sys.modules, "multiprocessing.process", raising=False)
+    return make_module("vendor", SOURCE)
+
+
+def loud(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs).upper()
+
+
+def short(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs)[:1]
+
+
+def other(word: str = "x") -> str:
+    return "OTHER"
+
+
+PATCHES: dict[str, Callable[[], Patch]] = {
+    "wrap": lambda: hookpatch.wrap("vendor:speak", loud),
+    "wrap a method": lambda: hookpatch.wrap("vendor:Thing.run", loud),
+    "inject": lambda: hookpatch.inject("vendor:speak", word="INJECTED"),
+    "default": lambda: hookpatch.default("vendor:speak", word="DEFAULT"),
+    "replace": lambda: hookpatch.replace("vendor:speak", other),
+    "replace a value": lambda: hookpatch.replace("vendor:limit", 9),
+    "replace a value of a class": lambda: hookpatch.replace("vendor:Thing.size", 9),
+}
+SLOW: dict[str, Callable[[], Patch]] = {
+    "derive": lambda: hookpatch.derive("vendor:speak", lambda speak: lambda word="x": speak(word).upper()),
+    "remove": lambda: hookpatch.remove("vendor:limit"),
+    "everywhere": lambda: hookpatch.wrap("vendor:speak", loud, reach="everywhere"),
+    "required_calls": lambda: hookpatch.replace("vendor:speak", other, required_calls=0, requires="pytest"),
+}
+
+
+def seen(vendor: Any) -> list[Any]:
+    return [vendor.speak(), vendor.Thing().run(), getattr(vendor, "limit", None), vendor.Thing.size]
+
+
+def state(vendor: Any) -> list[Any]:
+    return [dict(vars(vendor)), dict(vars(vendor.Thing)), dict(os.environ), list(sys.meta_path), id(sys.meta_path)]
+
+
+def warm(patch: Patch, **how: Any) -> Any:
+    """Return a session that was opened twice."""
+    session = active(patch, **how)
+    for _ in range(2):
+        with session:
+            pass
+    return session
+
+
+def is_fast(session: Any) -> bool:
+    return bool(session._is_fast)
+
+
+@pytest.mark.parametrize("children", ["local", "inherit"])
+@pytest.mark.parametrize("name", [*PATCHES, *SLOW])
+def test_each_time_is_as_the_first(vendor: Any, name: str, children: Any) -> None:
+    """What is seen inside, after, in the report and in the environment; the same session, and another of the patch."""
+    patch = (PATCHES | SLOW)[name]()
+    before, session = state(vendor), active(patch, children=children)
+    insides, reports, fast = [], [], []
+    for number in range(6):
+        if number > 3:
+            session = active(patch, children=children)
+        with session:
+            fast.append(is_fast(session))
+            inside = [seen(vendor), bool(os.environ.get("HOOKPATCH_INHERIT"))]
+            if number % 2:
+                reports.append([[one.state, one.reason, one.warnings] for one in session.report()])
+            insides.append(inside)
+        reports.append([[one.state, one.reason, one.warnings] for one in session.report()])
+        assert state(vendor) == before
+    assert insides == [insides[0]] * 6
+    assert insides[0][0] != seen(vendor)
+    assert [report[0][0] for report in reports] == ["restored", "applied", "restored"] * 3
+    del fast[4]  # what is handed on is packed anew for the first session that is not the same
+    assert fast[2:] == [name in PATCHES] * 3
+
+
+def test_times_in_the_report(vendor: Any) -> None:
+    session = warm(PATCHES["wrap"]())
+    with session:
+        assert is_fast(session)
+    [one] = session.report()
+    assert one.applied_at is not None
+    assert one.ended_at is not None
+    assert one.applied_at <= one.ended_at
+
+
+def test_session_of_two_patches_is_all_or_none(vendor: Any) -> None:
+    """When the stamp of the second holds no more, the first is not applied twice, and the second fails as ever."""
+    session = active(PATCHES["wrap"](), PATCHES["replace a value"](), children="local")
+    for _ in range(3):
+        with session:
+            assert seen(vendor)[0] == "VENDOR X"
+            assert vendor.limit == 9
+    speak = vendor.speak
+    del vendor.limit
+    with pytest.raises(hookpatch.errors.TargetNotFound):
+        session.open()
+    assert vendor.speak is speak
+    vendor.limit = 4
+    with session:
+        assert (vendor.speak(), vendor.limit) == ("VENDOR X", 9)
+    assert vendor.limit == 4
+
+
+@pytest.mark.parametrize("ends_first", ["fast", "other"])
+def test_other_session_on_the_same_site(vendor: Any, ends_first: str) -> None:
+    """It lies outside, as one opened later; either may end first."""
+    speak, session = vendor.speak, warm(PATCHES["wrap"]())
+    session.__enter__()
+    assert is_fast(session)
+    outside = active(hookpatch.wrap("vendor:speak", short)).open()
+    assert vendor.speak() == "V"
+    first, second = (session, outside) if ends_first == "fast" else (outside, session)
+    first.close()
+    assert vendor.speak() == ("v" if ends_first == "fast" else "VENDOR X")
+    second.close()
+    assert vendor.speak is speak
+
+
+def test_same_patch_in_two_sessions(vendor: Any) -> None:
+    speak, patch = vendor.speak, hookpatch.wrap("vendor:speak", short)
+    one, two = warm(patch), active(patch)
+    with one:
+        assert is_fast(one)
+        with two:
+            assert vendor.speak() == "v"
+        assert vendor.speak() == "v"
+        assert is_fast(one)
+    assert vendor.speak is speak
+    with one:
+        assert is_fast(one)
+
+
+def test_nested_recursive_and_by_other_threads(vendor: Any) -> None:
+    speak, session = vendor.speak, warm(PATCHES["wrap"]())
+
+    def inside() -> None:
+        with session:
+            assert vendor.speak() == "VENDOR X"
+
+    with session:
+        assert is_fast(session)
+        with session, session:
+            assert vendor.speak() == "VENDOR X"
+        thread = threading.Thread(target=inside)
+        thread.start()
+        thread.join(20)
+        assert vendor.speak() == "VENDOR X"
+    assert vendor.speak is speak
+
+
+def test_reload_inside(vendor: Any) -> None:
+    session = warm(PATCHES["wrap"]())
+    with session:
+        assert is_fast(session)
+        importlib.reload(vendor)
+        assert vendor.speak() == "VENDOR X"
+    assert vendor.speak() == "vendor x"
+    with session:
+        assert vendor.speak() == "VENDOR X"
+    assert vendor.speak() == "vendor x"
+
+
+def test_import_anew_inside(vendor: Any) -> None:
+    session = warm(PATCHES["wrap"]())
+    with session:
+        del sys.modules["vendor"]
+        anew: Any = importlib.import_module("vendor")
+        assert (anew.speak(), vendor.speak()) == ("VENDOR X", "VENDOR X")
+    assert (anew.speak(), vendor.speak()) == ("vendor x", "vendor x")
+
+
+def test_foreign_value_over_ours(vendor: Any) -> None:
+    """It is left alone, and told of, as ever."""
+    session = warm(PATCHES["wrap"]()).__enter__()
+    assert is_fast(session)
+    vendor.speak = other
+    with pytest.warns(hookpatch.errors.DisplacedWarning):
+        session.close()
+    assert vendor.speak is other
+    assert [one.state for one in session.report()] == ["overwritten"]
+
+
+def test_wrapper_that_leaks_passes_through(vendor: Any) -> None:
+    session = warm(PATCHES["wrap"]())
+    with session:
+        held = vendor.speak
+        assert held() == "VENDOR X"
+    assert held() == "vendor x"
+    assert "hookpatch" not in held.__code__.co_name
+    with session:
+        assert (held(), vendor.speak()) == ("vendor x", "VENDOR X")
+
+
+def test_dropped_session(vendor: Any) -> None:
+    speak, patch = vendor.speak, PATCHES["wrap"]()
+    warm(patch)
+    sessions = [active(patch, children="local").__enter__()]
+    assert is_fast(sessions[0])
+    with pytest.warns(ResourceWarning, match="was dropped unclosed"):
+        sessions.clear()
+    assert vendor.speak is speak
+
+
+def test_nothing_keeps_a_session_alive(vendor: Any) -> None:
+    patch = PATCHES["wrap"]()
+    warm(patch)
+    session = active(patch)
+    with session:
+        pass
+    weak = weakref.ref(session)
+    gc.disable()
+    try:
+        del session
+        assert weak() is None
+    finally:
+        gc.enable()
+
+
+def test_disabled(vendor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = warm(PATCHES["wrap"]())
+    monkeypatch.setenv("HOOKPATCH_DISABLE", "1")
+    with session:
+        assert vendor.speak() == "vendor x"
+        assert [one.state for one in session.report()] == ["skipped"]
+
+
+def test_fork_inside(vendor: Any) -> None:
+    """The child process has the patch, and takes it back in the same way."""
+    speak, session = vendor.speak, warm(PATCHES["wrap"]())
+    with session:
+        pid = os.fork()
+        if pid == 0:
+            good = vendor.speak() == "VENDOR X"
+            session.close()
+            with session:
+                good = good and vendor.speak() == "VENDOR X"
+            os._exit(0 if good and vendor.speak is speak else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+    assert vendor.speak is speak
+
+
+def test_decorated_function(vendor: Any) -> None:
+    """Also when it raises, and when it calls itself."""
+    speak = vendor.speak
+
+    @active(PATCHES["wrap"](), children="local")
+    def call(depth: int = 0) -> str:
+        if depth:
+            call(depth - 1)
+        if depth == 2:
+            raise KeyError
+        return str(vendor.speak())
+
+    for _ in range(3):
+        assert (call(), call(1)) == ("VENDOR X", "VENDOR X")
+        with pytest.raises(KeyError):
+            call(2)
+        assert vendor.speak is speak
