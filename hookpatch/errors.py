@@ -308,6 +308,10 @@ class EditError(ApplyError):
     """The source of the target cannot be edited so: the piece is not there, or not as often as it should be."""
 
 
+class MatchesError(ApplyError):
+    """A rule stands for fewer or for more slots than its ``matches`` allows."""
+
+
 class RequirementError(ApplyError):
     """The installed version of a distribution is outside of the versions declared by the patch."""
 
@@ -457,6 +461,13 @@ class UnknownModuleWarning(HookpatchWarning):
     """A required patch waited in vain for a module that does not exist; a module of a similar name does.
 
     Remedy: correct the address, install the module, or declare ``required=False``.
+    """
+
+
+class TooFewMatchesWarning(HookpatchWarning):
+    """A required rule has stood for fewer slots than its ``matches`` says until its session ended.
+
+    Remedy: correct the address by what the message names as near, or say with ``matches`` how few may be there.
     """
 
 

@@ -17,6 +17,7 @@ ROOMS: Final = {
     "_engine/patch": "what is declared",
     "_engine/calls": "what runs at a call",
     "_engine/slots": "the places that hold a value",
+    "_engine/rules": "the slots that a rule stands for",
     "_engine/source": "the source of functions, edited",
     "_engine/lock": "what was locked",
     "_engine/site": "layers over a slot",

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from inspect import isfunction
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -158,6 +159,10 @@ def _class_is_on() -> list[bool]:
     return [cls.__name__ == "Derived" for cls in (vendor().Vendor, type(vendor().one))]
 
 
+def _run_and_other_are_on() -> list[bool]:
+    return [vendor().run() != "original", vendor().other() != "other"]
+
+
 def _in_open_session(body: Callable[[], object]) -> tuple[Callable[[], object], Callable[[], object]]:
     session = hookpatch.active(*_TWO).open()
     return body, session.close
@@ -173,6 +178,8 @@ def _imported_anew() -> None:
 
 
 _TWO: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}:limit", 2_000_000))
+
+_RULE: Final = hookpatch.wrap(f"{NAME}:*r*", louder, only=isfunction, matches=2)
 
 
 def works() -> dict[str, Work]:
@@ -193,6 +200,7 @@ def works() -> dict[str, Work]:
         "remove an entry": (hookpatch.remove(f"{NAME}:table['second']"), lambda: ["second" not in vendor().table]),
         "remove": (hookpatch.remove(f"{NAME}:limit"), lambda: [not hasattr(vendor(), "limit")]),
         "enter": (hookpatch.enter(NAME, _entered), list),
+        "a rule": (_RULE, _run_and_other_are_on),
     }
     found = [
         block(name, partial(hookpatch.active, patch, children="local"), is_on) for name, (patch, is_on) in verbs.items()

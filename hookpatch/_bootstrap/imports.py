@@ -44,6 +44,9 @@ _lock: Final = Turn()  # held for a change of the watches; no foreign code but f
 # By module, in order. GIL: read without the lock, in one operation or as a copy made in one.
 _watches: Final[dict[str, dict[Watch, None]]] = {}
 _listeners: Final[dict[str, dict[Watch, None]]] = {}  # likewise: watches that do not bring the finder in place
+_globs: tuple[str, ...] = ()  # the watched patterns of names, beside ANY
+_packages: frozenset[str] = frozenset()  # the package of each that names one; "" for each that begins with a pattern
+_parts: tuple[str, ...] = ()  # the longest part of each without ``*``
 _unheard: Final[dict[Watch, None]] = {}  # watches of a module that was missing, until the first import is heard of
 _late: Final[set[tuple[int, str]]] = set()  # thread and module: announced at this moment, long after the import
 _holds: Final[dict[object, None]] = {}  # who keeps the finder in place
@@ -57,7 +60,8 @@ _asking: Final[dict[tuple[int, str], Begun]] = {}  # by thread and module, who a
 class Watch:
     """A callback after (early: before) each import and reload of a module, until the watch is cancelled.
 
-    A watch of ``ANY`` is called after each import and reload of every module.
+    ``module`` may be a pattern of names, in which ``*`` stands for any characters, dots too. A watch of ``ANY`` is
+    called after each import and reload of every module.
     """
 
     __slots__ = ("_arrival", "has_heard", "is_early", "module")
@@ -74,6 +78,11 @@ class Watch:
         Return the module if its import has ended; None of a module for which ``present`` may ask again.
         """
         _note(self)
+        if "*" in self.module:
+            for _, module in matching(self.module):
+                if _is_initializing(module):
+                    _notify_when_initialized(vars(module)["__spec__"])
+            return None
         imported = _imported(self.module)
         if imported is None or _is_executing(self.module):
             return None
@@ -93,6 +102,7 @@ class Watch:
             watches.pop(self, None)
             if not watches:
                 _watches.pop(self.module, None)
+            _index_globs(self.module)
             _unheard.pop(self, None)
             _place_finder()
 
@@ -214,8 +224,31 @@ def named(module: str) -> ModuleType | None:
 
 
 def begun(module: str) -> bool:
-    """Return True if the import of a module has begun."""
-    return module in sys.modules
+    """Return True if the import of a module has begun, or of any module that matches a pattern."""
+    return module in sys.modules or ("*" in module and bool(matching(module)))
+
+
+def matching(pattern: str) -> list[tuple[str, ModuleType]]:
+    """Return the modules whose names match a pattern, half imported or not, without other objects in sys.modules."""
+    head = pattern.partition("*")[0]
+    return [(name, module) for name, module in modules() if name.startswith(head) and matches(pattern, name)]
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Return True if a module's name matches a pattern, in which ``*`` stands for any characters, dots too.
+
+    Written without a library: a bare interpreter has loaded none.
+    """
+    head, *parts = pattern.split("*")
+    if not parts or not name.startswith(head):
+        return name == pattern
+    position = len(head)
+    for part in parts[:-1]:
+        position = name.find(part, position)
+        if position < 0:
+            return False
+        position += len(part)
+    return len(name) - len(parts[-1]) >= position and name.endswith(parts[-1])
 
 
 def is_undisturbed(by: Mapping[str, Callable[[], bool]]) -> bool:
@@ -428,7 +461,25 @@ def _note(watch: Watch) -> None:
     with _lock:
         while watch not in _watches.get(watch.module, ()):  # again if a finalizer closed a session and removed the dict
             _watches.setdefault(watch.module, {})[watch] = None
+        _index_globs(watch.module)
         _place_finder()
+
+
+def _index_globs(module: str) -> None:
+    """Note the watched patterns, after a change of the watches of one: an unrelated import compares none of them."""
+    global _globs, _packages, _parts
+    if "*" in module:
+        _globs = tuple(name for name in _watches if "*" in name and name != ANY)
+        _parts = tuple({max(name.split("*"), key=len) for name in _globs})
+        tops = [name.partition(".")[0] for name in _globs]
+        _packages = frozenset("" if "*" in top else top for top in tops)
+
+
+def _of_globs(name: str) -> list[Watch]:
+    """Return the watches of the patterns that match a module's name."""
+    if not (("" in _packages or name.partition(".")[0] in _packages) and any(map(name.__contains__, _parts))):
+        return []
+    return [watch for glob in _globs if matches(glob, name) for watch in [*_watches.get(glob, ())]]
 
 
 def _place_finder() -> None:
@@ -484,7 +535,7 @@ def _announce(name: str, foreseen: Collection[Watch] = ()) -> None:
     while True:
         with _lock:
             module = sys.modules.get(name)
-            watches = [*_watches.get(name, ()), *_watches.get(ANY, ()), *_listeners.get(name, ())]
+            watches = [*_watches.get(name, ()), *_of_globs(name), *_watches.get(ANY, ()), *_listeners.get(name, ())]
             waiting = [watch for watch in watches if watch not in fired and watch not in foreseen]
             if module is None or not waiting:
                 _executing.pop(name, None)
@@ -508,6 +559,7 @@ class _Finder:
             name not in _watches
             and name not in _listeners
             and ANY not in _watches
+            and not (_globs and _of_globs(name))
             # A finder before ours may have imported a watched module: to be announced before the next is executed.
             # Checked for modules outside of packages alone, since each import of the program comes through here.
             and (
@@ -556,7 +608,7 @@ class _Loader:
         _executing[spec.name] = Begun(sys._getframe())
         if _unheard:
             notify_late()
-        foreseen = [watch for watch in list(_watches.get(spec.name, ())) if watch.is_early]
+        foreseen = [watch for watch in [*_watches.get(spec.name, ()), *_of_globs(spec.name)] if watch.is_early]
         has_executed = False
         try:
             for watch in foreseen:

@@ -17,7 +17,7 @@ from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.resolve import resolve
 from hookpatch._engine.slots.slot import inner
 from hookpatch._inspect.dry_run import by_version
-from hookpatch._inspect.rehearsal import SEVERITY, Outcome, rehearse
+from hookpatch._inspect.rehearsal import SEVERITY, Outcome, is_addressed, rehearse, with_matches
 from hookpatch._session.ledger import Requested
 
 Status: TypeAlias = Literal["fits", "same", "compatible", "unlocked", "skipped", "changed", "unfit", "broken", "gone"]
@@ -86,7 +86,7 @@ class _PatchCheck(NamedTuple):
 def _by_address(requests: Iterable[Requested]) -> list[tuple[str, list[_PatchCheck]]]:
     requests = list(requests)
     checks: dict[str, list[_PatchCheck]] = {}
-    for request, outcome in zip(requests, rehearse(requests), strict=True):
+    for request, outcome in with_matches(requests, rehearse(requests)):
         checks.setdefault(key_of(request.patch) or request.patch.address, []).append(_check_patch(request, outcome))
     return sorted(checks.items())
 
@@ -96,7 +96,9 @@ def _check_patch(requested: Requested, outcome: Outcome) -> _PatchCheck:
     release = release_of(patch.module or (key_of(patch) or "").partition(":")[0])
     warnings = outcome.warnings or by_version(requested).warnings
     fingerprint = None
-    if outcome.state != "waiting" and outcome.error != "TargetNotFound":
+    if patch.is_rule:
+        fingerprint = Fingerprint("a rule", *release, members=tuple(sorted(match.address for match in outcome.matches)))
+    elif outcome.state != "waiting" and outcome.error != "TargetNotFound" and is_addressed(patch):
         slot = None
         if patch.target is not None:
             slot = resolve(patch.target, imports.loaded(patch.module) if patch.module else None, requested.owner)

@@ -17,7 +17,7 @@ from hookpatch._engine.slots.guard import check_call, getter_of, unchecked
 from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import resolve
 from hookpatch._engine.slots.slot import Slot, inner
-from hookpatch._inspect.rehearsal import Outcome, State
+from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, State
 from hookpatch._session.ledger import Ledger, Requested
 from hookpatch._session.lifecycle import Lifecycle
 from hookpatch.errors import ApplyError
@@ -38,6 +38,8 @@ def by_version(requested: Requested) -> Outcome:
 def by_target(requested: Requested, drift: Drift | None) -> Outcome:
     """Check a patch of an imported module or an object at hand, as a session does before it applies the first patch."""
     outcome = by_version(requested)
+    if requested.patch.is_rule:
+        return outcome if outcome.state != "waiting" else _by_matches(requested, drift)
     patch, owner, warnings = requested.patch, requested.owner, outcome.warnings
     module = None if patch.module is None else imports.loaded(patch.module)
     if outcome.state != "waiting" or (module is None and patch.module is not None):  # it is just being imported
@@ -60,6 +62,26 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
     if patch.verb in ("derive", "enter"):  # what the factory makes decides, and it runs in no process of the user
         return Outcome("waiting", warnings=warnings)
     return Outcome("applied", warnings=warnings)
+
+
+def _by_matches(requested: Requested, drift: Drift | None) -> Outcome:
+    """Check a rule, whose module is imported: each match by itself. What a source holds is not looked at here."""
+    if requested.patch.source is not None or "*" in str(requested.patch.module):
+        return Outcome("waiting")
+    with imports.for_ourselves():
+        from hookpatch._session.rules import Rule  # few patches are rules
+
+    rule = Rule(requested, Ledger(), "warn", lambda asked: Lifecycle(asked, (0, 0), Ledger(), "warn"))
+    try:
+        patches, in_words = rule.planned()
+    except ApplyError as error:
+        return _refused(requested, error, ())
+    matches = [
+        MatchOutcome(patch.address, patch.module, by_target(requested._replace(patch=patch, rule=requested), drift))
+        for patch in patches
+    ]
+    failed = next((outcome for _, _, outcome in matches if outcome.state == "failed"), None)
+    return failed or Outcome("applied" if matches else "waiting", in_words, matches=tuple(matches))
 
 
 def _check_signature(requested: Requested, slot: Slot) -> None:

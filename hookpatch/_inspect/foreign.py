@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from hookpatch._bootstrap import imports
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT, KEPT, Slot, along_mro, inner
-from hookpatch._session.source_location import in_words, location, short_name
+from hookpatch._engine.source.location import in_words, location, short_name
 
 _MOCKS: Final = ("unittest.mock", "mock.mock")
 

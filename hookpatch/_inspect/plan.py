@@ -24,7 +24,7 @@ from hookpatch._engine.patch.versions import release_of
 from hookpatch._engine.site.layer import Layer, lost
 from hookpatch._engine.site.order import ordered
 from hookpatch._inspect.dry_run import by_target, by_version
-from hookpatch._inspect.rehearsal import SEVERITY, Outcome, State
+from hookpatch._inspect.rehearsal import SEVERITY, Outcome, State, with_matches
 from hookpatch._inspect.throwaway import Look, outcomes_of
 from hookpatch._plugins.relations import check
 from hookpatch._processes.active import lock_of
@@ -230,7 +230,7 @@ def plan_of(
     """
     requests = [request for _, requests in items for request in requests]
     modules = {request.patch.module for request in requests}
-    presences = {name: OF_OBJECT if name is None else presence_of(name) for name in modules}
+    presences = {None: OF_OBJECT} | {name: OF_OBJECT if name is None else presence_of(name) for name in modules}
     outcomes = [
         here(request) if here is not None and presences[request.patch.module].imported else by_version(request)
         for request in requests
@@ -245,8 +245,10 @@ def plan_of(
         for index in to_look:
             outcomes[index] = looked[index]._replace(warnings=looked[index].warnings or outcomes[index].warnings)
     groups: dict[str | tuple[int, str], list[_Tried]] = {}
-    for request, outcome in zip(requests, outcomes, strict=True):
+    for request, outcome in with_matches(requests, outcomes):
         patch = request.patch
+        if patch.module not in presences:  # of a match
+            presences[patch.module] = presence_of(str(patch.module))
         key = key_of(patch) or (id(patch.target and patch.target.start), patch.address)  # objects may share a text
         groups.setdefault(key, []).append(_Tried(request, outcome, presences[patch.module]))
     idle = [item for item, requests in items if isinstance(item, str) and not requests]

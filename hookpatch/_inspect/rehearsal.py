@@ -6,17 +6,20 @@ Imports the modules of the targets and applies the patches, so it belongs into a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from hookpatch._engine.lock.drift import Drift
+from hookpatch._engine.patch.module_lookup import matching_modules
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.target import Target
 from hookpatch._engine.site.sites import patched
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._session.ledger import Entry, Requested
 from hookpatch._session.session import Also, Session, look_again, open_sessions
-from hookpatch.errors import HookpatchError, HookpatchWarning
+from hookpatch.errors import HookpatchError, HookpatchWarning, TargetSyntaxError
 
 State: TypeAlias = Literal["applied", "skipped", "failed", "waiting"]
 
@@ -28,6 +31,14 @@ SEVERITY: Final[Mapping[str, int]] = {
 }
 
 
+class MatchOutcome(NamedTuple):
+    """One match of a rule: its address, its module (None for an object at hand), and what became of its patch."""
+
+    address: str
+    module: str | None
+    outcome: Outcome
+
+
 class Outcome(NamedTuple):
     """What became of one patch in a rehearsal.
 
@@ -37,6 +48,7 @@ class Outcome(NamedTuple):
         error: the class of the error that refused the patch, or that the import of its module raised.
         warnings: as in the report of a run.
         depth: sorts the applied patches of one target, the outermost first; None for other patches.
+        matches: of a rule, what became of the patch of each match.
     """
 
     state: State
@@ -44,6 +56,7 @@ class Outcome(NamedTuple):
     error: str | None = None
     warnings: tuple[str, ...] = ()
     depth: tuple[int, int] | None = None
+    matches: tuple[MatchOutcome, ...] = ()
 
     @property
     def is_gone(self) -> bool:
@@ -72,7 +85,8 @@ def rehearse(
                 session.open()
                 break
             except Exception as error:  # a step to a target may run foreign code
-                refused = {id(entry.asked): entry for entry in session.entries if entry.state == "failed"}
+                failed = [entry for entry in session.entries if entry.state == "failed"]
+                refused = {id(entry.asked.rule or entry.asked): entry for entry in failed}
                 for index in list(left):
                     entry = refused.get(id(requests[index]))
                     if entry is not None or not refused:  # else the session as a whole was refused
@@ -92,26 +106,59 @@ def _outcomes(
     imported: dict[str | None, Outcome | None] = {None: None}
     for request in requests.values():
         if (module := request.patch.module) is not None and module not in imported:
-            on_import(module)
-            imported[module] = _import(module)
+            imported[module] = _import_matching(module, on_import)
     look_again()
+    session.look_at_rules()
     depths = _depths(session)
     entries: dict[int, list[Entry]] = {}
+    matches: dict[int, dict[int, list[Entry]]] = {}
     for entry in session.entries:
-        entries.setdefault(id(entry.asked), []).append(entry)
+        rule = entry.asked.rule
+        of_asked = entries if rule is None else matches.setdefault(id(rule), {})
+        of_asked.setdefault(id(entry.asked), []).append(entry)
     outcomes: dict[int, Outcome] = {}
     for place, (index, request) in enumerate(requests.items()):
-        of_target = [entry for entry in entries[id(request)] if entry.place is None]
-        entry = next((entry for entry in of_target if entry.state != "applied"), of_target[-1])
-        if entry.state == "waiting":
-            never = Outcome("waiting", f"{request.patch.module} was imported without a notice to hookpatch")
-            outcomes[index] = imported[request.patch.module] or never
-        elif entry.state == "applied":
-            outcomes[index] = Outcome("applied", warnings=entry.doubts, depth=depths.get(place))
-        else:
-            state: Any = entry.state
-            outcomes[index] = Outcome(state, short(request, entry.reason), entry.error)
+        outcome = _outcome(entries[id(request)], imported[request.patch.module], depths, place)
+        of_matches = [
+            MatchOutcome(of.asked.patch.address, of.asked.patch.module, _outcome(group, None, depths, place))
+            for group in matches.get(id(request), {}).values()
+            for of in group[:1]
+        ]
+        outcomes[index] = outcome._replace(matches=tuple(of_matches))
     return outcomes
+
+
+def _outcome(
+    entries: Sequence[Entry], imported: Outcome | None, depths: Mapping[tuple[int, str], tuple[int, int]], place: int
+) -> Outcome:
+    """Return what became of one patch, of which these are the entries."""
+    request = entries[0].asked
+    patch = request.patch
+    of_target = [entry for entry in entries if entry.place is None]
+    entry = next((entry for entry in of_target if entry.state != "applied"), of_target[-1])
+    if entry.state == "waiting":
+        never = f"{patch.module} was imported without a notice to hookpatch"
+        return imported or Outcome("waiting", entry.shortfall or (entry.reason if patch.is_rule else never))
+    if entry.state == "applied":
+        reason = entry.reason if patch.is_rule else None
+        return Outcome("applied", reason, warnings=entry.doubts, depth=depths.get((place, patch.address)))
+    state: Any = entry.state
+    return Outcome(state, short(request, entry.reason), entry.error)
+
+
+def _import_matching(module: str, on_import: Callable[[str], object]) -> Outcome | None:
+    """Import a module, or all modules that match a pattern; return why that cannot be done, None if it can.
+
+    Of a pattern a module that cannot be imported is passed over: in a run nobody may import it.
+    """
+    if "*" not in module:
+        on_import(module)
+        return _import(module)
+    found = matching_modules(module)
+    for name in found:
+        on_import(name)
+        _import(name)
+    return None if found else Outcome("waiting", f"there is no module {module}", "ModuleNotFoundError")
 
 
 def _import(module: str) -> Outcome | None:
@@ -128,15 +175,16 @@ def _import(module: str) -> Outcome | None:
     return None
 
 
-def _depths(session: Session) -> dict[int, tuple[int, int]]:
-    """Return the depth of each applied patch of a session by its place: calls reach a changed function last."""
+def _depths(session: Session) -> dict[tuple[int, str], tuple[int, int]]:
+    """Return the depth of each applied patch of a session by place and address: a changed function is reached last."""
     number = next(number for number, other in open_sessions().items() if other is session)
-    depths: dict[int, tuple[int, int]] = {}
+    depths: dict[tuple[int, str], tuple[int, int]] = {}
     for site in patched():
         for index, layer in enumerate(site.layers):
             if layer.rank[0] == number:
                 depth = int(isinstance(site.slot, FunctionSlot)), index
-                depths[-layer.rank[1]] = min(depth, depths.get(-layer.rank[1], depth))
+                key = -layer.rank[1], layer.patch.address
+                depths[key] = min(depth, depths.get(key, depth))
     return depths
 
 
@@ -149,3 +197,29 @@ def _refused(error: Exception) -> Outcome:
 def short(request: Requested, reason: str | None) -> str | None:
     """Return a reason without the target and the owner, which stand beside it."""
     return None if reason is None else reason.removesuffix(f" (target {request.patch.address} of {request.owner})")
+
+
+def with_matches(requests: Iterable[Requested], outcomes: Iterable[Outcome]) -> Iterator[tuple[Requested, Outcome]]:
+    """Yield each patch with its outcome; after a rule, the patch of each match with its own."""
+    for request, outcome in zip(requests, outcomes, strict=True):
+        yield request, outcome
+        for address, module, of_match in outcome.matches:
+            patch = request.patch.of_match(_target(address, module), request.patch.change)
+            yield request._replace(patch=patch, rule=request), of_match
+
+
+def is_addressed(patch: Patch) -> bool:
+    """Return False for a match whose object has no address: nothing but its text came from the other session."""
+    return patch.target is None or bool(patch.target.steps)
+
+
+def _target(address: str, module: str | None) -> Target:
+    """Return the target of a match; of an object that only the other process has, its address alone."""
+    try:
+        if module is not None:
+            return Target(address)
+    except TargetSyntaxError:  # an address with an object that has no address, as a key may be
+        pass
+    target = Target.made(None, object(), ())
+    object.__setattr__(target, "address", address)
+    return target

@@ -22,7 +22,7 @@ from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._inspect import cache
-from hookpatch._inspect.rehearsal import Outcome, rehearse
+from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, rehearse
 from hookpatch._plugins import notify
 from hookpatch._processes.payload import Item, NotCarried, pack, unpacked
 from hookpatch._session.ledger import Requested
@@ -87,10 +87,14 @@ def _matched(result: Result, requests: Sequence[Requested]) -> list[Outcome]:
         result = f"in another process it has {len(result)} patches, and here {len(requests)}"
     if isinstance(result, str):
         return [Outcome("waiting", result)] * len(requests)
-    return [
-        Outcome(state, reason, error, tuple(warnings), depth and tuple(depth))
-        for state, reason, error, warnings, depth in result
-    ]
+    return [*map(_outcome, result)]
+
+
+def _outcome(row: Sequence[Any]) -> Outcome:
+    """Return an outcome as JSON has it."""
+    state, reason, error, warnings, depth, matches = row
+    of_matches = [MatchOutcome(address, module, _outcome(inner)) for address, module, inner in matches]
+    return Outcome(state, reason, error, tuple(warnings), depth and tuple(depth), tuple(of_matches))
 
 
 def _in_child(task: Mapping[str, Any], limit: float) -> tuple[list[Result], dict[str, Any]]:

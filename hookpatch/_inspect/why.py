@@ -20,10 +20,10 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.resolve import MISSING, missing, resolve
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, mro, same
+from hookpatch._engine.source.location import in_words, location, short_name
 from hookpatch._inspect.foreign import wrapping
 from hookpatch._inspect.slot_report import LayerReport, SlotReport
 from hookpatch._session.overwritten import look
-from hookpatch._session.source_location import in_words, location, short_name
 
 _ASKED_BY: Final = "hookpatch.why()"
 _FORMS: Final = {staticmethod: "a static method", classmethod: "a class method", property: "a property"}

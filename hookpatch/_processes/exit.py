@@ -15,7 +15,7 @@ from hookpatch._bootstrap import environment, imports, selection
 from hookpatch._bootstrap.stderr import of_this_process, write_line
 from hookpatch._session.ledger import Key
 from hookpatch._session.session import Session
-from hookpatch._session.shortfalls import misspelt, never_bound, overwritten, too_few_calls
+from hookpatch._session.shortfalls import misspelt, never_bound, overwritten, too_few_calls, too_few_matches
 from hookpatch.errors import CallsError, SettingError, for_stderr
 
 _OFF: Final = ("waiting", "unused", "skipped", "failed")
@@ -36,6 +36,9 @@ def write_shortfalls(session: Session) -> None:
     write_line(*overwritten(session.entries), kind="warning", who=of_this_process())
     messages = (for_stderr(CallsError([problem])) for problem in missed)
     write_line(*messages, kind="error" if ends else "warning", who=of_this_process())
+    few = [] if elsewhere else too_few_matches(session.entries)  # another process may have had the modules
+    write_line(*few, kind="error" if ends else "warning", who=of_this_process())
+    missed += few
     missed += misspelt([entry for entry in session.entries if entry.asked.key not in elsewhere])
     if ends and missed and (note := environment.read(environment.CALLS_MISSED)):
         with suppress(OSError), open(note, "w", encoding="utf-8") as file:  # its reader may be gone
@@ -52,6 +55,6 @@ def _elsewhere(folder: str) -> dict[Key, int]:
             is_me = (process.host, process.pid) == (environment.host(), os.getpid())
             for patch in process.patches if not is_me else ():
                 if patch.state not in _OFF:
-                    key = patch.plugin, patch.distribution, patch.verb, patch.target
+                    key = patch.plugin, patch.distribution, patch.verb, patch.rule or patch.target
                     calls[key] += sum((patch.calls or {}).values())
     return dict(calls)

@@ -35,6 +35,7 @@ class Requested(NamedTuple):
         distribution: the plugin's distribution with its version, None likewise.
         stays: why child processes do not have the patch, None if they do.
         home: the plugin's module, None likewise.
+        rule: for the patch of one match, the rule as it was asked for; None for any other patch.
     """
 
     patch: Patch
@@ -42,6 +43,7 @@ class Requested(NamedTuple):
     distribution: str | None = None
     stays: str | None = None
     home: str | None = None
+    rule: Requested | None = None
 
     def goes_to(self, module: str | None) -> bool:
         """Return True if the patch goes to what a module holds: not to modules of its own plugin."""
@@ -85,6 +87,7 @@ class Entry:
         instances: how many instances are patched, in words; None for a patch of anything else.
         left_out: which instances are not patched, in words; empty if all are.
         overridden: which subclasses overrode the target at the last report, and did not call it; empty if none did.
+        shortfall: of a rule that has fewer matches than it must, this in words; else empty.
     """
 
     asked: Requested
@@ -102,6 +105,7 @@ class Entry:
     overridden: str = ""
     instances: str | None = None
     left_out: str = ""
+    shortfall: str = ""
     applied_at: float | None = None
     ended_at: float | None = None
 
@@ -151,17 +155,22 @@ class Ledger:
 
     def __init__(self) -> None:
         self._first: Final[list[Entry]] = []
-        # The further entries of a patch, by the id of the Requested, kept alive by the entries.
+        # The further entries of a patch, or of a rule's matches, by the id of the Requested, kept alive by the entries.
         self._further: Final[dict[int, list[Entry]]] = {}
         self.were_there: frozenset[str] = frozenset()  # the names of the modules noted by ``note_modules``
         self.holders: list[Any] | None = None  # of all objects with reach="everywhere", while the session is opened
 
     @property
     def entries(self) -> list[Entry]:
-        """All entries; those of one patch beside each other."""
+        """All entries; those of one patch, and those of one rule, beside each other."""
         if not self._further:
             return list(self._first)
-        return [entry for first in self._first for entry in (first, *self._further.get(id(first.asked), ()))]
+        return [entry for first in self._first for entry in self._with_further(first)]
+
+    def _with_further(self, first: Entry) -> Iterable[Entry]:
+        yield first
+        for entry in [*self._further.get(id(first.asked), ())]:
+            yield from (entry,) if entry.asked is first.asked else self._with_further(entry)
 
     def note_modules(self) -> None:
         """Note the modules that are imported when a patch with reach="everywhere" is first applied.
@@ -181,7 +190,8 @@ class Ledger:
             listener(self.entries)
 
     def open(self, asked: Requested, again: bool = False) -> Entry:
-        """Add the first entry of a patch, or a further entry."""
-        entries = self._further.setdefault(id(asked), []) if again else self._first
+        """Add the first entry of a patch, or a further entry; that of a match behind its rule."""
+        beside = asked if again else asked.rule
+        entries = self._first if beside is None else self._further.setdefault(id(beside), [])
         entries.append(entry := Entry(asked))
         return entry

@@ -64,7 +64,18 @@ class Lifecycle:
     """
 
     __slots__ = (
-        *("_asked", "_count", "_derived", "_drift", "_elsewhere", "_ended", "_entered", "_entry", "_instances"),
+        *(
+            "_asked",
+            "_count",
+            "_derived",
+            "_drift",
+            "_elsewhere",
+            "_ended",
+            "_entered",
+            "_entry",
+            "_instances",
+            "_late",
+        ),
         *("_ledger", "_owner", "_placed", "_policy", "_rank", "_scope", "_unseen", "_warnings", "_watch"),
     )
 
@@ -86,6 +97,7 @@ class Lifecycle:
         self._scope: Final = scope
         self._count: Final = count
         self._drift: Final = drift
+        self._late = ""  # why the patch of a match could not be applied in time
         self._warnings: tuple[str, ...] = ()  # made while the patch is being applied
         self._entry: Entry = ledger.open(asked)
         self._ended = False
@@ -116,10 +128,18 @@ class Lifecycle:
         module = None
         try:
             if name is not None:
-                self._watch = imports.Watch(name, self._arrive)
+                self._watch = imports.Watch(name, self.arrive)
                 module = self._watch.begin() or self._watch.present()
             if name is None or module is not None:
                 self._apply(module)
+        except HookpatchError as error:
+            self._entry.become("failed", error)
+            raise
+
+    def apply(self, module: ModuleType | None) -> None:
+        """Apply the patch now, to its module or to an object at hand; raise if a required patch cannot be applied."""
+        try:
+            self._apply(module)
         except HookpatchError as error:
             self._entry.become("failed", error)
             raise
@@ -208,18 +228,18 @@ class Lifecycle:
         for applied in placed:
             self._placed.pop(applied.site, None)
 
-    def _arrive(self, module: ModuleType) -> None:
-        """Apply the patch to a module that was executed just now, inside a foreign import."""
+    def arrive(self, module: ModuleType | None, late: str = "") -> None:
+        """Apply the patch to a module that was executed just now, inside a foreign import.
+
+        ``late``: why the patch of a match is applied at another moment.
+        """
         try:
-            self._apply(module, anew=True)
+            self._late = late
+            self._apply(module, anew=not late)
             for failure in notify.sites_changed(self.touched):
                 warnings.warn(str(failure), PatchFailedWarning, stacklevel=2)
         except HookpatchError as error:
-            self._next_entry().become("failed", error)
-            patch = self._asked.patch
-            if patch.required and self._policy == "exit" and not imports.how_late(patch.module):
-                raise refusal(for_stderr(error)) from error
-            warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=2)
+            fail_late(self._next_entry(), self._policy, error, is_late=bool(late))
         finally:
             self._ledger.notify()
 
@@ -248,10 +268,10 @@ class Lifecycle:
     def _guarded(self, module: ModuleType | None, anew: bool) -> None:
         patch, owner = self._asked.patch, self._owner
         self._warnings = guard.unchecked(patch)
-        if not (anew or imports.how_late(patch.module)) and (kept := self._prepared(module)) is not None:
+        if not (anew or self._late or imports.how_late(patch.module)) and (kept := self._prepared(module)) is not None:
             return self._lay(*kept)
         guard.check_patch(patch, self._scope, owner)
-        if how := imports.how_late(patch.module):
+        if how := self._late or imports.how_late(patch.module):
             late = f"applied late: {how}"
             self._warn(late, f"{patch.address} of {owner}: {late}; what ran before that was not patched", LateWarning)
         if (reason := unneeded(patch, owner)) is not None:
@@ -307,7 +327,7 @@ class Lifecycle:
         self._note(applied, kept.own)
         self._entry.applied_at = applied_at
         applied.layer.notes = applied
-        self._watch.tell(self._arrive)
+        self._watch.tell(self.arrive)
 
     def _note(self, applied: AppliedLayer, original: object, words: str | None = None) -> None:
         entry = applied.entry = self._next_entry()
@@ -542,6 +562,15 @@ class Lifecycle:
             return self._entered.pop() if self._entered else None
         except IndexError:  # another thread took it
             return None
+
+
+def fail_late(entry: Entry, policy: Policy, error: HookpatchError, is_late: bool) -> None:
+    """Note that a patch, or a rule, does not fit a module that has come: warn, or end the program."""
+    entry.become("failed", error)
+    patch = entry.asked.patch
+    if patch.required and policy == "exit" and not (is_late or imports.how_late(patch.module)):
+        raise refusal(for_stderr(error)) from error
+    warnings.warn(f"not patched: {error}", PatchFailedWarning, stacklevel=3)
 
 
 def restore_copies(gone: Gone, were_there: frozenset[str], errors: list[Exception]) -> None:

@@ -30,7 +30,7 @@ def _in_words(slot: Slot, value: Any) -> str:
     if value is ABSENT:
         return f"other code deleted {slot}"
     with imports.for_ourselves():
-        from hookpatch._session.source_location import in_words, location  # slow to import, and rarely needed
+        from hookpatch._engine.source.location import in_words, location  # slow to import, and rarely needed
     if isinstance(value, CodeType):
         return f"other code changed the code of {slot}: it is now that at {value.co_filename}:{value.co_firstlineno}"
     place = location(value)

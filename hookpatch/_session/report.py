@@ -17,13 +17,15 @@ from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.reach import own_places
+from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.holders import Holder, holders
+from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.referrers import classes, works
 from hookpatch._engine.slots.slot import ABSENT, same
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
 
-_OF_PATCH: Final = ("verb", "why", "upstream", "callers", "required", "required_calls")
+_OF_PATCH: Final = ("verb", "why", "upstream", "callers", "required", "required_calls", "rule")
 _OF_ENTRY: Final = ("state", "reason", "place", "stale", "instances", "applied_at", "ended_at")
 _MOST: Final = 3  # subclasses that are named, and the others counted
 
@@ -60,6 +62,7 @@ class PatchReport:
             inside; None for any other.
         applied_at: when the patch was applied, in seconds since 1970; None if never.
         ended_at: when the applied patch ended; None if it has not.
+        rule: the address of the rule that stands for the target; None if the target was named itself.
     """
 
     plugin: str | None
@@ -81,6 +84,7 @@ class PatchReport:
     instances: str | None = None
     applied_at: float | None = None
     ended_at: float | None = None
+    rule: str | None = None
 
     @property
     def calls_in_words(self) -> str:
@@ -216,7 +220,9 @@ def _look_by_name(entry: Entry) -> None:
         return
     name, owner = target.slot.name, _owner_of(target)
     if isinstance(owner, type) and entry.place is None:
-        found = sorted({describe(cls) for cls in overriding(owner, name, classes(owner))})
+        # What a rule with ``+`` stands for has layers itself.
+        others = [cls for cls in classes(owner) if not (entry.asked.rule and AttributeSlot(cls, name).key in originals)]
+        found = sorted({describe(cls) for cls in overriding(owner, name, others)})
         more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
         said = f"without effect on what overrides it and does not call it: {', '.join(found[:_MOST])}{more}"
         entry.overridden = said if found else ""

@@ -29,7 +29,7 @@ from hookpatch._session import task
 from hookpatch._session.ledger import Entry, Ledger, Requested, listeners
 from hookpatch._session.lifecycle import Gone, Lifecycle, Policy, look_for_holders, restore_copies
 from hookpatch._session.prepared import Prepared, prepared
-from hookpatch._session.shortfalls import misspelt, never_called, too_few_calls
+from hookpatch._session.shortfalls import misspelt, never_called, too_few_calls, too_few_matches
 from hookpatch.errors import (
     CallsError,
     HookpatchWarning,
@@ -38,12 +38,14 @@ from hookpatch.errors import (
     OutlivedWarning,
     RestoreError,
     SessionError,
+    TooFewMatchesWarning,
     UnknownModuleWarning,
 )
 
 if TYPE_CHECKING:
     from hookpatch._engine.lock.drift import Drift  # as in lifecycle.py
     from hookpatch._session.report import Report
+    from hookpatch._session.rules import Rule
 
 
 @final
@@ -128,6 +130,7 @@ class Session:
         self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while it has some
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._errors: Final[list[Exception]] = []
+        self._rules: Sequence[Rule] = ()  # of the last opening
 
     def open(self) -> Session:
         """Apply all patches whose modules are imported, wait for the others; return the session.
@@ -287,7 +290,8 @@ class Session:
         ]
         kept = [one for asked in self._asked if (one := prepared(asked.patch)) is not None] if self._is_fast else []
         for lifecycle, one in zip(lifecycles, kept, strict=False):
-            lifecycle.adopt(one, self._opened_at)
+            if isinstance(lifecycle, Lifecycle):  # no rule is opened on the road
+                lifecycle.adopt(one, self._opened_at)
         if self._is_fast:
             also = [partial(also.end, number) for also in self._also]
             self._undos[:] = [*also, partial(_end_all, lifecycles, {}, ledger, self._errors)]
@@ -297,9 +301,16 @@ class Session:
         for one in kept:
             one.hand_over()
 
-    def _lifecycle(self, place: int, asked: Requested, ledger: Ledger) -> Lifecycle:
+    def _lifecycle(self, place: int, asked: Requested, ledger: Ledger) -> Lifecycle | Rule:
         rank = self._number, -place
-        return Lifecycle(asked, rank, ledger, self._policy, self._scope, self._count, self._drift)
+        if not asked.patch.is_rule:
+            return Lifecycle(asked, rank, ledger, self._policy, self._scope, self._count, self._drift)
+        with imports.for_ourselves():
+            from hookpatch._session.rules import Rule  # most sessions have none
+
+        # Nothing of the session itself, or a dropped session would not be closed at once.
+        of_session = partial(Lifecycle, rank=rank, ledger=ledger, policy=self._policy, scope=self._scope)
+        return Rule(asked, ledger, self._policy, partial(of_session, count=self._count, drift=self._drift))
 
     # --- with locks
 
@@ -368,7 +379,8 @@ class Session:
             self._undos.append(partial(also.end, number))
             also.begin(number)
         things: list[Any] = []
-        for lifecycle in lifecycles if len(lifecycles) > 1 else ():
+        self._rules = [lifecycle for lifecycle in lifecycles if not isinstance(lifecycle, Lifecycle)]
+        for lifecycle in lifecycles if len(lifecycles) > 1 or self._rules else ():
             things += lifecycle.check()  # all before the first is applied; a single patch refuses in time by itself
         if len(things) > 1:
             look_for_holders(self._ledger, things)
@@ -376,7 +388,7 @@ class Session:
         if self._scope == "task":
             self._undos.append(partial(task.end, number))
             task.begin(number)
-        begun: list[Lifecycle] = []
+        begun: list[Lifecycle | Rule] = []
         self._undos.append(partial(_end_all, begun, {}, self._ledger, self._errors))
         for lifecycle in lifecycles:
             begun.append(lifecycle)
@@ -464,6 +476,7 @@ class Session:
         if self._errors:
             raise RestoreError(self._errors)
         messages += map(UnknownModuleWarning, misspelt(entries))
+        messages += map(TooFewMatchesWarning, too_few_matches(entries))
         if kept and (names := [entry.asked.patch.address for entry in entries if entry.keeps_on]):
             outlived = _in_words(kept, f"made inside the block, keeps its patches of {', '.join(names)}")
             messages.append(OutlivedWarning(outlived))
@@ -494,10 +507,16 @@ class Session:
     def report(self) -> Report:
         """Return the state of each patch until now."""
         look_again()
+        self.look_at_rules()
         with imports.for_ourselves():
             from hookpatch._session.report import report_of  # few blocks are asked
         self._note_interpreters()
         return report_of(self.entries)
+
+    def look_at_rules(self) -> None:
+        """Patch the matches of its rules that have come without an import."""
+        for rule in self._rules if self._state == "open" else ():
+            rule.look()
 
     def _note_interpreters(self) -> None:
         """Note for its patches the interpreters of this process that run without them."""
@@ -633,7 +652,7 @@ def _do_or_postpone(act: Callable[[], object]) -> None:
         act()
 
 
-def _end_all(lifecycles: Sequence[Lifecycle], gone: Gone, ledger: Ledger, errors: list[Exception]) -> None:
+def _end_all(lifecycles: Sequence[Lifecycle | Rule], gone: Gone, ledger: Ledger, errors: list[Exception]) -> None:
     """End all lifecycles, the last first; notify plugins."""
     # One undo for all: an undo each would be ten objects more for the collector.
     touched: list[Site] = []
@@ -692,6 +711,7 @@ def report() -> Report:
     look_again()
     sessions = open_sessions().values()
     for session in sessions:
+        session.look_at_rules()
         session._note_interpreters()
     return report_of(entry for session in sessions for entry in session.entries)
 

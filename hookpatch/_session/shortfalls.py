@@ -26,7 +26,7 @@ def too_few_calls(entries: Sequence[Entry], elsewhere: Mapping[Key, int] = _NOWH
 
     ``elsewhere``: the calls of the patches that were applied in other processes.
     """
-    requiring = {id(entry.asked): entry.asked for entry in entries if entry.asked.patch.required_calls}
+    requiring = {id(asked): asked for asked in map(_asked, entries) if asked.patch.required_calls}
     if not requiring:
         return []
     here = {id(asked): calls for asked, calls in _calls(entries)}
@@ -39,6 +39,15 @@ def too_few_calls(entries: Sequence[Entry], elsewhere: Mapping[Key, int] = _NOWH
         f"{asked.patch.address} of {asked.owner}: {too_few(calls, asked.patch.required_calls)}"
         for asked, calls in sums
         if calls < asked.patch.required_calls
+    ]
+
+
+def too_few_matches(entries: Sequence[Entry]) -> list[str]:
+    """Return, in words, the required rules that stand for fewer slots than they must."""
+    return [
+        f"{entry.shortfall} (of {entry.asked.owner})"
+        for entry in entries
+        if entry.shortfall and entry.asked.patch.required and entry.state != "failed"
     ]
 
 
@@ -89,21 +98,30 @@ def _never_callers(entries: Sequence[Entry]) -> list[tuple[Requested, str]]:
 
 def _in_vain(entries: Sequence[Entry], state: State) -> list[tuple[Requested, str]]:
     """Return the required patches in a state, each with a hint at a module of a similar name."""
-    waited = [entry.asked for entry in entries if entry.state == state and entry.asked.patch.required]
+    waited = [
+        entry.asked for entry in entries if entry.state == state and entry.asked.patch.required and not entry.shortfall
+    ]
     if not waited:
         return []
     with imports.for_ourselves():
         from hookpatch._engine.patch.module_lookup import nearly  # imported for few sessions
 
-    hints = {module: nearly(module) for module in {str(asked.patch.module) for asked in waited}}
+    # Of a pattern, the packages before the first ``*``.
+    hints = {module: nearly(module) for module in {str(asked.patch.module) for asked in waited} if module}
     return [(asked, hints[str(asked.patch.module)]) for asked in waited]
 
 
 def _calls(entries: Sequence[Entry]) -> list[tuple[Requested, int]]:
-    """Return the applied patches whose calls are counted, each with the sum of its calls at all sites."""
+    """Return the applied patches whose calls are counted, each with the sum of its calls: a rule as one."""
     calls: dict[int, tuple[Requested, int]] = {}
     for entry in entries:
         if entry.state in ("applied", "overwritten") and entry.tally is not None:
-            before = calls.get(id(entry.asked), (entry.asked, 0))[1]
-            calls[id(entry.asked)] = entry.asked, before + sum(entry.tally.calls.values())
+            asked = _asked(entry)
+            before = calls.get(id(asked), (asked, 0))[1]
+            calls[id(asked)] = asked, before + sum(entry.tally.calls.values())
     return list(calls.values())
+
+
+def _asked(entry: Entry) -> Requested:
+    """Return the patch as it was asked for: the rule of a match."""
+    return entry.asked.rule or entry.asked

@@ -75,6 +75,7 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
         "required_calls": 0,
         "instances": None,
         "ended_at": None,
+        "rule": None,
     }
     assert [patch["state"] for patch in process["patches"]] == ["applied", "skipped", "waiting"]
 

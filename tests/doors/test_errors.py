@@ -28,6 +28,7 @@ from hookpatch.errors import (
     EditError,
     HookpatchError,
     HookpatchWarning,
+    MatchesError,
     MissingPlugin,
     NeverCalledWarning,
     NeverOpenedWarning,
@@ -50,6 +51,7 @@ from hookpatch.errors import (
     TargetNotFound,
     TargetRefused,
     TargetSyntaxError,
+    TooFewMatchesWarning,
     UnknownCommand,
     UnknownMessage,
     UnknownModuleWarning,
@@ -129,6 +131,11 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
         "it takes model, skipped_optimizers",
     ),
     EditError: EditError("vendor:function", GIVEN, "'y = z + 1' is not there; nearest is line 8: 'y = x + 1'"),
+    MatchesError: MatchesError(
+        "vendor:*Norm.forward",
+        GIVEN,
+        "vendor:*Norm.forward matches 1 slot, and must match 2; near: vendor:BNorm.forward is inherited",
+    ),
     RequirementError: RequirementError(
         SIMPLIFY,
         ONNXSIM,
@@ -222,6 +229,7 @@ def test_each_class_has_its_root_and_its_docstring(name: str) -> None:
         NeverOpenedWarning,
         NeverCalledWarning,
         UnknownModuleWarning,
+        TooFewMatchesWarning,
         NotCarriedWarning,
         DisplacedWarning,
     ],
@@ -248,7 +256,7 @@ def test_errors_in_what_was_asked_for_are_of_one_class(kind: type[HookpatchError
 
 
 @pytest.mark.parametrize(
-    "kind", [TargetNotFound, TargetRefused, SignatureError, EditError, RequirementError, ConflictError]
+    "kind", [TargetNotFound, TargetRefused, SignatureError, EditError, MatchesError, RequirementError, ConflictError]
 )
 def test_errors_at_the_target_are_of_one_class(kind: type[HookpatchError]) -> None:
     """One except clause catches them all; they are what required=False skips."""

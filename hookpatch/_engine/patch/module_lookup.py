@@ -24,7 +24,10 @@ class Presence(NamedTuple):
 
 
 def presence_of(module: str) -> Presence:
-    """Return the installation state of a module."""
+    """Return the installation state of a module; for a pattern of names that of the packages before the first ``*``."""
+    if "*" in module:
+        packages = module.partition("*")[0].rpartition(".")[0]
+        return presence_of(packages)._replace(imported=False) if packages else Presence(installed=None)
     if imports.begun(module):
         return Presence(installed=True, imported=True)
     parts = module.split(".")
@@ -45,6 +48,23 @@ def presence_of(module: str) -> Presence:
             return Presence(installed=False, missing=f"there is no module {name}{hint}", hint=hint)
         folders = inner_folders
     return Presence(installed=True)
+
+
+def matching_modules(pattern: str) -> list[str]:
+    """Return the names of all modules that match a pattern and can be found: imported, or in folders of packages.
+
+    No module is imported: what lies in a package whose folders only its own code knows is not found.
+    """
+    found = {name for name, _ in imports.matching(pattern)}
+    head = pattern.partition("*")[0].rpartition(".")[0]
+    waiting = [head] if head else [info.name for info in pkgutil.iter_modules()]
+    while waiting:
+        name = waiting.pop()
+        if imports.matches(pattern, name):
+            found.add(name)
+        if _may_lead_to(pattern, name):
+            waiting += [f"{name}.{info.name}" for info in pkgutil.iter_modules(_folders(name))]
+    return sorted(name for name in found if not name.endswith("__"))
 
 
 def nearly(module: str) -> str:
@@ -82,6 +102,28 @@ def _changed(entry: str) -> int | None:
         return os.stat(entry or ".").st_mtime_ns
     except OSError:
         return None
+
+
+def _may_lead_to(pattern: str, package: str) -> bool:
+    """Return True if a module below a package may match a pattern: by the parts before the first ``*``."""
+    head = pattern.partition("*")[0]
+    return f"{package}.".startswith(head) or head.startswith(f"{package}.")
+
+
+def _folders(package: str) -> Sequence[str]:
+    """Return the folders of a package; none of another module, or of one that cannot be found."""
+    folders: Sequence[str] | None = None
+    parts = package.split(".")
+    for index in range(len(parts)):
+        if index and folders is None:
+            return ()
+        try:
+            is_found, folders = _find(".".join(parts[: index + 1]), folders)
+        except Exception:  # of a foreign finder
+            return ()
+        if not is_found:
+            return ()
+    return folders or ()
 
 
 def _find(name: str, folders: Sequence[str] | None) -> tuple[bool, Sequence[str] | None]:

@@ -5,6 +5,7 @@ Long because each verb tells its arguments where it is declared.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
@@ -17,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, final, ove
 
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.edit import Edit, hunks
+from hookpatch._engine.patch.rule import read_bounds
 from hookpatch._engine.patch.target import Attribute, Target, is_module_name
 from hookpatch.errors import PatchError
 
@@ -51,6 +53,9 @@ class Facts(TypedDict, total=False):
         until: the versions that no longer need the patch, such as ``"onnxsim>=1.0"``.
         required_calls: the least number of calls until an applied patch ends; only for a value that can be called.
         check_signature: False to apply the patch although the target's signature speaks against it; needs ``why``.
+        matches: how many slots a rule must stand for: a number, or a text such as ``">=1"``, which is the default of a
+            required patch.
+        only: for a rule, called with each original value; the rule takes those for which it returns something true.
     """
 
     reach: Reach
@@ -66,6 +71,8 @@ class Facts(TypedDict, total=False):
     until: str | None
     required_calls: int
     check_signature: bool
+    matches: int | str
+    only: Callable[[Any], object]
 
 
 class _Kept:
@@ -89,6 +96,9 @@ class Patch(_Kept):
         expects: for ``wrap``, names of parameters that the target must have.
         by_mapping: for ``inject`` and ``default``, names of arguments given in a mapping, none a misspelt option.
         add: for ``replace``, True if the name or key may be absent.
+        matches, only: see ``Facts``.
+        source: for ``replace`` by a rule, the address of the values.
+        rule: the address of the rule, for the patch of one of its matches.
     """
 
     verb: Verb
@@ -111,6 +121,20 @@ class Patch(_Kept):
     expects: tuple[str, ...] = ()
     by_mapping: tuple[str, ...] = ()
     add: bool = False
+    matches: int | str | None = None
+    only: Callable[[Any], object] | None = None
+    source: str | None = None
+    rule: str | None = None
+
+    @property
+    def is_rule(self) -> bool:
+        """True if the target stands for any number of slots: a session makes a patch of each match."""
+        return self.target is not None and self.target.is_rule
+
+    def of_match(self, target: Target, change: Any) -> Patch:
+        """Return the patch of one match of this rule."""
+        of_one: dict[str, Any] = {"target": target, "module": target.module, "change": change, "rule": self.address}
+        return dataclasses.replace(self, **of_one, matches=None, only=None, source=None)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -158,6 +182,7 @@ class Patch(_Kept):
         return _unpickled, (where, *_all_but_target(self))
 
 
+_MISSING: Final = object()
 _ALL_BUT_TARGET: Final = tuple(field.name for field in fields(Patch) if field.name != "target")
 _all_but_target: Final = attrgetter(*_ALL_BUT_TARGET)
 
@@ -231,25 +256,49 @@ def default(target: str | Target, arguments: Mapping[str, Any] | None = None, /,
     return _giving("default", target, arguments, more)
 
 
-def replace(target: str | Target, value: object, *, add: bool = False, **facts: Unpack[Facts]) -> Patch:
+@overload
+def replace(target: str | Target, value: object, *, add: bool = False, **facts: Unpack[Facts]) -> Patch: ...
+@overload
+def replace(target: str | Target, *, source: str, add: bool = False, **facts: Unpack[Facts]) -> Patch: ...
+def replace(
+    target: str | Target, value: object = _MISSING, *, source: str | None = None, add: bool = False, **facts: Any
+) -> Patch:
     """Return a patch that puts ``value`` into the slot at ``target``.
 
     Args:
         target: the address.
         value: what is to stand there.
+        source: in place of ``value``, for a rule: the address of the values, such as ``"torch_npu.npu:*"``. Each ``*``
+            in it is filled with what a ``*`` of the target stands for. Its module is imported when the target is.
         add: True to add a name or key that is absent, without which the patch is refused. A name that the owner
             inherits, or may fetch by a ``__getattr__``, is not absent.
         **facts: see ``Facts``.
 
     Raises:
         TargetSyntaxError: the address cannot be read.
-        PatchError: an option is invalid.
+        PatchError: neither or both of ``value`` and ``source`` are given, or an option is invalid.
     """
     if not isinstance(add, bool):
         raise PatchError("replace", f"add= is {a_kind(add)}, not True or False")
     if add and facts.get("callers"):
         raise PatchError("replace", "takes add= or callers=: a name that is not there is called by nobody")
-    return _declare("replace", target, value, facts, add=add)
+    if (value is _MISSING) == (source is None):
+        raise PatchError("replace", f"takes a value or source=, not {'both' if source is not None else 'neither'}")
+    patch = _declare("replace", target, None if value is _MISSING else value, facts, add=add, source=source)
+    if source is not None:
+        _check_source(patch, source)
+    return patch
+
+
+def _check_source(patch: Patch, source: str) -> None:
+    target = Target(source)
+    if patch.target is None or not patch.is_rule:
+        problem = f"source= takes names from one place to another by a rule, and {patch.address} is no rule"
+        raise PatchError("replace", f"{problem}; give the value itself, or write derive(target, factory)")
+    if target.of_instances or "+" in source:
+        raise PatchError("replace", f"source={source!r} has a sign that stands for no name: write names and '*'")
+    if source.count("*") > patch.address.count("*"):
+        raise PatchError("replace", f"source={source!r} has more '*' than {patch.address}")
 
 
 def derive(target: str | Target, factory: Factory, **facts: Unpack[Facts]) -> Patch:
@@ -354,6 +403,8 @@ def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:
     if not callable(factory):
         raise PatchError("enter", f"the factory is {a_kind(factory)} and cannot be called")
     _check_form("enter", "factory", factory, "module")
+    if rule_facts := {"matches", "only"} & set(facts):
+        raise PatchError("enter", f"takes no {min(rule_facts)}=: it has one module")
     return Patch(verb="enter", target=None, module=module, change=factory, **_checked("enter", facts))
 
 
@@ -387,10 +438,11 @@ def _giving(verb: Verb, target: str | Target, arguments: Mapping[str, Any] | Non
 def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any], **own: Any) -> Patch:
     """Return a patch; ``own`` are the options that the verb alone has."""
     target = where if isinstance(where, Target) else Target(where)
-    if target.is_rule:
-        raise PatchError(verb, f"{target} stands for more than one slot; write the address of one")
     if target.of_instances is not None:
         _check_instances(verb, target, facts)
+    for fact in ("matches", "only"):
+        if fact in facts and not target.is_rule:
+            raise PatchError(verb, f"{fact}= is for a rule, and {target} has no '*' and no '+'")
     return Patch(verb=verb, target=target, module=target.module, change=change, **_checked(verb, facts), **own)
 
 
@@ -438,6 +490,13 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
         raise PatchError(verb, f"check_signature= is {a_kind(checks)}, not True or False")
     if not checks and not checked.get("why"):
         raise PatchError(verb, "check_signature=False needs why=: what the signature does not tell")
+    if "matches" in checked:
+        try:
+            read_bounds(checked["matches"])
+        except ValueError as error:
+            raise PatchError(verb, str(error)) from None
+    if "only" in checked and not callable(checked["only"]):
+        raise PatchError(verb, f"only= is {a_kind(checked['only'])}, not a function that takes the original value")
     for side in ("before", "after"):
         if side in checked:
             checked[side] = plugin_names(verb, side, checked[side])

@@ -88,19 +88,20 @@ class Target:
         """
         if not isinstance(name, str):
             raise TargetSyntaxError(describe(owner), f"has an attribute's name that is {a_kind(name)}, not text")
-        return cls._at_hand(owner, Attribute(name))
+        return cls.made(None, owner, (Attribute(name),))
 
     @classmethod
     def item(cls, mapping: object, key: object) -> Target:
         """Return the target for the entry ``key`` of a mapping or list at hand."""
-        return cls._at_hand(mapping, Item(key))
+        return cls.made(None, mapping, (Item(key),))
 
     @classmethod
-    def _at_hand(cls, start: object, step: Attribute | Item) -> Target:
+    def made(cls, module: str | None, start: object, steps: tuple[Step, ...]) -> Target:
+        """Return the target of steps from a module, or from an object at hand: no address is read."""
         target = object.__new__(cls)
-        for name, value in (("module", None), ("steps", (step,)), ("start", start)):
+        for name, value in (("module", module), ("steps", steps), ("start", start)):
             object.__setattr__(target, name, value)
-        object.__setattr__(target, "address", target.up_to(1))
+        object.__setattr__(target, "address", target.up_to(len(steps)))
         return target
 
     def up_to(self, count: int) -> str:

@@ -87,13 +87,18 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     if outer.owner == inner.owner:
         is_one_session = outer.rank[0] == inner.rank[0]
         if is_one_session and outer.patch.verb not in MAKING_VERBS:  # these make its value of the one below
-            problem = f"{outer.owner} puts a value {what} twice ({outer.patch.verb}, {inner.patch.verb})"
+            problem = f"{outer.owner} puts a value {what} twice ({_verb(outer)}, {_verb(inner)})"
             remedy = "one alone can take effect; leave one out"
             raise ConflictError(later.patch.address, later.owner, f"{problem}, and {remedy}")
     elif outer.plugin and inner.plugin and not (_declared(outer, inner) or _declared(inner, outer)):
-        problem = f"{earlier.owner} puts a value of its own {what}, too ({earlier.patch.verb})"
+        problem = f"{earlier.owner} puts a value of its own {what}, too ({_verb(earlier)})"
         remedy = "select one of them, or let one declare its place with before= or after="
         raise ConflictError(later.patch.address, later.owner, f"{problem}; {remedy}")
+
+
+def _verb(layer: Layer) -> str:
+    """Return the verb of a layer, and the rule that stands for the slot."""
+    return f"{layer.patch.verb} by the rule {layer.patch.rule}" if layer.patch.rule else layer.patch.verb
 
 
 def _check_cycles(outside: Mapping[Layer, Sequence[Layer]], site: object) -> None:

@@ -101,7 +101,8 @@ def check_callable(patch: Patch, slot: Slot, original: object, owner: object) ->
             problem = f"{slot} holds a property, whose getter is changed in place: take reach='everywhere'"
             raise TargetRefused(patch.address, owner, f"{problem}, at the class that defines it; or hookpatch.derive")
         what = "nothing" if original is ABSENT else f"{a_kind(original)}, which cannot be called"
-        raise TargetRefused(patch.address, owner, f"{slot} holds {what}; take hookpatch.replace or hookpatch.derive")
+        instead = "only=callable leaves it out" if patch.rule else "take hookpatch.replace or hookpatch.derive"
+        raise TargetRefused(patch.address, owner, f"{slot} holds {what}; {instead}")
 
 
 def _check_called(patch: Patch, slot: Slot, original: Any, owner: object) -> None:

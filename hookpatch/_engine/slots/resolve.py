@@ -64,6 +64,25 @@ def missing(slot: Slot, target: Target, owner: object, where: str | None = None,
     return TargetNotFound(target, owner, where, "key", slot.index, _keys(slot.owner), now)
 
 
+def follow(holder: Any, way: Target, index: int, owner: object, read: Read) -> Any:
+    """Return what a step of an address leads to from an object, without patches.
+
+    Raises:
+        TargetNotFound: there is no such attribute or entry.
+        TargetRefused: the object has no entries.
+    """
+    return _follow(holder, way, index, way, owner, read)
+
+
+def value_of(address: Target, target: Target, owner: object) -> Any:
+    """Return the value at an address that belongs to a target, such as that of a key, without patches.
+
+    Raises:
+        TargetNotFound: the module cannot be imported, or a step leads nowhere.
+    """
+    return _key(address, target, owner, _get)
+
+
 # Below, ``way`` is the address to follow: ``target`` itself, or the address of a key in ``target``.
 
 

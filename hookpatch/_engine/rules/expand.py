@@ -1,0 +1,129 @@
+"""Make the patch of each match of a rule, or tell why a match is none: ``only=`` and ``source=`` decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Final
+
+from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.rule import Bounds, filled
+from hookpatch._engine.patch.steps import Instances, NameGlob
+from hookpatch._engine.patch.target import Attribute, Step, Target
+from hookpatch._engine.rules.match import NOT_THERE, Match, matches_in
+from hookpatch._engine.slots.resolve import value_of
+from hookpatch._engine.slots.slot import ABSENT, inner
+from hookpatch.errors import ApplyError, TargetNotFound, TargetSyntaxError
+
+REFUSED: Final = "is refused by only="
+_MOST: Final = 3  # near misses that a message names
+_FEW: Final = 12  # matches that a message names
+
+
+def patch_of(rule: Patch, match: Match, owner: object) -> Patch | str:
+    """Return the patch of a match; or, in words, why the match is none.
+
+    Raises:
+        ApplyError: ``only=`` has raised an error, or the module of the source cannot be imported.
+    """
+    if match.problem:
+        return match.problem
+    if rule.only is not None and match.original is not ABSENT:
+        try:
+            is_wanted = rule.only(inner(match.original))
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            problem = f"only= raised {type(error).__name__} for {match.target}: {error}"
+            raise ApplyError(rule.address, owner, problem) from error
+        if not is_wanted:
+            return REFUSED
+    change = rule.change
+    if rule.source is not None:
+        source = filled(rule.source, match.texts)
+        try:
+            change = value_of(Target(source), match.target, owner)
+        except TargetSyntaxError:  # a key without an address
+            return f"is missing in the source: {source}"
+        except TargetNotFound as error:
+            if isinstance(error.__cause__, ImportError) and "*" not in rule.source.partition(":")[0]:
+                problem = f"the source {rule.source} cannot be imported: {error.__cause__}"
+                raise ApplyError(rule.address, owner, problem) from error
+            return f"is missing in the source: {source}"
+    return rule.of_match(match.target, change)
+
+
+def too_few(rule: Patch, count: int, bounds: Bounds, near: Iterable[tuple[str, str]]) -> str:
+    """Return in words that a rule stands for fewer slots than it must, with what is near."""
+    problem = f"{rule.address} {in_words(count)}, and must match {bounds}"
+    other = _nearly(rule)
+    misses = [*(miss for miss in near if miss[1] != NOT_THERE or not other), *other]
+    missed = [f"{address} {why}" for address, why in sorted(misses, key=lambda miss: miss[1] == REFUSED)]
+    shown = [*dict.fromkeys(missed)]
+    more = f" and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
+    return f"{problem}; near: {', '.join(shown[:_MOST])}{more}" if shown else problem
+
+
+def too_many(rule: Patch, addresses: Sequence[str], bounds: Bounds) -> str:
+    """Return in words that a rule stands for more slots than it may."""
+    more = f" and {len(addresses) - _FEW} more" if len(addresses) > _FEW else ""
+    named = f"{', '.join(addresses[:_FEW])}{more}"
+    return f"{rule.address} {in_words(len(addresses))}, and must match {bounds}: {named}"
+
+
+def in_words(count: int) -> str:
+    """Return a number of matches in words."""
+    return f"matches {count} slot{'' if count == 1 else 's'}" if count else "matches nothing"
+
+
+def _nearly(rule: Patch) -> list[tuple[str, str]]:
+    """Return what all parts of a rule but one match: another name in one place, or another module of the package."""
+    assert rule.target is not None  # a rule has one
+    target, found = rule.target, []
+    pattern = target.module or ""
+    here = [pair for pair in imports.modules() if imports.matches(pattern, pair[0])]
+    for index, step in enumerate(target.steps):
+        if isinstance(step, (Attribute, NameGlob)):
+            loose = (*target.steps[:index], NameGlob("*"), *target.steps[index + 1 :])
+            at = index - sum(not isinstance(other, (Attribute, NameGlob)) for other in target.steps[:index])
+            names = _names(here, pattern, loose, at)
+            wanted = NameGlob(str(step)[1:])
+            found += _closest({name: names[name] for name in names if not wanted.matches(name)}, wanted.pattern)
+    if "*" in pattern and "*" not in (head := pattern.partition(".")[0]):
+        rest = [pair for pair in imports.modules() if pair[0].startswith(f"{head}.") and pair not in here]
+        found += [(address, "is in another module") for address in _addresses(rest, head, target.steps)]
+    return found
+
+
+def _names(
+    modules: Iterable[tuple[str, ModuleType]], pattern: str, steps: tuple[Step, ...], index: int
+) -> dict[str, str]:
+    """Return the addresses that loose steps lead to, by the name at the loose place."""
+    addresses: dict[str, str] = {}
+    for match in _loosely(modules, pattern, steps):
+        names = [step.name for step in match.target.steps if isinstance(step, Attribute)]
+        if index < len(names):
+            addresses.setdefault(names[index], str(match.target))
+    return addresses
+
+
+def _closest(addresses: dict[str, str], pattern: str) -> list[tuple[str, str]]:
+    plain = pattern.replace("*", "").lower()
+    by_case = {name.lower().strip("_"): name for name in addresses}
+    inside = [name for low, name in by_case.items() if plain and plain in low]
+    close = [by_case[low] for low in get_close_matches(plain, by_case, _MOST, 0.75)]
+    return [(addresses[name], f"is no {pattern}") for name in dict.fromkeys([*inside, *close])]
+
+
+def _addresses(modules: Iterable[tuple[str, ModuleType]], pattern: str, steps: tuple[Step, ...]) -> list[str]:
+    return [str(match.target) for match in _loosely(modules, pattern, steps)]
+
+
+def _loosely(modules: Iterable[tuple[str, ModuleType]], pattern: str, steps: tuple[Step, ...]) -> list[Match]:
+    if any(isinstance(step, Instances) for step in steps):
+        return []
+    target = Target.made(pattern, None, steps)
+    return [match for name, module in modules for match in matches_in(target, name, module) if not match.problem]

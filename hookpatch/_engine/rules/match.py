@@ -1,0 +1,274 @@
+"""Find the slots that the address of a rule stands for: walk from a module along the steps, through ``vars`` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Final, NamedTuple
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.describe import PLAIN, describe
+from hookpatch._engine.patch.rule import stars
+from hookpatch._engine.patch.steps import EachItem, Instances, NameGlob, Subclasses
+from hookpatch._engine.patch.target import Attribute, Item, Step, Target
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.item import ItemSlot
+from hookpatch._engine.slots.lazy import is_lazy
+from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.resolve import MISSING, follow
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner
+from hookpatch.errors import ApplyError
+
+ALIAS: Final = "is defined in"
+NOT_THERE: Final = "is not there"
+
+
+class Match(NamedTuple):
+    """One slot that a rule stands for.
+
+    Attributes:
+        target: the slot's own address; of instances, if the rule has ``()``.
+        key: the identity of the slot.
+        original: the own value of the slot's owner without our layers; the class, if the rule has ``()``.
+        texts: for what each ``*`` of the rule stands: a text, and the step of the entry for ``[*]``.
+        problem: why the slot is none of the rule although all parts but one match; empty for a match.
+    """
+
+    target: Target
+    key: tuple[Any, ...]
+    original: Any
+    texts: tuple[Any, ...]
+    problem: str = ""
+
+
+class _Way(NamedTuple):
+    """A way from a module, or from a class at hand, to an object."""
+
+    module: str | None
+    start: Any
+    steps: tuple[Step, ...]
+    texts: tuple[Any, ...]
+
+    def to(self, *steps: Step, text: Any = ABSENT) -> _Way:
+        """Return the way with more steps."""
+        texts = self.texts if text is ABSENT else (*self.texts, text)
+        return self._replace(steps=(*self.steps, *steps), texts=texts)
+
+    @property
+    def target(self) -> Target:
+        """The address of the object."""
+        return Target.made(self.module, self.start, self.steps)
+
+
+def modules_of(rule: Target) -> list[tuple[str, ModuleType]]:
+    """Return the imported modules that the module part of a rule matches, half imported or not."""
+    if rule.module is None:
+        return []
+    if "*" not in rule.module:
+        module = imports.named(rule.module)
+        return [] if module is None else [(rule.module, module)]
+    return [found for found in imports.matching(rule.module) if not found[0].endswith("__")]
+
+
+def matches_in(rule: Target, name: str, module: ModuleType, add: bool = False) -> Iterator[Match]:
+    """Yield the slots of a module that a rule stands for, also those that all parts but one match.
+
+    Args:
+        rule: the address.
+        name: the name of the module.
+        module: the module.
+        add: True if the last name may be absent.
+    """
+    pattern = rule.module or ""
+    walk = _Walk(pattern, add)
+    yield from walk.along(module, _Way(name, None, (), tuple(stars(pattern, name))), rule.steps)
+
+
+def subclasses(base: type) -> list[type]:
+    """Return a class and all its living subclasses, each once, each before its own subclasses."""
+    found: list[type] = [base]
+    known = {base}
+    for cls in found:  # grows
+        below: list[type] = type.__subclasses__(cls)
+        new = [other for other in below if other not in known]
+        found += new
+        known.update(new)
+    return found
+
+
+def bases_of(rule: Target, name: str, module: ModuleType) -> list[type]:
+    """Return the classes of a module behind which a rule has ``+``: their subclasses may be anywhere."""
+    index = next((index for index, step in enumerate(rule.steps) if isinstance(step, Subclasses)), None)
+    if index is None:
+        return []
+    walk = _Walk(rule.module or "", add=False)
+    return [
+        match.original
+        for match in walk.along(module, _Way(name, None, (), ()), (*rule.steps[:index], Instances()))
+        if not match.problem
+    ]
+
+
+class _Walk:
+    """A walk along the steps of a rule. Lives for one look at one module."""
+
+    def __init__(self, pattern: str, add: bool) -> None:
+        self._pattern: Final = pattern
+        self._add: Final = add
+
+    def along(self, holder: Any, way: _Way, steps: Sequence[Step]) -> Iterator[Match]:
+        """Yield what the steps lead to from an object."""
+        step, *rest = steps
+        if isinstance(step, Instances):
+            if isinstance(holder, type):
+                yield Match(way.to(step, *rest).target, ("instances", id(holder), *map(str, steps)), holder, way.texts)
+        elif isinstance(step, Subclasses):
+            yield from self._below(holder, way, rest)
+        elif isinstance(step, NameGlob):
+            yield from self._names(holder, way, step, rest)
+        elif isinstance(step, EachItem):
+            for key in _keys(holder):
+                yield from self._on(ItemSlot(holder, key), way.to(item := _item(key), text=item), rest)
+        elif rest:
+            value = _value(holder, way.to(step))
+            if value is not MISSING:
+                yield from self.along(value, way.to(step), rest)
+        else:
+            yield from self._last(holder, way.to(step), step)
+
+    def _on(self, slot: Slot, way: _Way, rest: Sequence[Step]) -> Iterator[Match]:
+        """Yield a slot that a pattern matches, or what the further steps lead to."""
+        own = own_beneath(slot)
+        if own is not ABSENT and rest:
+            yield from self.along(own, way, rest)
+        elif own is not ABSENT:
+            yield Match(way.target, slot.key, own, way.texts)
+
+    def _names(self, holder: Any, way: _Way, step: NameGlob, rest: Sequence[Step]) -> Iterator[Match]:
+        for name in [name for name in _own_names(holder) if step.matches(name)]:
+            slot = AttributeSlot(holder, name)
+            there = way.to(Attribute(name))._replace(texts=(*way.texts, *stars(step.pattern, name)))
+            own = own_beneath(slot)
+            home = self._other_home(holder, way, own)
+            if home is None:
+                yield from self._on(slot, there, rest)
+            elif home and not rest:
+                yield Match(there.target, slot.key, own, there.texts, f"{ALIAS} {home}")
+
+    def _other_home(self, holder: Any, way: _Way, own: Any) -> str | None:
+        """Return the module that defines a value, if it is another one, or empty for an imported module; else None.
+
+        What a package takes from a module inside of it counts as its own, unless the rule matches that module, too.
+        """
+        if not isinstance(holder, ModuleType):
+            return None
+        if isinstance(own, ModuleType) or is_lazy(own):
+            return ""
+        home, here = _home(inner(own)), way.module or ""
+        is_own = home in (None, here)
+        is_inside = f"{home}.".startswith(f"{here}.") and not imports.matches(self._pattern, home or "")
+        return None if is_own or is_inside else home
+
+    def _below(self, holder: Any, way: _Way, rest: Sequence[Step]) -> Iterator[Match]:
+        """Yield what the further steps lead to from a class, and from each subclass that has the next name itself."""
+        step = rest[0]
+        family: list[type] = subclasses(holder) if isinstance(holder, type) else []
+        for cls in family:
+            if isinstance(step, Attribute) and own_beneath(AttributeSlot(cls, step.name)) is ABSENT:
+                continue
+            yield from self.along(cls, way if cls is holder else _way_to(cls, way.texts), rest)
+
+    def _last(self, holder: Any, way: _Way, step: Attribute | Item) -> Iterator[Match]:
+        slot: Slot
+        if isinstance(step, Attribute):
+            slot = AttributeSlot(holder, step.name)
+            own = own_beneath(slot)
+        else:
+            key = _value_of_key(step)
+            is_there = key is not MISSING and key in _keys(holder)
+            slot, own = ItemSlot(holder, key), own_beneath(ItemSlot(holder, key)) if is_there else ABSENT
+        if own is not ABSENT or (self._add and isinstance(holder, (ModuleType, type))):
+            yield Match(way.target, slot.key, own, way.texts)
+            return
+        is_inherited = isinstance(holder, type) and along_mro(holder, getattr(step, "name", "")) is not ABSENT
+        yield Match(way.target, slot.key, ABSENT, way.texts, "is inherited" if is_inherited else NOT_THERE)
+
+
+def _way_to(cls: type, texts: tuple[Any, ...]) -> _Way:
+    """Return the way to a class: from its module, if the names lead there, else the class at hand."""
+    name, path = describe(cls).split(":", 1)
+    owner: Any = imports.named(name)
+    for part in path.split("."):
+        owner = vars(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
+    if owner is cls:
+        return _Way(name, None, tuple(map(Attribute, path.split("."))), texts)
+    return _Way(None, cls, (), texts)
+
+
+def _own_names(holder: Any) -> list[str]:
+    try:
+        return [name for name in vars(holder) if isinstance(name, str)]
+    except TypeError:  # no __dict__
+        return []
+
+
+def _keys(holder: Any) -> list[Any]:
+    if isinstance(holder, MutableSequence):
+        return [*range(len(holder))]
+    return [*holder] if isinstance(holder, Mapping) else []
+
+
+def _item(key: Any) -> Item:
+    """Return the step of a key: as a literal where Python has one, else as the address of a class or function."""
+    if isinstance(key, (type, FunctionType)):
+        name, path = describe(key).split(":", 1)
+        owner: Any = imports.named(name)
+        for part in path.split("."):
+            owner = vars(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
+        return Item(Target(f"{name}:{path}")) if owner is key else Item(key)
+    return Item(key)
+
+
+def is_nameable(target: Target) -> bool:
+    """Return True if an address leads to its slot in another process, too."""
+    keys = [step.key for step in target.steps if isinstance(step, Item)]
+    return target.module is not None and all(isinstance(key, (Target, *PLAIN, tuple)) for key in keys)
+
+
+def _value_of_key(step: Item) -> Any:
+    if not isinstance(step.key, Target):
+        return step.key
+    module = imports.named(str(step.key.module))
+    way = _Way(step.key.module, None, (), ())
+    value: Any = MISSING if module is None else module
+    for part in step.key.steps:
+        value = MISSING if value is MISSING else _value(value, way := way.to(part))
+    return value
+
+
+def _value(holder: Any, way: _Way) -> Any:
+    """Return what the last step of a way leads to, without our layers; MISSING if it leads nowhere."""
+    try:
+        return follow(holder, way.target, len(way.steps) - 1, "a rule", _at_rest)
+    except ApplyError:
+        return MISSING
+
+
+def _at_rest(owner: Any, name: str) -> Any:
+    """Return an attribute's own or inherited value without running a property."""
+    own = AttributeSlot(owner, name).read()
+    if own is not ABSENT or isinstance(owner, ModuleType):
+        return MISSING if own is ABSENT else own
+    found = along_mro(owner if isinstance(owner, type) else type(owner), name)
+    return MISSING if found is ABSENT else found
+
+
+def _home(value: Any) -> str | None:
+    """Return the module that says to define a value; None for a value that does not tell."""
+    if issubclass(type(value), type):
+        home = vars(type)["__module__"].__get__(value)
+    elif type(value) in (FunctionType, BuiltinFunctionType):
+        home = value.__module__
+    else:
+        home = AttributeSlot(value, "__module__").read()
+    return home if isinstance(home, str) else None

@@ -1,0 +1,278 @@
+"""A rule in one session: look for its matches as modules come, and keep a lifecycle for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import FunctionType, ModuleType
+from typing import Any, Final, TypeAlias, final
+from weakref import ref
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.rule import bounds_of
+from hookpatch._engine.patch.steps import Subclasses
+from hookpatch._engine.rules.expand import REFUSED, in_words, patch_of, too_few, too_many
+from hookpatch._engine.rules.match import ALIAS, Match, bases_of, matches_in, modules_of
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.slots.slot import inner, mro
+from hookpatch._session.ledger import Entry, Ledger, Requested
+from hookpatch._session.lifecycle import Gone, Lifecycle, Policy, fail_late, look_for_holders
+from hookpatch.errors import ApplyError, HookpatchError, MatchesError
+
+_MOST: Final = 3  # near misses that a report names
+_LATE: Final = "it came after the session was opened, and no import told of it"
+Modules: TypeAlias = Sequence[tuple[str, ModuleType]]
+
+
+@final
+class Rule:
+    """The lifecycle of a rule in one session. Each match has a lifecycle of its own, without a watch.
+
+    Thread safety as in ``Lifecycle``: a match is noted in ``_matches`` before ``_ended`` is read, and ``restore`` sets
+    ``_ended`` before it reads ``_matches``.
+    """
+
+    def __init__(
+        self, asked: Requested, ledger: Ledger, policy: Policy, make: Callable[[Requested], Lifecycle]
+    ) -> None:
+        assert asked.patch.target is not None  # a rule has one
+        self._asked: Final = asked
+        self._patch: Final = asked.patch
+        self._target: Final = asked.patch.target
+        self._ledger: Final = ledger
+        self._policy: Final = policy
+        self._make: Final = make
+        self._entry: Final[Entry] = ledger.open(asked)
+        self._bounds: Final = bounds_of(asked.patch.matches, asked.patch.required)
+        self._spreads: Final = any(isinstance(step, Subclasses) for step in self._target.steps)
+        self._matches: Final[dict[tuple[Any, ...], tuple[Patch, Lifecycle]]] = {}  # by the key of the slot
+        self._begun: Final[dict[tuple[Any, ...], None]] = {}
+        self._functions: Final[dict[int, tuple[tuple[Any, ...], FunctionType]]] = {}  # each with the key of its slot
+        self._near: Final[dict[str, str]] = {}  # why an address is no match, though all parts but one match
+        self._bases: Final[dict[int, Callable[[], type | None]]] = {}  # behind which the rule has ``+``
+        self._watches: Final[list[imports.Watch]] = []
+        self._has_looked = False  # at a module of the rule
+        self._is_off = False
+        self._ended = False
+
+    @property
+    def touched(self) -> list[Site]:
+        """The sites of its layers, for plugins to hear of."""
+        return [site for _, lifecycle in [*self._matches.values()] for site in lifecycle.touched]
+
+    def skip(self, reason: str) -> None:
+        """Never apply the rule."""
+        self._is_off = True
+        self._entry.become("skipped", reason)
+
+    def check(self) -> list[Any]:
+        """Raise like ``begin`` if a required match cannot be patched; change nothing. Return as ``Lifecycle.check``."""
+        self._or_refuse(self._open)
+        return [thing for _, lifecycle in [*self._matches.values()] for thing in lifecycle.check()]
+
+    def begin(self) -> None:
+        """Patch all matches that are there, and those to come; raise if a required one cannot be patched."""
+        if self._is_off:
+            return
+        self._watch(imports.ANY if self._spreads else str(self._target.module), self._arrive)
+        self._or_refuse(self._open)
+        if not self._is_off:
+            for key, (patch, lifecycle) in [*self._matches.items()]:
+                self._begin(key, partial(lifecycle.apply, _module_of(patch)))
+            self._tell()
+
+    def _open(self) -> None:
+        self._find(self._present(), judges=True)
+
+    def _present(self) -> Modules:
+        """Return the modules of the rule whose import has ended."""
+        return [(name, module) for name, module in modules_of(self._target) if imports.present(name) is module]
+
+    def _watch(self, module: str, arrival: Callable[[ModuleType], None]) -> None:
+        self._watches.append(watch := imports.Watch(module, arrival))  # first: the end of the session cancels it
+        watch.begin()
+        if self._ended:
+            watch.cancel()
+
+    def _or_refuse(self, act: Callable[[], object]) -> None:
+        """Act while the session is opened: an error refuses the session, or skips a rule that is not required."""
+        try:
+            act()
+        except ApplyError as error:
+            self._is_off = not self._patch.required
+            self._entry.become("skipped" if self._is_off else "failed", error)
+            if not self._is_off:
+                raise
+
+    def planned(self) -> tuple[list[Patch], str]:
+        """Return the patch of each match that is there, as ``begin`` makes it, and the rule in words; change nothing.
+
+        Raises:
+            MatchesError: there are fewer or more matches than the rule allows.
+            ApplyError: ``only=`` raises an error, or the source cannot be imported.
+        """
+        patches = [*self._new(self._present()).values()]
+        self._judge(len(patches))
+        return patches, self._in_words(len(patches))
+
+    def _find(self, modules: Modules, judges: bool) -> list[tuple[Any, ...]]:
+        """Make a lifecycle for each new match in some modules; return the keys of their slots. Raise like ``planned``.
+
+        ``judges``: too few matches are an error, if the module is no pattern.
+        """
+        new = self._new(modules)
+        if judges:
+            self._judge(len(self._matches) + len(new))
+        for key, patch in new.items():
+            self._matches[key] = patch, self._make(self._asked._replace(patch=patch, rule=self._asked))
+        return [*new]
+
+    def _new(self, modules: Modules) -> dict[tuple[Any, ...], Patch]:
+        """Return the patch of each new match in some modules, by the key of its slot.
+
+        Raises:
+            MatchesError: there are more matches than the rule allows; none of the new ones is patched.
+            ApplyError: ``only=`` raises an error, or the source cannot be imported.
+        """
+        new: dict[tuple[Any, ...], Patch] = {}
+        addresses = {
+            patch.target for patch, _ in self._matches.values() if patch.module is not None
+        }  # of a reload, too
+        for name, module in modules:
+            self._has_looked = True
+            for base in bases_of(self._target, name, module):
+                self._bases[id(base)] = ref(base)
+            for match in matches_in(self._target, name, module, self._patch.add):
+                is_known = match.key in self._matches or match.key in new or match.target in addresses
+                if is_known or self._is_patched_in_place(match):
+                    continue
+                made = patch_of(self._patch, match, self._asked.owner)
+                if isinstance(made, str):
+                    self._near[str(match.target)] = made
+                else:
+                    new[match.key] = made
+        most = self._bounds.most
+        if most is not None and len(self._matches) + len(new) > most:
+            there = [patch for patch, _ in self._matches.values()]
+            problem = too_many(self._patch, [patch.address for patch in (*there, *new.values())], self._bounds)
+            raise MatchesError(self._patch.address, self._asked.owner, problem)
+        return new
+
+    def _is_patched_in_place(self, match: Match) -> bool:
+        """Return True if another match has the same function: in place, one function is patched once."""
+        value = inner(match.original)
+        if self._patch.reach == "slot" or type(value) is not FunctionType:
+            return False
+        return self._functions.setdefault(id(value), (match.key, value))[0] != match.key
+
+    def _judge(self, count: int) -> None:
+        """Raise MatchesError if all modules of the rule are imported, and there are fewer matches than it must have."""
+        if count < self._bounds.least and self._has_looked and "*" not in str(self._target.module):
+            problem = too_few(self._patch, count, self._bounds, self._near.items())
+            raise MatchesError(self._patch.address, self._asked.owner, problem)
+
+    def _begin(self, key: tuple[Any, ...], act: Callable[[], None]) -> None:
+        self._begun[key] = None
+        if self._ended:
+            self._matches[key][1].restore([], [], {})
+        else:
+            act()
+
+    def _arrive(self, module: ModuleType) -> None:
+        """Patch the matches in a module that was executed just now, inside a foreign import."""
+        names = [(name, found) for name, found in modules_of(self._target) if found is module]
+        is_base = any(issubclass(type(value), type) and self._is_below(value) for value in [*vars(module).values()])
+        if self._is_off or not (names or (self._spreads and is_base)):
+            return
+        for patch, lifecycle in [self._matches[key] for key in [*self._begun]]:
+            if patch.module is not None and imports.named(patch.module) is module:
+                lifecycle.arrive(module)
+        self._extend(names or self._present(), judges=bool(names))
+
+    def _extend(self, modules: Modules, judges: bool = False, late: str = "", is_whole: bool = False) -> None:
+        """Patch the new matches in some modules.
+
+        ``late``: why this is not in time; ``is_whole``: the package of the modules is imported, too.
+        """
+        try:
+            if not is_whole and self._waits_for_package(modules):
+                return
+            new = self._find(modules, judges)
+            lifecycles = [self._matches[key] for key in new]
+            if self._patch.reach == "everywhere" and len(new) > 1:
+                look_for_holders(self._ledger, [thing for _, of in lifecycles for thing in of.check()])
+            for key, (patch, of) in zip(new, lifecycles, strict=True):
+                self._begin(key, partial(of.arrive, _module_of(patch), late))
+            self._ledger.holders = None
+            self._tell()
+        except HookpatchError as error:
+            fail_late(self._entry, self._policy, error, is_late=bool(late))
+        finally:
+            self._ledger.notify()
+
+    def _waits_for_package(self, modules: Modules) -> bool:
+        """Return True if the source is not imported, and the package of the target is being imported.
+
+        The source may import that package. So the rule waits until the import of the package has ended.
+        """
+        source = (self._patch.source or "").partition(":")[0]
+        if not source or "*" in source or imports.loaded(source) is not None:
+            return False
+        package = next((name.partition(".")[0] for name, _ in modules), "")
+        if not package or imports.present(package) is not None:
+            return False
+        if len(self._watches) == 1:
+            self._watch(package, lambda _: self._extend(self._present(), judges=True, is_whole=True))
+        return True
+
+    def look(self) -> None:
+        """Patch the matches that have come without an import of a module of the rule."""
+        if not (self._is_off or self._ended) and self._watches and self._entry.state != "failed":
+            self._extend(self._present(), late=_LATE)
+
+    def _is_below(self, cls: type) -> bool:
+        bases = [base() for base in self._bases.values()]
+        return any(base in mro(cls) for base in bases)
+
+    def _tell(self) -> None:
+        """Note in the entry of the rule how many matches there are, and whether these are enough."""
+        entry = self._entry
+        if entry.state in ("waiting", "applied"):
+            count = len(self._matches)
+            entry.become("applied" if count else "waiting", self._in_words(count) if self._has_looked else None)
+        entry.shortfall = ""
+        if len(self._matches) < self._bounds.least and (self._has_looked or self._patch.matches is not None):
+            entry.shortfall = too_few(self._patch, len(self._matches), self._bounds, self._near.items())
+
+    def _in_words(self, count: int) -> str:
+        """Return how many matches there are, and what is near."""
+        near = [
+            f"{address} {why}" for address, why in self._near.items() if why != REFUSED and not why.startswith(ALIAS)
+        ]
+        more = f" and {len(near) - _MOST} more" if len(near) > _MOST else ""
+        return in_words(count) + (f"; no match: {', '.join(near[:_MOST])}{more}" if near else "")
+
+    def restore(self, errors: list[Exception], touched: list[Site], gone: Gone) -> None:
+        """Remove all layers, past every error; collect as ``Lifecycle.restore``."""
+        self._ended = True
+        for watch in self._watches:
+            watch.cancel()
+        for _, lifecycle in reversed([*self._matches.values()]):
+            lifecycle.restore(errors, touched, gone)
+        if self._entry.state == "waiting":
+            reason = self._entry.reason or f"no module of {self._target.module} was imported"
+            self._entry.become("unused", reason)
+        elif self._entry.state == "applied":
+            self._entry.become("restored", self._entry.reason)
+
+    def forget(self) -> None:
+        """Forget what was restored. Last: an interrupted restore is done again."""
+        for _, lifecycle in [*self._matches.values()]:
+            lifecycle.forget()
+        self._matches.clear()
+        self._functions.clear()
+
+
+def _module_of(patch: Patch) -> ModuleType | None:
+    return None if patch.module is None else imports.named(patch.module)
