@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "hookpatch"
 WAITS_FOR: Final = "hookpatch.waits_for"
+LEFT: Final = "~"
 
 
 class Installed:
@@ -139,23 +140,38 @@ def _changed(folder: str) -> int:
 def _scan(folders: list[str]) -> Iterator[Installed]:
     seen: set[str] = set()
     for folder in folders:
-        try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError:
-            continue  # a zip file, or a missing folder
-        for entry in entries:
-            stem, kind = os.path.splitext(entry.name)
-            if kind not in (".dist-info", ".egg-info"):
-                continue
-            distribution, _, version = stem.partition("-")
-            distribution = normalise(distribution)
+        for distribution, entries in distributions_in(folder).items():
             if distribution not in seen:
                 seen.add(distribution)
-                groups = _entry_points(entry.path)
+                # An interrupted installation leaves two. The newer one is that of the modules that are there.
+                name = entries[0] if len(entries) == 1 else max(entries, key=lambda name: _changed(f"{folder}/{name}"))
+                groups = _entry_points(os.path.join(folder, name))
                 waits_for = groups.get(WAITS_FOR, {})
-                for name, module in groups.get(GROUP, {}).items():
-                    release = version.partition("-")[0] or "unknown"
-                    yield Installed(name, module, distribution, release, waits_for.get(name, ""))
+                version = os.path.splitext(name)[0].partition("-")[2].partition("-")[0]
+                for plugin, module in groups.get(GROUP, {}).items():
+                    yield Installed(plugin, module, distribution, version or "unknown", waits_for.get(plugin, ""))
+
+
+def distributions_in(folder: str) -> dict[str, list[str]]:
+    """Return the dist-info folders in a folder by distribution: more than one after an interrupted installation."""
+    found: dict[str, list[str]] = {}
+    for name in _names_in(folder):
+        stem, kind = os.path.splitext(name)
+        if kind in (".dist-info", ".egg-info") and not name.startswith(LEFT):
+            found.setdefault(normalise(stem.partition("-")[0]), []).append(name)
+    return found
+
+
+def left_in(folder: str) -> list[str]:
+    """Return what an interrupted pip has left in a folder: what it was about to delete begins with ``~``."""
+    return [name for name in _names_in(folder) if name.startswith(LEFT)]
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []  # a zip file, or a missing folder
 
 
 def _entry_points(folder: str) -> dict[str, dict[str, str]]:

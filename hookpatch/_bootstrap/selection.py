@@ -209,9 +209,10 @@ def on_error() -> Literal["exit", "warn"]:
 def lock() -> tuple[str, OnDrift] | None:
     """Return the lock file, as an absolute path for child processes too, and the policy for drift; None without a file.
 
-    Raise SettingError if the lock file does not exist.
+    Raise SettingError if the lock file does not exist, or the policy is no policy, with a lock file and without.
     """
     path, asked_by = lock_path()
+    policy = on_drift()
     if not path:
         return None
     if not os.path.isfile(path):
@@ -221,7 +222,7 @@ def lock() -> tuple[str, OnDrift] | None:
     path = os.path.abspath(path)
     if asked_by == LOCK:
         environment.take({LOCK: path})
-    return path, on_drift()
+    return path, policy
 
 
 def lock_path() -> tuple[str, str]:

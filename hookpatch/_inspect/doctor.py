@@ -17,7 +17,15 @@ from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.config import TABLE, Config
 from hookpatch._bootstrap.environment import LINE
 from hookpatch._bootstrap.imports import not_there
-from hookpatch._bootstrap.installed import Installed, check_allowed, check_config, find, installed
+from hookpatch._bootstrap.installed import (
+    Installed,
+    check_allowed,
+    check_config,
+    distributions_in,
+    find,
+    installed,
+    left_in,
+)
 from hookpatch._engine.slots import trial
 from hookpatch._engine.slots.referrers import works
 from hookpatch._inspect.seen import Seen, call, from_result
@@ -46,6 +54,7 @@ def findings() -> Iterator[Finding]:
         mend = "leave out -I, -E and -S: with them no start-up file of ours does anything"
         yield Finding("flags", ", ".join(flags), mend)
     yield from _startup_files()
+    yield from _distributions()
     yield from _plugins()
     if not installed():
         yield Finding("plugins", "none is installed", "install one, such as hookpatch-onnxsim")
@@ -69,6 +78,19 @@ def _python() -> Iterator[Finding]:
         yield Finding("referrers", f"{trial.UNSEEN}; reach='everywhere' is refused for what is no function", mend)
     for name, fallback in not_there():
         yield Finding("imports", f"{name} cannot be seen: {fallback}", mend)
+
+
+def _distributions() -> Iterator[Finding]:
+    """Yield what an interrupted installation has left in the folders of the path."""
+    for folder in filter(None, dict.fromkeys(sys.path)):
+        for name in left_in(folder):
+            yield Finding("distribution", f"{os.path.join(folder, name)} is left of an interrupted pip", "delete it")
+        for distribution, names in distributions_in(folder).items():
+            if len(names) > 1:
+                newest = max(names, key=lambda name: os.stat(os.path.join(folder, name)).st_mtime_ns)
+                others = ", ".join(os.path.join(folder, name) for name in names if name != newest)
+                found = f"{distribution} is in {folder} {len(names)} times: {', '.join(names)}; {newest} counts"
+                yield Finding("distribution", found, f"delete {others}; then install {distribution} anew")
 
 
 # Runs in a new interpreter. The value "," of HOOKPATCH_PLUGINS starts hookpatch and selects no plugin.

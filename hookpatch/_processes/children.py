@@ -21,7 +21,7 @@ from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
 from hookpatch._engine.site.layer import Layer
 from hookpatch._processes import programs, starts
-from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, piece, unpacked
+from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, is_block, piece, unpacked
 from hookpatch._processes.starts import MODULES, PROCESS, PROGRAM, Listener
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle import Policy
@@ -240,9 +240,10 @@ def _payload_of(block: Mapping[str, Any]) -> Payload:
 
 def _blocks(text: str) -> list[dict[str, Any]]:
     try:
-        return [block for block in parsed(text) if block["id"] and block["what"]]
-    except (ValueError, TypeError, KeyError) as error:
-        raise NotCarriedError([f"what {environment.INHERIT} holds: it cannot be read ({error}); unset it"]) from None
+        return [block for block in parsed(text) if block["what"] and is_block(block)]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise NotCarriedError([f"what {environment.INHERIT} holds: it cannot be read ({problem}); unset it"]) from None
 
 
 def _open_block(block: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.selection import PluginName
-from hookpatch._engine.patch.describe import PLAIN
+from hookpatch._engine.patch.describe import PLAIN, a_kind
 from hookpatch._engine.patch.patch import GIVING_VERBS, Patch, Scope
 from hookpatch._session import task
 from hookpatch.errors import NotCarriedError, NotCarriedWarning
@@ -272,7 +272,25 @@ def unpacked(item: Item) -> Patch:
         raise NotCarried(**item)
     try:
         patch = pickle.loads(base64.b64decode(item["patch"]))
+    except (pickle.UnpicklingError, EOFError, ValueError) as error:
+        raise NotCarriedError([f"{item['of']}: its pickle is damaged ({type(error).__name__}: {error})"]) from None
     except Exception as error:  # from the import of any module needed by the patch
         raise NotCarried(item["of"], f"{type(error).__name__}: {error}") from error
-    assert isinstance(patch, Patch)
+    if not isinstance(patch, Patch):
+        raise NotCarriedError([f"{item['of']}: its pickle is damaged (it holds {a_kind(patch)})"])
     return patch
+
+
+def is_block(block: Any) -> bool:
+    """Return True for a block as ``text`` writes it; raise TypeError or KeyError for a damaged one."""
+    items = [
+        isinstance(item["options"], dict) and [item["plugin"]]
+        if "plugin" in item
+        else [item["of"], item.get("patch") or item["why"]]
+        for item in block["what"]
+    ]
+    lock = [] if block["lock"] is None else [*block["lock"]]
+    words = [block["id"], *lock, *(word for words in items for word in words or [None])]
+    if len(lock) not in (0, 2) or not all(isinstance(word, str) for word in words):
+        raise TypeError("a block has an id, items and a lock file, which are texts")
+    return {type(block["require"]), type(block["count"])} == {bool}

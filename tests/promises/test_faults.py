@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import os
+import pickle
 import re
 import resource
 import shutil
@@ -12,6 +14,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,11 +121,11 @@ def test_plugin_that_changes_the_process_spoils_no_listing(
     assert findings[f"plugin {name}"] == ["wrap vendor:speak"]
 
 
-QUICK: Final = ("exit", "interrupt", "base_exception_in_hook")
+QUICK: Final = ("exit", "interrupt", "second_line", "cut", "pickle_of_no_patch", "folder", "main", "too_long")
 
 
-def of_each(names: dict[str, str]) -> list[object]:
-    """Return the names, a sample for each run of the tests and the others for all tests."""
+def of_each(names: Iterable[str]) -> list[Any]:
+    """Return the names, a sample for each run of the tests and the others for all tests: each is a process."""
     return [name if name in QUICK else pytest.param(name, marks=pytest.mark.ends) for name in names]
 
 
@@ -245,7 +248,7 @@ WAYS_OF_PIP: Final = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS_OF_PIP)
+@pytest.mark.parametrize("way", of_each(WAYS_OF_PIP))
 def test_installer_runs_plain_however_it_is_started(home: Environment, way: str) -> None:
     """A misspelt name in the environment ends no installation."""
     pip = home.run("-c", INSTALLER).stdout.strip()
@@ -342,7 +345,7 @@ FOLDERS: Final = {
 }
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", of_each(FOLDERS))
 def test_report_that_cannot_be_left_fails_no_run(home: Environment, folder: str) -> None:
     """One line says so."""
     out, errors, status = program(home, FOLDERS[folder])
@@ -578,7 +581,7 @@ ODD: Final = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("name", of_each(ODD))
 def test_names_in_a_report_act_on_no_terminal_and_no_page(tmp_path: Path, name: str) -> None:
     """In each field of text: no control character, no second line, no tag."""
     text = ODD[name]
@@ -680,3 +683,140 @@ def test_two_thousand_reports_are_read_in_two_seconds(home: Environment, tmp_pat
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert (done.returncode, done.stderr, done.stdout.count("vendor:b")) == (0, "", 2000)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
+
+
+# --- what an interrupted installation leaves
+
+
+LEFT: Final = ("~loud_dist-1.0.dist-info", "~oud_dist-1.0.dist-info", "~~oud_dist-0.9.dist-info")
+
+
+def test_what_a_killed_pip_leaves_is_no_distribution(home: Environment) -> None:
+    """pip renames what it is about to delete: the plugin of that name is offered once, and doctor names the folder."""
+    for left in LEFT:
+        shutil.copytree(home.site_packages / "loud_dist-1.0.dist-info", home.site_packages / left)
+    try:
+        done = home.run("script.py", HOOKPATCH_PLUGINS="loud")
+        assert (done.stdout, done.stderr, done.returncode) == ("VENDOR! __main__\n", "", 0)
+        found = json.loads(hookpatch(home, "doctor", "--json").stdout)["findings"]
+    finally:
+        for left in LEFT:
+            shutil.rmtree(home.site_packages / left)
+    assert [(one["found"], one["mend"]) for one in found if one["about"] == "distribution"] == [
+        (f"{home.site_packages / left} is left of an interrupted pip", "delete it") for left in LEFT
+    ]
+
+
+@pytest.mark.parametrize("newer", ["1.1", pytest.param("1.0", marks=pytest.mark.ends)])
+def test_two_dist_infos_of_one_distribution_are_told(home: Environment, newer: str) -> None:
+    """The one written last counts; doctor says which files there are, and which to delete."""
+    one, two = (home.site_packages / f"loud_dist-{version}.dist-info" for version in ("1.0", "1.1"))
+    shutil.copytree(one, two)
+    (home.site_packages / "loud_dist_loud.py").touch()
+    os.utime(one if newer == "1.0" else two, (time.time() + 60,) * 2)
+    try:
+        done = hookpatch(home, "list", "--json")
+        found = json.loads(hookpatch(home, "doctor", "--json").stdout)["findings"]
+        refused = home.run("script.py", HOOKPATCH_PLUGINS="loud")
+    finally:
+        shutil.rmtree(two)
+        os.utime(one)
+    versions = [row["version"] for row in json.loads(done.stdout)["plugins"] if row["name"] == "loud"]
+    assert versions == [newer]
+    assert (refused.stdout, refused.stderr) == ("VENDOR! __main__\n", "")
+    kept, other = (one, two) if newer == "1.0" else (two, one)
+    assert [(one["found"], one["mend"]) for one in found if one["about"] == "distribution"] == [
+        (
+            f"loud-dist is in {home.site_packages} 2 times: {one.name}, {two.name}; {kept.name} counts",
+            f"delete {other}; then install loud-dist anew",
+        )
+    ]
+
+
+# --- settings with anything in them
+
+
+SETTINGS: Final = ("PLUGINS", "OPTIONS", "CONFIG", "ON_ERROR", "ON_DRIFT", "LOCK")
+
+
+@pytest.mark.parametrize("name", of_each(ODD))
+@pytest.mark.parametrize(
+    "setting", ["PLUGINS", *(pytest.param(name, marks=pytest.mark.ends) for name in SETTINGS if name != "PLUGINS")]
+)
+def test_setting_with_odd_text_is_one_line(home: Environment, setting: str, name: str) -> None:
+    """No escape reaches the terminal, no name begins a second line, no message is long."""
+    text = ODD[name][:100_000]  # Linux starts no program with a longer variable
+    done = home.run("script.py", **{"HOOKPATCH_PLUGINS": "loud", f"HOOKPATCH_{setting}": text.replace("\0", "")})
+    assert (done.stdout, done.returncode) == ("", 78)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hookpatch: error: ")
+    assert (line.isprintable(), len(line) < 5_000) == (True, True)
+
+
+@pytest.mark.parametrize("name", of_each(ODD))
+@pytest.mark.parametrize("words", [["{}"], ["explain", "{}"], ["plan", "{}"], ["run", "-p", "{}", "x"]], ids="-".join)
+def test_argument_with_odd_text_is_one_line(home: Environment, words: list[str], name: str) -> None:
+    """Of the command, too."""
+    text = ODD[name][:100_000]
+    code = f"import sys; sys.argv[1:] = {[text if word == '{}' else word for word in words]!a}"
+    code = code.encode("ascii", "backslashreplace").decode()
+    (home.folder / "odd.py").write_text(f"{code}\nfrom hookpatch.command import main\nmain()\n")
+    done = home.run("odd.py")
+    assert (done.stdout, done.returncode) == ("", 78)
+    (line,) = done.stderr.splitlines()
+    assert (line.startswith("hookpatch: error: "), line.isprintable(), len(line) < 5_000) == (True, True, True)
+
+
+BLOCK: Final = (
+    '[{"id": "1-a-1", "what": [{"plugin": "loud", "options": {}}], "require": true, "count": false, "lock": null}]'
+)
+PATCH_BLOCK: Final = (
+    BLOCK.replace('{"plugin": "loud", "options": {}}', '{{"patch": "{}", "of": "a patch"}}')
+    .replace('[{"id', '[{{"id')
+    .replace("null}]", "null}}]")
+)
+
+
+DAMAGED_BLOCKS: Final = {
+    "text": "hello",
+    "cut": '[{"id": "1-a-1", "req',
+    "number": "3",
+    "null": "null",
+    "list_of_numbers": "[1]",
+    "object": '{"id": "x"}',
+    "deep": "[" * 50_000,
+    "without_id": '[{"what": [{"plugin": "loud", "options": {}}], "require": true, "count": false, "lock": null}]',
+    "id_of_wrong_type": BLOCK.replace('"1-a-1"', "[1]"),
+    "what_of_wrong_type": BLOCK.replace('[{"plugin": "loud", "options": {}}]', '"loud"'),
+    "item_of_wrong_type": BLOCK.replace('{"plugin": "loud", "options": {}}', "3"),
+    "plugin_of_wrong_type": BLOCK.replace('"loud"', "3"),
+    "options_of_wrong_type": BLOCK.replace('"options": {}', '"options": 3'),
+    "lock_of_wrong_type": BLOCK.replace('"lock": null', '"lock": 3'),
+    "lock_of_one": BLOCK.replace('"lock": null', '"lock": ["x"]'),
+    "no_base64": PATCH_BLOCK.format("!!!"),
+    "no_pickle": PATCH_BLOCK.format(base64.b64encode(b"hello").decode()),
+    "cut_pickle": PATCH_BLOCK.format(base64.b64encode(pickle.dumps([1, 2, 3])[:-3]).decode()),
+    "pickle_of_no_patch": PATCH_BLOCK.format(base64.b64encode(pickle.dumps({})).decode()),
+}
+
+
+@pytest.mark.parametrize("name", of_each(DAMAGED_BLOCKS))
+def test_damaged_blocks_are_one_line(home: Environment, name: str) -> None:
+    """Which says what to unset, or which patch it is; nothing of the program runs."""
+    done = home.run("script.py", HOOKPATCH_INHERIT=DAMAGED_BLOCKS[name])
+    assert (done.stdout, done.returncode) == ("", 78), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hookpatch: error: cannot be carried to another process: ")
+    assert line.endswith("[hookpatch explain NotCarriedError]")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [("ON_DRIFT", ["script.py"]), ("ON_ERROR", ["script.py"]), ("ON_DRIFT", ["-m", "hookpatch", "plan", "loud"])],
+)
+def test_wrong_policy_is_refused_where_it_has_no_effect_yet(home: Environment, setting: str, words: list[str]) -> None:
+    """Without a lock file, too."""
+    done = home.run(*words, HOOKPATCH_PLUGINS="loud", **{f"HOOKPATCH_{setting}": "wran"})
+    assert (done.stdout, done.returncode) == ("", 78)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"hookpatch: error: HOOKPATCH_{setting}: 'wran' is not a policy; it takes ")
