@@ -39,6 +39,15 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
 
 
 @hookspec
+def hookpatch_report() -> Iterable[str]:  # type: ignore[empty-body]  # a hook's declaration has none
+    """Yield lines for the report: what the plugin's patches have done in this process until now.
+
+    Called for each report that has a patch of the plugin, also after the end of its session; the lines stand beneath
+    the first of these patches, as *notes*.
+    """
+
+
+@hookspec
 def hookpatch_commands(app: Any) -> None:
     """Add the plugin's own commands, for ``hookpatch NAME ...`` with the name of the plugin.
 

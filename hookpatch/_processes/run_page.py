@@ -134,7 +134,8 @@ def _process(process: ProcessReport, begin: float, is_open: bool) -> str:
 
 def _patch(patch: PatchReport, begin: float) -> str:
     place = f" at <code>{escape(patch.place)}</code>" if patch.place else ""
-    notes = [("reason", patch.reason), *(("warning", warning) for warning in patch.warnings)]
+    notes = [("reason", patch.reason), *(("note", note) for note in patch.notes)]
+    notes += [("warning", warning) for warning in patch.warnings]
     notes += [("stale", f"{name} holds the original still") for name in patch.stale if patch.state == "applied"]
     notes += [("stays", patch.stays and f"in this process: {patch.stays}"), ("why", patch.why)]
     lines = [f"<li><b>{kind}</b> {escape(text)}</li>" for kind, text in notes if text]

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.overrides import overriding
 from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.target import Attribute, Target
@@ -53,6 +54,7 @@ class PatchReport:
         stays: why child processes do not have the patch; None if they do.
         warnings: the doubts about an applied patch: ``until=`` says that the patch is no longer needed, the target
             differs from the locked target, or the patch has no effect.
+        notes: what the plugin's patches have done, in the plugin's words; at the first patch of the plugin.
         why: the patch's own account of the fault at the target.
         upstream: the link given by the patch.
         callers: patterns of the modules whose calls have the patch; empty if all have.
@@ -85,6 +87,7 @@ class PatchReport:
     applied_at: float | None = None
     ended_at: float | None = None
     rule: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def calls_in_words(self) -> str:
@@ -107,6 +110,7 @@ class PatchReport:
             lines.append(f"{'':<9} patched {self.instances}")
         if self.calls is not None:
             lines.append(f"{'':<9} calls   {self.calls_in_words}")
+        lines += (f"{'':<9} note    {text}" for text in self.notes)
         lines += (f"{'':<9} warning {text}" for text in self.warnings)
         if self.reasons:
             lines.append(f"{'':<9} why     {self.reasons}")
@@ -175,7 +179,8 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
         _look_for_stale([entry for entry in applied if is_recognisable(entry.original)])
         for entry in applied:
             _look_by_name(entry)
-    return Report(tuple(map(_patch_report, entries)))
+    first = {entry.asked.home: entry for entry in reversed(entries)}
+    return Report(tuple(_patch_report(entry, first.get(entry.asked.home) is entry) for entry in entries))
 
 
 def _look_for_stale(entries: Sequence[Entry]) -> None:
@@ -246,11 +251,23 @@ def _owner_of(target: Target) -> Any:
     return owner
 
 
-def _patch_report(entry: Entry) -> PatchReport:
+def _patch_report(entry: Entry, is_first: bool) -> PatchReport:
     asked, tally = entry.asked, entry.tally
     calls = None if tally is None else tally.calls
     of_asked = {name: getattr(asked, name) for name in ("plugin", "distribution", "stays")}
     of_patch = {name: getattr(asked.patch, name) for name in _OF_PATCH}
     of_entry = {name: getattr(entry, name) for name in _OF_ENTRY}
     of_entry["warnings"] = entry.doubts
-    return PatchReport(target=asked.patch.address, calls=calls, **of_asked, **of_patch, **of_entry)
+    notes = _notes(asked.home) if is_first and asked.home is not None else ()
+    return PatchReport(target=asked.patch.address, calls=calls, notes=notes, **of_asked, **of_patch, **of_entry)
+
+
+def _notes(home: str) -> tuple[str, ...]:
+    """Return what a plugin says of its patches. An error of the plugin is a note: no report fails by it."""
+    hook = getattr(imports.loaded(home), "hookpatch_report", None)
+    try:
+        return tuple(map(str, hook())) if hook is not None else ()
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        return (f"hookpatch_report of {home} raised {type(error).__name__}: {error}",)

@@ -75,6 +75,8 @@ def _print_patch(console: Console, patch: PatchReport) -> None:
     _print(console, line, 2)
     if patch.reason is not None and patch.state not in ("failed", "skipped"):  # already printed among the problems
         _print(console, Text(one_line(patch.reason), style="dim"), 12)
+    for note in patch.notes:
+        _print(console, Text(one_line(f"note {note}"), style="dim"), 12)
     if patch.reasons:
         _print(console, Text(one_line(f"why {patch.reasons}"), style="dim"), 12)
 

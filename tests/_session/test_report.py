@@ -74,6 +74,7 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
         "required": True,
         "required_calls": 0,
         "instances": None,
+        "notes": [],
         "ended_at": None,
         "rule": None,
     }

@@ -26,7 +26,7 @@ PUBLIC = {
         effect pristine
     """,
     "hookpatch.hookspecs": """
-        hookimpl hookpatch_changed hookpatch_commands hookpatch_patches hookpatch_run hookspec
+        hookimpl hookpatch_changed hookpatch_commands hookpatch_patches hookpatch_report hookpatch_run hookspec
     """,
     "hookpatch.command": "app main",
     "hookpatch.notebook": "load unload",

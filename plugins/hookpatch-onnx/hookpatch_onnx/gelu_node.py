@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import hookpatch
 from hookpatch_onnx._export.during_export import during_export
 from hookpatch_onnx._export.export import Export
+from hookpatch_onnx._export.receipt import Receipt, kept
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "gelu_node"
@@ -15,9 +18,21 @@ NAME: Final = "gelu_node"
 _OPSET_OF_GELU: Final = 20
 
 
-def mark_gelus(export: Export) -> Iterator[hookpatch.Patch]:
+@dataclass(frozen=True)
+class Options:
+    """What the plugin can be told.
+
+    Attributes:
+        strict: whether a GELU that does not become a node ends the export with an error.
+    """
+
+    strict: bool = False
+
+
+def mark_gelus(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
     """Have each call of such a GELU in the model be a region of its own."""
     from hookpatch_onnx._nodes.gelu import writes_out_gelu  # torch is here by now
+    from hookpatch_onnx._nodes.written_out import written_out_gelus
 
     found = [name for name, module in export.modules(NAME) if writes_out_gelu(module)]
     if found and export.opset < _OPSET_OF_GELU:
@@ -27,6 +42,7 @@ def mark_gelus(export: Export) -> Iterator[hookpatch.Patch]:
         problem += f"opset_version={_OPSET_OF_GELU} or higher, or without this plugin"
         raise NodeError(NAME, found[0], problem)
     export.want(NAME, bool(found))
+    export.account(Receipt(NAME, "tanh-approximated GELUs", options.strict, written_out_gelus, found))
     for name in found:
         yield hookpatch.wrap(
             hookpatch.Target.attribute(export.model.get_submodule(name), "forward"),
@@ -50,7 +66,13 @@ def _forward(export: Export, name: str) -> Callable[..., Any]:
 
 
 @hookpatch.hookimpl
-def hookpatch_patches() -> Iterator[hookpatch.Patch]:
+def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
     why = "a GELU that transformers writes out is exported as the eight nodes of its formula"
-    yield during_export(mark_gelus, why, "https://github.com/pytorch/pytorch/issues/105299")
+    yield during_export(partial(mark_gelus, options=options), why, "https://github.com/pytorch/pytorch/issues/105299")
+
+
+@hookpatch.hookimpl
+def hookpatch_report() -> list[str]:
+    """Return a line for each export: how many GELUs became nodes, and which did not."""
+    return kept(NAME)

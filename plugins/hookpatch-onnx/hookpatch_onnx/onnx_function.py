@@ -13,6 +13,7 @@ from typing import Any, Final
 import hookpatch
 from hookpatch_onnx._export.during_export import during_export, loaded
 from hookpatch_onnx._export.export import Export
+from hookpatch_onnx._export.receipt import Receipt, kept
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "onnx_function"
@@ -27,9 +28,11 @@ class Options:
     Attributes:
         functions: ``NAME=module:Class`` or ``domain::NAME=module:Class``: instances of the class become nodes of that
             name. The domain is the first part of the module's name if none is given.
+        strict: whether a class of which no instance becomes a node ends the export with an error.
     """
 
     functions: list[str]
+    strict: bool = False
 
     def __post_init__(self) -> None:
         for word in self.functions:
@@ -40,13 +43,24 @@ class Options:
 def mark_modules(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
     """Have each call of an instance of one of the classes be a region of its own."""
     wanted: dict[type, tuple[str, str]] = {}
+    receipt = Receipt(NAME, "instances", options.strict)
     for word in options.functions:
         parts = _WORD.fullmatch(word)
         assert parts is not None  # as Options has seen to
         if (kind := _class_at(parts["module"], parts["path"])) is not None:
             wanted[kind] = (parts["domain"] or parts["module"].partition(".")[0], parts["name"])
-    found = {name: module for name, module in export.modules(NAME) if type(module) in wanted}
+        else:
+            receipt.miss({parts["address"]: "has no instance: its module was not imported"})
+    modules = dict(export.modules(NAME))
+    found = {name: module for name, module in modules.items() if type(module) in wanted}
     export.want(NAME, bool(found))
+    for kind in wanted.keys() - {type(module) for module in found.values()}:
+        receipt.miss({_address(kind): "has no instance in the model"})
+    for name, module in modules.items():
+        if name not in found and (kind := next((kind for kind in wanted if isinstance(module, kind)), None)):
+            receipt.miss({_part(name, module): f"is of a subclass of {_address(kind)}; name that class, too"})
+    receipt.marked += (_part(name, module) for name, module in found.items())
+    export.account(receipt)
     for name, module in found.items():
         yield hookpatch.wrap(
             hookpatch.Target.attribute(module, "forward"),
@@ -82,6 +96,14 @@ def _class_at(module_name: str, path: str) -> type | None:
     return found
 
 
+def _address(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _part(name: str, module: object) -> str:
+    return f"{name} ({_address(type(module))})" if name else _address(type(module))
+
+
 def _is_class(value: object) -> bool:
     return isinstance(value, type)
 
@@ -91,8 +113,7 @@ def _forward(export: Export, part: str, domain: str, name: str) -> Callable[...,
     from hookpatch_onnx._nodes.function import put_function
 
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        kind = f"{type(instance).__module__}:{type(instance).__qualname__}"
-        said = f"{part} ({kind})" if part else kind
+        said = _part(part, instance)
         weights = [own for own, _ in [*instance.named_parameters(), *instance.named_buffers()]]
         build = partial(put_function, domain=domain, name=name, part=said, weights=weights)
         return run_marked(export, Region(NAME, said, build), wrapped, args, kwargs)
@@ -106,3 +127,9 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     why = "what a class computes is scattered over the graph, and no tool can tell it from the rest"
     upstream = "https://github.com/pytorch/pytorch/issues/154319"
     yield during_export(partial(mark_modules, options=options), why, upstream)
+
+
+@hookpatch.hookimpl
+def hookpatch_report() -> list[str]:
+    """Return a line for each export: how many instances became nodes, and what did not."""
+    return kept(NAME)

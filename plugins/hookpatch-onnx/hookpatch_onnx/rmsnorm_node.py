@@ -10,6 +10,7 @@ from typing import Any, Final
 import hookpatch
 from hookpatch_onnx._export.during_export import during_export
 from hookpatch_onnx._export.export import Export
+from hookpatch_onnx._export.receipt import Receipt, kept
 
 NAME: Final = "rmsnorm_node"
 
@@ -24,11 +25,13 @@ class Options:
         op_type: their name in that domain.
         body: whether the model says in a local function what such a node computes, so that every runtime runs it. A
             runtime that has the operator need not be told, and may prefer the function.
+        strict: whether a norm that does not become a node ends the export with an error.
     """
 
     domain: str = ""
     op_type: str = "RMSNormalization"
     body: bool = True
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if not self.op_type or (not self.domain and self.op_type != Options.op_type):
@@ -37,10 +40,16 @@ class Options:
 
 def mark_norms(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
     """Have each call of an RMSNorm of the model be a region of its own."""
-    from hookpatch_onnx._nodes.rmsnorm import rmsnorms  # torch is here by now
+    from hookpatch_onnx._nodes.rmsnorm import rmsnorms, why_no_rmsnorm  # torch is here by now
+    from hookpatch_onnx._nodes.written_out import written_out_norms
 
-    found = {name: (module, norms) for name, module in export.modules(NAME) if (norms := rmsnorms(module))}
+    modules = dict(export.modules(NAME))
+    found = {name: (module, norms) for name, module in modules.items() if (norms := rmsnorms(module))}
     export.want(NAME, bool(found))
+    receipt = Receipt(NAME, "norm-like parts", options.strict, written_out_norms, [*found])
+    others = {name: why for name, module in modules.items() if name not in found and (why := why_no_rmsnorm(module))}
+    receipt.miss(others)
+    export.account(receipt)
     for name, (module, norms) in found.items():
         yield hookpatch.wrap(
             hookpatch.Target.attribute(module, "forward"),
@@ -79,3 +88,9 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     why = "an RMSNorm is exported as seven nodes, each of which gets a quantizer of its own"
     # That one is for torch's own rms_norm, at opset 23.
     yield during_export(partial(mark_norms, options=options), why, "https://github.com/pytorch/pytorch/pull/159377")
+
+
+@hookpatch.hookimpl
+def hookpatch_report() -> list[str]:
+    """Return a line for each export: how many norms became nodes, and which did not."""
+    return kept(NAME)

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import hookpatch
 from hookpatch_onnx._export.export import Export
+from hookpatch_onnx._export.receipt import keep
 
 Marking: TypeAlias = Callable[[Export], Iterable[hookpatch.Patch]]
 
@@ -61,6 +62,7 @@ def _begun(arguments: dict[str, Any]) -> Iterator[Export]:
     token = _running.set(running)
     try:
         yield running
+        keep(running.receipts.values())
     except Exception as error:
         if running.refusal is None or running.refusal is error:
             raise

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
-from hookpatch_onnx.errors import CapturedWarning
+from hookpatch_onnx._export.receipt import Receipt
+from hookpatch_onnx.errors import CapturedWarning, NodeError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir  # imports numpy
 
 _DEFAULT_OPSET: Final = 20  # torch.onnx._constants.ONNX_DEFAULT_OPSET of torch 2.13
 
@@ -23,6 +27,7 @@ class Export:
         domains: the caller's versions of custom domains (``custom_opsets``).
         regions: the marked parts of the model by number, see ``region.py``.
         wanted: the plugins that have found parts to replace.
+        receipts: the account of each plugin that gives one, by its name.
         refusal: the error that ends the export. Torch wraps errors; this error is raised unwrapped.
     """
 
@@ -34,6 +39,7 @@ class Export:
         self.domains: Final[dict[str, int]] = dict(arguments.get("custom_opsets") or {})
         self.regions: Final[dict[int, Any]] = {}
         self.wanted: Final[set[str]] = set()
+        self.receipts: Final[dict[str, Receipt]] = {}
         self.refusal: Exception | None = None
 
     def modules(self, plugin: str) -> Iterator[tuple[str, Any]]:
@@ -50,6 +56,25 @@ class Export:
             return False
         warnings.warn(CapturedWarning(plugin, type(self.model).__name__), stacklevel=2)
         return True
+
+    def account(self, receipt: Receipt) -> None:
+        """Take the receipt of a plugin, unless the model was captured before."""
+        import torch  # imported by now
+
+        if _is_module(self.model) and not isinstance(self.model, torch.jit.ScriptModule):
+            self.receipts[receipt.plugin] = receipt
+
+    def close(self, model: ir.Model) -> None:
+        """Look at the finished model for what the plugins have left.
+
+        Raises:
+            NodeError: a strict plugin has left something.
+        """
+        for receipt in self.receipts.values():
+            try:
+                receipt.close(model)
+            except NodeError as error:
+                raise self.refuse(error) from None
 
     def want(self, plugin: str, found: bool = True) -> None:
         """Note that a plugin has found a part of the model that is to become a node."""

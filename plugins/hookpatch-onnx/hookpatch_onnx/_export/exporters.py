@@ -80,7 +80,7 @@ def _unless_refused(export: Export) -> Callable[..., Any]:
 def _after_torchscript(export: Export) -> Callable[..., bytes]:
     def add(wrapped: Callable[..., bytes], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         done = wrapped(*args, **kwargs)
-        if not export.regions:
+        if not (export.regions or export.receipts):
             return done
         model = ir.from_proto(onnx.load_model_from_string(done))
         join_marks(model)

@@ -100,7 +100,7 @@ def _origin(mark: ir.Node) -> dict[str, str]:
 
 
 def rewrite(model: ir.Model, export: Export) -> None:
-    """Replace each marked region by the nodes that its plugin builds; remove all marks."""
+    """Replace each marked region by the nodes that its plugin builds; remove all marks; close the receipts."""
     for graph in [*graphs(model.graph), *(one for f in model.functions.values() for one in graphs(f))]:
         # In the order of the graph, an inner region ends before the outer one.
         for end in [node for node in graph if is_mark(node, END)]:
@@ -110,6 +110,7 @@ def rewrite(model: ir.Model, export: Export) -> None:
     model.opset_imports.pop(DOMAIN, None)
     for function in model.functions.values():
         function.opset_imports.pop(DOMAIN, None)
+    export.close(model)
 
 
 def _replace(model: ir.Model, graph: GraphLike, end: ir.Node, export: Export) -> None:
@@ -119,6 +120,8 @@ def _replace(model: ir.Model, graph: GraphLike, end: ir.Node, export: Export) ->
     begin = marked[0].producer() if taken else None
     inputs = _present(begin.inputs) if begin is not None else []
     region = export.regions[end.attributes["region"].as_int()]
+    if (receipt := export.receipts.get(region.plugin)) is not None:
+        receipt.made.append(region.part)
     values = region.build(Place(model, graph, begin, end, inputs, results, export, region.plugin))
     for value, old in zip(values, end.outputs, strict=True):
         value.name = _renamed(old.name, value)

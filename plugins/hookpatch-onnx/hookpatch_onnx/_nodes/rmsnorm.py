@@ -8,6 +8,7 @@ Source of the formula: Zhang and Sennrich, Root Mean Square Layer Normalization,
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ import torch
 Scale: TypeAlias = Literal["weight", "1 + weight", "1"]
 
 _DTYPES: Final = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-_USUAL_EPS: Final = (1e-5, 1e-6, 1e-8, 1e-12)  # for classes with eps as a number in forward
 _ULPS: Final = 4  # of the result's dtype, at most of float32: float64 models compute norms in float32, too
 
 
@@ -68,13 +68,29 @@ def rmsnorms(module: torch.nn.Module) -> dict[torch.dtype, RMSNorm]:
     return found
 
 
+def why_no_rmsnorm(module: torch.nn.Module) -> str:
+    """Return why a module that is called an RMSNorm is taken for none; empty for a module of another name."""
+    if re.search("rms_?norm", type(module).__name__, re.IGNORECASE) is None:
+        return ""
+    own = dict(module.named_parameters(recurse=False))
+    if len(own) > 1 or any(True for _ in module.children()):
+        parts = [*own, *(name for name, _ in module.named_children())]
+        return f"has more than one weight: {', '.join(parts)}"
+    if not own and any(True for _ in module.buffers()):
+        return f"has its weight in a buffer: {', '.join(name for name, _ in module.named_buffers())}"
+    if own and (weight := next(iter(own.values()))).dim() != 1:
+        return f"has a weight of shape {tuple(weight.shape)}"
+    return "computes something else than the formula"
+
+
 def _compare(
     module: torch.nn.Module, dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generator
 ) -> RMSNorm | None:
-    # The input is not centred, so that a LayerNorm differs; has several magnitudes, so that eps shows;
+    # The input is not centred, so that a LayerNorm differs; has several magnitudes, so that eps and a clamp show;
     # and has three axes or more, so that a normalization of channels differs, too.
-    sizes = torch.tensor([1.0, 1e-2, 3e-3, 10.0]).reshape(2, 2, *[1] * len(shape))
-    x = ((torch.randn(2, 2, *shape, generator=generator) + 0.5) * sizes).to(dtype)
+    largest = 60.0 if dtype == torch.float16 else 5e3  # its square is a number of the dtype
+    sizes = torch.tensor([1.0, 1e-2, 3e-3, 10.0, largest / 10, largest]).reshape(3, 2, *[1] * len(shape))
+    x = ((torch.randn(3, 2, *shape, generator=generator) + 0.5) * sizes).to(dtype)
     try:
         got = module(x)
     except Exception:  # the module takes other inputs
@@ -83,7 +99,7 @@ def _compare(
     if not isinstance(got, torch.Tensor) or got.shape != x.shape or got.dtype not in (dtype, _promoted(x, weight)):
         return None
     best, least = None, float(_ULPS)
-    for norm in _candidates(module, weight, dtype, len(shape), got.dtype):
+    for norm in _candidates(module, weight, dtype, shape, got.dtype):
         wanted = normalized(x, weight, norm)
         # Relative to the mean magnitude: rounding of large components may disturb a component near zero.
         error = ((got - wanted).abs() / wanted.abs().clamp(min=wanted.abs().mean())).double()
@@ -106,16 +122,35 @@ def normalized(x: torch.Tensor, weight: torch.Tensor | None, norm: RMSNorm) -> t
 
 
 def _candidates(
-    module: torch.nn.Module, weight: torch.Tensor | None, dtype: torch.dtype, axes: int, result: torch.dtype
+    module: torch.nn.Module,
+    weight: torch.Tensor | None,
+    dtype: torch.dtype,
+    shape: tuple[int, ...],
+    result: torch.dtype,
 ) -> Iterator[RMSNorm]:
     own = [value for value in vars(module).values() if isinstance(value, float) and 0 <= value < 0.1]
     limits = [torch.finfo(dtype).eps, torch.finfo(torch.float32).eps] if _has_default_eps(module) else []
     scales: list[Scale] = ["1"] if weight is None else ["weight", "1 + weight", "1"]
-    for eps in dict.fromkeys([*own, *limits] or _USUAL_EPS):
+    for eps in dict.fromkeys([*own, *limits, *_measured_eps(module, shape)]):
         for scale in scales:
-            yield RMSNorm(scale, eps, axes, rounds_first=False, dtype=result)
+            yield RMSNorm(scale, eps, len(shape), rounds_first=False, dtype=result)
             if scale == "weight" and dtype not in (torch.float32, torch.float64):
-                yield RMSNorm(scale, eps, axes, rounds_first=True, dtype=result)
+                yield RMSNorm(scale, eps, len(shape), rounds_first=True, dtype=result)
+
+
+def _measured_eps(module: torch.nn.Module, shape: tuple[int, ...]) -> list[float]:
+    """Return the eps of a module that computes the formula, to three digits, from two results in float32.
+
+    For a small x the result is x * scale / sqrt(eps), for a large one x * scale / sqrt(mean(x^2)).
+    """
+    ones = torch.ones(1, 1, *shape)
+    small, large = 1e-12, 1e4
+    try:
+        with_eps, without = module(ones * small), module(ones * large)
+    except Exception:  # the module takes other inputs
+        return []
+    eps = float(((without * small) / with_eps).double().square().median())
+    return [float(f"{eps:.3g}")] if 0 < eps < large else []
 
 
 def _has_default_eps(module: torch.nn.Module) -> bool:

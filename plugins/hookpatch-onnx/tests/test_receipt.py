@@ -1,0 +1,202 @@
+"""The account of an export: what became a node, what did not, and why; in the report, and as an error where strict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from exported import exported, ops
+from hookpatch_onnx.errors import NodeError
+from tiny_models import Masked, tiny
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+import hookpatch
+
+pytestmark = pytest.mark.model
+
+WIDTH = 8
+EXPORTS: dict[str, dict[str, Any]] = {
+    "dynamo": {"opset_version": 20},
+    "torchscript": {"opset_version": 20, "dynamo": False},
+}
+STRICT = {name: {"strict": True} for name in ("rmsnorm_node", "gelu_node")}
+
+
+class Norm(torch.nn.Module):
+    """An RMSNorm with eps as a number in forward, and nowhere else."""
+
+    def __init__(self, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(WIDTH))
+        self.normalize = lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.weight * self.normalize(x)
+
+
+class BiasedRMSNorm(Norm):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.randn(WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + self.bias
+
+
+class BufferedRMSNorm(Norm):
+    def __init__(self) -> None:
+        super().__init__()
+        del self.weight
+        self.register_buffer("weight", torch.randn(WIDTH))
+
+
+class WideRMSNorm(Norm):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(1, 1, WIDTH))
+
+
+class ClampedRMSNorm(Norm):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.clamp(-100, 100))
+
+
+class Norms(torch.nn.Module):
+    """One module of each kind; some are called in another way than by their forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.good, self.biased, self.buffered = Norm(), BiasedRMSNorm(), BufferedRMSNorm()
+        self.wide, self.clamped, self.past, self.idle = WideRMSNorm(), ClampedRMSNorm(), Norm(), LlamaRMSNorm(WIDTH)
+        self.listed = [Norm().requires_grad_(False)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.wide(self.buffered(self.biased(self.good(x))))
+        x = Norm.forward(self.past, self.clamped(x))
+        return torch.nn.functional.normalize(
+            self.listed[0](x) + x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+        )
+
+
+LEFT = {
+    "biased": "has more than one weight: weight, bias",
+    "buffered": "has its weight in a buffer: weight",
+    "wide": "has a weight of shape (1, 1, 8)",
+    "clamped": "computes something else than the formula",
+    "past": "was not called by its forward",
+    "idle": "was not called by its forward",
+    "the model": "is written out there",
+}
+
+
+def notes(session: hookpatch.Session) -> list[str]:
+    return [note for patch in session.report() for note in patch.notes]
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_each_norm_that_is_no_node_is_named(how: str) -> None:
+    """With the reason; where no module tells, by the nodes of the formula in the graph."""
+    with hookpatch.active("rmsnorm_node") as session:
+        model = exported(Norms(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
+    assert ops(model)["SimplifiedLayerNormalization"] == 1
+    *_, note = notes(session)
+    made, _, left = note.partition("; 7 not: ")
+    assert made == "1 of 8 norm-like parts became nodes"
+    assert left == ", ".join(f"{part} {why}" for part, why in list(LEFT.items())[:3]) + ", and 4 more"
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+@pytest.mark.parametrize(("part", "why"), LEFT.items())
+def test_strict_makes_it_an_error(part: str, why: str, how: str) -> None:
+    """And no model."""
+    net = Norms()
+    kept = {"the model": ()}.get(part, (part,))
+    net.forward = lambda x: Norm.forward(net.past, x) if part == "past" else net.get_submodule(part)(x)  # type: ignore[method-assign]
+    if part == "the model":
+        net.forward = lambda x: net.listed[0](x)  # type: ignore[method-assign]
+    elif part == "idle":
+        net.forward = lambda x: x + 1  # type: ignore[method-assign]
+    for name, _ in [*net.named_children()]:
+        if name not in kept:
+            delattr(net, name)
+    with (
+        hookpatch.active("rmsnorm_node", options={"rmsnorm_node": {"strict": True}}),
+        pytest.raises(NodeError) as caught,
+    ):
+        exported(net, torch.randn(2, 3, WIDTH), **EXPORTS[how])
+    more = "; and 1 more" if part == "past" else ""  # the nodes that it is written out in
+    said = f"plugin 'rmsnorm_node': {part} is no node: {why}{more}; strict=false exports it as it is"
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("eps", [1e-12, 1e-7, 3e-4, 0.25])
+def test_any_eps_is_found(eps: float) -> None:
+    """By measuring it, wherever the class has it."""
+    net = Norm(eps).eval()
+    with hookpatch.active("rmsnorm_node", options={"rmsnorm_node": STRICT["rmsnorm_node"]}):
+        model = exported(net, torch.randn(2, 3, WIDTH), opset_version=23)
+    (node,) = model.graph.node
+    assert {one.name: one.f for one in node.attribute}["epsilon"] == pytest.approx(eps, rel=1e-6)
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+@pytest.mark.parametrize("name", ["Llama", "Gemma", "T5"])
+def test_whole_models_leave_nothing(name: str, how: str) -> None:
+    """So that strict can be switched on for good."""
+    model, ids = Masked(tiny(name)).eval(), torch.arange(12).reshape(2, 6) + 3
+    strict = {"strict": True}
+    with hookpatch.active(
+        "rmsnorm_node", "gelu_node", options={"rmsnorm_node": strict, "gelu_node": strict}
+    ) as session:
+        exported(model, ids, torch.ones_like(ids), **EXPORTS[how])
+    assert "5 of 5 norm-like parts became nodes" in notes(session)
+
+
+class Function(torch.nn.Module):
+    """A GELU that is written out."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3)))
+
+
+class Sub(Norm):
+    """A subclass that nobody named."""
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_a_gelu_in_a_larger_module_is_named(how: str) -> None:
+    """By the nodes of its formula; a tanh alone is none."""
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up = torch.nn.Linear(WIDTH, WIDTH)
+            self.act = Function()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.act(torch.tanh(self.up(x)))
+            return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3)))
+
+    with hookpatch.active("gelu_node") as session:
+        exported(Net(), torch.randn(2, WIDTH), **EXPORTS[how])
+    *_, note = notes(session)
+    assert note == "1 of 2 tanh-approximated GELUs became nodes; 1 not: the model is written out there"
+
+
+def test_classes_without_a_node_are_named() -> None:
+    """A class with no instance, an instance of a subclass, a module that was not imported."""
+    words = [f"acme::{name}={__name__}:{name}" for name in ("Norm", "Function")] + [
+        "acme::Far=xml.sax.saxutils:XMLFilterBase"
+    ]
+    net = torch.nn.Sequential(Norm(), Sub())
+    with hookpatch.active("onnx_function", options={"onnx_function": {"functions": words}}) as session:
+        exported(net, torch.randn(2, 3, WIDTH))
+    *_, note = notes(session)
+    assert note.startswith("1 of 4 instances became nodes; 3 not: ")
+    for said in (
+        f"{__name__}:Function has no instance in the model",
+        f"1 ({__name__}:Sub) is of a subclass of {__name__}:Norm; name that class, too",
+        "xml.sax.saxutils:XMLFilterBase has no instance: its module was not imported",
+    ):
+        assert said in note
