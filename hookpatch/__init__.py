@@ -1,7 +1,8 @@
 """Patches for code you cannot edit: named, installable, reversible.
 
-``with hookpatch.active("fuse_qkv_off"): ...`` holds a plugin's patches for a block; the eight verbs ``wrap``,
-``inject``, ``default``, ``replace``, ``derive``, ``remove``, ``edit`` and ``enter`` declare patches without a plugin.
+``with hookpatch.active("fuse_qkv_off"): ...`` holds a plugin's patches for a block; the nine verbs ``wrap``,
+``inject``, ``default``, ``replace``, ``derive``, ``remove``, ``edit``, ``enter`` and ``transform`` declare patches
+without a plugin.
 
 Importing this package imports no other file: each name is fetched at its first use.
 
@@ -11,7 +12,18 @@ PYTEST_DONT_REWRITE: pytest would warn that hookpatch, imported at interpreter s
 TYPE_CHECKING = False  # as in typing, without the import: this file runs at interpreter start
 if TYPE_CHECKING:
     from hookpatch import errors, testing
-    from hookpatch._engine.patch.patch import Patch, default, derive, edit, enter, inject, remove, replace, wrap
+    from hookpatch._engine.patch.patch import (
+        Patch,
+        default,
+        derive,
+        edit,
+        enter,
+        inject,
+        remove,
+        replace,
+        transform,
+        wrap,
+    )
     from hookpatch._engine.patch.target import Target
     from hookpatch._inspect.plan import Plan, PlannedPatch, PlannedTarget, plan
     from hookpatch._inspect.slot_report import LayerReport, SlotReport
@@ -52,6 +64,7 @@ __all__ = [
     "replace",
     "report",
     "testing",
+    "transform",
     "why",
     "wrap",
 ]
@@ -61,7 +74,7 @@ __version__ = "0.1.0"
 _HOME = {
     name: home
     for home, names in {
-        "_engine.patch.patch": "Patch default derive edit enter inject remove replace wrap",
+        "_engine.patch.patch": "Patch default derive edit enter inject remove replace transform wrap",
         "_engine.patch.target": "Target",
         "_inspect.plan": "Plan PlannedPatch PlannedTarget plan",
         "_inspect.slot_report": "LayerReport SlotReport",

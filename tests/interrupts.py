@@ -180,6 +180,8 @@ def _imported_anew() -> None:
 _TWO: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}:limit", 2_000_000))
 
 _RULE: Final = hookpatch.wrap(f"{NAME}:*r*", louder, only=isfunction, matches=2)
+_SOURCE: Final = hookpatch.edit(NAME, 'return "original"', 'return "patched", "original"', reload=True)
+_ANEW: Final = ("import", "reload", "the source of a module")  # they execute the module anew
 
 
 def works() -> dict[str, Work]:
@@ -215,6 +217,7 @@ def works() -> dict[str, Work]:
         Work("a decorated function", lambda: (_decorated(), _nothing), _run_and_limit_are_on),
         Work("a patch applied before", partial(_entered_before, _TWO[0], children="local"), _run_is_on),
         Work("two patches applied before, inherit", partial(_entered_before, *_TWO), _run_and_limit_are_on),
+        block("the source of a module", partial(hookpatch.active, _SOURCE, children="local"), _run_is_on),
         Work("import", lambda: _in_open_session(_imported_anew), _run_and_limit_are_on),
         Work("reload", lambda: _in_open_session(lambda: importlib.reload(vendor())), _run_and_limit_are_on),
         Work("report", lambda: _in_open_session(hookpatch.report), _run_and_limit_are_on),
@@ -284,10 +287,10 @@ def _left_behind(work: Work, end: Callable[[], object], before: list[Any], outco
         problems.append("an open session has lost its patches")
     end()
     del module
-    problems += _differences(before, is_anew=work.name in ("import", "reload"))
+    problems += _differences(before, is_anew=work.name in _ANEW)
     elsewhere = _open_elsewhere()
     problems += [] if elsewhere is None else [elsewhere]
-    return problems or [f"afterwards {what}" for what in _differences(before, work.name in ("import", "reload"))]
+    return problems or [f"afterwards {what}" for what in _differences(before, work.name in _ANEW)]
 
 
 # --- points

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any, Final, TypeAlias
 
     Arrival: TypeAlias = Callable[[ModuleType], None]
+    Execute: TypeAlias = Callable[[Any, ModuleType], None]
 
 # Internals of the import system, which a later Python may lack: see ``not_there``.
 _BootstrapSpec: Final[Any] = getattr(_frozen_importlib, "ModuleSpec", None) or type(sys.__spec__)
@@ -52,6 +53,9 @@ _late: Final[set[tuple[int, str]]] = set()  # thread and module: announced at th
 _holds: Final[dict[object, None]] = {}  # who keeps the finder in place
 # By module, who executes and announces it. GIL: each change is one operation.
 _executing: Final[dict[str, Begun]] = {}
+# By module, what executes it in place of its loader, which it is given.
+_executors: Final[dict[str, Execute]] = {}
+_ahead: Final[dict[str, Begun]] = {}  # by module, who is about to execute it
 _trusted: list[str] | None = None
 _own_imports: Final[dict[int, Begun]] = {}  # by thread, inside of ``for_ourselves``
 _asking: Final[dict[tuple[int, str], Begun]] = {}  # by thread and module, who asks the other finders
@@ -175,6 +179,22 @@ def foresee(module: str, arrival: Arrival) -> Watch:
     _note(watch)
     watch.expect()
     return watch
+
+
+def execute_by(module: str, execute: Execute | None) -> None:
+    """Have ``execute(loader, module)`` execute a module in place of its loader; None: its loader again.
+
+    A watch of the module keeps the finder in place.
+    """
+    if execute is None:
+        _executors.pop(module, None)
+    else:
+        _executors[module] = execute
+
+
+def is_ahead(module: str) -> bool:
+    """Return True if a module has been found, and its code has yet to run."""
+    return module in _ahead and not _ahead[module].is_interrupted()
 
 
 def watch(module: str, arrival: Arrival) -> Watch:
@@ -611,9 +631,14 @@ class _Loader:
         foreseen = [watch for watch in [*_watches.get(spec.name, ()), *_of_globs(spec.name)] if watch.is_early]
         has_executed = False
         try:
+            _ahead[spec.name] = _executing[spec.name]
             for watch in foreseen:
                 watch.fire(module)
-            self._loader.exec_module(module)
+            _ahead.pop(spec.name, None)
+            if (execute := _executors.get(spec.name)) is not None:
+                execute(self._loader, module)
+            else:
+                self._loader.exec_module(module)
             has_executed = True
             _announce(spec.name, foreseen)
         except BaseException as error:
@@ -622,6 +647,8 @@ class _Loader:
                 _announce(spec.name, foreseen)
             _executing.pop(spec.name, None)
             raise
+        finally:
+            _ahead.pop(spec.name, None)
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the real loader (get_code, get_source, is_package...)."""

@@ -13,7 +13,7 @@ from hookpatch._engine.patch.versions import check_requirement, unneeded
 from hookpatch._engine.site.reach import DECORATED, innermost
 from hookpatch._engine.site.stand_in import binds
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.guard import check_call, getter_of, unchecked
+from hookpatch._engine.slots.guard import check_call, check_kept, getter_of, unchecked
 from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import resolve
 from hookpatch._engine.slots.slot import Slot, inner
@@ -30,6 +30,8 @@ def by_version(requested: Requested) -> Outcome:
         reason = unneeded(requested.patch, requested.owner)  # first: may be the cause of an unmet requirement
         warnings = (*unchecked(requested.patch), *filter(None, [reason]))
         check_requirement(requested.patch, requested.owner)
+        if requested.plugin is None:  # for a block
+            check_kept(requested.patch, requested.owner)
     except ApplyError as error:
         return _refused(requested, error, warnings)
     return Outcome("waiting", warnings=warnings)
@@ -59,7 +61,9 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
                 warnings = (*warnings, reason)
     except ApplyError as error:
         return _refused(requested, error, warnings)
-    if patch.verb in ("derive", "enter"):  # what the factory makes decides, and it runs in no process of the user
+    if (
+        patch.verb in ("derive", "enter") or patch.is_of_source
+    ):  # what the factory makes decides, and it runs in no process of the user
         return Outcome("waiting", warnings=warnings)
     return Outcome("applied", warnings=warnings)
 

@@ -52,8 +52,15 @@ def why(target: str | Target) -> SlotReport:
     walk.slot(slot)
     if not walk.layers:
         raise missing(slot, target, _ASKED_BY)
-    notes = [*_patched_on_the_way(target, module, walk), *dict.fromkeys(walk.notes)]
+    notes = [*_patched_on_the_way(target, module, walk), *dict.fromkeys(walk.notes), *_of_source(target.module)]
     return SlotReport(str(target), True, tuple(walk.layers), "; ".join(notes) or None)
+
+
+def _of_source(module: str | None) -> Iterator[str]:
+    """Yield a note for a module whose source was changed before it ran."""
+    loading: Any = imports.loaded("hookpatch._engine.source.loading")  # imported if any source was
+    if module is not None and loading is not None and (changes := loading.who_changed(module)):
+        yield f"{module} runs from changed source: {', '.join(changes)}"
 
 
 def modules_of(target: Target) -> Iterator[str]:

@@ -13,6 +13,7 @@ from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.selection import Selection, merged, options_asked, plugins_asked
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch, Scope
+from hookpatch._engine.slots.guard import check_kept
 from hookpatch._plugins.relations import check
 from hookpatch._processes.children import carried
 from hookpatch._processes.payload import Children, is_packed_the_same, pack
@@ -63,6 +64,7 @@ def active(
             not on, or two plugins conflict.
         PluginError: a plugin cannot be loaded.
         NotCarriedError: with ``children="require"``, a patch cannot be carried to child processes.
+        TargetRefused: a patch changes the source of a module, and says neither ``keep=True`` nor ``reload=True``.
     """
     is_usual = options is None and scope == "process" and not count and lock is None and on_drift is None
     if is_usual and len(what) == 1 and (session := _asked_before(what[0], children)) is not None:
@@ -85,6 +87,8 @@ def active(
         patches = [Requested(item)] if isinstance(item, Patch) else by_name.pop(_selection.normalise(item), [])
         left = payload.left.get(index)
         why = "children='local'" if children == "local" else (left.why if left else None)
+        for asked in patches:
+            check_kept(asked.patch, asked.owner)
         requested += patches if why is None else [patch._replace(stays=why) for patch in patches]
     if not is_alone and (folder := _environment.report_folder()) is not None:
         from hookpatch._processes.receipt import write_reports_in  # few ask for reports

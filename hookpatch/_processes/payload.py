@@ -214,7 +214,9 @@ def _packed_patch(patch: Patch) -> PayloadItem:
 
 def _packed(patch: Patch) -> PayloadItem:
     pickled = _pickled(patch)
-    item: Item = {"of": _name(patch), "module": patch.module, "patch": base64.b64encode(pickled).decode()}
+    # The block waits for its modules; one whose source is changed is too late then.
+    module = None if patch.is_of_source else patch.module
+    item: Item = {"of": _name(patch), "module": module, "patch": base64.b64encode(pickled).decode()}
     # The main module that calls is the child's own; what is defined there is not.
     if b"__main__" in (_pickled(replace(patch, callers=())) if patch.callers else pickled):
         if getattr(imports.loaded("__main__"), "__file__", None) is None:

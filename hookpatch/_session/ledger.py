@@ -21,6 +21,7 @@ State: TypeAlias = Literal[
     "unlinked",
     "dormant",
     "displaced",
+    "kept",
     "unused",
 ]
 Key: TypeAlias = tuple[str | None, str | None, str, str]  # plugin, distribution, verb, target: in any process
@@ -78,7 +79,8 @@ class Entry:
         state: *waiting* for its module, *applied*, *skipped* or *failed*; *overwritten*: a foreign value has replaced
             our value, as of the last look, or when the session ended. At the end *restored*; *unlinked*: removed
             from inside a foreign proxy; *dormant*: passes through under a foreign value; *displaced*: our value is
-            left under a foreign value; *unused*: the module was never imported.
+            left under a foreign value; *kept*: the module
+            runs changed till the end of the process; *unused*: the module was never imported.
         look: compares the slot with our value, and notes the state; None before the patch is applied and after its end.
         error: the class of the error that is the reason.
         original: the original, whose other holders are *stale*; None if they are not looked for.

@@ -36,6 +36,7 @@ from hookpatch._session.prepared import Prepared, keep, prepared
 from hookpatch.errors import (
     ApplyError,
     DriftWarning,
+    EditError,
     HookpatchError,
     HookpatchWarning,
     LateWarning,
@@ -46,10 +47,12 @@ from hookpatch.errors import (
 
 if TYPE_CHECKING:
     from hookpatch._engine.lock.drift import Drift  # slow to import, and most sessions have no lock file
+    from hookpatch._engine.source.loading import Change  # slow to import, and most patches change no source
 
 Policy: TypeAlias = Literal["exit", "warn"]
 Gone: TypeAlias = dict[Site, Former]
 _NOWHERE: Final = "nothing that only_in= and except_in= let it go to holds the target"
+_KEPT: Final = "the module runs changed till the end of the process; reload=True runs it anew at the end"
 _NONE: Final[list[Entered]] = []  # shared by most patches, never written to
 
 
@@ -66,6 +69,7 @@ class Lifecycle:
     __slots__ = (
         *(
             "_asked",
+            "_change",
             "_count",
             "_derived",
             "_drift",
@@ -74,6 +78,7 @@ class Lifecycle:
             "_entered",
             "_entry",
             "_instances",
+            "_is_beginning",
             "_late",
         ),
         *("_ledger", "_owner", "_placed", "_policy", "_rank", "_scope", "_unseen", "_warnings", "_watch"),
@@ -108,6 +113,8 @@ class Lifecycle:
         self._unseen: Collection[Site] = ()  # sites by which to hear of new instances
         self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
         self._watch: imports.Watch | None = None
+        self._change: Change | None = None  # of the source of a module
+        self._is_beginning = False  # until that module has been run anew
         self._elsewhere: imports.Watch | None = None  # of all modules, where only_in or except_in tells them apart
         self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb in MAKING_VERBS else None
 
@@ -127,6 +134,8 @@ class Lifecycle:
         name = self._asked.patch.module
         module = None
         try:
+            if self._asked.patch.is_of_source:
+                return self._begin_source()
             if name is not None:
                 self._watch = imports.Watch(name, self.arrive)
                 module = self._watch.begin() or self._watch.present()
@@ -150,6 +159,8 @@ class Lifecycle:
         Return the object whose holders the patch needs, if it needs them.
         """
         patch = self._asked.patch
+        if patch.required:
+            guard.check_not_run(patch, self._owner)
         module = imports.present(patch.module) if patch.module is not None else None
         if not patch.required or patch.target is None or (module is None and patch.module is not None):
             return []
@@ -216,6 +227,8 @@ class Lifecycle:
         for instances in self._instances:
             instances.ended()
         self._leave(errors)
+        if self._change is not None:
+            self._change.end()
 
     def forget(self) -> None:
         """Forget what was restored. Last: an interrupted restore is done again."""
@@ -242,6 +255,106 @@ class Lifecycle:
             fail_late(self._next_entry(), self._policy, error, is_late=bool(late))
         finally:
             self._ledger.notify()
+
+    # --- the source of a module
+
+    def _begin_source(self) -> None:
+        """Change the source of a module each time that it runs from now on; run it anew if that is asked for."""
+        asked, patch, name = self._asked, self._asked.patch, str(self._asked.patch.module)
+        with imports.for_ourselves():
+            from hookpatch._engine.site.order import ordered
+            from hookpatch._engine.source.loading import Change  # few patches change a source
+        try:
+            if self._scope == "task":
+                guard.check_patch(patch, self._scope, self._owner)
+            guard.check_not_run(patch, self._owner)
+            layer = Layer(patch, asked.plugin, self._owner, self._rank, distribution=asked.distribution)
+            self._change = Change(layer, self._check_source, self._fail_source)
+            self._change.begin(partial(ordered, site=name))
+            self._watch = imports.Watch(name, self._has_run)
+            if self._watch.begin() is None:
+                self._watch.present()
+            self._is_beginning = imports.begun(name) and not imports.is_ahead(name)
+        except ApplyError as error:
+            if patch.required:
+                raise
+            self._next_entry().become("skipped", error)
+
+    def run_anew(self) -> None:
+        """Execute the module anew whose source it changes, if it has run before: once for all changes of a session.
+
+        Raises:
+            HookpatchError: the change does not fit, or the module raises an error.
+        """
+        change = self._change
+        if change is None or not self._is_beginning:
+            return
+        try:
+            if not change.runs:
+                change.run_again(is_entering=True)
+        except HookpatchError as error:
+            if self._asked.patch.required:
+                self._entry.become("failed", error)
+                raise
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            problem = f"running it anew raised {type(error).__name__}: {error}"
+            failure = ApplyError(self._asked.patch.address, self._owner, problem)
+            self._entry.become("failed", failure)
+            raise failure from error
+        finally:
+            self._is_beginning = False
+
+    def _check_source(self) -> None:
+        self._warnings = ()
+        guard.check_patch(self._asked.patch, self._scope, self._owner)
+        if (reason := unneeded(self._asked.patch, self._owner)) is not None:
+            self._warn(reason, f"{self._asked.patch.address} of {self._owner}: {reason}", PatchUnneededWarning)
+
+    def _fail_source(self, error: ApplyError) -> None:
+        """Note that a change does not fit the source; raise on entering, else as at any import."""
+        if self._is_beginning and self._asked.patch.required:
+            raise error
+        if self._asked.patch.required:
+            late = imports.how_late(self._asked.patch.module)
+            fail_late(self._next_entry(), self._policy, error, is_late=bool(late))
+        else:
+            self._next_entry().become("skipped", error)
+
+    def _has_run(self, module: ModuleType) -> None:
+        """Note that the module has run, inside a foreign import."""
+        assert self._change is not None  # made before the watch
+        name = str(self._asked.patch.module)
+        try:
+            if self._change.runs:
+                entry = self._entry if self._entry.state == "applied" else self._next_entry()
+                entry.become("applied")
+                entry.warnings = self._warnings
+            elif imports.how_late(name):
+                self._fail_source(EditError(name, self._owner, f"{imports.past_us(name)}, and has run as it is"))
+            elif getattr(module, "__file__", None) is None and hasattr(module, "__path__"):
+                self._fail_source(EditError(name, self._owner, f"{name} is a namespace package, and has no source"))
+        finally:
+            self._ledger.notify()
+
+    def end_source(self, errors: list[Exception]) -> None:
+        """Execute the module anew without the ended changes of its source, if that is asked for."""
+        change = self._change
+        if change is None:
+            return
+        if self._asked.patch.reload and change.runs:
+            try:
+                change.run_again()
+            except Exception as error:
+                if is_interrupt(error):
+                    raise
+                if self._entry.state == "applied":
+                    self._entry.become("failed", f"could not be run anew: {type(error).__name__}: {error}")
+                errors.append(error)
+                return
+        if self._entry.state == "applied":
+            self._entry.become(*(("restored",) if self._asked.patch.reload else ("kept", _KEPT)))
 
     def _apply(self, module: ModuleType | None, anew: bool = False) -> None:
         """Apply the patch to its module, None for an object at hand; ``anew``: the module was executed just now.

@@ -42,7 +42,7 @@ class PatchReport:
         target: the address.
         verb: the verb of the patch.
         state: waiting, applied, overwritten, skipped, failed; at the end restored, overwritten, unlinked, dormant,
-            displaced, unused. Compared with the slot when the report is made.
+            displaced, kept, unused. Compared with the slot when the report is made.
         reason: why the patch was skipped, failed or ended otherwise than restored; by which value, from which file and
             line, it was overwritten; None else.
         place: the place that ``reach="everywhere"`` found beside the target; None for the target itself.

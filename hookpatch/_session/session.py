@@ -393,6 +393,9 @@ class Session:
         for lifecycle in lifecycles:
             begun.append(lifecycle)
             lifecycle.begin()
+        for lifecycle in lifecycles:
+            if isinstance(lifecycle, Lifecycle):
+                lifecycle.run_anew()
         self._ledger.holders = None
         for error in notify.sites_changed(site for lifecycle in lifecycles for site in lifecycle.touched):
             raise error
@@ -658,6 +661,9 @@ def _end_all(lifecycles: Sequence[Lifecycle | Rule], gone: Gone, ledger: Ledger,
     touched: list[Site] = []
     for lifecycle in reversed(lifecycles):
         lifecycle.restore(errors, touched, gone)
+    for lifecycle in reversed(lifecycles):
+        if isinstance(lifecycle, Lifecycle):
+            lifecycle.end_source(errors)
     if gone:
         restore_copies(gone, ledger.were_there, errors)
     for lifecycle in lifecycles:

@@ -20,7 +20,7 @@ from hookpatch.errors import SettingError, one_line
 _STYLES = {
     **dict.fromkeys(("applied", "restored"), "green"),
     **dict.fromkeys(("failed", "skipped"), "red"),
-    **dict.fromkeys(("overwritten", "dormant", "displaced", "unlinked"), "yellow"),
+    **dict.fromkeys(("overwritten", "dormant", "displaced", "unlinked", "kept"), "yellow"),
 }
 
 

@@ -11,7 +11,8 @@ PUBLIC = {
     "hookpatch": """
         LayerReport Patch PatchReport Plan PlannedPatch PlannedTarget ProcessReport Relations Report RunReport Session
         SlotReport Target active default derive edit enter environment errors hookimpl inject load_ipython_extension
-        plan receipts remove replace report testing unload_ipython_extension why wrap __version__
+        plan receipts remove replace report testing transform
+        unload_ipython_extension why wrap __version__
     """,
     "hookpatch.errors": """
         AmbiguousPlugin ApplyError BypassError BypassWarning CallsError ConflictError ConflictingPlugins

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import NodeTransformer
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -37,6 +38,10 @@ patches: list[hookpatch.Patch] = [
     hookpatch.edit(hookpatch.Target("m:f"), diff="@@ -1 +1 @@", why="it forgets"),
     hookpatch.default("m:f", {"after": 3}, required=False),
     hookpatch.wrap("m:f", louder, callers="shop.*"),
+    hookpatch.edit("m", "x = 1", "x = 2", keep=True),
+    hookpatch.edit("m", diff="@@ -1 +1 @@", reload=True, required=False),
+    hookpatch.transform("m.n", str.upper, keep=True, why="it shouts"),
+    hookpatch.transform("m.n", NodeTransformer().visit, ast=True, reload=True),
     hookpatch.replace("m:f", len, callers=["shop.*", "cart"]),
     hookpatch.replace(hookpatch.Target.item({}, "key"), 1, upstream="https://example.org"),
     hookpatch.derive(hookpatch.Target("m:REGISTRY['key']"), subclass),

@@ -1,4 +1,4 @@
-"""Declare a patch by one of eight verbs. A declaration imports nothing and changes nothing.
+"""Declare a patch by one of nine verbs. A declaration imports nothing and changes nothing.
 
 Long because each verb tells its arguments where it is declared.
 """
@@ -25,13 +25,13 @@ from hookpatch.errors import PatchError
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 Factory: TypeAlias = Callable[[Any], Any]
 Entered: TypeAlias = Callable[[ModuleType], AbstractContextManager[object]]
-Verb: TypeAlias = Literal["wrap", "inject", "default", "replace", "derive", "remove", "edit", "enter"]
+Verb: TypeAlias = Literal["wrap", "inject", "default", "replace", "derive", "remove", "edit", "enter", "transform"]
 Reach: TypeAlias = Literal["slot", "everywhere"]
 Scope: TypeAlias = Literal["process", "task"]
 
 GIVING_VERBS: Final = frozenset({"inject", "default"})  # they give arguments to calls
 CALL_VERBS: Final = frozenset({"wrap", *GIVING_VERBS})
-MAKING_VERBS: Final = frozenset({"derive", "edit"})  # they make their value of the one below
+MAKING_VERBS: Final = frozenset({"derive", "edit", "transform"})  # they make their value of the one below
 
 
 class Facts(TypedDict, total=False):
@@ -88,7 +88,7 @@ class Patch(_Kept):
 
     Attributes:
         verb: the name of the verb.
-        target: the address; None for ``enter``.
+        target: the address; None for ``enter`` and for the source of a module.
         module: the module whose import makes the patch possible, None for objects at hand.
         change: the wrapper, the arguments, the value, the factory or the Edit; None for ``remove``.
         reach, only_in, except_in, callers, requires, required, before, after: see ``Facts``.
@@ -99,6 +99,9 @@ class Patch(_Kept):
         matches, only: see ``Facts``.
         source: for ``replace`` by a rule, the address of the values.
         rule: the address of the rule, for the patch of one of its matches.
+        reload: for the source of a module, True if the module is executed anew on entering and at the end.
+        keep: for the source of a module, True if a block may leave the module as it is.
+        is_tree: for ``transform``, True if the function takes and returns a tree.
     """
 
     verb: Verb
@@ -125,6 +128,9 @@ class Patch(_Kept):
     only: Callable[[Any], object] | None = None
     source: str | None = None
     rule: str | None = None
+    reload: bool = False
+    keep: bool = False
+    is_tree: bool = False
 
     @property
     def is_rule(self) -> bool:
@@ -135,6 +141,11 @@ class Patch(_Kept):
         """Return the patch of one match of this rule."""
         of_one: dict[str, Any] = {"target": target, "module": target.module, "change": change, "rule": self.address}
         return dataclasses.replace(self, **of_one, matches=None, only=None, source=None)
+
+    @property
+    def is_of_source(self) -> bool:
+        """True if the patch changes the source of a module before the module runs."""
+        return self.target is None and self.verb in ("edit", "transform")
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -328,9 +339,20 @@ def remove(target: str | Target, **facts: Unpack[Facts]) -> Patch:
 
 
 @overload
-def edit(target: str | Target, old: str, new: str, *, count: int = 1, **facts: Unpack[Facts]) -> Patch: ...
+def edit(
+    target: str | Target,
+    old: str,
+    new: str,
+    *,
+    count: int = 1,
+    reload: bool = False,
+    keep: bool = False,
+    **facts: Unpack[Facts],
+) -> Patch: ...
 @overload
-def edit(target: str | Target, *, diff: str, **facts: Unpack[Facts]) -> Patch: ...
+def edit(
+    target: str | Target, *, diff: str, reload: bool = False, keep: bool = False, **facts: Unpack[Facts]
+) -> Patch: ...
 def edit(
     target: str | Target,
     old: str | None = None,
@@ -338,28 +360,82 @@ def edit(
     *,
     count: int | None = None,
     diff: str | None = None,
+    reload: bool = False,
+    keep: bool = False,
     **facts: Unpack[Facts],
 ) -> Patch:
-    """Return a patch that changes a piece of the source of the Python function at ``target``.
+    """Return a patch that changes a piece of the source of the function or module at ``target``.
 
     The function is compiled anew from its edited source; globals, cells and defaults stay its own. A piece is looked
     for as whole statements, whatever their formatting and comments, else as tokens. The reach is ``"everywhere"``
     unless another is given: who holds the function already calls the edited one. Of a decorated function the innermost
     one is edited; of an inherited method the class addressed gets an edited copy.
 
+    The source of a module is changed before the module runs. What has run cannot be taken back, so a block needs
+    ``keep=True`` or ``reload=True``.
+
     Args:
-        target: the address of a function, a method or a property.
+        target: the address of a function, a method or a property; or the full name of a module.
         old: the piece to replace.
         new: what takes its place; empty to leave it out.
         count: how often ``old`` is to be found: all of these are replaced.
-        diff: in place of ``old`` and ``new``: a unified diff of the function. Its line numbers do not count.
+        diff: in place of ``old`` and ``new``: a unified diff. Its line numbers do not count.
+        reload: of a module, True to execute it anew on entering, if it is imported, and at the end.
+        keep: of a module, True to let it run edited till the end of the process, though the block ends.
         **facts: see ``Facts``.
 
     Raises:
         TargetSyntaxError: the address cannot be read.
         PatchError: ``old``, ``new``, ``count``, the diff or an option is invalid.
     """
-    return _declare("edit", target, _as_edit(old, new, count, diff), {"reach": "everywhere", **facts})
+    change = _as_edit(old, new, count, diff)
+    if isinstance(target, str) and is_module_name(target):
+        return _of_source("edit", target, change, facts, reload=reload, keep=keep)
+    if reload or keep:
+        raise PatchError("edit", f"takes {'reload' if reload else 'keep'}= for a module alone, as 'package.module'")
+    return _declare("edit", target, change, {"reach": "everywhere", **facts})
+
+
+def transform(
+    module: str,
+    function: Callable[[Any], Any],
+    *,
+    ast: bool = False,
+    reload: bool = False,
+    keep: bool = False,
+    **facts: Unpack[Facts],
+) -> Patch:
+    """Return a patch that changes the source of a module by a function, before the module runs.
+
+    Nothing on disk changes. What has run cannot be taken back, so a block needs ``keep=True`` or ``reload=True``.
+
+    Args:
+        module: the module's full name.
+        function: takes the text of the module, and returns the text to run.
+        ast: True for a function that takes and returns an ``ast.Module``.
+        reload: True to execute the module anew on entering, if it is imported, and at the end.
+        keep: True to let it run changed till the end of the process, though the block ends.
+        **facts: see ``Facts``.
+
+    Raises:
+        PatchError: the module's name, the function or an option is invalid.
+    """
+    if not is_module_name(module):
+        raise PatchError("transform", f"'{module}' is not a module's name")
+    if not callable(function):
+        raise PatchError("transform", f"the function is {a_kind(function)} and cannot be called")
+    _check_form("transform", "function", function, "tree" if ast else "text")
+    return _of_source("transform", module, function, facts, reload=reload, keep=keep, is_tree=bool(ast))
+
+
+def _of_source(verb: Verb, module: str, change: object, facts: Mapping[str, Any], **own: Any) -> Patch:
+    if fact := next((name for name in ("reach", "only_in", "except_in", "check_signature") if name in facts), None):
+        raise PatchError(verb, f"takes no {fact}= for a module: all of it runs changed")
+    if module == "__main__":
+        raise PatchError(verb, "'__main__' is the program, which Python compiles before a patch can change it")
+    if own["reload"] and own["keep"]:
+        raise PatchError(verb, "takes reload=, which runs the module anew at the end, or keep=, not both")
+    return Patch(verb=verb, target=None, module=module, change=change, **_checked(verb, facts), **own)
 
 
 def _as_edit(old: object, new: object, count: object, diff: object) -> Edit:
@@ -484,7 +560,7 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
             raise PatchError(verb, f"takes no callers=: what {verb} does is there for all; wrap what calls it")
     if type(calls) is not int or calls < 0:
         raise PatchError(verb, f"required_calls={calls!r} is not a number of calls")
-    if calls and verb in ("remove", "enter"):
+    if calls and verb in ("remove", "enter", "transform"):
         raise PatchError(verb, "takes no required_calls=: nothing of it is called")
     if not isinstance(checks := checked.get("check_signature", True), bool):
         raise PatchError(verb, f"check_signature= is {a_kind(checks)}, not True or False")

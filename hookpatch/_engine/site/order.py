@@ -58,10 +58,10 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
 
 
 def _edits_inside(layers: list[Layer]) -> list[Layer]:
-    """Return layers with each edit inside what runs around calls, which has no source; not where it is declared."""
+    """Return layers with each edit inside what has no source or rewrites all of it; not where it is declared."""
     for start in reversed(range(len(layers))):
         place = start
-        while layers[place].patch.verb == "edit" and any(layer.wraps for layer in layers[place + 1 : place + 2]):
+        while layers[place].patch.verb == "edit" and any(map(_is_over_edits, layers[place + 1 : place + 2])):
             if _declared(layers[place], layers[place + 1]):
                 break
             layers[place : place + 2] = layers[place + 1], layers[place]
@@ -69,10 +69,15 @@ def _edits_inside(layers: list[Layer]) -> list[Layer]:
     return layers
 
 
+def _is_over_edits(layer: Layer) -> bool:
+    return layer.wraps or layer.patch.verb == "transform"
+
+
 def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     """Raise ConflictError if the value of the inner layer has no effect, and no plugin has declared the order."""
     what = "there"
-    if outer.patch.verb == inner.patch.verb == "edit":
+    verbs = {outer.patch.verb, inner.patch.verb}
+    if verbs == {"edit"} or verbs == {"edit", "transform"}:
         return  # what they edit decides
     if not outer.patch.may_meet(inner.patch):
         return

@@ -7,6 +7,7 @@ from inspect import Parameter, Signature
 from types import FunctionType
 from typing import Any
 
+from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.signatures import PACKED, as_text, misfit, take_the_same, takes
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import GIVING_VERBS, Facts, Patch, Scope
@@ -71,6 +72,23 @@ def check_patch(patch: Patch, scope: Scope, owner: object) -> None:
         verbs = "wrap, inject, default, and replace with callers="
         problem = f"scope='task' is for {verbs}: a call can ask who makes it, what {patch.verb} does is for all"
         raise TargetRefused(patch.address, owner, f"{problem}; take scope='process', or wrap what calls it")
+
+
+def check_kept(patch: Patch, owner: object) -> None:
+    """Raise TargetRefused for the source of a module in a block that says neither ``keep`` nor ``reload``."""
+    if patch.is_of_source and not (patch.keep or patch.reload):
+        problem = "a module that has run changed stays so after the block"
+        remedy = "say keep=True if that is meant, or reload=True to run it anew at the end"
+        raise TargetRefused(patch.address, owner, f"{problem}; {remedy}")
+
+
+def check_not_run(patch: Patch, owner: object) -> None:
+    """Raise TargetRefused for the source of a module that has run already, unless it is to run anew."""
+    name = str(patch.module)
+    if patch.is_of_source and not patch.reload and imports.begun(name) and not imports.is_ahead(name):
+        problem = f"{name} is imported already, and its source has run"
+        remedy = "reload=True runs it anew on entering and at the end; or patch before its import"
+        raise TargetRefused(patch.address, owner, f"{problem}; {remedy}")
 
 
 def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None:

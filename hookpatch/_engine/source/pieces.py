@@ -227,13 +227,13 @@ def _offset(source: Source, starts: Sequence[int], line: int | None, column: int
 
 def _nearest(source: Source, old: str) -> str:
     """Return in words the line that is most like the first line of a piece; empty if none is."""
-    first = dedent(old).strip().splitlines()[0]
+    first, lines = dedent(old).strip().splitlines()[0], source.lines
     likeness = {
-        number: SequenceMatcher(None, first, source.lines[number - 1].partition("#")[0].strip()).ratio()
+        number: SequenceMatcher(None, first, lines[number - 1].partition("#")[0].strip()).ratio()
         for number in range(source.first, source.last + 1)
     }
-    best = max(likeness, key=likeness.__getitem__)
-    return f"; nearest is line {best}: {source.lines[best - 1].strip()!r}" if likeness[best] >= 0.5 else ""
+    best = max(likeness, key=likeness.__getitem__, default=0)
+    return f"; nearest is line {best}: {lines[best - 1].strip()!r}" if likeness.get(best, 0) >= 0.5 else ""
 
 
 def _short(piece: str) -> str:

@@ -1,0 +1,194 @@
+"""Change the source of a module before the module runs, in memory."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from importlib import reload
+from types import ModuleType
+from typing import Any, Final, Protocol, TypeAlias, final
+
+from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import Turn, is_interrupt
+from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.source.compiling import AsItIs, Compiling
+from hookpatch._engine.source.pieces import NotThere, Source, replaced
+from hookpatch.errors import ApplyError, ConflictError, EditError
+
+
+class Asked(Protocol):
+    """What a change knows of its layer."""
+
+    @property
+    def patch(self) -> Patch: ...
+    @property
+    def owner(self) -> str: ...
+
+
+Order: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]  # puts layers in order, the outermost first
+_lock: Final = Turn()
+_changes: Final[dict[str, tuple[Change, ...]]] = {}  # by module, the innermost first
+_shown: Final[dict[str, list[str]]] = {}  # by module, the names of files that linecache shows changed
+_entering: Final[set[str]] = set()  # modules that are run anew for changes that may not fit
+
+
+@final
+class Change:
+    """One change of the source of one module. Lives as long as its session.
+
+    Attributes:
+        layer: the patch, its owner and its place among others.
+        check: called before the source is changed; raises an ApplyError if it is not to be.
+        fail: called with an ApplyError where the change does not fit the source.
+        runs: True if the module runs what the change made of its source.
+    """
+
+    __slots__ = ("_added", "_module", "check", "fail", "layer", "runs")
+
+    def __init__(self, layer: Asked, check: Callable[[], None], fail: Callable[[ApplyError], None]) -> None:
+        self.layer: Final = layer
+        self.check: Final = check
+        self.fail: Final = fail
+        self.runs = False
+        self._module: Final = str(layer.patch.module)
+        self._added: dict[str, Any] = {}  # what the changed source has added to the module
+
+    @property
+    def owner(self) -> str:
+        """The plugin or the block, in words for messages."""
+        return self.layer.owner
+
+    def begin(self, ordered: Order) -> None:
+        """Change the module each time that it runs from now on; raise what ``ordered`` raises."""
+        with _lock:
+            changes = [*reversed(_changes.get(self._module, ())), self]
+            of_layer = {id(change.layer): change for change in changes}
+            in_order = [of_layer[id(layer)] for layer in ordered([change.layer for change in changes])]
+            _changes[self._module] = tuple(reversed(in_order))
+            imports.execute_by(self._module, _execute)
+
+    def end(self) -> None:
+        """Leave the module alone when it runs again; a second call does nothing."""
+        with _lock:
+            left = tuple(change for change in _changes.get(self._module, ()) if change is not self)
+            if left:
+                _changes[self._module] = left
+            elif _changes.pop(self._module, None) is not None:
+                # The executor stays until the module has run without us: it takes the changed text out of linecache.
+                imports.execute_by(self._module, _execute if self._module in _shown else None)
+
+    def run_again(self, is_entering: bool = False) -> None:
+        """Execute the module anew; what the changed source added goes first. Raises what its code raises.
+
+        ``is_entering``: not if no change fits.
+        """
+        module = imports.named(self._module)
+        if module is None:
+            return
+        ran = {*_running.get(self._module, ()), self}
+        for name, value in [added for change in ran for added in change._added.items()]:
+            if vars(module).get(name) is value:
+                del vars(module)[name]
+        _forget(self._module)
+        _entering.add(self._module) if is_entering else None
+        try:
+            with suppress(AsItIs):
+                reload(module)
+        finally:
+            _entering.discard(self._module)
+        for change in ran.difference(_changes.get(self._module, ())):  # at last: once interrupted it is done again
+            change.runs = False
+
+    def note_added(self, before: Collection[str], module: ModuleType) -> None:
+        """Note what the module has that it had not before it first ran changed."""
+        # A submodule is set by its own import, which is not done again.
+        added = {key: value for key, value in vars(module).items() if not isinstance(value, ModuleType)}
+        self._added = {key: value for key, value in added.items() if key not in before or key in self._added}
+
+    def changed(self, text: str, file: str, before: Sequence[tuple[str, str]]) -> str:
+        """Return the changed text; ``before``: who changed it until now, and what stood there then.
+
+        Raises:
+            EditError: the piece is not there, or what comes of the change is no source.
+            ConflictError: the piece was there before another patch changed it.
+            ApplyError: the function raised an error.
+        """
+        patch, owner = self.layer.patch, self.layer.owner
+        try:
+            new = _edited(text, file, patch) if patch.verb == "edit" else self._transformed(text, file)
+            try:
+                tree = ast.parse(new)  # without a file, of which the error would show a line
+            except SyntaxError as error:
+                line = f"line {error.lineno}: {(error.text or '').strip()!r}"
+                raise NotThere(f"what comes of the {patch.verb} cannot be read: {error.msg} ({line})") from None
+            if ast.dump(tree) == ast.dump(ast.parse(text, file)):
+                raise NotThere(f"the {patch.verb} changes nothing that runs")
+        except NotThere as problem:
+            for other, earlier in reversed(before) if patch.verb == "edit" else ():
+                with suppress(NotThere):
+                    _edited(earlier, file, patch)
+                    raise ConflictError(
+                        patch.address, owner, f"{other} edits the same lines; select one of them"
+                    ) from None
+            raise EditError(patch.address, owner, str(problem)) from None
+        return new
+
+    def _transformed(self, text: str, file: str) -> str:
+        patch = self.layer.patch
+        try:
+            made = patch.change(ast.parse(text, file) if patch.is_tree else text)
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            problem = f"the function raised {type(error).__name__}: {error}"
+            raise ApplyError(patch.address, self.layer.owner, problem) from error
+        if not isinstance(made, ast.Module if patch.is_tree else str):
+            raise NotThere(f"the function returned {a_kind(made)}, not {'an ast.Module' if patch.is_tree else 'text'}")
+        try:
+            return made if isinstance(made, str) else ast.unparse(made) + "\n"
+        except Exception as error:  # of a tree that is none
+            raise NotThere(f"the function returned a tree that cannot be written: {error}") from None
+
+
+def _edited(text: str, file: str, patch: Patch) -> str:
+    return replaced(Source(text, ast.parse(text, file), 1, len(text.splitlines())), patch.change)
+
+
+def who_changed(module: str) -> list[str]:
+    """Return whose changes a module runs, in words."""
+    return [f"{change.layer.patch.verb} by {change.layer.owner}" for change in _running.get(module, ())]
+
+
+_running: Final[dict[str, tuple[Change, ...]]] = {}  # by module
+
+
+def _execute(loader: Any, module: ModuleType) -> None:
+    """Execute a module by its loader, with the changes of its source."""
+    name = module.__name__ if module.__spec__ is None else module.__spec__.name
+    changes = _changes.get(name, ())
+    for change in changes:
+        change.runs = False
+    _forget(name)
+    if not changes:
+        imports.execute_by(name, None)
+        return loader.exec_module(module)  # type: ignore[no-any-return]
+    names = dict.fromkeys(vars(module))
+    compiling = Compiling(name, loader, changes, is_entering=name in _entering)
+    try:
+        compiling.execute(module)
+    finally:
+        _shown[name] = compiling.files
+    _running[name] = tuple(change for change in changes if change.runs)
+    for change in _running[name]:
+        change.note_added(names.keys(), module)
+    return None
+
+
+def _forget(module: str) -> None:
+    """Forget the changed source of a module that runs anew."""
+    _running.pop(module, None)
+    for file in _shown.pop(module, ()):
+        linecache.cache.pop(file, None)
