@@ -129,7 +129,7 @@ def _put_off() -> bool:
     if selection.options or "" in modules or any(map(imports.begun, modules)):
         return False
     packages = {module.partition(".")[0] for module in modules}
-    if not packages.isdisjoint(_NEEDED) or not packages.isdisjoint(sys.stdlib_module_names):
+    if "*" in "".join(packages) or not packages.isdisjoint(_NEEDED) or not packages.isdisjoint(sys.stdlib_module_names):
         return False  # in the midst of that import hookpatch could not be imported
     _waiting.extend(imports.foresee(module, open_now) for module in modules)
     # A block of the program opens the session, too: patches of the block lie over patches of the environment.

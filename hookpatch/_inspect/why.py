@@ -11,6 +11,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.trampoline import HOOK, Swap, beneath_link, is_trampoline, link_of
 from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS
 from hookpatch._engine.patch.target import Item, Target
+from hookpatch._engine.rules.match import addresses_of
 from hookpatch._engine.site import stand_in
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
@@ -35,7 +36,7 @@ def why(target: str | Target) -> SlotReport:
     Imports, calls and changes nothing. A foreign wrapper is reported as far as its attributes tell.
 
     Args:
-        target: the address.
+        target: the address; of a rule, the report names the slots that it stands for here, without their layers.
 
     Raises:
         TargetSyntaxError: the address cannot be parsed.
@@ -43,6 +44,9 @@ def why(target: str | Target) -> SlotReport:
         TargetRefused: a step asks for an item of an object without items.
     """
     target = target if isinstance(target, Target) else Target(target)
+    if target.is_rule:
+        slots = ", ".join(addresses_of(target))
+        return SlotReport(str(target), bool(slots), (), f"stands for {slots or 'nothing'} here; ask for one slot")
     for name in modules_of(target):
         if imports.loaded(name) is None:
             return SlotReport(str(target), False, (), f"{name} is not imported in this process")
@@ -245,6 +249,8 @@ class _LayerWalk:
         gives, has_value = patch.verb in GIVING_VERBS, patch.verb not in (*GIVING_VERBS, "remove")
         arguments = {name: in_words(value) for name, value in patch.change.items()} if gives else None
         notes = [*filter(None, (note, layer.without_effect, patch.in_calls.strip()))]
+        if patch.rule is not None:
+            notes.append(f"by the rule {patch.rule}")
         if site is not None and isinstance(site.slot, FunctionSlot):
             notes.append("in the function itself, wherever it is bound (reach='everywhere')")
         report = LayerReport(

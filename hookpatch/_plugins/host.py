@@ -11,6 +11,7 @@ from typing import Any, Final, final
 import pluggy
 
 from hookpatch import hookspecs
+from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.installed import WAITS_FOR, Installed, check_allowed, find
 from hookpatch._bootstrap.interrupts import is_of_code
 from hookpatch._bootstrap.selection import PluginName, Selection, normalise
@@ -125,7 +126,7 @@ class Host:
             if not isinstance(patch, Patch):
                 problem = f"yields {a_kind(patch)}, not a patch; yield hookpatch.wrap(...) or another verb"
                 raise _error(installed, problem)
-            if waits_for and not f"{patch.module}.".startswith(f"{waits_for}."):
+            if waits_for and not _is_inside(str(patch.module), waits_for):
                 problem = (
                     f"patches {patch.address}, which is not in '{waits_for}', for which its distribution has it wait; "
                     f"take '{name}' out of the entry point group {WAITS_FOR}, or name there what has all its targets, "
@@ -225,3 +226,11 @@ def _by_plugin(selection: Selection, names: Mapping[Installed, str]) -> dict[Ins
             raise OptionsError(meant[0].name, meant[0].origin, problem)
         options[meant[0]] = given
     return options
+
+
+def _is_inside(module: str, waits_for: str) -> bool:
+    """Return True if a module, or a pattern of modules, is all in a package, or in what a pattern matches."""
+    is_matched = "*" in waits_for and (
+        module == waits_for or ("*" not in module and imports.matches(waits_for, module))
+    )
+    return is_matched or f"{module}.".startswith(f"{waits_for}.")

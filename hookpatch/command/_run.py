@@ -197,6 +197,8 @@ def _is_judged(patch: Patch, folder: str) -> bool:
     """
     if patch.required_calls or not patch.required or patch.module is None:
         return bool(patch.required_calls)
+    if patch.is_rule:
+        return True  # the end tells how many slots it has matched
     is_missing = presence_of(patch.module).installed is False
     return is_missing and spec_of(patch.module.partition(".")[0], None, folders=[folder]) is None
 

@@ -53,7 +53,10 @@ def test_lines_stand_at_the_first_patch_of_the_plugin(thing: ModuleType) -> None
         thing.g()
     report = session.report()
     assert [patch.notes for patch in report] == [(), ("2 calls were counted", "none was slow"), ()]
-    assert str(report).splitlines()[3:5] == ["          note    2 calls were counted", "          note    none was slow"]
+    assert str(report).splitlines()[3:5] == [
+        "          note    2 calls were counted",
+        "          note    none was slow",
+    ]
     (process,) = json.loads(report.to_json())["processes"]
     assert [patch["notes"] for patch in process["patches"]] == [[], ["2 calls were counted", "none was slow"], []]
 
@@ -72,5 +75,7 @@ def test_a_hook_of_another_form_is_refused(make_distribution: Callable[..., Path
     """When the plugin is loaded, as with every hook."""
     source = PLUGIN.replace("SIGNATURE", "number")
     make_distribution("numbered", plugins={"numbered": "numbered"}, modules={"numbered": source})
-    with pytest.raises(PluginError, match=r"plugin .numbered. \(numbered 1.0\) does not fit hookpatch.s hooks: .*number"):
+    with pytest.raises(
+        PluginError, match=r"plugin .numbered. \(numbered 1.0\) does not fit hookpatch.s hooks: .*number"
+    ):
         hookpatch.active("numbered")

@@ -600,6 +600,16 @@ def test_names_may_be_added(vendor: Any) -> None:
     assert "scale" not in vars(vendor.Other)
 
 
+def test_why_names_the_rule_and_its_slots(vendor: Any) -> None:
+    """Of a match, the rule beside the patch; of a rule, the slots that it stands for."""
+    report = hookpatch.why("ruled_vendor:*Norm.forward")
+    slots = "ruled_vendor:ANorm.forward, ruled_vendor:BNorm.forward"
+    assert (report.layers, report.note) == ((), f"stands for {slots} here; ask for one slot")
+    with hookpatch.active(hookpatch.wrap("ruled_vendor:*Norm.forward", louder)):
+        patch, original = hookpatch.why("ruled_vendor:BNorm.forward")
+        assert (patch.note, original.note) == ("by the rule ruled_vendor:*Norm.forward", None)
+
+
 # --- declared wrongly
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
@@ -638,3 +648,36 @@ def test_a_mistake_is_told_where_it_is_declared(case: str) -> None:
     with pytest.raises(PatchError) as caught:
         declare()
     assert caught.value.problem.startswith(problem)
+
+
+# --- a library that nobody here wrote
+
+
+@pytest.fixture(scope="session")
+def llama() -> Any:
+    """A module of transformers, which puts a finder of its own in place when it is imported."""
+    return importlib.import_module("transformers.models.llama.modeling_llama")
+
+
+@pytest.mark.model
+def test_all_norms_of_transformers(llama: Any) -> None:
+    """Of models imported before and inside."""
+    import torch
+
+    first, original = llama, vars(llama.LlamaRMSNorm)["forward"]
+    calls: list[str] = []
+
+    def noted(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
+        calls.append(type(instance).__name__)
+        return wrapped(*args, **kwargs)
+
+    rule = hookpatch.wrap("transformers.models.*.modeling_*:*RMSNorm.forward", noted)
+    with hookpatch.active(rule, children="local") as session:
+        second: Any = importlib.import_module("transformers.models.gemma.modeling_gemma")
+        for norm in (first.LlamaRMSNorm(8), second.GemmaRMSNorm(8)):
+            norm(torch.ones(1, 8))
+        states = {row.target.rpartition(":")[2]: row.state for row in session.report()}
+        assert {"LlamaRMSNorm.forward", "GemmaRMSNorm.forward"} <= states.keys()
+        assert {*states.values()} == {"applied"}
+    assert calls == ["LlamaRMSNorm", "GemmaRMSNorm"]
+    assert vars(first.LlamaRMSNorm)["forward"] is original

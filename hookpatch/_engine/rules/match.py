@@ -84,6 +84,13 @@ def matches_in(rule: Target, name: str, module: ModuleType, add: bool = False) -
     yield from walk.along(module, _Way(name, None, (), tuple(stars(pattern, name))), rule.steps)
 
 
+def addresses_of(rule: Target) -> list[str]:
+    """Return the addresses of the slots that a rule stands for in modules whose import has ended."""
+    modules = [(name, module) for name, module in modules_of(rule) if imports.loaded(name) is module]
+    matches = [match for name, module in modules for match in matches_in(rule, name, module) if not match.problem]
+    return [*dict.fromkeys(str(match.target) for match in matches)]
+
+
 def subclasses(base: type) -> list[type]:
     """Return a class and all its living subclasses, each once, each before its own subclasses."""
     found: list[type] = [base]
