@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	interrupts bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore pictures docs plugins-table
+	interrupts silent bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore pictures docs plugins-table
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +74,9 @@ effect: $(INSTALLED) ## what holds in torch's captures, beside other tools
 # An exception out of a signal handler at each line and instruction; half an hour, or SAMPLE="--most 200" for a minute or two.
 interrupts: $(INSTALLED) ## what an interrupt leaves behind, beside other tools
 	@$(BIN)/python tests/benchmarks/interrupts.py $(SAMPLE)
+
+silent: $(INSTALLED) ## what is silently wrong, beside wrapt and mock
+	@$(BIN)/python tests/benchmarks/silent.py
 
 # What hookpatch and nine other ways to patch leave behind: the table of docs/why.md. Some minutes, and a package index.
 bench-restore: $(INSTALLED) ## hookpatch beside nine other ways to patch

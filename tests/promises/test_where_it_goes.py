@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import queue
 import sys
 import time
@@ -358,3 +360,25 @@ def test_options_that_cannot_be(option: str) -> None:
         hookpatch.replace("vendor:function", print, **{option: "shop"})
     with pytest.raises(PatchError, match=f"{option}= takes a pattern of modules or several, not"):
         hookpatch.replace("vendor:function", print, reach="everywhere", **{option: 3})
+
+
+@pytest.mark.parametrize("name", ["Norm.method", "Norm.of_class", "Norm.static"])
+def test_a_replacement_that_wraps_the_original(kinds: ModuleType, name: str) -> None:
+    """It keeps the original in its closure and in ``__wrapped__``: neither is a place to go to."""
+    cls, attribute = kinds.Norm, name.partition(".")[2]
+    original = vars(cls)[attribute]
+    callee = getattr(original, "__func__", original)
+
+    @functools.wraps(callee)
+    def newer(*args: Any, **kwargs: Any) -> Any:
+        return "new", callee(*args, **kwargs)
+
+    put = newer if original is callee else type(original)(newer)
+    plain = getattr(kinds.norm, attribute)()
+    with pristine():
+        with hookpatch.active(hookpatch.replace(f"kinds:{name}", put, reach="everywhere")) as session:
+            assert getattr(kinds.norm, attribute)() == ("new", plain)
+            assert newer.__wrapped__ is callee
+            assert inspect.signature(newer) == inspect.signature(callee)
+            assert {patch.stale for patch in session.report()} == {()}
+        assert getattr(kinds.norm, attribute)() == plain

@@ -202,13 +202,29 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
     code = placed(code, like, source.__code__)
     copy = FunctionType(code, source.__globals__, like.__name__, like.__defaults__, closure)
     dress(copy, like)
-    attributes = vars(copy)
+    attributes = copy.__dict__ = _Attributes(vars(copy))
     # By these inspect.unwrap, TorchScript and Dynamo look through a function, past its wrapper.
     for name in ("__wrapped__", "_torchdynamo_orig_callable", TRACED):
         attributes.pop(name, None)
     if not isinstance(attributes.get("__signature__"), inspect.Signature):
         attributes["__signature__"] = Signature(like)
     return copy
+
+
+class _Attributes(dict[str, Any]):
+    """The attributes of a trampoline's function, with a ``__signature__`` that nobody copies with the others.
+
+    A function that wraps a bound method by ``functools.wraps`` would show the object or class as a parameter. Without
+    the copy inspect asks the bound method.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:  # without it dict.update copies without a look at keys()
+        return iter(self.keys())
+
+    def keys(self) -> Any:
+        return [*filter("__signature__".__ne__, super().keys())]
 
 
 def dress(copy: FunctionType, like: FunctionType) -> None:

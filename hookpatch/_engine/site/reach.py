@@ -112,7 +112,8 @@ class Everywhere:
         keeper = imports.loaded(self.home) if self.home and not self.goes_to(self.home) else None
         kept = [] if keeper is None else [*vars(keeper).values()]
         for change in self.changes:
-            kept += kept_by_function(change) if type(change) is FunctionType else ()
+            function = inner(change)  # of a class method, too
+            kept += kept_by_function(function) if type(function) is FunctionType else ()
         return not any(value is thing for value in kept)
 
     def held(self) -> list[Any]:
@@ -236,6 +237,7 @@ def _module_of(slot: Slot) -> str | None:
 
 def own_places(change: Any) -> set[tuple[Any, ...]]:
     """Return the keys of the places in which a wrapper, a factory, or what was put there keeps the original."""
+    change = inner(change)
     if isinstance(change, type):
         own = {("attribute", id(change), name) for name in vars(change)}
         return own.union(*(own_places(inner(value)) for value in vars(change).values() if value is not change))
@@ -244,4 +246,5 @@ def own_places(change: Any) -> set[tuple[Any, ...]]:
     places: set[tuple[Any, ...]] = {("attribute", id(cell), "cell_contents") for cell in change.__closure__ or ()}
     for place in range(len(change.__defaults__ or ())):
         places.add(("part", place, "attribute", id(change), "__defaults__"))
+    places.update(("item", id(vars(change)), name) for name in vars(change))  # such as __wrapped__
     return places.union(("item", id(change.__kwdefaults__), name) for name in change.__kwdefaults__ or ())

@@ -400,3 +400,36 @@ def test_call_without_the_object_that_is_needed(make_module: MakeModule, reach: 
     with hookpatch.active(patch), pytest.raises(TypeError) as inside:
         owner.needs_object()
     assert str(inside.value) == str(before.value)
+
+
+class Wrapped:
+    """Has a method of each kind, to be wrapped by a decorator while it is patched."""
+
+    def method(self, a: int) -> int:
+        return a
+
+    @classmethod
+    def of_class(cls, a: int) -> int:
+        return a
+
+    @staticmethod
+    def static(a: int) -> int:
+        return a
+
+
+class Heir(Wrapped):
+    """Inherits them."""
+
+
+@pytest.mark.parametrize("owner", [Wrapped, Heir])
+@pytest.mark.parametrize("name", ["method", "of_class", "static"])
+def test_a_function_that_wraps_a_patched_method_shows_its_signature(owner: type, name: str) -> None:
+    """Without the object or class of a bound method, and with it of a function; also after the patch."""
+    for bound in (getattr(owner(), name), getattr(owner, name)):
+        was = inspect.signature(functools.wraps(bound)(lambda: None))
+        with hookpatch.active(hookpatch.wrap(hookpatch.Target.attribute(owner, name), lambda wrapped, *call: None)):
+            present = owner() if getattr(bound, "__self__", None).__class__ is owner else owner
+            mine = functools.wraps(getattr(present, name))(lambda: None)
+            assert inspect.signature(mine) == was
+            assert "__signature__" not in vars(mine)
+        assert inspect.signature(mine) == was

@@ -1,0 +1,337 @@
+"""Patch small modules with hookpatch, wrapt and mock, and judge each by one oracle: right, loud, or silently wrong.
+
+A cell is a verb, a kind of callable, how far it is to go, and a way of the call. The oracle: each call that is made, or
+begun, inside meets the patch once; what is called outside does not; and afterwards each owner has what it had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import inspect
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+from unittest import mock
+
+import wrapt
+
+import hookpatch
+
+Verdict: TypeAlias = Literal["right", "loud", "silent"]
+
+SOURCE: Final = """
+    import warnings
+
+    def function(x, y=2): return "plain", x, y
+    async def coroutine(x, y=2): return "plain", x, y
+    def generator(x, y=2): yield "plain", x, y
+    async def async_generator(x, y=2): yield "plain", x, y
+    def warning(x, y=2):
+        warnings.warn("look out", stacklevel=2)
+        return "plain", x, y
+
+    class Thing:
+        def __call__(self, x, y=2): return "plain", x, y
+        def method(self, x, y=2): return "plain", x, y
+        @classmethod
+        def of_class(cls, x, y=2): return "plain", x, y
+        @staticmethod
+        def static(x, y=2): return "plain", x, y
+        def bare(x=1, y=2): return "plain", x, y
+
+    class Child(Thing): pass
+
+    class Class:
+        def __init__(self, x, y=2): self.x, self.y = x, y
+        def __iter__(self): return iter(("plain", self.x, self.y))
+
+    thing = Thing()
+    names = {"object": thing}
+"""
+# By kind: where it is, and what has it bound, as code that is run in the module before a patch.
+PLACES: Final = {
+    "function": ("function", "function"),
+    "coroutine": ("coroutine", "coroutine"),
+    "generator": ("generator", "generator"),
+    "async generator": ("async_generator", "async_generator"),
+    "method": ("Thing.method", "thing.method"),
+    "class method": ("Thing.of_class", "Thing.of_class"),
+    "static method": ("Thing.static", "Thing.static"),
+    "called on the class": ("Thing.bare", "Thing.bare"),
+    "inherited method": ("Child.method", "Child().method"),
+    "inherited class method": ("Child.of_class", "Child.of_class"),
+    "object": ("thing", "thing"),
+    "class": ("Class", "Class"),
+}
+VERBS: Final = ("wrap", "inject", "default", "replace", "derive")
+WAYS: Final = ("by place", "by keyword", "bound before", "begun inside", "kept from inside", "signature", "wraps")
+FRAME: Final = "the line of a warning"  # that ``stacklevel=2`` finds
+_numbers: Final = iter(range(sys.maxsize))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One wish, and a way to call what is patched."""
+
+    verb: str
+    kind: str
+    way: str
+    far: bool  # what was bound before is meant, too
+
+
+class World:
+    """A module of its own for a cell."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.name: Final = f"world{next(_numbers)}"
+        (folder / f"{self.name}.py").write_text(textwrap.dedent(SOURCE))
+        importlib.invalidate_caches()
+        self.module: Final = importlib.import_module(self.name)
+        self.path, found = ("warning", "warning") if kind == FRAME else PLACES[kind]
+        self.found: Final = found
+        (folder / f"user_of_{self.name}.py").write_text(f"import {self.name} as world\nbound = world.{found}\n")
+        importlib.invalidate_caches()
+        self.user: Final = importlib.import_module(f"user_of_{self.name}")
+        self.calls: Final[list[None]] = []
+        parts = self.path.split(".")
+        self.owner: Any = getattr(self.module, parts[0]) if len(parts) > 1 else self.module
+        self.attribute: Final = parts[-1]
+
+    def get(self) -> Any:
+        return eval(self.found, vars(self.module))
+
+    @property
+    def early(self) -> Any:
+        return self.user.bound
+
+    @property
+    def seen(self) -> int:
+        return len(self.calls)
+
+    def state(self) -> list[tuple[Any, list[tuple[str, Any]]]]:
+        owners = [self.module, self.module.Thing, self.module.Child, self.module.Class]
+        _ = self.module.Class.__annotations__  # made when it is first read
+        return [(owner, [*vars(owner).items()]) for owner in owners]
+
+
+def result_of(value: Any) -> Any:
+    """Return what a call gives in the end, whatever it begins."""
+    if inspect.iscoroutine(value):
+        return asyncio.run(value)
+    if inspect.isasyncgen(value):
+        return asyncio.run(anext(value))  # type: ignore[arg-type]  # an awaitable of asyncio
+    return tuple(next(value)) if inspect.isgenerator(value) else tuple(value)
+
+
+# --- the tools
+
+
+def _around(world: World, verb: str) -> Callable[..., Any]:
+    note = world.calls.append  # a wrapper that kept the world would keep the original
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        note(None)
+        if verb == "inject":
+            args, kwargs = args[:1], {**kwargs, "y": 5}
+        elif verb == "default" and "y" not in kwargs and len(args) < 2:
+            kwargs = {**kwargs, "y": 5}
+        return wrapped(*args, **kwargs)
+
+    return wrapper
+
+
+def _newer(world: World, original: Any) -> Any:
+    """Return what is put in place of an original, of its kind: it counts its calls, and calls the original."""
+    callee, note = getattr(original, "__func__", original), world.calls.append
+    if isinstance(original, type):
+
+        class Newer(original):  # type: ignore[misc]  # known at run time
+            @functools.wraps(original.__init__)
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                note(None)
+                super().__init__(*args, **kwargs)
+
+        return Newer
+
+    @functools.wraps(callee)
+    def newer(*args: Any, **kwargs: Any) -> Any:
+        note(None)
+        return callee(*args, **kwargs)
+
+    return type(original)(newer) if isinstance(original, (classmethod, staticmethod)) else newer
+
+
+def _by_hookpatch(world: World, cell: Cell) -> AbstractContextManager[Any]:
+    address, reach = f"{world.name}:{world.path}", "everywhere" if cell.far else "slot"
+    facts: Any = {"reach": reach}
+    if cell.verb == "wrap":
+        patch = hookpatch.wrap(address, _around(world, "wrap"), **facts)
+    elif cell.verb == "replace":
+        patch = hookpatch.replace(address, _newer(world, _raw(world)), **facts)
+    elif cell.verb == "derive":
+        patch = hookpatch.derive(address, functools.partial(_newer, world), **facts)
+    else:
+        patch = getattr(hookpatch, cell.verb)(address, y=5, **facts)
+    return hookpatch.active(patch)
+
+
+def _raw(world: World) -> Any:
+    return inspect.getattr_static(world.owner, world.attribute)
+
+
+@contextmanager
+def _by_wrapt(world: World, cell: Cell) -> Iterator[None]:
+    """Undone as its users do: what ``resolve_path`` gave is set again."""
+    parent, attribute, original = wrapt.resolve_path(world.module, world.path)
+    if cell.verb in ("replace", "derive"):
+        wrapt.apply_patch(parent, attribute, _newer(world, original))
+    else:
+        wrapt.wrap_function_wrapper(world.module, world.path, _around(world, cell.verb))
+    try:
+        yield
+    finally:
+        setattr(parent, attribute, original)
+
+
+def _by_mock(world: World, cell: Cell) -> AbstractContextManager[Any]:
+    original, around = _raw(world), _around(world, cell.verb)
+    callee = getattr(original, "__func__", original)
+
+    @functools.wraps(callee)
+    def new(*args: Any, **kwargs: Any) -> Any:
+        # An object of a method is given to the callee, and not counted as an argument.
+        binds = world.owner is not world.module and not isinstance(original, staticmethod) and bool(args)
+        return around(functools.partial(callee, *args[:binds]), None, args[binds:], kwargs)
+
+    put = _newer(world, original) if cell.verb in ("replace", "derive") else new
+    if put is new and isinstance(original, (classmethod, staticmethod)):
+        put = type(original)(new)
+    return mock.patch.object(world.owner, world.attribute, put)
+
+
+TOOLS: Final[dict[str, Callable[[World, Cell], AbstractContextManager[Any]]]] = {
+    "hookpatch": _by_hookpatch,
+    "wrapt": _by_wrapt,
+    "mock": _by_mock,
+}
+
+
+# --- the oracle
+
+
+def cells() -> list[Cell]:
+    """Return all cells."""
+    every = [Cell(verb, kind, way, far) for verb in VERBS for kind in PLACES for way in WAYS for far in (False, True)]
+    return [*every, *(Cell(verb, FRAME, FRAME, far) for verb in ("wrap", "inject", "default") for far in (False, True))]
+
+
+def is_limit(cell: Cell) -> bool:
+    """Return True for a cell in which hookpatch is silently wrong, as docs/guarantees.md says."""
+    if cell.way == "wraps":  # in place the attributes are in the function's own dict
+        return cell.far and cell.kind in ("method", "class method") and cell.verb != "replace"
+    return cell.way == FRAME or (cell.way == "bound before" and cell.kind.startswith("inherited"))
+
+
+def verdict(tool: str, cell: Cell, folder: Path) -> tuple[Verdict, str]:
+    """Return whether a tool was right, loud or silently wrong in a cell, and what was wrong or said."""
+    world, said = World(folder, cell.kind), ""
+    before = world.state()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            block = TOOLS[tool](world, cell)
+            with block:
+                if (problem := _inside(world, cell)) and isinstance(block, hookpatch.Session):
+                    is_stale = cell.way == "bound before"  # which the report says of names, and of nothing else
+                    told = [(*patch.warnings, *(patch.stale if is_stale else ())) for patch in block.report()]
+                    said = "; ".join(text for texts in told for text in texts)
+                after = _begun(world, cell)
+            problem = problem or _outside(world, cell, after, before)
+        except Exception as error:
+            return "loud", f"{type(error).__name__}: {error}"
+    said = said or "; ".join(str(one.message) for one in caught if str(one.message) != "look out")
+    if not problem:
+        return "right", ""
+    return ("loud", said) if said else ("silent", problem)
+
+
+def _wanted(verb: str, given: bool = False) -> tuple[str, int, int]:
+    return "plain", 1, {"inject": 5, "default": 3 if given else 5}.get(verb, 3 if given else 2)
+
+
+def _inside(world: World, cell: Cell) -> str:
+    call = world.early if cell.way == "bound before" else world.get()
+    if cell.way in ("begun inside", "kept from inside"):
+        return ""
+    if cell.way == "signature":
+        now, was = inspect.signature(call), inspect.signature(world.early)
+        kinds = [
+            (inspect.iscoroutinefunction(one), inspect.isgeneratorfunction(one), inspect.isasyncgenfunction(one))
+            for one in (call, world.early)
+        ]
+        is_put = cell.verb in ("replace", "derive")  # it is of the kind that its author has chosen
+        return "" if now == was and (is_put or kinds[0] == kinds[1]) else f"{now}, was {was}"
+    if cell.way == "wraps":
+
+        def mine(*args: Any, **kwargs: Any) -> None: ...
+
+        now, was = inspect.signature(functools.wraps(call)(mine)), inspect.signature(world.early)
+        return "" if now == was else f"a function that wraps it shows {now}, and not {was}"
+    if cell.way == FRAME:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _line_of_a_warning(call)
+        line = caught[0].filename, caught[0].lineno
+        wanted = __file__, _line_of_a_warning.__code__.co_firstlineno + 1
+        return "" if line == wanted else f"the warning is laid to {line}"
+    for args, kwargs, given in (((1,), {}, False), ((1, 3), {}, True), ((1,), {"y": 3}, True)):
+        counted = world.seen
+        if cell.way == "by keyword":
+            args, kwargs = (), {"x": 1, **kwargs, **dict(zip("y", args[1:], strict=False))}
+        result = result_of(call(*args, **kwargs))
+        if result != _wanted(cell.verb, given) or (_counts(cell) and world.seen != counted + 1):
+            return f"{args} {kwargs}: {result}, met {world.seen - counted} times"
+    if cell.kind == "called on the class":
+        counted = world.seen
+        if result_of(call()) != _wanted(cell.verb) or (_counts(cell) and world.seen != counted + 1):
+            return f"without an argument: met {world.seen - counted} times"
+    return ""
+
+
+def _line_of_a_warning(call: Any) -> None:
+    call(1)
+
+
+def _counts(cell: Cell) -> bool:
+    return cell.verb in ("wrap", "replace", "derive")
+
+
+def _begun(world: World, cell: Cell) -> Any:
+    call = world.get()
+    return call(1) if cell.way == "begun inside" else call
+
+
+def _outside(world: World, cell: Cell, after: Any, before: Any) -> str:
+    if cell.way == "begun inside":
+        result = result_of(after)
+        if result != _wanted(cell.verb) or (_counts(cell) and world.seen != 1):
+            return f"begun inside: {result}, met {world.seen} times"
+    counted = world.seen
+    is_made = cell.kind == "class" and cell.verb in ("replace", "derive")  # a class of the author's own is what it is
+    call = after if cell.way == "kept from inside" and not is_made and cell.verb not in ("replace", "derive") else None
+    for one in filter(None, (call, world.get(), world.early)):
+        if result_of(one(1)) != ("plain", 1, 2) or world.seen != counted:
+            return f"afterwards {'what was kept' if one is after else 'a call'} meets the patch"
+    for (owner, was), (_, now) in zip(before, world.state(), strict=True):
+        if [name for name, _ in was] != [name for name, _ in now]:
+            return f"afterwards {owner.__name__} has other names"
+        if any(one is not other for (_, one), (_, other) in zip(was, now, strict=True)):
+            return f"afterwards {owner.__name__} has another value"
+    return ""

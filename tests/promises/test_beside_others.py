@@ -1,0 +1,42 @@
+"""hookpatch beside wrapt and mock, judged by one oracle: nothing is silently wrong but what the guarantees name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from beside import VERBS, Cell, cells, is_limit, verdict
+
+SAMPLE: Final = 13  # each of so many cells in the quick lane
+
+
+def _problems(folder: Path, found: list[Cell]) -> list[Any]:
+    """Return the cells in which hookpatch is not as it should be: silent, or loud with an error that is foreign."""
+    problems: list[Any] = []
+    for cell in found:
+        judged, words = verdict("hookpatch", cell, folder)
+        is_foreign = "Error: " in words.partition(" ")[0] + " " and not words.startswith("TargetRefused")
+        if is_limit(cell) != (judged == "silent") or is_foreign:
+            problems.append((cell, judged, words))
+    return problems
+
+
+def test_a_sample_of_the_cells(folder: Path) -> None:
+    assert _problems(folder, cells()[::SAMPLE]) == []
+
+
+@pytest.mark.ends
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_cell_is_silently_wrong(folder: Path, verb: str) -> None:
+    """But for the limits, each of which is one: else its line in the guarantees would be wrong."""
+    assert _problems(folder, [cell for cell in cells() if cell.verb == verb]) == []
+
+
+def test_the_oracle_can_fail(folder: Path) -> None:
+    """The others pass most cells of the sample, and are silently wrong in many."""
+    for tool in ("wrapt", "mock"):
+        count = Counter(verdict(tool, cell, folder)[0] for cell in cells()[::SAMPLE])
+        assert count["right"] > len(cells()) / SAMPLE / 2, (tool, count)
+        assert count["silent"] > len(cells()) / SAMPLE / 10, (tool, count)
