@@ -219,6 +219,8 @@ def test_it_is_refused_where_it_cannot_be_ended_or_has_run(folder: Path) -> None
     with hookpatch.active(CHANGES["edit"]("vendor", keep=True, required=False)) as session:
         assert [entry.state for entry in session.report()] == ["skipped"]
     assert not is_changed(module)
+    with pytest.raises(TargetRefused, match=r"json\.dumps is no module; did you mean 'json:dumps'\?"):
+        hookpatch.active(hookpatch.edit("json.dumps", "a", "b", keep=True)).open()
     for wrong, text in (
         (
             lambda: hookpatch.edit("vendor", "a", "b", reload=True, keep=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
 from inspect import Parameter, Signature
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from hookpatch._bootstrap import imports
@@ -83,12 +83,16 @@ def check_kept(patch: Patch, owner: object) -> None:
 
 
 def check_not_run(patch: Patch, owner: object) -> None:
-    """Raise TargetRefused for the source of a module that has run already, unless it is to run anew."""
+    """Raise TargetRefused for the source of what is no module, or has run already and is not to run anew."""
     name = str(patch.module)
     if patch.is_of_source and not patch.reload and imports.begun(name) and not imports.is_ahead(name):
         problem = f"{name} is imported already, and its source has run"
         remedy = "reload=True runs it anew on entering and at the end; or patch before its import"
         raise TargetRefused(patch.address, owner, f"{problem}; {remedy}")
+    package, _, last = name.rpartition(".")
+    parent = imports.loaded(package) if patch.is_of_source and package and not imports.begun(name) else None
+    if parent is not None and last in vars(parent) and not isinstance(vars(parent)[last], ModuleType):
+        raise TargetRefused(patch.address, owner, f"{name} is no module; did you mean '{package}:{last}'?")
 
 
 def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None:
