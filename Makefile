@@ -57,7 +57,7 @@ test-dist: dist ## each of dist/ tried in an empty environment; half an hour
 
 # Figures, not tests: what is measured, the ratio to the others, the goal. (imports_at_once.py, five minutes, by itself.)
 bench: $(INSTALLED) bench-startup ## what patches cost, beside what other tools cost
-	@for benchmark in calls sessions scale memory holders; do $(BIN)/python tests/benchmarks/$$benchmark.py || exit 1; done
+	@for benchmark in calls sessions looks scale memory holders; do $(BIN)/python tests/benchmarks/$$benchmark.py || exit 1; done
 
 # The same ratios on several Pythons, side by side; those environments are what `make test-pythons` makes.
 bench-pythons: $(INSTALLED) ## what patches cost on several Pythons, side by side

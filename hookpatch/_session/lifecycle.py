@@ -691,8 +691,9 @@ def restore_copies(gone: Gone, were_there: frozenset[str], errors: list[Exceptio
 
     ``were_there``: the names of the modules that were imported before the session.
     """
-    ended = {id(former.value): former for site, former in gone.items() if not site.layers}
-    if ended:
+    # A look at all objects takes long, and mostly nobody has copied anything.
+    left = [former for site, former in gone.items() if not site.layers and site.may_be_copied(former)]
+    if ended := {id(former.value): former for former in left}:
         _reach().restore_copies(ended.values(), were_there, errors.append)
 
 

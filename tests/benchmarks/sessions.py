@@ -1,6 +1,7 @@
 """What it costs to patch one function and to take it back: hookpatch, mock.patch, monkeypatch, wrapture.
 
-Every way says anew what it patches, as it does where it is used in a block; ``active(patch)`` has a patch at hand.
+Every way says anew what it patches, as it does where it is used in a block; ``active(patch)`` has a patch at hand, and
+a session is entered again. The goals are of mock.patch with a new value, which replaces a function and makes no mock.
 
 usage: python tests/benchmarks/sessions.py
 """
@@ -20,9 +21,22 @@ try:
 except ImportError:  # it wants Python 3.12, and hookpatch does not want it
     wrapture = None
 
-GOALS = {'mock.patch("m.f")': 1.0}
+MEASURE = 'mock.patch("m.f", new)'
+GOALS = {
+    "session, again": 1.0,
+    "session, again, children='local'": 1.0,
+    "decorated function": 1.0,
+    "decorated function, children='local'": 1.0,
+    "active(patch)": 3.5,
+    "active(patch, children='local')": 2.5,
+}
 OURS = {
+    "session, again": "with session: pass",
+    "session, again, children='local'": "with local: pass",
+    "decorated function": "call()",
+    "decorated function, children='local'": "call_locally()",
     "active(patch)": "with hookpatch.active(patch): pass",
+    "active(patch, children='local')": "with hookpatch.active(patch, children='local'): pass",
     "active(wrap(...))": "with hookpatch.active(hookpatch.wrap('{m}:f', around)): pass",
     "active(wrap(...), children='local')": (
         "with hookpatch.active(hookpatch.wrap('{m}:f', around), children='local'): pass"
@@ -54,13 +68,17 @@ def new(x: object) -> object:
 def main() -> None:
     m = vendor("def f(x): return x")
     names = {"hookpatch": hookpatch, "mock": mock, "monkeypatch": pytest.MonkeyPatch, "wrapture": wrapture}
-    names |= {"around": around, "new": new, "m": m, "patch": hookpatch.wrap(f"{m.__name__}:f", around)}
+    patch = hookpatch.wrap(f"{m.__name__}:f", around)
+    session, local = hookpatch.active(patch), hookpatch.active(patch, children="local")
+    names |= {"around": around, "new": new, "m": m, "patch": patch, "session": session, "local": local}
+    names |= {"call": session(lambda: None), "call_locally": local(lambda: None)}
     statements = {way: text.format(m=m.__name__) for way, text in (OURS | THEIRS).items()}
     timers = {way: timer(text, **names) for way, text in statements.items() if wrapture or "wrapture" not in way}
     times = times_of(timers)
     for way in OURS:
         heading(f"{way}: patch a function and take it back")
-        compare({way: times[way], **{other: times.get(other) for other in THEIRS}}, GOALS)
+        goals = {MEASURE: GOALS[way]} if way in GOALS else {}
+        compare({way: times[way], **{other: times.get(other) for other in THEIRS}}, goals)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, la
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.order import ordered
 from hookpatch._engine.site.recompute import NewState, SlotBefore
-from hookpatch._engine.site.slot_state import Ending, SlotState
+from hookpatch._engine.site.slot_state import Ending, Former, SlotState
 from hookpatch._engine.site.stand_in import StandIn, keep_pointed, reuse
 from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._engine.slots.attribute import AttributeSlot
@@ -127,6 +127,11 @@ class Site:
     def stood(self) -> list[Any]:
         """The original, the inherited value, and our last values in the slot."""
         return self._state.stood
+
+    def may_be_copied(self, former: Former) -> bool:
+        """Return False if nobody but the former state holds our value that was in the slot."""
+        spare = self._spare
+        return spare is None or spare.value is not former.value or not spare.is_held_by(1)
 
     def apply(self, layer: Layer, note: Callable[[], None]) -> None:
         """Add a layer, unless the layer has ended; ``note`` is called before another change of the site.

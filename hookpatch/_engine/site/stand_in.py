@@ -78,6 +78,10 @@ class StandIn:
         is_plain = self._top is not None and self.value is self._top.function and self.base is self._callee
         return is_plain and not (self._inner or self.derived_by) and self._references() == self._alone
 
+    def is_held_by(self, count: int) -> bool:
+        """Return True if the wrapper has so many holders beside this stand-in: then no other code holds it."""
+        return self._references() == self._alone + count
+
     def _references(self) -> int:
         """Return the reference count of the wrapper: asked here alone, since the way of asking counts, too."""
         return sys.getrefcount(self.value)

@@ -21,7 +21,7 @@ from hookpatch._engine.slots.slot import T
 _HERE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 DEPTH: Final = 4  # levels between a holder and a name, as in m:REGISTRY['a'][0][1]
 _CROWD: Final = 500  # a level of more nameless holders is not followed upwards
-_MANY: Final = 16  # from this number of objects on, a loop over all references beats gc.get_referrers
+_MANY: Final = 100  # from this number of objects on, a loop over all references beats gc.get_referrers
 _STEP: Final = 64  # objects per step of the loop
 
 # Objects of the type system: no user gives them a name.
