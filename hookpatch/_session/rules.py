@@ -47,6 +47,7 @@ class Rule:
         self._bounds: Final = bounds_of(asked.patch.matches, asked.patch.required)
         self._spreads: Final = any(isinstance(step, Subclasses) for step in self._target.steps)
         self._matches: Final[dict[tuple[Any, ...], tuple[Patch, Lifecycle]]] = {}  # by the key of the slot
+        self._claims: Final[dict[tuple[Any, ...], object]] = {}  # by key: two threads make one lifecycle for a slot
         self._begun: Final[dict[tuple[Any, ...], None]] = {}
         self._functions: Final[dict[int, tuple[tuple[Any, ...], FunctionType]]] = {}  # each with the key of its slot
         self._near: Final[dict[str, str]] = {}  # why an address is no match, though all parts but one match
@@ -79,7 +80,7 @@ class Rule:
         self._or_refuse(self._open)
         if not self._is_off:
             for key, (patch, lifecycle) in [*self._matches.items()]:
-                self._begin(key, partial(lifecycle.apply, _module_of(patch)))
+                self._begin(key, lifecycle, partial(lifecycle.apply, _module_of(patch)))
             self._tell()
 
     def _open(self) -> None:
@@ -116,17 +117,21 @@ class Rule:
         self._judge(len(patches))
         return patches, self._in_words(len(patches))
 
-    def _find(self, modules: Modules, judges: bool) -> list[tuple[Any, ...]]:
-        """Make a lifecycle for each new match in some modules; return the keys of their slots. Raise like ``planned``.
+    def _find(self, modules: Modules, judges: bool) -> list[tuple[tuple[Any, ...], Patch, Lifecycle]]:
+        """Return the new matches in some modules, each with the key of its slot. Raise like ``planned``.
 
         ``judges``: too few matches are an error, if the module is no pattern.
         """
         new = self._new(modules)
         if judges:
             self._judge(len(self._matches) + len(new))
+        found = []
         for key, patch in new.items():
-            self._matches[key] = patch, self._make(self._asked._replace(patch=patch, rule=self._asked))
-        return [*new]
+            if self._claims.setdefault(key, patch) is patch:  # GIL: one operation
+                lifecycle = self._make(self._asked._replace(patch=patch, rule=self._asked))
+                self._matches[key] = patch, lifecycle
+                found.append((key, patch, lifecycle))
+        return found
 
     def _new(self, modules: Modules) -> dict[tuple[Any, ...], Patch]:
         """Return the patch of each new match in some modules, by the key of its slot.
@@ -137,7 +142,7 @@ class Rule:
         """
         new: dict[tuple[Any, ...], Patch] = {}
         addresses = {
-            patch.target for patch, _ in self._matches.values() if patch.module is not None
+            patch.target for patch, _ in [*self._matches.values()] if patch.module is not None
         }  # of a reload, too
         for name, module in modules:
             self._has_looked = True
@@ -154,7 +159,7 @@ class Rule:
                     new[match.key] = made
         most = self._bounds.most
         if most is not None and len(self._matches) + len(new) > most:
-            there = [patch for patch, _ in self._matches.values()]
+            there = [patch for patch, _ in [*self._matches.values()]]
             problem = too_many(self._patch, [patch.address for patch in (*there, *new.values())], self._bounds)
             raise MatchesError(self._patch.address, self._asked.owner, problem)
         return new
@@ -169,13 +174,13 @@ class Rule:
     def _judge(self, count: int) -> None:
         """Raise MatchesError if all modules of the rule are imported, and there are fewer matches than it must have."""
         if count < self._bounds.least and self._has_looked and "*" not in str(self._target.module):
-            problem = too_few(self._patch, count, self._bounds, self._near.items())
+            problem = too_few(self._patch, count, self._bounds, [*self._near.items()])
             raise MatchesError(self._patch.address, self._asked.owner, problem)
 
-    def _begin(self, key: tuple[Any, ...], act: Callable[[], None]) -> None:
+    def _begin(self, key: tuple[Any, ...], lifecycle: Lifecycle, act: Callable[[], None]) -> None:
         self._begun[key] = None
         if self._ended:
-            self._matches[key][1].restore([], [], {})
+            lifecycle.restore([], [], {})
         else:
             act()
 
@@ -185,7 +190,7 @@ class Rule:
         is_base = any(issubclass(type(value), type) and self._is_below(value) for value in [*vars(module).values()])
         if self._is_off or not (names or (self._spreads and is_base)):
             return
-        for patch, lifecycle in [self._matches[key] for key in [*self._begun]]:
+        for patch, lifecycle in [self._matches[key] for key in [*self._begun] if key in self._matches]:
             if patch.module is not None and imports.named(patch.module) is module:
                 lifecycle.arrive(module)
         self._extend(names or self._present(), judges=bool(names))
@@ -199,11 +204,10 @@ class Rule:
             if not is_whole and self._waits_for_package(modules):
                 return
             new = self._find(modules, judges)
-            lifecycles = [self._matches[key] for key in new]
             if self._patch.reach == "everywhere" and len(new) > 1:
-                look_for_holders(self._ledger, [thing for _, of in lifecycles for thing in of.check()])
-            for key, (patch, of) in zip(new, lifecycles, strict=True):
-                self._begin(key, partial(of.arrive, _module_of(patch), late))
+                look_for_holders(self._ledger, [thing for _, _, lifecycle in new for thing in lifecycle.check()])
+            for key, patch, lifecycle in new:
+                self._begin(key, lifecycle, partial(lifecycle.arrive, _module_of(patch), late))
             self._ledger.holders = None
             self._tell()
         except HookpatchError as error:
@@ -232,7 +236,7 @@ class Rule:
             self._extend(self._present(), late=_LATE)
 
     def _is_below(self, cls: type) -> bool:
-        bases = [base() for base in self._bases.values()]
+        bases = [base() for base in [*self._bases.values()]]
         return any(base in mro(cls) for base in bases)
 
     def _tell(self) -> None:
@@ -243,12 +247,12 @@ class Rule:
             entry.become("applied" if count else "waiting", self._in_words(count) if self._has_looked else None)
         entry.shortfall = ""
         if len(self._matches) < self._bounds.least and (self._has_looked or self._patch.matches is not None):
-            entry.shortfall = too_few(self._patch, len(self._matches), self._bounds, self._near.items())
+            entry.shortfall = too_few(self._patch, len(self._matches), self._bounds, [*self._near.items()])
 
     def _in_words(self, count: int) -> str:
         """Return how many matches there are, and what is near."""
         near = [
-            f"{address} {why}" for address, why in self._near.items() if why != REFUSED and not why.startswith(ALIAS)
+            f"{address} {why}" for address, why in [*self._near.items()] if why != REFUSED and not why.startswith(ALIAS)
         ]
         more = f" and {len(near) - _MOST} more" if len(near) > _MOST else ""
         return in_words(count) + (f"; no match: {', '.join(near[:_MOST])}{more}" if near else "")
@@ -271,6 +275,7 @@ class Rule:
         for _, lifecycle in [*self._matches.values()]:
             lifecycle.forget()
         self._matches.clear()
+        self._begun.clear()
         self._functions.clear()
 
 

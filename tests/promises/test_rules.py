@@ -311,6 +311,28 @@ def test_an_open_rule_is_not_found_by_a_module_that_does_not_match(models: list[
         assert finder.find_spec("ruled_zoo.models.ape") is None  # type: ignore[attr-defined]  # likewise
 
 
+def test_threads_that_import_at_once(vendor: Any, write_module: Callable[[str, str], Path]) -> None:
+    """Each looks at all subclasses: one makes the patch of a match, and the end restores it."""
+    names = [f"ruled_thread_{at}" for at in range(8)]
+    for name in names:
+        source = "".join(f"class C{at}(Base):\n    def run(self): return 'c'\n" for at in range(20))
+        write_module(name, f"from ruled_vendor import Base\n{source}")
+    with hookpatch.active(hookpatch.wrap("ruled_vendor:Base+.run", louder)) as session:
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        threads = [threading.Thread(target=importlib.import_module, args=(name,)) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(before)
+        made: list[Any] = [getattr(sys.modules[name], f"C{at}") for name in names for at in range(20)]
+        assert {cls().run() for cls in made} == {"<c>"}
+        addresses = [row.target for row in session.report()]
+        assert len(addresses) == len({*addresses}) == 1 + 2 + len(made)
+    assert {cls().run() for cls in made} == {"c"}
+
+
 # --- how many
 
 

@@ -214,7 +214,7 @@ def _way_to(cls: type, texts: tuple[Any, ...]) -> _Way:
 
 def _own_names(holder: Any) -> list[str]:
     try:
-        return [name for name in vars(holder) if isinstance(name, str)]
+        return [name for name in [*vars(holder)] if isinstance(name, str)]  # a copy: threads may add names
     except TypeError:  # no __dict__
         return []
 
