@@ -32,6 +32,10 @@ _OUTSIDE: Final[Mapping[type, tuple[str, ...]]] = {
     ),
     CellType: ("cell_contents",),
 }
+# Set by Python itself: in a module that warns; in a class, when one of its objects is copied or pickled.
+_OF_PYTHON: Final = ("__warningregistry__", "__slotnames__")
+# Members that are no state of the object: the first call of a functools.partial may change where Python calls it.
+_OF_THE_INTERPRETER: Final = ("__dict__", "__weakref__", "__vectorcalloffset__")
 _ADDRESSED: Final[Mapping[type, str]] = {ModuleType: "module", type: "class", FunctionType: "function"}
 
 
@@ -136,12 +140,13 @@ def _attributes(owner: Any) -> dict[str, Any]:
         if issubclass(kind, outside):
             with suppress(ValueError):  # an empty cell
                 own |= {name: vars(outside)[name].__get__(owner) for name in names}
-    own.pop("__warningregistry__", None)  # set by the interpreter in a module that warns
+    for name in _OF_PYTHON:
+        own.pop(name, None)
     if issubclass(kind, type):
         return own  # member descriptors of a class are numbers of the interpreter
     for base in mro(kind):
         for name, member in vars(base).items():
-            if type(member) is MemberDescriptorType and name not in ("__dict__", "__weakref__"):
+            if type(member) is MemberDescriptorType and name not in _OF_THE_INTERPRETER:
                 with suppress(AttributeError):  # an empty slot
                     own.setdefault(name, member.__get__(owner))
     return own

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib
 import importlib.util
 import pickle
@@ -306,6 +308,20 @@ def test_what_the_interpreter_notes_in_a_module_that_warns_is_no_trace(vendor: A
         with pytest.warns(UserWarning, match="x"):
             vendor.warn()
     assert "__warningregistry__" in vars(vendor)
+
+
+def test_what_a_copy_notes_in_a_class_is_no_trace(vendor: Any) -> None:
+    """__slotnames__ comes with the first copy or pickle of an object."""
+    with pristine(vendor.Slotted, vendor.slotted, order=True):
+        copy.copy(vendor.slotted)
+    assert "__slotnames__" in vars(vendor.Slotted)
+
+
+def test_where_python_calls_a_partial_is_no_trace(vendor: Any) -> None:
+    """The first call of a partial that has keywords changes its __vectorcalloffset__."""
+    vendor.partly = functools.partial(vendor.speak, loud=True)
+    with pristine(vendor, vendor.partly):
+        assert vendor.partly("word") == "word"
 
 
 @pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt, SystemExit])
