@@ -12,7 +12,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	interrupts silent bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore pictures docs plugins-table
+	interrupts silent bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild pictures docs \
+	plugins-table
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -81,6 +82,9 @@ silent: $(INSTALLED) ## what is silently wrong, beside wrapt and mock
 # What hookpatch and nine other ways to patch leave behind: the table of docs/why.md. Some minutes, and a package index.
 bench-restore: $(INSTALLED) ## hookpatch beside nine other ways to patch
 	@$(BIN)/python tests/benchmarks/restore.py docs/why.md
+
+bench-wild: $(INSTALLED) ## collections of patches by others, beside their ports
+	@$(BIN)/python tests/benchmarks/wild.py docs/why.md
 
 # The pictures of the README, from a real run: two minutes, and Chromium.
 pictures: $(INSTALLED) ## the README's pictures, from a real run

@@ -1,0 +1,154 @@
+"""Collections of patches that others wrote, beside their ports to hookpatch: the table of docs/why.md, from one run.
+
+    python tests/benchmarks/wild.py docs/why.md
+
+measures each collection of tests/wild in a process of its own, and writes what stands between the marks of the page
+anew. What requirements-dev.txt leaves out is installed into a folder of its own for that time, from a package index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[2]
+WILD: Final = ROOT / "tests" / "wild"
+PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install")
+BEGIN, END = "<!-- figures: make bench-wild -->\n", "<!-- end of figures -->\n"
+TITLES: Final = {  # what has no distribution of its own, or another name
+    "torch_npu": "transfer_to_npu's way",
+    "unsloth": "unsloth's way",
+}
+WITHOUT_DEPENDENCIES: Final = ("liger-kernel",)  # it needs triton, whose kernels do not run here
+DOES_NOT_FIT: Final = "optimum-onnx"
+
+
+def names() -> list[str]:
+    """Return the collections: first those that need no torch, as they are cheap to measure."""
+    found = [path.stem for path in sorted((WILD / "beside").glob("*.py"))]
+    return sorted(found, key=lambda name: "import torch" in (WILD / "beside" / f"{name}.py").read_text())
+
+
+def measured(name: str, folder: Path) -> Any:
+    command = [sys.executable, "-W", "ignore", str(WILD / "measure.py"), name]
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=600)
+    if done.returncode:
+        raise SystemExit(f"{name}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def why_not(distribution: str) -> str:
+    """Return why pip does not install a distribution beside the releases that are pinned here."""
+    pinned = str(ROOT / "constraints.txt")
+    command = [*PIP, "--dry-run", "-c", pinned, distribution]
+    done = subprocess.run(command, capture_output=True, text=True)
+    reasons = re.findall(r"^ +(\S+ \S+ depends on transformers\S*[^\n]*)", done.stdout + done.stderr, re.MULTILINE)
+    if done.returncode == 0:
+        return "it installs now, so it is to be ported"
+    return sorted(reasons)[-1].strip() if reasons else done.stderr.strip().splitlines()[-1]
+
+
+def row(name: str, found: Any) -> str:
+    """Return a line of the table."""
+    own, port = found["own"], found["port"]
+
+    def takes(side: Any) -> str:
+        return f"{sum(side['effect'].values())} of {len(side['effect'])}"
+
+    def leaves(side: Any) -> str:
+        places = [line for line in side["left"] if not line.startswith("in effect: ")]
+        return f"**{len(places)}**" if places else "nothing"
+
+    cells = [TITLES.get(name, found["release"]), takes(own), takes(port), leaves(own), leaves(port)]
+    if "covered" in own:
+        cells += ["stays" if not side["covered"] else f"**{short(side['covered'])}**" for side in (own, port)]
+    else:
+        cells += ["", ""]
+    cells += [str(own["lines"] or "-"), str(port["lines"]), str(found["patches"])]
+    return f"| {' | '.join(cells)} |"
+
+
+def short(wrong: list[str]) -> str:
+    return "goes, ours stays" if len(wrong) > 1 else "goes"
+
+
+def told(name: str, found: Any) -> str:
+    """Return a line about what a collection lacks and leaves."""
+    own = found["own"]
+    lacks = [what for what, holds in own["effect"].items() if not holds]
+    places = [re.sub(r"^model\.[\w.]*\.(?=\w)", "", line) for line in own["left"] if not line.startswith("in effect")]
+    parts = [f"does not reach *{', '.join(lacks)}*"] if lacks else []
+    if places:
+        counted = Counter(places)
+        shown = [f"`{place}`" + (f" x {count}" if count > 1 else "") for place, count in [*counted.items()][:4]]
+        more = len(counted) - len(shown)
+        parts.append(f"leaves {', '.join(shown)}{f' and {more} more' if more else ''}")
+    if any(line.startswith("in effect") for line in own["left"]):
+        parts.append("is still in effect at the end")
+    if found["misfits"]:
+        parts.append(f"of its functions {len(found['misfits'])} cannot be called as those that they replace")
+    return f"- {TITLES.get(name, found['release'])}: {'; '.join(parts) or 'nothing'}."
+
+
+def page(results: dict[str, Any], reason: str) -> str:
+    titles = (
+        "collection",
+        "reaches",
+        "port",
+        "leaves",
+        "port",
+        "another's wrapper",
+        "port",
+        "lines",
+        "port",
+        "patches",
+    )
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    lines += [row(name, found) for name, found in results.items()]
+    ours = [found for found in results.values() if found["own"]["lines"]]
+    count = {side: sum(found[side]["lines"] for found in ours) for side in ("own", "port")}
+    patches = sum(found["patches"] for found in ours)
+    each = f"{count['port'] / patches:.1f} for each of {patches} patches"
+    lines += [
+        "",
+        f"Where both are counted, {count['own']} lines become {count['port']}: {each}.",
+        "",
+        "What each collection does otherwise than its port:",
+        "",
+        *(told(name, found) for name, found in results.items()),
+        f"- {DOES_NOT_FIT} is not among them: {reason}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("page", type=Path)
+    asked = parser.parse_args()
+    head, begin, rest = asked.page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{asked.page} has no lines {BEGIN.strip()} and {END.strip()}")
+    with tempfile.TemporaryDirectory() as temporary:
+        pinned = ("-c", str(ROOT / "constraints.txt"))
+        subprocess.run([*PIP, "-qq", *pinned, "--no-deps", "--target", temporary, *WITHOUT_DEPENDENCIES], check=True)
+        results = {}
+        for name in names():
+            sys.stderr.write(f"{name}\n")
+            results[name] = measured(name, Path(temporary))
+    written = page(results, why_not(DOES_NOT_FIT))
+    asked.page.write_text(f"{head}{BEGIN}{written}{END}{tail}", encoding="utf-8")
+    print(written)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Liger: faster kernels for a model that is made, and for those to come. Its kernels are plain torch here."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from plain_kernels import RAN, monkey_patch
+from ports.liger_kernel import MODEL
+from tiny import IDS, llama, parts
+
+DISTRIBUTION, OWN = "liger-kernel", ("liger_kernel", "plain_kernels")
+_NAMES = ("apply_liger_kernel_to_llama", "_patch_rms_norm_module", "_patch_swiglu_module", "_bind_method_to_module")
+SOURCES = tuple(f"liger_kernel.transformers.monkey_patch:{name}" for name in _NAMES)
+PLAIN = llama()(IDS).logits
+
+shop = types.ModuleType("shop")
+exec("from transformers.models.llama.modeling_llama import LlamaRMSNorm\nNORMS = [LlamaRMSNorm]", vars(shop))
+sys.modules["shop"] = shop
+
+
+def owners() -> dict[str, object]:
+    return parts(MODEL)
+
+
+def apply() -> None:
+    monkey_patch.apply_liger_kernel_to_llama(fused_linear_cross_entropy=False, model=MODEL)
+
+
+def undo() -> None:
+    """There is none."""
+
+
+def kernels(make: Callable[[], Any]) -> set[str]:
+    """Return which kernels run in a model."""
+    model = make()
+    RAN.clear()
+    assert torch.allclose(model(IDS).logits, PLAIN, atol=1e-6)
+    return set(RAN)
+
+
+def observe() -> dict[str, bool]:
+    before, made = kernels(lambda: MODEL), kernels(llama)
+    return {
+        "norms of the model": "norm" in before,
+        "MLPs of the model": "mlp" in before,
+        "rotary embedding": "rope" in before,
+        "norms of a model made inside": "norm" in made,
+        "MLPs of a model made inside": "mlp" in made,
+        "what the model prints": "LigerRMSNorm" in str(MODEL) and "LigerSwiGLUMLP" in str(MODEL),
+        "a name bound before": shop.LlamaRMSNorm is monkey_patch.LigerRMSNorm,
+        "a list": shop.NORMS[0] is monkey_patch.LigerRMSNorm,
+    }

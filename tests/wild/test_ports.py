@@ -1,0 +1,129 @@
+"""Collections of patches that others wrote, beside their ports: what takes effect, and what is left behind.
+
+Each is measured in a process of its own (measure.py). The ports have every effect and leave nothing; of the collections
+is recorded what ``make bench-wild`` writes into docs/why.md.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+HERE: Final = Path(__file__).parent
+
+
+class Own(NamedTuple):
+    """What a collection does by itself.
+
+    Attributes:
+        lacks: what of the port's effects it has not.
+        left: the places that are not as before after its own undo, and how many; by pattern.
+        covered: what is wrong at its end if somebody else has wrapped what it patched; None where that was not tried.
+    """
+
+    lacks: set[str]
+    left: dict[str, int]
+    covered: list[str] | None = None
+
+
+_BOUND = {"a name bound before", "a mapping", "a class attribute", "a default argument"}
+_GONE = ["the other wrapper is gone"]
+QUICK: Final = {
+    "patchy": Own(
+        {"inside a decorator", "inside a cache", "a property", "super() where there was none"},
+        {"tills:price.__code__": 1},
+    ),
+    "freezegun": Own(
+        {*_BOUND - {"a name bound before"}, "a list", "a tuple", "a partial"},
+        {"time:clock (added)": 1, "concurrent.futures:*Executor (added)": 2, "unittest:Isolated* (added)": 1},
+        _GONE,
+    ),
+    "nest_asyncio": Own({"a name bound before"}, {"asyncio*": 20, "in effect: *": 4}),
+    "truststore": Own(_BOUND - {"a default argument"}, {}),
+    "otel_requests": Own(
+        {"a name bound before", "a method bound before"},
+        {},
+        [*_GONE, "in effect: Session.send", "in effect: Session.get", "in effect: a subclass"],
+    ),
+    "responses": Own({"a name bound before", "a method bound before"}, {}, _GONE),
+    "gevent": Own(_BOUND, {"queue:*": 4, "time:sleep": 1, "in effect: *": 4}),
+    "unsloth": Own(
+        {"a name bound before", "a method bound before", "inspect.getsource", "the line in a traceback"},
+        {"json.encoder:JSONEncoder.encode": 1, "in effect: *": 1},
+    ),
+}
+TORCH: Final = {
+    "transformers": Own({"a name bound before", "a mapping"}, {"late:LlamaMLP": 1, "in effect: *": 1}),
+    "accelerate": Own({"the model can be pickled"}, {"model.*.forward (added)": 8}, _GONE),
+    "peft": Own(
+        set(),
+        {
+            "model.*.requires_grad: True became False": 11,
+            "lm_head.weight.requires_grad: True became False": 1,
+            "transformers.conversion_mapping:_checkpoint_conversion_mapping_cache": 1,
+        },
+    ),
+    "onnx_diagnostic": Own(
+        {"a name bound before"},
+        {"*ForConditionalGeneration.prepare_inputs_for_generation (added)": 1, "masks of its own?'*'? (added)": 2},
+    ),
+    "liger_kernel": Own({"a name bound before", "a list"}, {"model.*": 29, "transformers*": 3, "in effect: *": 6}),
+    "torch_npu": Own({"a name bound before", "a mapping"}, {"torch.cuda*": 104, "in effect: *": 1}),
+}
+OWN: Final = QUICK | TORCH
+pytestmark = pytest.mark.model  # requirements-dev.txt has the collections
+collections = pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.ends) for name in TORCH)])
+
+
+@cache
+def measured(name: str) -> Any:
+    if name == "liger_kernel":  # not in requirements-dev.txt: it needs triton, which is larger than all the rest
+        pytest.importorskip("liger_kernel")
+    command = [sys.executable, "-W", "ignore", str(HERE / "measure.py"), name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@collections
+def test_the_port_has_every_effect_and_leaves_nothing(name: str) -> None:
+    """By a look through all modules and classes of the process: identity, presence and order."""
+    port = measured(name)["port"]
+    assert [what for what, holds in port["effect"].items() if not holds] == []
+    assert port["left"] == []
+    assert port.get("covered") in (None, [])
+
+
+@collections
+def test_what_the_collection_itself_does(name: str) -> None:
+    """So that what docs/why.md says is true: what takes effect less widely, and what is left behind."""
+    own = measured(name)["own"]
+    assert {what for what, holds in own["effect"].items() if not holds} == OWN[name].lacks
+    assert (
+        Counter(next(as_in for as_in in (*OWN[name].left, line) if fnmatchcase(line, as_in)) for line in own["left"])
+        == OWN[name].left
+    )
+    assert own.get("covered") == OWN[name].covered
+
+
+@collections
+def test_the_port_is_shorter(name: str) -> None:
+    """Lines that patch, as one formatter writes them; of the ways that are written here none are counted."""
+    found = measured(name)
+    assert found["own"]["lines"] == 0 or found["port"]["lines"] < found["own"]["lines"]
+
+
+@pytest.mark.ends
+def test_the_guard_knows_what_does_not_fit_any_more() -> None:
+    """onnx-diagnostic 0.9.3 is older than the transformers and torch here; it puts its functions there all the same."""
+    misfits = measured("onnx_diagnostic")["misfits"]
+    assert len(misfits) == 12
+    assert {"torch:vmap", "transformers.masking_utils:eager_mask"} <= set(misfits)

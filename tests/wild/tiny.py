@@ -1,0 +1,25 @@
+"""A model of three kilobytes, for what patches models."""
+
+from __future__ import annotations
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+IDS = torch.tensor([[1, 2, 3]])
+
+
+def llama() -> LlamaForCausalLM:
+    """Make the same small Llama each time."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=16, **sizes)).eval()
+
+
+def parts(model: torch.nn.Module) -> dict[str, object]:
+    """Return the modules of a model and what each holds its parts in, by name."""
+    found: dict[str, object] = {}
+    for name, module in model.named_modules():
+        found[f"model.{name}"] = module
+        found[f"model.{name}._modules"] = module._modules
+        found[f"model.{name}._parameters"] = module._parameters
+    return found
