@@ -61,9 +61,8 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
                 warnings = (*warnings, reason)
     except ApplyError as error:
         return _refused(requested, error, warnings)
-    if (
-        patch.verb in ("derive", "enter") or patch.is_of_source
-    ):  # what the factory makes decides, and it runs in no process of the user
+    # What a factory makes, or a module's source, decides: neither runs in a process of the user.
+    if patch.verb in ("derive", "enter") or patch.is_of_source:
         return Outcome("waiting", warnings=warnings)
     return Outcome("applied", warnings=warnings)
 
