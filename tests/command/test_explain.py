@@ -82,10 +82,10 @@ def test_pages_of_plugins_show_what_their_classes_write() -> None:
 
 
 def test_line_on_stderr_ends_with_what_to_type() -> None:
-    """Of several lines the first, which is what is read first."""
+    """Several lines become one: a name with a line break forges no second line."""
     error = UnknownPlugin("fuse", "active()", [])
     assert for_stderr(error) == f"{error} [hookpatch explain UnknownPlugin]"
-    assert for_stderr(HookpatchError("one\ntwo")) == "one [hookpatch explain HookpatchError]\ntwo"
+    assert for_stderr(HookpatchError("one\ntwo")) == r"one\ntwo [hookpatch explain HookpatchError]"
 
 
 @pytest.mark.parametrize(

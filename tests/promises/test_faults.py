@@ -189,18 +189,19 @@ def hanging(make_distribution: object) -> None:
     return
 
 
+@pytest.mark.ends  # ten seconds
 def test_plugin_that_hangs_costs_its_time_and_no_other(hanging: None) -> None:
     """It is named; the next plugin is loaded in another process; nothing of the first one goes on."""
     plugins = [plugin for plugin in installed() if plugin.name in ("a_hang", "well")]
     began = time.monotonic()
-    results = aside.results([looking.call(plugin, Look(imports=False), "a test") for plugin in plugins], limit=2)
+    results = aside.results([looking.call(plugin, Look(imports=False), "a test") for plugin in plugins], limit=10)
     hung, well = map(looking.from_result, plugins, results)
     assert hung.problem == (
-        "plugin 'a_hang' (hangs-dist 1.0) did not let itself be loaded: the process that tried took longer than 2 s; "
+        "plugin 'a_hang' (hangs-dist 1.0) did not let itself be loaded: the process that tried took longer than 10 s; "
         "fix or uninstall it"
     )
     assert (well.status, well.description) == ("patches", "Speak louder.")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert "hangs_module" not in sys.modules
 
 
