@@ -28,10 +28,14 @@ class Thing:
 
 @pytest.fixture
 def vendor(make_module: Callable[[str, str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> Any:
-    hookpatch.report()  # imports what reports need: after an import a block looks for lazy names
     # As in a program without multiprocessing, whose processes blocks that are handed on would have to reach.
     monkeypatch.delitem(sys.modules, "multiprocessing.process", raising=False)
-    return make_module("vendor", SOURCE)
+    module = make_module("vendor", SOURCE)
+    for _ in range(2):  # imports what blocks and reports need: after an import a block looks for lazy names
+        with active(PATCHES["replace a value"]()) as session:
+            session.report()
+        session.report()
+    return module
 
 
 def loud(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:

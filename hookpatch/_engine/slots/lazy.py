@@ -49,7 +49,7 @@ def lazy_names(slot: Slot) -> list[AttributeSlot]:
 
 def is_imported_lazily(name: str) -> bool:
     """Return False if no module has a lazy name for a value of this name, in one look: where lazy imports are known."""
-    return imports.count() != _module_count or name in _names
+    return imports.count() != _module_count or bool(_names.get(name))
 
 
 def follow(names: Iterable[AttributeSlot], before: Any, now: Any) -> None:
