@@ -19,6 +19,7 @@ from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.selection import PluginName
 from hookpatch._engine.patch.describe import PLAIN, a_kind
 from hookpatch._engine.patch.patch import GIVING_VERBS, Patch, Scope
+from hookpatch._engine.patch.target import Target
 from hookpatch._session import task
 from hookpatch.errors import NotCarriedError, NotCarriedWarning
 
@@ -193,6 +194,8 @@ def _packed_plugin(name: str, options: Mapping[str, Mapping[str, Any]]) -> Paylo
 def _packed_patch(patch: Patch) -> PayloadItem:
     if patch.target is not None and patch.module is None and not isinstance(patch.target.start, type):
         raise NotCarried(_name(patch), "its target is an object at hand, which another process does not have")
+    if patch.of is not None and not isinstance(patch.of, Target):
+        raise NotCarried(_name(patch), "its of= is an object at hand, which another process does not have")
     if type(patch.change) is not FunctionType:
         return _packed(patch)
     module, name = patch.change.__module__, patch.change.__qualname__

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 from weakref import ref
 
 from hookpatch._bootstrap.imports import Watch
@@ -22,6 +22,7 @@ from hookpatch._session.ledger import Entry, Requested, State
 from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarning
 
 if TYPE_CHECKING:
+    from hookpatch._engine.instances.exchange import Exchange
     from hookpatch._engine.instances.living import Living  # most patches mean no instances
 
 
@@ -89,14 +90,18 @@ class AppliedLayer:
 def _nothing() -> None: ...
 
 
+def _unheard(thing: object) -> None: ...
+
+
 @final
 @dataclass(slots=True, eq=False)
 class AppliedInstances:
     """The layers of a patch over instances, or over their class. Each layer has an entry that no report lists."""
 
     entry: Entry
-    living: Living
+    living: Living | Exchange
     deaf: Callable[[], object] = _nothing  # ends the hearing of new instances
+    born: Callable[[Any], None] = _unheard  # called with each new instance
     hears_copies: bool = False
     library: Watch | None = None  # waits for torch, for all layers
     layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: each change is one operation

@@ -6,8 +6,8 @@ Long because applying and restoring share one state, and either may come while t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
@@ -46,6 +46,8 @@ from hookpatch.errors import (
 )
 
 if TYPE_CHECKING:
+    from hookpatch._engine.instances.exchange import Exchange  # most patches mean no instances
+    from hookpatch._engine.instances.living import Living
     from hookpatch._engine.lock.drift import Drift  # slow to import, and most sessions have no lock file
     from hookpatch._engine.source.loading import Change  # slow to import, and most patches change no source
 
@@ -169,7 +171,8 @@ class Lifecycle:
         try:
             guard.check_patch(patch, self._scope, self._owner)
             if patch.target.of_instances is not None:
-                _of_instances().prepared(patch, module, self._owner)
+                if _of_instances().awaited(patch) is None:
+                    _of_instances().prepared(patch, module, self._owner)
                 return []
             slot, _, everywhere = self._checked_slot(module, anew=False)
             if self._drift is not None and self._drift.policy == "error":
@@ -550,24 +553,58 @@ class Lifecycle:
         """Apply the patch to the instances of a class: to methods in the class, to values in each instance."""
         patch = self._asked.patch
         parts = _of_instances()
+        if (name := parts.awaited(patch)) is not None:
+            return self._await_whole(name)
         found = parts.prepared(patch, module, self._owner)
         entry = self._next_entry()
+        if not found.name:
+            return self._exchange(entry, parts.Exchange(found, patch, parts.whole(patch, self._owner), self._owner))
 
         def lay(slot: Slot) -> Callable[[], None]:
             return self._lay_instance(applied, slot)
 
-        applied = AppliedInstances(entry, parts.Living(found, patch, self._owner, lay))
-        self._instances = (*self._instances, applied)
-        try:
+        living = parts.Living(found, patch, self._owner, lay)
+        applied = AppliedInstances(entry, living)
+        with self._all_or_none(applied):
             for slot in found.in_class:
                 around, narrow = parts.narrowed(found.meant.at(slot.owner, found.name))
                 self._lay_quietly(applied, *self._layer(site_at(slot), around, narrow, entry.tally))
-            born = partial(self._born, applied)
+            applied.born = born = partial(self._born, living)
             applied.deaf = parts.hear(found.meant, born)
             self._hook(applied, parts.of_making(found, born))
             if not found.in_class:
                 self._hook_copies(applied)
-            applied.living.adopt_all()
+            living.adopt_all()
+        return None
+
+    def _await_whole(self, name: str) -> None:
+        """Apply the patch once the module is imported that has the object whose parts are meant."""
+        of_class = self._asked.patch.module
+        self._entry.become("waiting", f"of= is in {name}, which is not imported")
+
+        def arrive(_: ModuleType) -> None:
+            if of_class is None or (module := imports.present(of_class)) is not None:
+                self.arrive(module)
+
+        if self._elsewhere is None:
+            self._elsewhere = imports.Watch(name, arrive)
+            self._elsewhere.begin()
+            if self._ended:
+                self._elsewhere.cancel()
+
+    def _exchange(self, entry: Entry, exchange: Exchange) -> None:
+        applied = AppliedInstances(entry, exchange)
+        with self._all_or_none(applied):
+            for slot in exchange.places:
+                self._lay_quietly(applied, *self._layer(site_at(slot)))
+            exchange.check()
+
+    @contextmanager
+    def _all_or_none(self, applied: AppliedInstances) -> Iterator[None]:
+        """Note that a patch of instances is applied; restore what a failing block has applied."""
+        self._instances = (*self._instances, applied)
+        try:
+            yield
         except Exception as error:
             if not is_interrupt(error):  # else the session restores it
                 applied.deaf()
@@ -576,6 +613,7 @@ class Lifecycle:
                     undo(one, self._asked, [])
                 self._instances = tuple(other for other in self._instances if other is not applied)
             raise
+        entry = applied.entry
         entry.become("applied")
         entry.warnings, entry.look = (*self._warnings, *applied.living.doubts()), applied.look
         entry.instances = applied.living.count()
@@ -604,7 +642,7 @@ class Lifecycle:
 
     def _hook_copies(self, instances: AppliedInstances) -> None:
         if not instances.hears_copies:
-            self._hook(instances, _of_instances().of_copies(instances.living.of, partial(self._born, instances)))
+            self._hook(instances, _of_instances().of_copies(instances.living.of, instances.born))
             instances.hears_copies = True  # last: an interrupted look is done again
 
     def _lay_quietly(self, instances: AppliedInstances, applied: AppliedLayer, tally: Tally | None) -> None:
@@ -626,12 +664,12 @@ class Lifecycle:
             raise
         self._await_library(instances, applied.site, applied.layer)
 
-    def _born(self, instances: AppliedInstances, thing: Any) -> None:
+    def _born(self, living: Living, thing: Any) -> None:
         """Patch an instance that was made just now, amid foreign code."""
         if self._ended:
             return
         try:
-            instances.living.born(thing)
+            living.born(thing)
         except Exception as error:
             if is_interrupt(error):
                 raise

@@ -7,10 +7,13 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from hookpatch._bootstrap import imports
 from hookpatch._engine.instances.births import of_making
+from hookpatch._engine.instances.exchange import Exchange
 from hookpatch._engine.instances.living import Living
 from hookpatch._engine.instances.meant import IsMeant, Meant, OfInstances, is_method, owners_of
 from hookpatch._engine.instances.methods import either, goes_into_class, only_for
+from hookpatch._engine.instances.parts import parts_of
 from hookpatch._engine.instances.travel import hear, of_copies
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import Patch
@@ -24,7 +27,17 @@ from hookpatch._engine.slots.resolve import missing, resolve
 from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro
 from hookpatch.errors import TargetRefused
 
-__all__ = ["Living", "OfInstances", "hear", "narrowed", "of_copies", "of_making", "prepared"]
+__all__ = [
+    "Exchange",
+    "Living",
+    "awaited",
+    "hear",
+    "narrowed",
+    "of_copies",
+    "of_making",
+    "prepared",
+    "whole",
+]
 
 
 def prepared(patch: Patch, module: ModuleType | None, owner: str) -> OfInstances:
@@ -40,8 +53,11 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str) -> OfInstances
     assert target.of_instances is not None
     place = target.steps.index(target.of_instances)
     cls = _class_at(Target(target.up_to(place)), module, owner)
-    meant = Meant(cls, target.of_instances.with_subclasses)
+    parts = None if patch.of is None else parts_of(whole(patch, owner))
+    meant = Meant(cls, target.of_instances.with_subclasses, parts)
     step = target.slot
+    if step is target.of_instances:
+        return OfInstances(meant, "", (), False)
     assert isinstance(step, Attribute)  # the verb has refused the others
     name, of_class = step.name, f"{target.up_to(place)}.{step.name}"
     if is_dunder(name):
@@ -58,6 +74,23 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str) -> OfInstances
         problem = f"instances of {describe(cls)} {what} (__slots__ or a C class)"
         raise TargetRefused(patch.address, owner, f"{problem}; patch {of_class}")
     return OfInstances(meant, name, (), True)
+
+
+def whole(patch: Patch, owner: str) -> Any:
+    """Return the object whose parts are meant: given, or found by its address in an imported module."""
+    if not isinstance(patch.of, Target):
+        return patch.of
+    slot = resolve(patch.of, imports.present(str(patch.of.module)), owner)
+    value = beneath(slot)
+    if value is ABSENT:
+        raise missing(slot, patch.of, owner)
+    return value
+
+
+def awaited(patch: Patch) -> str | None:
+    """Return the name of the module that is to be imported before the parts can be found; None if there is none."""
+    name = patch.of.module if isinstance(patch.of, Target) else None
+    return None if name is None or imports.present(name) is not None else name
 
 
 def narrowed(is_meant: IsMeant) -> tuple[Callable[[Gate | None], Gate], Narrow]:

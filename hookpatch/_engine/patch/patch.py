@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from inspect import CO_VARARGS, Parameter, Signature, signature
 from operator import attrgetter
@@ -44,6 +44,8 @@ class Facts(TypedDict, total=False):
         callers: patterns of the modules whose calls have the patch, such as ``"shop.*"`` (``shop`` included); only for
             ``wrap``, ``inject``, ``default``, and ``replace`` of what is called. The module of the nearest Python
             frame counts.
+        of: for an address of instances, such as ``m:Class().name``: the object whose parts alone are meant, as a model
+            and its submodules; or the object's address.
         requires: supported versions of a distribution, such as ``"onnxsim>=0.4.36,<1"``; or several such texts.
         required: False if the program may run without the patch: a refusal is then only reported.
         before: names of plugins whose patches on the same site lie inside this patch.
@@ -62,6 +64,7 @@ class Facts(TypedDict, total=False):
     only_in: str | Iterable[str]
     except_in: str | Iterable[str]
     callers: str | Iterable[str]
+    of: object
     requires: str | Iterable[str] | None
     required: bool
     before: str | Iterable[str]
@@ -91,7 +94,7 @@ class Patch(_Kept):
         target: the address; None for ``enter`` and for the source of a module.
         module: the module whose import makes the patch possible, None for objects at hand.
         change: the wrapper, the arguments, the value, the factory or the Edit; None for ``remove``.
-        reach, only_in, except_in, callers, requires, required, before, after: see ``Facts``.
+        reach, only_in, except_in, callers, of, requires, required, before, after: see ``Facts``.
         why, upstream, until, required_calls, check_signature: likewise.
         expects: for ``wrap``, names of parameters that the target must have.
         by_mapping: for ``inject`` and ``default``, names of arguments given in a mapping, none a misspelt option.
@@ -112,6 +115,7 @@ class Patch(_Kept):
     only_in: tuple[str, ...] = ()
     except_in: tuple[str, ...] = ()
     callers: tuple[str, ...] = ()
+    of: Any = field(default=None, repr=False, compare=False)  # an object, or the Target of one
     requires: str | tuple[str, ...] | None = None
     required: bool = True
     before: tuple[str, ...] = ()
@@ -515,24 +519,38 @@ def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str
     """Return a patch; ``own`` are the options that the verb alone has."""
     target = where if isinstance(where, Target) else Target(where)
     if target.of_instances is not None:
-        _check_instances(verb, target, facts)
+        facts = _checked_instances(verb, target, facts)
+    elif "of" in facts:
+        raise PatchError(verb, f"of= narrows instances, as of m:Class().name, and {target} stands for one slot")
     for fact in ("matches", "only"):
         if fact in facts and not target.is_rule:
             raise PatchError(verb, f"{fact}= is for a rule, and {target} has no '*' and no '+'")
     return Patch(verb=verb, target=target, module=target.module, change=change, **_checked(verb, facts), **own)
 
 
-def _check_instances(verb: Verb, target: Target, facts: Mapping[str, Any]) -> None:
-    """Refuse an address of instances that goes on behind the attribute, and options that go by one object."""
+def _checked_instances(verb: Verb, target: Target, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of a patch of instances; refuse an address or an option that makes no sense for these."""
+    behind = target.steps[target.steps.index(target.of_instances) + 1 :]
     if verb == "edit":
         raise PatchError(
             verb, f"{target} stands for instances, which share the functions of their class; write m:C.name"
         )
-    behind = target.steps[target.steps.index(target.of_instances) + 1 :]
-    if len(behind) != 1 or not isinstance(behind[0], Attribute):
-        raise PatchError(verb, f"{target} goes on behind an attribute of the instances; write m:Class().name")
     if facts.get("reach", "slot") != "slot":
         raise PatchError(verb, f"reach='everywhere' is for one object, and {target} stands for many")
+    if not behind and verb != "derive":
+        raise PatchError(
+            verb, f"{target} stands for the instances themselves, which derive exchanges; write {target}.name"
+        )
+    if not behind and facts.get("of") is None:
+        raise PatchError(verb, f"{target} exchanges the submodules of a torch model, and needs of= with the model")
+    if len(behind) > 1 or not all(isinstance(step, Attribute) for step in behind):
+        raise PatchError(verb, f"{target} goes on behind an attribute of the instances; write m:Class().name")
+    if not isinstance(of := facts.get("of"), str):
+        return facts
+    whole = Target(of)
+    if whole.is_rule or whole.of_instances:
+        raise PatchError(verb, f"of='{of}' stands for more than one object; write the address of one")
+    return {**facts, "of": whole}
 
 
 def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:

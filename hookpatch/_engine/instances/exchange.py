@@ -1,0 +1,59 @@
+"""Exchange submodules of a torch model where they hang: in ``_modules`` of each parent."""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+from hookpatch._engine.instances.meant import Meant, OfInstances
+from hookpatch._engine.instances.parts import hangers, is_model
+from hookpatch._engine.patch.describe import a_kind
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.slots.item import ItemSlot
+from hookpatch._engine.slots.originals import own_beneath
+from hookpatch.errors import TargetRefused
+
+
+@final
+class Exchange:
+    """The places of one model in which submodules are exchanged. A module that hangs in several becomes one new module.
+
+    Attributes:
+        places: the slots.
+    """
+
+    def __init__(self, of: OfInstances, patch: Patch, model: Any, owner: str) -> None:
+        """Find the places of the modules that are meant.
+
+        Raises:
+            TargetRefused: there is no torch model, or only the model itself is meant.
+        """
+        if not is_model(model):
+            problem = f"{patch.address} exchanges the submodules of a torch model, and of= is {a_kind(model)}"
+            raise TargetRefused(patch.address, owner, f"{problem}; write {patch.address}.name for an attribute")
+        self.of: Final = of
+        self.meant: Final[Meant] = of.meant
+        self.places: Final[list[ItemSlot]] = [
+            slot for slot, _ in hangers(model) if of.meant.takes(module := own_beneath(slot)) and module is not None
+        ]
+        if not self.places and of.meant.takes(model):
+            problem = f"the model is {a_kind(model)} itself, and hangs in no other module of it"
+            raise TargetRefused(patch.address, owner, f"{problem}; take of= with a model that has it as a submodule")
+        self._patch: Final = patch
+        self._owner: Final = owner
+        self._count: Final = len({id(own_beneath(slot)) for slot in self.places})
+
+    def check(self) -> None:
+        """Raise TargetRefused if the factory has made what is no torch module."""
+        for slot in self.places:
+            if not is_model(made := slot.read()):
+                problem = f"the factory made {a_kind(made)}, and a submodule is a torch module"
+                raise TargetRefused(self._patch.address, self._owner, problem)
+
+    def doubts(self) -> list[str]:
+        """Return that nothing was found, in words."""
+        return [] if self.places else [f"of= has no submodule {self._patch.address}"]
+
+    def count(self) -> str:
+        """Return how many modules were exchanged, in words."""
+        places = f" in {len(self.places)} places" if len(self.places) != self._count else ""
+        return f"{self._count} exchanged{places}"

@@ -1,0 +1,42 @@
+"""The parts of one object: the modules of a torch model, or whatever the object leads to; and where submodules hang."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
+from typing import Any, Final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.slots.item import ItemSlot
+
+# Beyond these lies the rest of the program, and no part of an object.
+_BEYOND: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, FrameType)
+
+
+def is_model(thing: Any) -> bool:
+    """Return True if an object is a torch module; torch is not imported for that."""
+    torch: Any = imports.loaded("torch.nn.modules.module")
+    return torch is not None and issubclass(type(thing), torch.Module)
+
+
+def parts_of(whole: Any) -> dict[int, Any]:
+    """Return the parts of an object by id, the object included."""
+    if is_model(whole):
+        return {id(module): module for module in whole.modules()}
+    parts: dict[int, Any] = {}
+    waiting = [whole]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in parts and not issubclass(type(part), _BEYOND):
+            parts[id(part)] = part
+            waiting += gc.get_referents(part)
+    return parts
+
+
+def hangers(model: Any) -> Iterator[tuple[ItemSlot, Any]]:
+    """Yield the places in which the submodules of a torch model hang, each with its submodule."""
+    for parent in model.modules():
+        for name, module in list(parent._modules.items()):
+            if module is not None:
+                yield ItemSlot(parent._modules, name), module
