@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._bootstrap.stderr import refusal
-from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Scope
+from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Scope, Wrapper
+from hookpatch._engine.patch.target import Target
 from hookpatch._engine.patch.versions import unneeded
 from hookpatch._engine.site.call_count import Tally, counters
-from hookpatch._engine.site.layer import Gate, Layer, Narrow
+from hookpatch._engine.site.layer import Gate, Layer, Only
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.site.slot_state import Former
@@ -79,6 +80,7 @@ class Lifecycle:
             "_ended",
             "_entered",
             "_entry",
+            "_home",
             "_instances",
             "_is_beginning",
             "_late",
@@ -117,6 +119,7 @@ class Lifecycle:
         self._watch: imports.Watch | None = None
         self._change: Change | None = None  # of the source of a module
         self._is_beginning = False  # until that module has been run anew
+        self._home: ModuleType | None = None  # of the object whose parts of= means
         self._elsewhere: imports.Watch | None = None  # of all modules, where only_in or except_in tells them apart
         self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb in MAKING_VERBS else None
 
@@ -503,18 +506,15 @@ class Lifecycle:
             warnings.warn(message, PatchUnneededWarning, stacklevel=3)
 
     def _layer(
-        self,
-        site: Site,
-        around: Callable[[Gate | None], Gate] | None = None,
-        narrow: Narrow | None = None,
-        tally: Tally | None = None,
+        self, site: Site, only: Only | None = None, tally: Tally | None = None, patch: Patch | None = None
     ) -> tuple[AppliedLayer, Tally | None]:
         """Return a layer of the patch over a site, not applied yet, and its tally."""
-        asked, patch = self._asked, self._asked.patch
+        asked, patch = self._asked, patch or self._asked.patch
         gate: Gate | None = partial(task.only_inside, self._rank[0]) if self._scope == "task" else None
-        gate = gate if around is None else around(gate)
+        if only is not None:
+            gate = partial(_only, only, gate)
         tally, gate, count = counters(patch, self._count, gate, tally)
-        rest = self._rank, gate, self._derived, asked.distribution, count, narrow
+        rest = self._rank, gate, self._derived, asked.distribution, count, only
         return AppliedLayer(site, Layer(patch, asked.plugin, self._owner, *rest)), tally
 
     def _place(self, applied: AppliedLayer) -> bool:
@@ -553,12 +553,15 @@ class Lifecycle:
         """Apply the patch to the instances of a class: to methods in the class, to values in each instance."""
         patch = self._asked.patch
         parts = _of_instances()
-        if (name := parts.awaited(patch)) is not None:
+        home = module if isinstance(patch.of, Target) and patch.of.module == patch.module else self._home
+        if home is None and (name := parts.awaited(patch)) is not None:
             return self._await_whole(name)
-        found = parts.prepared(patch, module, self._owner)
+        found = parts.prepared(patch, module, self._owner, home)
         entry = self._next_entry()
         if not found.name:
-            return self._exchange(entry, parts.Exchange(found, patch, parts.whole(patch, self._owner), self._owner))
+            return self._exchange(
+                entry, parts.Exchange(found, patch, parts.whole(patch, self._owner, home), self._owner)
+            )
 
         def lay(slot: Slot) -> Callable[[], None]:
             return self._lay_instance(applied, slot)
@@ -567,8 +570,8 @@ class Lifecycle:
         applied = AppliedInstances(entry, living)
         with self._all_or_none(applied):
             for slot in found.in_class:
-                around, narrow = parts.narrowed(found.meant.at(slot.owner, found.name))
-                self._lay_quietly(applied, *self._layer(site_at(slot), around, narrow, entry.tally))
+                only = parts.OnlyFor(found.meant.at(slot.owner, found.name))
+                self._lay_quietly(applied, *self._layer(site_at(slot), only, entry.tally))
             applied.born = born = partial(self._born, living)
             applied.deaf = parts.hear(found.meant, born)
             self._hook(applied, parts.of_making(found, born))
@@ -582,7 +585,8 @@ class Lifecycle:
         of_class = self._asked.patch.module
         self._entry.become("waiting", f"of= is in {name}, which is not imported")
 
-        def arrive(_: ModuleType) -> None:
+        def arrive(home: ModuleType) -> None:
+            self._home = home
             if of_class is None or (module := imports.present(of_class)) is not None:
                 self.arrive(module)
 
@@ -621,7 +625,10 @@ class Lifecycle:
     def _lay_instance(self, instances: AppliedInstances, slot: Slot) -> Callable[[], None]:
         """Apply the patch to one instance; return how to forget that when the instance is dead."""
         self._hook_copies(instances)
-        applied, tally = self._layer(site_at(slot), tally=instances.entry.tally)
+        patch, of = self._asked.patch, instances.living.of
+        if of.in_class:
+            patch = _of_instances().for_one(patch, slot.owner)
+        applied, tally = self._layer(site_at(slot), tally=instances.entry.tally, patch=patch)
         self._lay_quietly(instances, applied, tally)
 
         def forget() -> None:
@@ -669,7 +676,9 @@ class Lifecycle:
         if self._ended:
             return
         try:
-            living.born(thing)
+            if (site := living.born(thing)) is not None:
+                for failure in notify.sites_changed([site]):
+                    warnings.warn(str(failure), PatchFailedWarning, stacklevel=4)
         except Exception as error:
             if is_interrupt(error):
                 raise
@@ -738,6 +747,10 @@ def restore_copies(gone: Gone, were_there: frozenset[str], errors: list[Exceptio
 def look_for_holders(ledger: Ledger, things: list[Any]) -> None:
     """Note who holds these objects: one look for all patches of a session."""
     ledger.holders = _reach().holders(things)
+
+
+def _only(only: Only, gate: Gate | None, wrapper: Wrapper) -> Wrapper:
+    return only.around(wrapper if gate is None else gate(wrapper))
 
 
 def _of_instances() -> Any:

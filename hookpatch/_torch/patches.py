@@ -38,6 +38,8 @@ def carry(sites: Sequence[Site]) -> None:
 
 def _needed() -> set[str]:
     """Take up the pending sites; return all targets in torch that have to be patched."""
+    for site in [site for site in list(_needs) if site.slot.owner is None]:  # of an instance that is dead
+        _counts.subtract(_needs.pop(site, ()))
     while _pending:
         for site in _pending.popleft():
             _counts.subtract(_needs.pop(site, ()))
@@ -59,6 +61,8 @@ def _needs_of(site: Site) -> set[str]:
     )
     if is_proxy(site.stands) or of_torch or any(layer.is_gated for layer in site.layers):
         needs.add(_WRAP)
+    if _is_of_instance(site):
+        needs.add(_SCRIPTED)
     if isinstance(site.stands, type) if is_proxy(site.stands) else methods_of and not of_module:
         needs.add(_CLASS)
     if of_module or any(callable(inner(value)) for layer in site.layers for value in layer.put):
@@ -72,6 +76,13 @@ def _needs_of(site: Site) -> set[str]:
     if of_module or (type(function) is FunctionType and "torch" in function.__globals__):
         needs.add(_TRACED)
     return needs
+
+
+def _is_of_instance(site: Site) -> bool:
+    """Return True for a function of ours in the ``__dict__`` of a torch module."""
+    if not isinstance(site.slot, AttributeSlot) or site.slot.in_class is not None or not site.stand_ins:
+        return False
+    return any((cls.__module__, cls.__name__) in _NOT_COMPILED for cls in mro(type(site.slot.owner)))
 
 
 def _original(site: Site) -> Any:
@@ -159,6 +170,11 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         if (tally := getattr(layer.call, "tally", None)) is not None:
             tally.captured("script")
     is_traced = kwargs.get("is_tracing")
+    of_instances = [site for site in list(_needs) if _is_of_instance(site) and site.slot.owner in parts.values()]
+    of_instances += [site for site in met if any(_is_for_one_of(layer, parts.values()) for layer in site.layers)]
+    if of_instances and not is_traced:
+        problem = "TorchScript compiles the class, and calls its methods with another object than the instance"
+        raise BypassError(_targets(of_instances), SCRIPT, f"{problem}; {ELSEWHERE}")
     asking = [site for site in met if any(layer.callers is not None for layer in site.layers)]
     if asking and not is_traced:
         raise BypassError(_targets(asking), SCRIPT, f"{ASKS_CALLER}; {ELSEWHERE}")
@@ -168,6 +184,11 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         if of_part := [site for site, found in in_python.items() if not found.isdisjoint(classes_here)]:
             _complete(parts[name], scripted, of_part, is_whole=scripted is module)
     return module
+
+
+def _is_for_one_of(layer: Layer, parts: Iterable[Any]) -> bool:
+    """Return True if a layer holds for one of some modules, and not for all objects of its class."""
+    return layer.only is not None and any(map(layer.only.takes, parts))
 
 
 def _complete(part: Any, scripted: Any, sites: Sequence[Site], is_whole: bool) -> None:

@@ -10,6 +10,7 @@ from weakref import ReferenceType, ref
 from hookpatch._engine.instances.meant import OfInstances
 from hookpatch._engine.instances.slot import InstanceSlot
 from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.slots.guard import check_slot
 from hookpatch._engine.slots.originals import originals, own_beneath
@@ -57,13 +58,22 @@ class Living:
             now = "add=True adds it" if self._patch.verb == "replace" else ""
             raise missing(self._without[0], self._patch.target, self._owner, now=now)
 
-    def born(self, thing: Any) -> None:
-        """Patch a new instance, or one that other code has given a state just now; raise like ``adopt_all``."""
-        if id(thing) not in self._known:
+    def born(self, thing: Any) -> Site | None:
+        """Patch a new instance, or one that other code has given a state just now; raise like ``adopt_all``.
+
+        Return the site of the instance, None if the class alone is patched.
+        """
+        is_new = id(thing) not in self._known
+        if is_new:
             self._adopt(thing)
             self._made += 1
-        elif self.of.has_entries:
-            site_at(InstanceSlot(thing, self.of.name)).refresh()
+        slot = InstanceSlot(thing, self.of.name) if self.of.has_entries else None
+        if slot is None or slot.key not in originals:
+            return None
+        site = site_at(slot)
+        if not is_new:
+            site.refresh()
+        return site
 
     def _adopt(self, thing: Any) -> None:
         forget = _nothing

@@ -69,18 +69,35 @@ class Meant:
         """
         cls, parts = self.cls, self.parts
         if not self.with_subclasses:
-            if parts is None:
-                return lambda thing: type(thing) is cls
-            return lambda thing: type(thing) is cls and id(thing) in parts
+
+            def is_exact(thing: Any) -> bool:
+                if type(thing) is not cls:
+                    if getattr(type(thing), "get_base", None) is None:
+                        return False
+                    thing = behind_proxy(thing)
+                return type(thing) is cls and (parts is None or id(thing) in parts)
+
+            return is_exact
         looks_up: dict[type, bool] = {kind: _owner(kind, name, cls) is owner for kind in self.kinds}
 
         def is_meant(thing: Any) -> bool:
             kind = type(thing)
             if kind not in looks_up:  # a new subclass
                 looks_up[kind] = cls in mro(kind) and _owner(kind, name, cls) is owner
+            if parts is not None and getattr(kind, "get_base", None) is not None:
+                thing = behind_proxy(thing)
             return looks_up[kind] and (parts is None or id(thing) in parts)
 
         return is_meant
+
+
+def behind_proxy(thing: Any) -> Any:
+    """Return the module for which a proxy of torch.export stands, an instance of a subclass made for it alone."""
+    is_proxy = any((base.__module__, base.__name__) == _PROXY for base in mro(type(thing)))
+    return thing.get_base() if is_proxy else thing
+
+
+_PROXY: Final = ("torch.fx.experimental.proxy_tensor", "_AttrProxy")
 
 
 @final

@@ -7,8 +7,10 @@ weakly, the instance of ``m.Class().method()`` would be dead when the method run
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
-from typing import Any
+from dataclasses import replace
+from functools import wraps
+from types import FunctionType, MethodType
+from typing import Any, Final, final
 
 from hookpatch._engine.calls.trampoline import Trampoline
 from hookpatch._engine.instances.meant import IsMeant
@@ -21,32 +23,62 @@ def goes_into_class(patch: Patch) -> bool:
     return patch.is_around_calls or patch.verb in MAKING_VERBS or type(patch.change) is FunctionType
 
 
-def only_for(is_meant: IsMeant, wrapper: Wrapper) -> Wrapper:
-    """Return a wrapper that passes through for an instance that is not meant."""
+@final
+class OnlyFor:
+    """The instances for which alone a layer in the slot of their class holds."""
 
-    def asking(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # The wrapper of inject gets the instance as the first argument.
-        if is_meant(args[0] if instance is None and args else instance):
-            return wrapper(wrapped, instance, args, kwargs)
-        return wrapped(*args, **kwargs)
+    __slots__ = ("takes",)
 
-    return asking
+    def __init__(self, takes: IsMeant) -> None:
+        self.takes: Final = takes
+
+    def around(self, wrapper: Wrapper) -> Wrapper:
+        """Return a wrapper that passes through for an instance that is not meant."""
+        is_meant = self.takes
+
+        def asking(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            # The wrapper of inject gets the instance as the first argument.
+            if is_meant(args[0] if instance is None and args else instance):
+                return wrapper(wrapped, instance, args, kwargs)
+            return wrapped(*args, **kwargs)
+
+        return asking
+
+    def between(self, below: Any, value: Any) -> Any:
+        """Return a function that calls ``value`` for an instance that is meant, and ``below`` for any other."""
+        is_meant = self.takes
+
+        def choosing(
+            wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> Any:
+            if args and is_meant(args[0]):
+                return bound(args[0])(*args[1:], **kwargs)
+            return wrapped(*args, **kwargs)
+
+        bind = getattr(type(value), "__get__", None)
+        if isinstance(value, staticmethod) or bind is None:
+            bound: Callable[[Any], Any] = lambda thing: inner(value)  # noqa: E731 - one of two
+        else:
+            bound = lambda thing: bind(value, thing, type(thing))  # noqa: E731 - the other
+        like = next(one for one in (inner(below), inner(value)) if type(one) is FunctionType)
+        trampoline = Trampoline(like, below, binds=True)
+        trampoline.point(choosing, below)
+        return trampoline.function
 
 
-def either(is_meant: IsMeant, below: Any, value: Any) -> Any:
-    """Return a function that calls ``value`` for an instance that is meant, and ``below`` for any other."""
+def for_one(patch: Patch, instance: Any) -> Patch:
+    """Return the patch of a method for an instance with one of its own: what it puts there is bound to the instance."""
+    if patch.is_around_calls:
+        return patch
+    if patch.verb == "replace":
+        return replace(patch, change=MethodType(patch.change, instance))
 
-    def choosing(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if args and is_meant(args[0]):
-            return bound(args[0])(*args[1:], **kwargs)
-        return wrapped(*args, **kwargs)
+    def made(own: Any) -> Any:
+        if type(own) is MethodType and own.__self__ is instance:
+            below: Any = own.__func__
+        else:
+            below = wraps(own)(lambda self, *args, **kwargs: own(*args, **kwargs))
+        value = patch.change(below)
+        return MethodType(value, instance) if type(value) is FunctionType else value
 
-    bind = getattr(type(value), "__get__", None)
-    if isinstance(value, staticmethod) or bind is None:
-        bound: Callable[[Any], Any] = lambda thing: inner(value)  # noqa: E731
-    else:
-        bound = lambda thing: bind(value, thing, type(thing))  # noqa: E731
-    like = next(one for one in (inner(below), inner(value)) if type(one) is FunctionType)
-    trampoline = Trampoline(like, below, binds=True)
-    trampoline.point(choosing, below)
-    return trampoline.function
+    return replace(patch, change=made)

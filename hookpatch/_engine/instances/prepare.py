@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -11,15 +9,14 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.instances.births import of_making
 from hookpatch._engine.instances.exchange import Exchange
 from hookpatch._engine.instances.living import Living
-from hookpatch._engine.instances.meant import IsMeant, Meant, OfInstances, is_method, owners_of
-from hookpatch._engine.instances.methods import either, goes_into_class, only_for
+from hookpatch._engine.instances.meant import Meant, OfInstances, is_method, owners_of
+from hookpatch._engine.instances.methods import OnlyFor, for_one, goes_into_class
 from hookpatch._engine.instances.parts import parts_of
 from hookpatch._engine.instances.travel import hear, of_copies
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.steps import is_dunder
 from hookpatch._engine.patch.target import Attribute, Target
-from hookpatch._engine.site.layer import Gate, Narrow
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.guard import check_slot
 from hookpatch._engine.slots.originals import beneath, own_beneath
@@ -30,9 +27,10 @@ from hookpatch.errors import TargetRefused
 __all__ = [
     "Exchange",
     "Living",
+    "OnlyFor",
     "awaited",
+    "for_one",
     "hear",
-    "narrowed",
     "of_copies",
     "of_making",
     "prepared",
@@ -40,8 +38,10 @@ __all__ = [
 ]
 
 
-def prepared(patch: Patch, module: ModuleType | None, owner: str) -> OfInstances:
+def prepared(patch: Patch, module: ModuleType | None, owner: str, home: ModuleType | None = None) -> OfInstances:
     """Return the class and the kind of an attribute of instances; change nothing.
+
+    ``home``: the module in which to find the object whose parts are meant, if it was executed just now.
 
     Raises:
         TargetNotFound: the class does not exist.
@@ -53,7 +53,7 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str) -> OfInstances
     assert target.of_instances is not None
     place = target.steps.index(target.of_instances)
     cls = _class_at(Target(target.up_to(place)), module, owner)
-    parts = None if patch.of is None else parts_of(whole(patch, owner))
+    parts = None if patch.of is None else parts_of(whole(patch, owner, home))
     meant = Meant(cls, target.of_instances.with_subclasses, parts)
     step = target.slot
     if step is target.of_instances:
@@ -76,11 +76,11 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str) -> OfInstances
     return OfInstances(meant, name, (), True)
 
 
-def whole(patch: Patch, owner: str) -> Any:
+def whole(patch: Patch, owner: str, home: ModuleType | None) -> Any:
     """Return the object whose parts are meant: given, or found by its address in an imported module."""
     if not isinstance(patch.of, Target):
         return patch.of
-    slot = resolve(patch.of, imports.present(str(patch.of.module)), owner)
+    slot = resolve(patch.of, home or imports.present(str(patch.of.module)), owner)
     value = beneath(slot)
     if value is ABSENT:
         raise missing(slot, patch.of, owner)
@@ -91,15 +91,6 @@ def awaited(patch: Patch) -> str | None:
     """Return the name of the module that is to be imported before the parts can be found; None if there is none."""
     name = patch.of.module if isinstance(patch.of, Target) else None
     return None if name is None or imports.present(name) is not None else name
-
-
-def narrowed(is_meant: IsMeant) -> tuple[Callable[[Gate | None], Gate], Narrow]:
-    """Return what makes the layer of a class hold for some instances: for its wrapper, and for its value."""
-
-    def around(gate: Gate | None) -> Gate:
-        return lambda wrapper: only_for(is_meant, wrapper if gate is None else gate(wrapper))
-
-    return around, partial(either, is_meant)
 
 
 def _class_at(target: Target, module: ModuleType | None, owner: str) -> type:

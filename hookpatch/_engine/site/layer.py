@@ -26,9 +26,20 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, alike, inner
 
 Count: TypeAlias = Callable[[Any, Slot, "Layer"], Any]  # returns a stand-in for a value, which counts the calls
 Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # returns a wrapper that asks at each call whether to run
-Narrow: TypeAlias = Callable[
-    [Any, Any], Any
-]  # returns what calls a value for some objects, and what is below for others
+
+
+class Only(Protocol):
+    """The objects for which alone a layer in the slot of their class holds."""
+
+    @property
+    def takes(self) -> Callable[[Any], bool]:
+        """Return True for an object for which the layer holds."""
+
+    def around(self, wrapper: Wrapper) -> Wrapper:
+        """Return a wrapper that passes through for all other objects."""
+
+    def between(self, below: Any, value: Any) -> Any:
+        """Return a function that calls a value for these objects, and what is below for all others."""
 
 
 class Notes(Protocol):
@@ -55,15 +66,16 @@ class Layer:
         ended: True when the layer passes through for good.
         is_left_out: True while the layer does not fit the value below.
         call: the wrapper to run at each call.
+        only: the objects for which alone the layer holds; None for all.
         callers: tells at a call whether the caller is meant; None for a patch of all calls.
         without_effect: why the layer, or an argument of its ``inject``, has no effect at present; empty if all has.
         home: the target's slot and value, for a layer that changes the target's function in place; else None.
     """
 
     __slots__ = (
-        *("_count", "_counted", "_derived", "_gate", "_injector", "_left", "_narrow", "_narrowed", "call"),
-        *("callers", "distribution", "ended", "is_left_out", "home", "owner", "notes", "patch", "plugin", "rank"),
-        *("without_effect", "wraps"),
+        *("_count", "_counted", "_derived", "_gate", "_injector", "_left", "_narrowed", "call"),
+        *("callers", "distribution", "ended", "is_left_out", "home", "only", "owner", "notes", "patch", "plugin"),
+        *("rank", "without_effect", "wraps"),
     )
 
     def __init__(
@@ -76,7 +88,7 @@ class Layer:
         derived: dict[int, tuple[Any, Any]] | None = None,
         distribution: str | None = None,
         count: Count | None = None,
-        narrow: Narrow | None = None,
+        only: Only | None = None,
     ) -> None:
         self.patch: Final = patch
         self.plugin: Final = plugin
@@ -86,6 +98,7 @@ class Layer:
         self.wraps: Final = patch.is_around_calls
         self.callers: Final = Callers(patch.is_for_calls_by) if patch.callers else None
         self._gate: Final = gate
+        self.only: Final = only
         self.call: Wrapper = pass_through
         if patch.verb == "wrap":
             self.call = self._gated(patch.change)
@@ -96,8 +109,7 @@ class Layer:
         self._derived: Final = _NONE if patch.verb not in MAKING_VERBS else {} if derived is None else derived
         self._count: Final = count
         self._counted: Final[dict[int, Any]] = _NONE if count is None else {}  # by the number of the value
-        self._narrow: Final = narrow
-        self._narrowed: Final[dict[int, tuple[Any, Any]]] = _NONE if narrow is None else {}  # by what lies below
+        self._narrowed: Final[dict[int, tuple[Any, Any]]] = _NONE if only is None else {}  # by what lies below
         self.ended = False
         self.is_left_out = False
         self.without_effect = ""
@@ -161,14 +173,14 @@ class Layer:
     @property
     def is_narrow(self) -> bool:
         """True when the value of the layer is for some objects alone, and what is below for the others."""
-        return self._narrow is not None
+        return self.only is not None and not self.wraps
 
     def _as_narrowed(self, below: Any, value: Any) -> Any:
         """Return what calls a value for some objects, the same each time; the value itself if it is for all."""
-        if self._narrow is None:
+        if self.only is None:
             return value
         if id(below) not in self._narrowed:
-            self._narrowed.setdefault(id(below), (below, self._narrow(below, value)))
+            self._narrowed.setdefault(id(below), (below, self.only.between(below, value)))
         return self._narrowed[id(below)][1]
 
     def _as_counted(self, value: Any, slot: Slot) -> Any:
@@ -252,7 +264,7 @@ class Layer:
         """The values that the layer has put into slots; empty for a layer that runs around calls."""
         if self.wraps:
             return ()
-        if self._narrow is not None:
+        if self.only is not None:
             return tuple(value for _, value in list(self._narrowed.values()))
         derived = [made for _, made in list(self._derived.values())]
         values = derived if self.patch.verb in MAKING_VERBS else [self.patch.change]
