@@ -22,6 +22,12 @@ VENDOR: Final = """
         def static(x, flag=False): return x, flag
         @property
         def size(self): return 3
+
+    class Part:
+        def __init__(self): self.width = 1
+        def method(self, x): return x
+
+    part = Part()
     """
 
 MODULES: Final = {
@@ -41,6 +47,11 @@ _FITS: Final = {
     "replaces": "replace('V:limit', 4)",
     "derives": "derive('V:Model', lambda base: type('Model', (base,), {}))",
     "removes": "remove('V:table[\\'gelu_new\\']')",
+    "instances": "wrap('V:Part().method', passing)",
+    "instances_put": "replace('V:Part().method', lambda self, x: None)",
+    "instances_value": "replace('V:Part().width', 4)",
+    "instances_value_too": "replace('V:Part+().width', 5)",
+    "instances_of": "replace('V:Part().width', 6, of='V:part')",
     "enters": "enter('V', lambda module: contextlib.nullcontext())",
     "static": "wrap('V:Model.static', passing)",
     "everywhere": "wrap('V:simplify', passing, reach='everywhere')",
@@ -68,6 +79,12 @@ _DO_NOT: Final = {
     "method": "wrap('V:Model.methd', passing)",
     "key": "replace('V:table[\\'gelu_nw\\'].deep', 2)",
     "entry": "replace('V:entries[7]', 2)",
+    "instances_of_none": "wrap('V:simplify().width', passing)",
+    "instances_without": "replace('V:Part().widht', 2)",
+    "instances_dunder": "wrap('V:Part().__call__', passing)",
+    "instances_signature": "replace('V:Part().method', lambda self: None)",
+    "instances_no_call": "wrap('V:Part().width', passing)",
+    "instances_of_what": "replace('V:Part().width', 6, of='V:prat')",
     "no_call": "wrap('V:limit', passing)",
     "no_key_to_remove": "remove('V:table[\\'gelu_nw\\']')",
     "argument": "inject('V:simplify', skiped=1)",
@@ -106,6 +123,8 @@ PATCHES: Final = patches()
 # Beside each plugin alone.
 TOGETHER: Final = [
     ["puts", "puts_too"],
+    ["instances_value", "instances_value_too"],
+    ["instances", "instances_put", "instances_of"],
     ["puts", "puts_perhaps"],
     ["outside", "inside"],
     ["everywhere", "wraps"],

@@ -43,6 +43,14 @@ class Vendor:
         return "method"
 
 one = Vendor()
+
+class Sized:
+    def __init__(self):
+        self.size = 1
+    def double(self):
+        return 2 * self.size
+
+thing = Sized()
 limit = 1_000_000
 table = {"first": run, "second": other, "third": run}
 """
@@ -177,6 +185,19 @@ def _imported_anew() -> None:
     importlib.import_module(NAME)
 
 
+def _size_is_on() -> list[bool]:
+    return [vendor().thing.size != 1, vendor().thing.double() not in (2, 14)]
+
+
+def _made_inside() -> None:
+    with hookpatch.active(*_OF_INSTANCES, children="local"):
+        vendor().Sized()
+
+
+_OF_INSTANCES: Final = (
+    hookpatch.replace(f"{NAME}:Sized().size", 7),
+    hookpatch.wrap(f"{NAME}:Sized().double", louder),
+)
 _TWO: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}:limit", 2_000_000))
 
 _RULE: Final = hookpatch.wrap(f"{NAME}:*r*", louder, only=isfunction, matches=2)
@@ -214,6 +235,8 @@ def works() -> dict[str, Work]:
         block("scope='task'", partial(hookpatch.active, _TWO[0], scope="task"), _run_is_on),
         block("count=True", partial(hookpatch.active, _TWO[0], count=True, children="local"), _run_is_on),
         Work("derive a class everywhere", _of_class, _class_is_on),
+        block("instances", partial(hookpatch.active, *_OF_INSTANCES, children="local"), _size_is_on),
+        Work("an instance made inside", lambda: (_made_inside, _nothing), _size_is_on),
         Work("a decorated function", lambda: (_decorated(), _nothing), _run_and_limit_are_on),
         Work("a patch applied before", partial(_entered_before, _TWO[0], children="local"), _run_is_on),
         Work("two patches applied before, inherit", partial(_entered_before, *_TWO), _run_and_limit_are_on),
@@ -232,22 +255,27 @@ def works() -> dict[str, Work]:
 def _state() -> list[Any]:
     module = vars(vendor())
     run = module["run"]
+    sized, thing = vars(module["Sized"]), vars(module["thing"])
     parts = [run, run.__code__, run.__kwdefaults__, module.get("limit"), vars(module["Vendor"])["method"]]
     parts.append(type(module["one"]))
+    parts += [sorted(sized), thing.copy(), sized["__init__"], sized["double"]]
     return [*parts, list(module["table"].items()), sorted(vars(run)), dict(os.environ), list(sys.meta_path)]
 
 
 _PARTS: Final = (
     *("run", "its code", "its defaults", "limit", "method", "class"),
+    *("contents", "thing", "__init__", "double"),
     *("table", "attributes", "os.environ", "meta_path"),
 )
+
+_FUNCTIONS: Final = ("run", "its code", "method", "class", "__init__", "double")
 
 
 def _differences(before: list[Any], is_anew: bool) -> Iterator[str]:
     """Yield what is not as before; of a module that was executed anew: what is not as its source has it."""
     for part, was, now in zip(_PARTS, before, _state(), strict=True):
-        is_same = was is now or (was == now and (is_anew or part not in ("run", "its code", "method", "class")))
-        of_source = is_anew and part in ("run", "its code", "method", "class", "table")
+        is_same = was is now or (was == now and (is_anew or part not in _FUNCTIONS))
+        of_source = is_anew and part in (*_FUNCTIONS, "table")
         if not is_same and not of_source:
             yield part
     if patched():

@@ -14,7 +14,7 @@ from hookpatch._engine.lock.lockfile import Lock, Locked, key_of
 from hookpatch._engine.patch.versions import release_of
 from hookpatch._engine.site.stand_in import binds
 from hookpatch._engine.slots.originals import beneath
-from hookpatch._engine.slots.resolve import resolve
+from hookpatch._engine.slots.resolve import seen_from
 from hookpatch._engine.slots.slot import inner
 from hookpatch._inspect.dry_run import by_version
 from hookpatch._inspect.rehearsal import SEVERITY, Outcome, is_addressed, rehearse, with_matches
@@ -101,7 +101,7 @@ def _check_patch(requested: Requested, outcome: Outcome) -> _PatchCheck:
     elif outcome.state != "waiting" and outcome.error != "TargetNotFound" and is_addressed(patch):
         slot = None
         if patch.target is not None:
-            slot = resolve(patch.target, imports.loaded(patch.module) if patch.module else None, requested.owner)
+            slot = seen_from(patch.target, imports.loaded(patch.module) if patch.module else None, requested.owner)
             value = beneath(slot)
             if patch.expects and takes(inner(value), binds(slot, value)) is None:
                 warnings = (*warnings, "it tells no signature: whether it takes what the patch relies on is not known")

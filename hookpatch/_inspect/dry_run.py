@@ -15,7 +15,7 @@ from hookpatch._engine.site.stand_in import binds
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.guard import check_call, check_kept, getter_of, unchecked
 from hookpatch._engine.slots.originals import beneath, own_beneath
-from hookpatch._engine.slots.resolve import resolve
+from hookpatch._engine.slots.resolve import seen_from
 from hookpatch._engine.slots.slot import Slot, inner
 from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, State
 from hookpatch._session.ledger import Ledger, Requested
@@ -51,8 +51,9 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
         asked = requested._replace(patch=replace(patch, required=True))
         Lifecycle(asked, (0, 0), Ledger(), "warn", drift=drift).check()
         if patch.target is not None:
-            slot = resolve(patch.target, module, owner)
-            _check_signature(requested, slot)
+            slot = seen_from(patch.target, module, owner)
+            if patch.target.of_instances is None:
+                _check_signature(requested, slot)
             if patch.verb == "edit":
                 warnings = (*warnings, *_check_edit(requested, slot))
             if drift is not None and (reason := drift.look(patch, slot, owner)) is not None:

@@ -19,7 +19,7 @@ from hookpatch._engine.site.sites import patched
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.resolve import MISSING, missing, resolve
+from hookpatch._engine.slots.resolve import MISSING, missing, resolve, seen_from
 from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, mro, same
 from hookpatch._engine.source.location import in_words, location, short_name
 from hookpatch._inspect.foreign import wrapping
@@ -51,12 +51,14 @@ def why(target: str | Target) -> SlotReport:
         if imports.loaded(name) is None:
             return SlotReport(str(target), False, (), f"{name} is not imported in this process")
     module = imports.loaded(target.module) if target.module is not None else None
-    slot = resolve(target, module, _ASKED_BY, read=_at_rest)
+    slot = seen_from(target, module, _ASKED_BY, read=_at_rest)
     walk = _LayerWalk()
     walk.slot(slot)
     if not walk.layers:
         raise missing(slot, target, _ASKED_BY)
-    notes = [*_patched_on_the_way(target, module, walk), *dict.fromkeys(walk.notes), *_of_source(target.module)]
+    of_class = [f"this is {slot}, which the instances share"] if target.of_instances is not None else []
+    on_the_way = _patched_on_the_way(target, module, walk)
+    notes = [*of_class, *on_the_way, *dict.fromkeys(walk.notes), *_of_source(target.module)]
     return SlotReport(str(target), True, tuple(walk.layers), "; ".join(notes) or None)
 
 
@@ -88,8 +90,8 @@ def _at_rest(owner: Any, name: str) -> Any:
 
 def _patched_on_the_way(target: Target, module: ModuleType | None, walk: _LayerWalk) -> Iterator[str]:
     """Yield a note for each step of an address, before the last, whose slot is patched."""
-    for count in range(1, len(target.steps)) if target.module is not None else ():
-        way = Target(target.up_to(count))
+    for count in range(1, len(target.of_class.steps)) if target.module is not None else ():
+        way = Target(target.of_class.up_to(count))
         if resolve(way, module, _ASKED_BY, read=_at_rest).key in walk.sites:
             yield f"{way} is patched itself; this is in what stands there without patches"
 

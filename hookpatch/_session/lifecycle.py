@@ -26,7 +26,7 @@ from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.slots import guard
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.originals import own_beneath
-from hookpatch._engine.slots.resolve import resolve
+from hookpatch._engine.slots.resolve import resolve, seen_from
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
 from hookpatch._plugins import notify
@@ -176,6 +176,8 @@ class Lifecycle:
             if patch.target.of_instances is not None:
                 if _of_instances().awaited(patch) is None:
                     _of_instances().prepared(patch, module, self._owner)
+                if self._drift is not None and self._drift.policy == "error":
+                    self._drift.look(patch, seen_from(patch.target, module, self._owner), self._owner)
                 return []
             slot, _, everywhere = self._checked_slot(module, anew=False)
             if self._drift is not None and self._drift.policy == "error":
@@ -399,15 +401,14 @@ class Lifecycle:
             assert module is not None  # enter has a module
             return self._enter(module)
         if patch.target is not None and patch.target.of_instances is not None:
-            return self._over_instances(module)
+            looked_at = seen_from(patch.target, module, owner) if self._drift is not None else None
+            return None if looked_at is not None and self._is_skipped(looked_at) else self._over_instances(module)
         slot, own, everywhere = self._checked_slot(module, anew)
         callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
         if type(callee) is FunctionType and not functions_stand_in():
             self._warnings = (*self._warnings, PROXIES)
-        if self._drift is not None and (reason := self._drift.look(patch, slot, owner)) is not None:
-            if self._drift.policy == "skip":
-                return self._next_entry().become("skipped", reason)
-            self._warn(reason, f"{reason} (target {patch.address} of {owner})", DriftWarning)
+        if self._is_skipped(slot):
+            return None
         if everywhere is not None and everywhere.is_decorated:
             self._warnings = (*self._warnings, _reach().DECORATED)
         places = [(slot, None)] if everywhere is None else everywhere.places(self._ledger.holders)
@@ -426,6 +427,17 @@ class Lifecycle:
         if self._is_simple and not self._warnings:
             keep(patch, module, site_at(slot), own)
         return None
+
+    def _is_skipped(self, slot: Slot) -> bool:
+        """Compare a slot with the lock file; return True if the patch is left out because the slot has changed."""
+        patch = self._asked.patch
+        if self._drift is None or (reason := self._drift.look(patch, slot, self._owner)) is None:
+            return False
+        if self._drift.policy == "skip":
+            self._next_entry().become("skipped", reason)
+            return True
+        self._warn(reason, f"{reason} (target {patch.address} of {self._owner})", DriftWarning)
+        return False
 
     @property
     def _is_simple(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, final
 from weakref import ref
 
+from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import ABSENT
 
@@ -37,3 +38,6 @@ class InstanceSlot(AttributeSlot):
     def delete(self) -> None:
         if self._instance() is not None:
             super().delete()
+
+    def __str__(self) -> str:
+        return f"{self.name} of an instance of {describe(type(self.owner))}"

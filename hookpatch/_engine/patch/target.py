@@ -127,6 +127,14 @@ class Target:
         """The step from a class to its instances; None if the address has no such step."""
         return next((step for step in self.steps if isinstance(step, Instances)), None)
 
+    @property
+    def of_class(self) -> Target:
+        """For an address of instances the slot of their class, or the class itself; else the same address."""
+        if self.of_instances is None:
+            return self
+        place = self.steps.index(self.of_instances)
+        return Target(f"{self.up_to(place)}{''.join(map(str, self.steps[place + 1 :]))}")
+
     def __str__(self) -> str:
         return self.address
 

@@ -52,6 +52,17 @@ def resolve(target: Target, module: ModuleType | None, owner: object, read: Read
     return _item(holder, target, last, target, owner, read)
 
 
+def seen_from(target: Target, module: ModuleType | None, owner: object, read: Read = _get) -> Slot:
+    """Return the slot that tells what a target is like: of instances the slot of their class, or of the class itself.
+
+    Raises like ``resolve``.
+    """
+    slot = resolve(target.of_class, module, owner, read)
+    if target.of_instances is not None and beneath(slot) is ABSENT:
+        return resolve(Target(target.up_to(target.steps.index(target.of_instances))), module, owner, read)
+    return slot
+
+
 def missing(slot: Slot, target: Target, owner: object, where: str | None = None, now: str = "") -> TargetNotFound:
     """Return the error for an empty slot, or for an empty slot on the way.
 
