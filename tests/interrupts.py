@@ -189,6 +189,12 @@ def _size_is_on() -> list[bool]:
     return [vendor().thing.size != 1, vendor().thing.double() not in (2, 14)]
 
 
+def _beside_an_instance(body: Callable[[], object]) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return a piece of work, and make an instance first: one from before ``gc.freeze`` would not be seen."""
+    vendor().thing = vendor().Sized()
+    return body, _nothing
+
+
 def _made_inside() -> None:
     with hookpatch.active(*_OF_INSTANCES, children="local"):
         vendor().Sized()
@@ -225,6 +231,7 @@ def works() -> dict[str, Work]:
         "enter": (hookpatch.enter(NAME, _entered), list),
         "a rule": (_RULE, _run_and_other_are_on),
     }
+    of_instances = partial(hookpatch.active, *_OF_INSTANCES, children="local")
     found = [
         block(name, partial(hookpatch.active, patch, children="local"), is_on) for name, (patch, is_on) in verbs.items()
     ]
@@ -235,8 +242,8 @@ def works() -> dict[str, Work]:
         block("scope='task'", partial(hookpatch.active, _TWO[0], scope="task"), _run_is_on),
         block("count=True", partial(hookpatch.active, _TWO[0], count=True, children="local"), _run_is_on),
         Work("derive a class everywhere", _of_class, _class_is_on),
-        block("instances", partial(hookpatch.active, *_OF_INSTANCES, children="local"), _size_is_on),
-        Work("an instance made inside", lambda: (_made_inside, _nothing), _size_is_on),
+        Work("instances", lambda: _beside_an_instance(_block(of_instances)), _size_is_on),
+        Work("an instance made inside", lambda: _beside_an_instance(_made_inside), _size_is_on),
         Work("a decorated function", lambda: (_decorated(), _nothing), _run_and_limit_are_on),
         Work("a patch applied before", partial(_entered_before, _TWO[0], children="local"), _run_is_on),
         Work("two patches applied before, inherit", partial(_entered_before, *_TWO), _run_and_limit_are_on),

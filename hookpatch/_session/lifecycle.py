@@ -175,7 +175,7 @@ class Lifecycle:
             guard.check_patch(patch, self._scope, self._owner)
             if patch.target.of_instances is not None:
                 if _of_instances().awaited(patch) is None:
-                    _of_instances().prepared(patch, module, self._owner)
+                    _of_instances().check(patch, module, self._owner)
                 if self._drift is not None and self._drift.policy == "error":
                     self._drift.look(patch, seen_from(patch.target, module, self._owner), self._owner)
                 return []

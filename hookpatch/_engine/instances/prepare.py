@@ -29,6 +29,7 @@ __all__ = [
     "Living",
     "OnlyFor",
     "awaited",
+    "check",
     "for_one",
     "hear",
     "of_copies",
@@ -74,6 +75,15 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str, home: ModuleTy
         problem = f"instances of {describe(cls)} {what} (__slots__ or a C class)"
         raise TargetRefused(patch.address, owner, f"{problem}; patch {of_class}")
     return OfInstances(meant, name, (), True)
+
+
+def check(patch: Patch, module: ModuleType | None, owner: str) -> None:
+    """Raise for a patch that does not fit the class, a living instance, or the model; change nothing."""
+    found = prepared(patch, module, owner)
+    if found.name:
+        Living(found, patch, owner, lambda slot: lambda: None).adopt_all()
+    else:
+        Exchange(found, patch, whole(patch, owner, None), owner)
 
 
 def whole(patch: Patch, owner: str, home: ModuleType | None) -> Any:
