@@ -19,7 +19,6 @@ from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.selection import PluginName
 from hookpatch._engine.patch.describe import PLAIN, a_kind
 from hookpatch._engine.patch.patch import GIVING_VERBS, Patch, Scope
-from hookpatch._engine.patch.target import Target
 from hookpatch._session import task
 from hookpatch.errors import NotCarriedError, NotCarriedWarning
 
@@ -192,10 +191,10 @@ def _packed_plugin(name: str, options: Mapping[str, Mapping[str, Any]]) -> Paylo
 
 
 def _packed_patch(patch: Patch) -> PayloadItem:
-    if patch.target is not None and patch.module is None and not isinstance(patch.target.start, type):
-        raise NotCarried(_name(patch), "its target is an object at hand, which another process does not have")
-    if patch.of is not None and not isinstance(patch.of, Target):
-        raise NotCarried(_name(patch), "its of= is an object at hand, which another process does not have")
+    is_at_hand = patch.target is not None and patch.module is None and not isinstance(patch.target.start, type)
+    if is_at_hand or patch.is_of_one_at_hand:
+        what = "its target" if is_at_hand else "its of="
+        raise NotCarried(_name(patch), f"{what} is an object at hand, which another process does not have")
     if type(patch.change) is not FunctionType:
         return _packed(patch)
     module, name = patch.change.__module__, patch.change.__qualname__

@@ -182,6 +182,11 @@ class Patch(_Kept):
         return not self.callers or not other.callers or self.callers == other.callers
 
     @property
+    def is_of_one_at_hand(self) -> bool:
+        """True if the object whose parts are meant is at hand, and not an address."""
+        return not (self.of is None or isinstance(self.of, Target))
+
+    @property
     def in_calls(self) -> str:
         """In words which calls have the patch; empty if all have."""
         return f" in calls from {', '.join(self.callers)}" if self.callers else ""

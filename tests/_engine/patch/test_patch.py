@@ -391,7 +391,7 @@ def test_argument_of_the_wrong_kind_is_refused(declare: Callable[[], Patch], mes
 def test_unknown_fact_is_refused(verb: str) -> None:
     """The message lists the facts there are. (For inject any other name is an argument.)"""
     assert refused(lambda: VERBS[verb](require="vendor>=1", zeal=1)) == (
-        f"{verb}(): takes no 'require'; it takes reach, only_in, except_in, callers, requires, required, before, "
+        f"{verb}(): takes no 'require'; it takes reach, only_in, except_in, callers, of, requires, required, before, "
         "after, why, upstream, until, required_calls, check_signature, matches, only"
     )
 
