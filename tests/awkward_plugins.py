@@ -66,7 +66,7 @@ _FITS: Final = {
     "rule_entries": "replace('V:table[*]', 2)",
     "rule_modules": "wrap('awkward_v*:simpl*', passing)",
     "rule_below": "wrap('V:Base+.inherited', passing)",
-    "rule_from": "replace('V:simp*', source='awkward_front:sim*')",
+    "rule_from": "replace('V:simp*', source='awkward_front:simp*')",
     "outside": "wrap('V:simplify', passing, before='inside')",
     "inside": "wrap('V:simplify', passing, before='outside')",
 }

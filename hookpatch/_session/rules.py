@@ -224,7 +224,7 @@ class Rule:
         if not source or "*" in source or imports.loaded(source) is not None:
             return False
         package = next((name.partition(".")[0] for name, _ in modules), "")
-        if not package or imports.present(package) is not None:
+        if not package or any(name == package for name, _ in modules) or imports.present(package) is not None:
             return False
         if len(self._watches) == 1:
             self._watch(package, lambda _: self._extend(self._present(), judges=True, is_whole=True))
