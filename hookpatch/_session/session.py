@@ -174,7 +174,7 @@ class Session:
             return False
         try:
             if (
-                (self._state == "open" or not self._is_simple)
+                (self._state == "open" or not self._is_simple or prepared(self._asked[0].patch) is None)
                 or (held or _dropped or _dead or covered or waiting or listeners or hosts or self._errors)
                 or not (environment.enables_blocks() and imports.is_undisturbed(_DISTURBING))
             ):

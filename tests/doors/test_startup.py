@@ -257,7 +257,7 @@ def test_report_that_cannot_be_written_is_a_warning(home: Environment) -> None:
     done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(path))
     assert (done.stdout, done.returncode) == ("VENDOR! __main__\n", 0)
     assert done.stderr.startswith(f"hookpatch: warning: no report left at {path}/hookpatch-")
-    assert done.stderr.endswith(".json: File exists\n")
+    assert done.stderr.endswith(".json: Not a directory\n")
 
 
 # --- plugins whose distribution says what they wait for

@@ -385,7 +385,10 @@ def test_key_that_python_cannot_build_is_refused(key: str) -> None:
     """Whatever reading a literal raises is an error of ours."""
     with pytest.raises(TargetSyntaxError) as caught:
         Target(f"m:a[{key}]")
-    assert str(caught.value) == f"target 'm:a[{key}]' has the key {key}, which cannot be a key; {FORMS}"
+    said = f"target 'm:a[{key}]' has the key {key}, which cannot be a key; {FORMS}"
+    if len(said) > 4_000:
+        said = f"{said[:2_000]} [{len(said) - 4_000} characters left out] {said[-2_000:]}"
+    assert str(caught.value) == said
 
 
 def test_keys_nested_too_deeply_are_refused() -> None:
