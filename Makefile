@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	interrupts silent bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild pictures docs \
+	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild pictures docs \
 	plugins-table
 
 help: ## this list
@@ -78,6 +78,10 @@ interrupts: $(INSTALLED) ## what an interrupt leaves behind, beside other tools
 
 silent: $(INSTALLED) ## what is silently wrong, beside wrapt and mock
 	@$(BIN)/python tests/benchmarks/silent.py
+
+# 40 ways to start a child process by environment, names and phase; three minutes, or ONLY="--only os.system".
+launchers: $(INSTALLED) ## whether each child process is patched where it should be, or it is said
+	@$(BIN)/python tests/benchmarks/launchers.py $(ONLY)
 
 # What hookpatch and nine other ways to patch leave behind: the table of docs/why.md. Some minutes, and a package index.
 bench-restore: $(INSTALLED) ## hookpatch beside nine other ways to patch

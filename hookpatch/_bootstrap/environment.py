@@ -163,6 +163,30 @@ def take_inherited() -> str:
     return os.environ.pop(INHERIT, "")
 
 
+def handed_on(given: Mapping[Any, Any] | None) -> str:
+    """Return what an environment hands on to a program; None is the environment of this process."""
+    if given is None or given is os.environ:
+        return _get(INHERIT) or ""
+    names = INHERIT, INHERIT.encode()
+    return next((os.fsdecode(value) for name, value in given.items() if name in names), "")
+
+
+def is_of_now(given: Mapping[Any, Any] | None) -> bool:
+    """Return True if an environment has the variables of this process, and hands on what this process does."""
+    return given is None or (os.environ.keys() <= given.keys() and handed_on(given) == handed_on(None))
+
+
+def with_text(given: Mapping[str, str], text: str) -> dict[str, str]:
+    """Return a copy of an environment that hands on this text and no other."""
+    rest = {name: value for name, value in given.items() if name != INHERIT}
+    return {**rest, INHERIT: text} if text else rest
+
+
+def of_reports() -> dict[str, str]:
+    """Return the variables that say where the processes of this run leave their reports."""
+    return {name: value for name in (REPORT, ROOT) if (value := read(name))}
+
+
 def hand_on(text: str) -> None:
     """Let programs started by this process inherit a text; an empty text restores the variable."""
     if text:
@@ -205,8 +229,7 @@ def hand_on_no_longer() -> bool:
 
 def handing_on(text: str) -> dict[str, str]:
     """Return a copy of the environment that hands on this text and no other."""
-    rest = {name: value for name, value in os.environ.items() if name != INHERIT}
-    return {**rest, INHERIT: text} if text else rest
+    return with_text(os.environ, text)
 
 
 def as_first() -> dict[str, str]:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 INSTALLERS: Final = ("pip", "ensurepip", "venv")
 OURS: Final = "hookpatch"
-_OF_MULTIPROCESSING: Final = tuple(f"multiprocessing.{name}" for name in ("resource_tracker", "spawn", "forkserver"))
+_OF_MULTIPROCESSING: Final = ("resource_tracker", "spawn", "forkserver")
+_PACKAGES: Final = ("multiprocessing", "multiprocess")  # the second is a fork with another pickle
 _FOLDERS: Final = ("site-packages", "dist-packages")
 
 
@@ -46,7 +47,10 @@ def known_program(argv: Sequence[str]) -> str:
     try:
         match words:
             case ["-c", code, *_]:
-                return next((name for name in _OF_MULTIPROCESSING if f"from {name} import" in code), "")
+                names = [
+                    (name, f"from {package}.{name} import") for name in _OF_MULTIPROCESSING for package in _PACKAGES
+                ]
+                return next((f"multiprocessing.{name}" for name, begin in names if begin in code), "")
             case ["-m", module, *_]:
                 package = module.partition(".")[0]
                 if package == OURS:
@@ -57,6 +61,11 @@ def known_program(argv: Sequence[str]) -> str:
     except OSError:
         pass  # the current folder has been deleted
     return ""
+
+
+def is_worker(argv: Sequence[str]) -> bool:
+    """Return True for a process of multiprocessing, which a pool may start again each time it ends."""
+    return known_program(argv) in ("multiprocessing.spawn", "multiprocessing.forkserver")
 
 
 def _places_of(package: str) -> Iterator[str]:

@@ -31,4 +31,14 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", wh
 def refusal(why: object, who: str = "hookpatch") -> SystemExit:
     """Write why the program cannot run as requested; return the exception that ends the program."""
     write_line(why, kind="error", who=who)
+    from hookpatch._bootstrap.program import is_worker  # most processes are refused nothing
+
+    if is_worker(sys.orig_argv):
+        write_line(_AGAIN, who=who)
     return SystemExit(EXIT_STATUS)
+
+
+_AGAIN: Final = (
+    "multiprocessing.Pool starts a worker for each that ends, so for ever: end the program with Ctrl-C, or take "
+    "ProcessPoolExecutor, which raises BrokenProcessPool"
+)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
 from hookpatch._bootstrap.interrupts import Turn
-from hookpatch._bootstrap.json import parsed
+from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import of_this_process, refusal, write_line
 from hookpatch._engine.site.layer import Layer
-from hookpatch._processes import programs, starts
-from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, is_block, piece, unpacked
-from hookpatch._processes.starts import MODULES, PROCESS, PROGRAM, Listener
+from hookpatch._processes import liveness, programs, starts
+from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, key_of, piece, unpacked
+from hookpatch._processes.starts import MODULES, PROCESSES, PROGRAM, Launch, Listener
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle import Policy
 from hookpatch._session.load import load, load_drift, switched_on
@@ -58,11 +58,14 @@ def carry(payload: Payload, number: int) -> None:
     with _lock:
         place = 0 if payload.id else heappop(_free) if _free else next(_places)
         _open[number] = block = OpenBlock(payload, number, place)
+        liveness.begin(block.key)
         payload.keep(block)
         if payload.is_in_environment:
             programs.hand_on(number, block)
         if payload.has_to_be_told:
             _told.add(number)
+    if payload.has_to_be_told or payload.is_required:
+        starts.hear(_check)
     imports.hold((carry, number))
     starts.update()
 
@@ -70,11 +73,16 @@ def carry(payload: Payload, number: int) -> None:
 def carry_no_longer(number: int) -> None:
     """End what ``carry`` began, interrupted or not."""
     with _lock:
-        block = _open.pop(number, None)
-        if block is not None and block.place:
-            heappush(_free, block.place)
         _told.discard(number)
         programs.hand_on_no_longer(number)
+        block = _open.get(number)
+        if block is not None:
+            keys = [other.key for at, other in _open.items() if at != number]
+            if block.key not in keys:  # else handed on again by a session that has replaced this one
+                liveness.end(block.key, keys)
+            del _open[number]
+            if block.place:
+                heappush(_free, block.place)
     imports.release((carry, number))
     starts.update()
 
@@ -84,7 +92,10 @@ def carry_again(payload: Payload, number: int) -> bool:
     if _open or not starts.is_quiet():
         return False
     block = payload.block
-    if block is None or not _free or _free[0] != block.place or not programs.hand_on_again(number, block):
+    if block is None or not _free or _free[0] != block.place:
+        return False
+    liveness.begin(block.key)
+    if not programs.hand_on_again(number, block):
         return False
     heappop(_free)
     _open[number] = block
@@ -98,6 +109,7 @@ def carry_again_no_longer(number: int) -> bool:
         return False
     if not programs.hand_on_again_no_longer(number):
         return False
+    liveness.end(block.key, ())
     if block.place not in _free:
         heappush(_free, block.place)
     del _open[number]
@@ -109,22 +121,24 @@ def carried(payload: Payload) -> Also:
     return Also(partial(carry, payload), carry_no_longer, partial(carry_again, payload), carry_again_no_longer)
 
 
-def _blocks_here() -> list[OpenBlock]:
+def blocks_here() -> list[OpenBlock]:
     """Return the blocks around a child process that this thread starts now."""
     return [block for block in list(_open.values()) if block.is_here]
 
 
 def _launch(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -> Any:
     """Start a process of multiprocessing; a fork has all patches already."""
-    own: str | None = type(process)._start_method
-    context: Any = imports.named("multiprocessing.context")  # imported: a process is about to start
-    if (own or context._default_context.get_start_method()) == "fork":
+    base = next(kind for kind in type(process).__mro__ if kind.__name__ == "BaseProcess")
+    context: Any = imports.named(
+        base.__module__.rpartition(".")[0] + ".context"
+    )  # imported: a process is about to start
+    if (type(process)._start_method or context._default_context.get_start_method()) == "fork":
         return wrapped(*args, **kwargs)
-    blocks = _blocks_here()
+    blocks = blocks_here()
     for block in blocks:
         block.payload.warn()
     texts = [text for block in blocks if (text := block.text(main=True))]
-    process._config["hookpatch"] = _Parcel(f"[{','.join(texts)}]")
+    process._config["hookpatch"] = _Parcel(f"[{','.join(texts)}]", environment.of_reports())
     try:
         return wrapped(*args, **kwargs)
     finally:
@@ -133,36 +147,39 @@ def _launch(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -
 
 def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
     """Run a program, with the blocks missing in the environment."""
-    blocks = _blocks_here()
+    blocks = blocks_here()
     given = kwargs.get("env", args[_ENV] if len(args) > _ENV else None)
-    if given is None and any(not block.payload.is_in_environment for block in blocks):
-        kwargs = {**kwargs, "env": programs.environment(blocks)}
+    if environment.is_of_now(given) and any(not block.payload.is_in_environment for block in blocks):
+        kwargs = {**kwargs, "env": programs.environment(blocks, given)}
         args = args[:_ENV]
-    if programs.python_command(*args[:1], **kwargs):
-        for block in blocks:
-            block.payload.warn()
     return wrapped(*args, **kwargs)
 
 
 _ENV: Final = 10  # the place of env among the arguments of Popen
 
 
+def _check(launch: Launch) -> None:
+    """Check what a program about to start inherits."""
+    programs.check(launch, blocks_here(), {block.key for block in list(_open.values())})
+
+
 @final
 class _Parcel:
     """Blocks attached to a process object: unpickling the parcel opens the blocks."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, of_reports: dict[str, str]) -> None:
         self._text: Final = text
+        self._of_reports: Final = of_reports
 
     def __reduce__(self) -> Any:
-        return receive, (self._text,)
+        return receive, (self._text, self._of_reports)
 
 
 def _needed() -> Set[str]:
-    return MODULES.keys() if _told else {PROCESS} if _open else frozenset()
+    return MODULES.keys() if _told else PROCESSES if _open else frozenset()
 
 
-starts.listen(Listener(_needed, {PROGRAM: _run, PROCESS: _launch}))
+starts.listen(Listener(_needed, {PROGRAM: _run, **dict.fromkeys(PROCESSES, _launch)}))
 
 
 # --- in the child process
@@ -172,9 +189,15 @@ _received: Final[dict[str, tuple[list[Item], Session]]] = {}  # by the block's i
 _waiting: Final[list[str]] = []  # ids of all blocks that have waited for a module
 
 
-def receive(text: str) -> None:
+def receive(text: str, of_reports: Mapping[str, str]) -> None:
     """Open the blocks handed to a process of multiprocessing, for the rest of its life. Called by unpickling."""
-    for block in parsed(text):
+    environment.take(of_reports)  # a fork server may be older than the run
+    blocks = parsed(text)
+    if blocks and (folder := environment.report_folder()) is not None:
+        from hookpatch._processes.receipt import write_reports_in  # few ask for reports
+
+        write_reports_in(folder)
+    for block in blocks:
         _open_or_exit(block)
 
 
@@ -193,8 +216,11 @@ def open_inherited() -> Callable[[], None] | None:
     unpacked now: the modules may lie beside the script, and be found when the script runs.
     """
     inherited = environment.take_inherited()  # the blocks opened here hand it on again
+    opener, blocks = programs.read(inherited)
+    keys = {key_of(written(block["id"])): block for block in blocks}
+    ended = liveness.ended(opener, keys, inherited)
     rest: list[Mapping[str, Any]] = []
-    for block in _blocks(inherited):
+    for block in (block for key, block in keys.items() if key not in ended):
         modules = {item.get("module") for item in block["what"]}
         if None not in modules and not any(map(imports.begun, modules)):
             _await(block, modules)
@@ -236,14 +262,6 @@ def _await(block: Mapping[str, Any], modules: Iterable[str]) -> None:
 def _payload_of(block: Mapping[str, Any]) -> Payload:
     lock = block["lock"] and tuple(block["lock"])
     return Payload([*map(piece, block["what"])], {}, "process", block["require"], block["count"], lock, block["id"])
-
-
-def _blocks(text: str) -> list[dict[str, Any]]:
-    try:
-        return [block for block in parsed(text) if block["what"] and is_block(block)]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise NotCarriedError([f"what {environment.INHERIT} holds: it cannot be read ({problem}); unset it"]) from None
 
 
 def _open_block(block: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import base64
 import io
 import os
 import pickle
-import warnings
+from binascii import crc32
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
@@ -19,13 +19,14 @@ from hookpatch._bootstrap.json import written
 from hookpatch._bootstrap.selection import PluginName
 from hookpatch._engine.patch.describe import PLAIN, a_kind
 from hookpatch._engine.patch.patch import GIVING_VERBS, Patch, Scope
+from hookpatch._processes import starts
+from hookpatch._processes.liveness import PROGRAM
 from hookpatch._session import task
-from hookpatch.errors import NotCarriedError, NotCarriedWarning
+from hookpatch.errors import NotCarriedError
 
 Children: TypeAlias = Literal["inherit", "local", "require"]
 Item: TypeAlias = dict[str, Any]  # a plugin's name with its options, or a pickled patch, as JSON values
 
-_PROGRAM: Final = os.urandom(4).hex()  # the id of this program: os.exec runs another one in the same process
 _ROOM: Final = 60_000  # bytes of a patch
 _MANY: Final = 256
 
@@ -50,6 +51,7 @@ class Payload:
         id: the id of a block handed on to this process, as JSON; empty for a block of this process.
         left: why an item stays in this process, by its index among the requested items.
         is_in_environment: True when the block is around all child processes, and not those of one task alone.
+        is_required: True when no child process may lack an item.
         has_to_be_told: True when the environment alone does not do: of a task's block, or with items left to warn of.
     """
 
@@ -68,9 +70,15 @@ class Payload:
         self.is_empty: Final = not pieces and not left
         self.is_in_environment: Final = scope == "process"
         self.has_to_be_told: Final = bool(left) or not self.is_in_environment
+        self.is_required: Final = require
         self.pieces: Final = pieces
         self._block: OpenBlock | None = None
         self._head: Final = _head(require, count, lock)
+
+    @property
+    def digest(self) -> int:
+        """A number of the items: blocks with other items have another id."""
+        return crc32("".join(piece.text for piece in self.pieces).encode())
 
     def text(self, id: str, pieces: Sequence[str]) -> str:
         """Return the block with these items as JSON; an empty text without items."""
@@ -89,7 +97,7 @@ class Payload:
     def warn(self) -> None:
         """Warn of the items missing in a child process about to start."""
         for item in self.left.values():
-            warnings.warn(f"a process starts without {item}", NotCarriedWarning, stacklevel=4)
+            starts.warn(f"a process starts without {item}")
 
 
 @final
@@ -100,17 +108,21 @@ class OpenBlock:
     that a block entered many times has one text: the C library keeps each text ever set in the environment.
     """
 
-    __slots__ = ("_id", "_number", "payload", "place", "process", "variable")
+    __slots__ = ("_number", "id", "key", "payload", "place", "process", "variable")
 
     def __init__(self, payload: Payload, number: int, place: int) -> None:
         self.payload: Final = payload
         self.place: Final = place
         self.process: Final = os.getpid()
-        self.variable: str | bytes = (
-            ""  # the text of the environment variable that hands on this block alone; "" if not asked yet
-        )
+        self.variable: str | bytes = ""  # hands on this block alone; empty if not asked yet
         self._number: Final = number
-        self._id: Final = payload.id or f'"{os.getpid()}-{_PROGRAM}-{place}"'
+        self.id: Final = payload.id or f'"{os.getpid()}-{PROGRAM}-{place}-{payload.digest:x}"'
+        self.key: Final = key_of(self.id)
+
+    @property
+    def names(self) -> str:
+        """The names of the items handed on, for a message."""
+        return ", ".join(piece.of for piece in self.payload.pieces)
 
     @property
     def is_here(self) -> bool:
@@ -119,12 +131,17 @@ class OpenBlock:
 
     def text(self, main: bool) -> str:
         """Return the block as JSON; without ``main``, names of ``__main__`` are replaced by a note."""
-        return self.payload.text(self._id, [piece.text if main else piece.elsewhere for piece in self.payload.pieces])
+        return self.payload.text(self.id, [piece.text if main else piece.elsewhere for piece in self.payload.pieces])
 
     @property
     def notes(self) -> str:
         """The block as JSON, each item replaced by a note, for an environment without room."""
-        return self.payload.text(self._id, [_note(piece.of, _NO_ROOM) for piece in self.payload.pieces])
+        return self.payload.text(self.id, [_note(piece.of, _NO_ROOM) for piece in self.payload.pieces])
+
+
+def key_of(id: str) -> int:
+    """Return the key of a block in the table of open blocks; takes its id as JSON."""
+    return crc32(id.encode())
 
 
 def pack(
@@ -283,18 +300,3 @@ def unpacked(item: Item) -> Patch:
     if not isinstance(patch, Patch):
         raise NotCarriedError([f"{item['of']}: its pickle is damaged (it holds {a_kind(patch)})"])
     return patch
-
-
-def is_block(block: Any) -> bool:
-    """Return True for a block as ``text`` writes it; raise TypeError or KeyError for a damaged one."""
-    items = [
-        isinstance(item["options"], dict) and [item["plugin"]]
-        if "plugin" in item
-        else [item["of"], item.get("patch") or item["why"]]
-        for item in block["what"]
-    ]
-    lock = [] if block["lock"] is None else [*block["lock"]]
-    words = [block["id"], *lock, *(word for words in items for word in words or [None])]
-    if len(lock) not in (0, 2) or not all(isinstance(word, str) for word in words):
-        raise TypeError("a block has an id, items and a lock file, which are texts")
-    return {type(block["require"]), type(block["count"])} == {bool}

@@ -6,13 +6,19 @@ The length of the variable is limited, since Linux starts no program with a long
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
+from hookpatch._bootstrap import command_line
 from hookpatch._bootstrap import environment as _environment
+from hookpatch._bootstrap.json import parsed, written
 from hookpatch._engine.site.turn_lock import SiteLock
-from hookpatch._processes.payload import OpenBlock
+from hookpatch._processes import liveness, starts
+from hookpatch._processes.payload import NotCarried, OpenBlock, key_of
+from hookpatch._processes.starts import EXEC, Launch
+from hookpatch.errors import NotCarriedError
 
 _ROOM: Final = 115_000  # bytes: Linux starts no program with a variable of 128 KiB or more
 _WITH_NOTES: Final = 125_000
@@ -68,18 +74,110 @@ def hand_on_again_no_longer(number: int) -> bool:
     return is_ended
 
 
-def environment(blocks: Iterable[OpenBlock]) -> dict[str, str]:
-    """Return the environment for a program that inherits these blocks and no others."""
-    return _environment.handing_on(_text(blocks))
+def environment(blocks: Iterable[OpenBlock], given: Mapping[str, str] | None) -> dict[str, str]:
+    """Return a copy of an environment that hands on these blocks and no others; None is that of this process."""
+    text = _text(blocks)
+    return _environment.handing_on(text) if given is None else _environment.with_text(given, text)
 
 
-def python_command(args: Any = "", **_: Any) -> list[str]:
+def read(text: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return which process hands blocks on by a text, and the blocks."""
+    try:
+        handed = parsed(text)
+        return str(handed["from"]), [block for block in handed["blocks"] if block["what"] and is_block(block)]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise NotCarriedError([f"what {_environment.INHERIT} holds: it cannot be read ({problem}); unset it"]) from None
+
+
+def is_block(block: Any) -> bool:
+    """Return True for a block as ``text`` writes it; raise TypeError or KeyError for a damaged one."""
+    items = [
+        isinstance(item["options"], dict) and [item["plugin"]]
+        if "plugin" in item
+        else [item["of"], item.get("patch") or item["why"]]
+        for item in block["what"]
+    ]
+    lock = [] if block["lock"] is None else [*block["lock"]]
+    words = [block["id"], *lock, *(word for words in items for word in words or [None])]
+    if len(lock) not in (0, 2) or not all(isinstance(word, str) for word in words):
+        raise TypeError("a block has an id, items and a lock file, which are texts")
+    return {type(block["require"]), type(block["count"])} == {bool}
+
+
+def check(launch: Launch, blocks: Sequence[OpenBlock], open_keys: Set[int]) -> None:
+    """Warn of the blocks that a program about to start does not inherit; raise NotCarriedError if one is required.
+
+    A program with a copy of the environment from inside a block that has ended is to see that end.
+    """
+    liveness.pass_on_nothing()
+    opener, handed = _keys(_environment.handed_on(launch.environment))
+    for key in handed - open_keys if opener.endswith(liveness.PROGRAM) else ():
+        if launch.event == EXEC:
+            liveness.pass_on_end()
+        liveness.outwait(key)
+    words = python_command(launch.args, launch.path) if blocks else []
+    ignores = ignores_environment(words)
+    for block in blocks if words else ():
+        block.payload.warn()
+        if not block.payload.pieces or not (ignores or block.key not in handed):
+            continue
+        why = _IGNORED if ignores else _OTHER if block.payload.is_in_environment else _OF_TASK
+        lost = NotCarried(block.names, why)
+        if block.payload.is_required:
+            raise NotCarriedError([str(lost)])
+        if not ignores:  # -I and -E are meant to
+            starts.lost(f"{' '.join(command_line.for_report(words))} starts without {lost}")
+            starts.warn(f"a process starts without {lost}")
+
+
+_OTHER: Final = "its environment is none of this block; hand on the environment as it is inside the block"
+_OF_TASK: Final = f"{_OTHER}, or start the program by subprocess, which knows the block of this task"
+_IGNORED: Final = "-I and -E have Python ignore its environment"
+
+
+def _keys(text: str) -> tuple[str, set[int]]:
+    """Return which process hands blocks on by a text, and the keys of the blocks; nothing of a foreign text."""
+    try:
+        opener, blocks = read(text) if text else ("", [])
+    except NotCarriedError:
+        return "", set()
+    return opener, {key_of(written(block["id"])) for block in blocks}
+
+
+def python_command(args: Any = "", executable: Any = None, shell: bool = False, **_: Any) -> list[str]:
     """Return the words of a command that runs Python, or a script installed beside Python; none of another command."""
-    words = os.fsdecode(args).split() if isinstance(args, (str, bytes, os.PathLike)) else [*map(os.fsdecode, args)]
-    name = os.path.basename(words[0]) if words else ""
+    words = args.split() if isinstance(args, str) else _words(args)
+    if len(words) > 2 and os.path.basename(words[0]) in _SHELLS and words[1] == "-c":
+        words, shell = words[2].split(), True
+    while words and (os.path.basename(words[0]) in _BEFORE or "=" in words[0]):
+        words = words[1:]
+    program = os.fsdecode(executable) if words and executable is not None and not shell else "".join(words[:1])
+    name = os.path.basename(program)
     beside = os.path.join(os.path.dirname(sys.executable), name)
     runs_python = name.startswith("python") or (sys.prefix != sys.base_prefix and name and os.path.exists(beside))
     return words if runs_python else []
+
+
+def _words(args: Any) -> list[str]:
+    return os.fsdecode(args).split() if isinstance(args, (bytes, os.PathLike)) else [*map(os.fsdecode, args or ())]
+
+
+def ignores_environment(words: Sequence[str]) -> bool:
+    """Return True if a command has Python ignore its environment: -I, -E, or both in other letters."""
+    for word in words[1:]:
+        if not word.startswith("-") or word.startswith("--") or word == "-":
+            break
+        flags = re.split("[cmWX]", word[1:])[0]
+        if "I" in flags or "E" in flags:
+            return True
+        if flags != word[1:]:
+            break
+    return False
+
+
+_SHELLS: Final = ("sh", "bash", "dash", "zsh", "ash", "ksh")
+_BEFORE: Final = ("env", "exec", "nice", "nohup", "setsid", "time")  # run the command behind them
 
 
 def _write() -> None:
@@ -104,4 +202,13 @@ def _text(blocks: Iterable[OpenBlock]) -> str:
         if text and taken + len(text) <= _WITH_NOTES:
             texts.append(text)
             taken += len(text) + 1
-    return f"[{','.join(texts)}]" if texts else ""
+    return f'{{"from": "{liveness.process()}", "blocks": [{",".join(texts)}]}}' if texts else ""
+
+
+def _after_fork() -> None:
+    if _open:
+        _write()  # from now on this process hands the blocks on, and knows their end
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

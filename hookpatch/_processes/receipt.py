@@ -24,7 +24,7 @@ from hookpatch._engine.site import call_count
 from hookpatch._processes import starts
 from hookpatch._processes.programs import python_command
 from hookpatch._processes.run_report import FORMAT, receipts
-from hookpatch._processes.starts import PROCESS, PROGRAM, Listener
+from hookpatch._processes.starts import EXEC, PROCESSES, PROGRAM, Launch, Listener
 from hookpatch._session import ledger
 from hookpatch._session.ledger import Entry
 from hookpatch._session.report import PatchReport, report_of, this_process
@@ -68,6 +68,7 @@ class ReportFile:
         self._pid = 0
         self._ppid, self._began = os.getppid(), time.time()
         self._has_failed = False
+        self._is_fork = False
         self._finalizers: imports.Watch | None = None
 
     def begin(self) -> None:
@@ -75,8 +76,10 @@ class ReportFile:
         ledger.listeners.append(self._note)
         call_count.on_first_call.append(self._note_calls)
         atexit.register(self._end)
-        around = {PROGRAM: _run, PROCESS: _start}
+        around = {PROGRAM: _run, **dict.fromkeys(PROCESSES, _start)}
         starts.listen(Listener(lambda: around.keys(), around))
+        starts.hear(_note_program)
+        starts.on_lost.append(self.note)
         # Forked processes of multiprocessing end without atexit, but with the finalizers of multiprocessing.util.
         self._finalizers = imports.watch("multiprocessing.util", self._end_with)
         if (util := imports.loaded("multiprocessing.util")) is not None:
@@ -86,17 +89,24 @@ class ReportFile:
             os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=self._fork)
         self.write()
 
-    def started(self, pid: int | None, argv: Sequence[str]) -> None:
-        """Note a child process that runs Python."""
+    def started(self, pid: int | None, argv: Sequence[str], after: float | None = None) -> None:
+        """Note a child process that runs Python; None for an unknown id, and when the process starts if it matters."""
         with self._lock:
-            self._started.append({"pid": pid, "argv": command_line.for_report(argv)})
+            self._started.append({"pid": pid, "argv": command_line.for_report(argv), "after": after or 0.0})
             self.write()
 
-    def note(self, problem: str) -> None:
-        """Note a problem of this process."""
+    def replaced(self, argv: Sequence[str]) -> None:
+        """Note that Python is about to run another program in this process."""
         with self._lock:
-            self._problems.append(problem)
-            self.write()
+            self.started(os.getpid(), argv, time.time())
+            self._started.pop()  # only until this process writes again: then it was not replaced
+
+    def note(self, problem: str) -> None:
+        """Note a problem of this process, once."""
+        with self._lock:
+            if problem not in self._problems:
+                self._problems.append(problem)
+                self.write()
 
     def write(self, ended: bool = False) -> None:
         """Write the file anew."""
@@ -106,6 +116,7 @@ class ReportFile:
                 "format": FORMAT,
                 **this_process(),
                 "ppid": self._ppid,  # noted at the start: the parent may end earlier
+                "forked": self._is_fork,
                 "root": self._root,
                 "first": self._is_first,
                 "began": self._began,
@@ -168,7 +179,7 @@ class ReportFile:
 
     def _fork(self) -> None:
         self._lock.release()
-        self._is_first, self._ppid, self._began = False, os.getppid(), time.time()
+        self._is_first, self._is_fork, self._ppid, self._began = False, True, os.getppid(), time.time()
         self._started.clear()
         self.write()
 
@@ -178,17 +189,41 @@ class ReportFile:
 
 def _start(wrapped: Callable[..., Any], process: Any, args: Any, kwargs: Any) -> Any:
     result = wrapped(*args, **kwargs)
-    if _report_file is not None:
+    if _report_file is not None and _is_asked():
         _report_file.started(process.pid, [process.name])
     return result
 
 
 def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any:
     result = wrapped(*args, **kwargs)
-    words = python_command(*args[:1], **kwargs)
-    if _report_file is not None and words and words[1:3] not in (["-m", "pip"], ["-m", "ensurepip"]):
+    words = _reporting(*args[:1], **kwargs)
+    if _report_file is not None and words:
         _report_file.started(popen.pid, words)
     return result
+
+
+def _note_program(launch: Launch) -> None:
+    """Note a program that subprocess does not start."""
+    words = _reporting(launch.args, launch.path) if launch.event in ("os.posix_spawn", EXEC) else []
+    if _report_file is not None and words:
+        if launch.event == EXEC:
+            _report_file.replaced(words)
+        else:
+            _report_file.started(None, words, time.time())
+
+
+def _reporting(*args: Any, **kwargs: Any) -> list[str]:
+    """Return the words of a command that leaves a report if it is patched as it should be; none of another command."""
+    words = python_command(*args, **kwargs)
+    is_left_alone = words[1:3] in (["-m", "pip"], ["-m", "ensurepip"])
+    is_behind = words[-1:] and words[-1].endswith("&")  # by a shell that does not wait, so whose child is not known
+    return [] if is_left_alone or is_behind or not _is_asked() else words
+
+
+def _is_asked() -> bool:
+    """Return True if patches are asked for in what this thread starts now."""
+    children: Any = imports.loaded("hookpatch._processes.children")  # imported by the first block
+    return bool(selection.asked_names() or (children is not None and children.blocks_here()))
 
 
 _report_file: ReportFile | None = None

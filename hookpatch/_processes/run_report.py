@@ -12,6 +12,7 @@ import msgspec
 from hookpatch._bootstrap.files import read_ours
 from hookpatch._bootstrap.json import written
 from hookpatch._engine.site.call_count import too_few
+from hookpatch._processes.unreported import unreported
 from hookpatch._session.report import PatchReport
 from hookpatch.errors import SettingError, one_line
 
@@ -116,6 +117,7 @@ class _Started(msgspec.Struct):
 
     pid: _Id | None
     argv: tuple[str, ...]
+    after: _Time = 0.0
 
 
 class _Process(msgspec.Struct):
@@ -135,6 +137,7 @@ class _Process(msgspec.Struct):
     started: tuple[_Started, ...]
     problems: tuple[str, ...]
     patches: tuple[PatchReport, ...]
+    forked: bool = False
 
 
 class _File(msgspec.Struct):
@@ -171,7 +174,6 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
         )
     run = run or max(files, key=lambda file: file.written).root
     files = sorted((file for file in files if file.root == run), key=lambda file: file.began)
-    reported = {(file.host, file.pid) for file in files}
     first = next((file for file in files if file.first), files[0])
     values = {field.name for field in fields(ProcessReport)}
     processes = [
@@ -180,11 +182,9 @@ def receipts(folder: str | os.PathLike[str], run: str | None = None) -> RunRepor
         )
         for file in files
     ]
-    for file in files:
-        for started in file.started:
-            if (file.host, started.pid) not in reported:
-                why = f"process {file.pid} started it, and it left no report: {_WHY}"
-                processes.append(_without_report(file, started, why))
+    for file, started in unreported(files):
+        why = f"process {file.pid} started it, and it left no report: {_WHY}"
+        processes.append(_without_report(file, started, why))
     return RunReport(tuple(processes), tuple(unread))
 
 

@@ -1,10 +1,14 @@
-"""Listen to the start of child processes: programs of subprocess, and processes of multiprocessing.
+"""Listen to the start of child processes: programs, and processes of multiprocessing.
 
-The only file that patches both. The patches are on while a listener needs them.
+Two ways, because neither is enough. A patch can give a child process more, and is on while a listener needs it. An
+audit event tells of each program, whatever starts it, before the start; an audit hook can refuse the start and nothing
+else, and stays until the process ends. So a hook is added when something first needs it.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, NamedTuple
 
@@ -12,10 +16,14 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import Wrapper, wrap
 from hookpatch._session.ledger import Requested
 from hookpatch._session.own_patches import OwnPatches
+from hookpatch.errors import NotCarriedWarning
 
 PROGRAM: Final = "subprocess:Popen.__init__"
 PROCESS: Final = "multiprocessing.process:BaseProcess.start"
-MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, PROCESS)}
+FORK_OF_IT: Final = "multiprocess.process:BaseProcess.start"  # multiprocessing with another pickle, of datasets
+EXEC: Final = "os.exec"  # an event
+PROCESSES: Final = frozenset((PROCESS, FORK_OF_IT))
+MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *PROCESSES)}
 
 _MULTIPROCESSING: Final = MODULES[PROCESS]
 
@@ -65,6 +73,64 @@ def _patch_of(target: str) -> Requested:
 
 def _bound(wrapper: Wrapper, wrapped: Callable[..., Any], instance: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: wrapper(wrapped, instance, args, kwargs)
+
+
+class Launch(NamedTuple):
+    """A program about to start: the event, its path if known, its arguments, its environment if one is given."""
+
+    event: str
+    path: Any
+    args: Any
+    environment: Mapping[Any, Any] | None
+
+
+_EVENTS: Final[Mapping[str, Callable[[Any], Launch]]] = {
+    "subprocess.Popen": lambda args: Launch("subprocess.Popen", args[0], args[1], args[3]),
+    "os.posix_spawn": lambda args: Launch("os.posix_spawn", *args),
+    EXEC: lambda args: Launch(EXEC, *args),
+    "os.spawn": lambda args: Launch("os.spawn", *args[1:]),  # of Windows; others fork and replace the fork's program
+    "os.system": lambda args: Launch("os.system", None, ["sh", "-c", *args], None),
+    "pty.spawn": lambda args: Launch("pty.spawn", None, args[0], None),
+    # Told up to Python 3.12.
+    "cpython.PyInterpreterState_New": lambda _: Launch("", None, ["python (an interpreter of this process)"], None),
+}
+_hooks: Final[list[Callable[[Launch], None]]] = []
+on_lost: Final[list[Callable[[str], object]]] = []  # called with what a program lacks
+
+
+def lost(problem: str) -> None:
+    """Tell what a program about to start lacks."""
+    for listener in on_lost:
+        listener(problem)
+
+
+def warn(message: str) -> None:
+    """Warn of what a child process lacks, at the line that starts the process."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _STARTERS:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, NotCarriedWarning, stacklevel=level)
+
+
+_STARTERS: Final = ("hookpatch", "subprocess", "os", "pty", "asyncio", "multiprocessing", "multiprocess", "concurrent")
+
+
+def hear(hook: Callable[[Launch], None]) -> None:
+    """Call a function before each start of a program, from now on. An error of the function prevents the start."""
+    if hook in _hooks:
+        return
+    _hooks.append(hook)
+    if len(_hooks) == 1:
+        sys.addaudithook(_on_event)
+
+
+def _on_event(event: str, args: Any) -> None:
+    if event in _EVENTS:  # a call for each event of the process, so nothing else
+        if event == "os.posix_spawn" and sys._getframe(1).f_globals.get("__name__") == "subprocess":
+            return  # after an event of subprocess for the same program
+        launch = _EVENTS[event](args)
+        for hook in _hooks:
+            hook(launch)
 
 
 _patches: Final = OwnPatches(_patch_of, are_listed=False)

@@ -523,11 +523,14 @@ class Session:
 
     def _note_interpreters(self) -> None:
         """Note for its patches the interpreters of this process that run without them."""
-        plain = self._plain & others() if self._plain else _NONE
-        message = _in_words(plain, "made before the block, runs without it") if plain else None
-        for entry in self.entries if message else ():
-            if entry.state == "applied" and message not in entry.warnings:
-                entry.warnings = (*entry.warnings, str(message))
+        here = others()
+        plain = self._plain & here if self._plain else _NONE
+        messages = [_in_words(plain, "made before the block, runs without it")] if plain else []
+        if self._scope == "task" and (late := here - self._plain):  # which reads the environment of the process
+            messages.append(_in_words(late, "made beside this block of a task, runs without it"))
+        for entry in self.entries if messages else ():
+            if entry.state == "applied":
+                entry.warnings = tuple(dict.fromkeys((*entry.warnings, *messages)))
 
     def __enter__(self) -> Session:
         before = self._number

@@ -258,7 +258,7 @@ def test_overlapping_blocks_end_in_any_order(home: Environment, tmp_path: Path) 
 
 
 def test_block_of_a_task_is_not_handed_on_by_its_neighbours(home: Environment, tmp_path: Path) -> None:
-    """What the task starts has it, whatever starts it; what another thread starts meanwhile has not."""
+    """What the task starts has it, with a copy of the environment too; what another thread starts has not."""
     lines = """
     begun, done = threading.Event(), threading.Event()
     def neighbour():
@@ -276,7 +276,7 @@ def test_block_of_a_task_is_not_handed_on_by_its_neighbours(home: Environment, t
             said.append([in_program(), in_process("spawn")])
     thread.join()
     """
-    expected = [["vendor"] * 3, ["VENDOR!"] * 3, ["vendor"], ["<VENDOR!>"] * 2]
+    expected = [["vendor"] * 3, ["VENDOR!"] * 3, ["VENDOR!"], ["<VENDOR!>"] * 2]
     assert scene(home, tmp_path, lines, "import around") == (expected, "")
 
 

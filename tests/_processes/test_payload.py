@@ -27,7 +27,7 @@ def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 def _handed_on() -> list[list[dict[str, str]]]:
     """Return the items of each open block that a program started now would read."""
-    blocks = json.loads(os.environ.get("HOOKPATCH_INHERIT", "[]"))
+    blocks = json.loads(os.environ.get("HOOKPATCH_INHERIT", '{"blocks": []}'))["blocks"]
     assert len({block["id"] for block in blocks}) == len(blocks)
     return [block["what"] for block in blocks]
 
@@ -125,7 +125,7 @@ def test_patches_that_differ_in_a_fact_are_packed_apart(make_module: Callable[[s
     blocks = []
     for patch in patches:
         with hookpatch.active(patch):
-            blocks += json.loads(os.environ["HOOKPATCH_INHERIT"])
+            blocks += json.loads(os.environ["HOOKPATCH_INHERIT"])["blocks"]
     assert tuple(unpacked(item) for block in blocks for item in block["what"]) == patches
 
 

@@ -85,6 +85,43 @@ def test_multiprocessing(home: Environment, method: str) -> None:
     check(home, f"multiprocessing_{method}", scene, 5)
 
 
+@pytest.mark.launcher
+@pytest.mark.parametrize("method", METHODS)
+def test_multiprocess(home: Environment, method: str) -> None:
+    """The fork of multiprocessing that datasets take: its fork server starts inside the block and keeps nothing."""
+    scene = f"""
+    import multiprocess
+
+    def scene():
+        context = multiprocess.get_context({method!r})
+        with context.Pool(1) as pool:
+            return pool.map(speak, range(2))
+    """
+    check(home, f"multiprocess_{method}", scene, 2)
+
+
+def test_pool_whose_workers_are_refused_for_ever_says_how_to_end_it(home: Environment) -> None:
+    """Each time a worker ends: the pool tells nobody."""
+    script = home.folder / "refused.py"
+    script.write_text(
+        dedent("""
+        import multiprocessing, os, threading, time
+        if __name__ == "__main__":
+            os.environ["HOOKPATCH_PLUGINS"] = "gone"
+            threading.Timer(2, os._exit, [3]).start()
+            multiprocessing.get_context("spawn").Pool(1).apply(print)
+        """)
+    )
+    done = home.run(script.name)
+    error, note, *again = done.stderr.splitlines()
+    assert (done.returncode, again[:2]) == (3, [error, note])
+    assert error.startswith("hookpatch: error: no plugin 'gone' (asked for by HOOKPATCH_PLUGINS=gone)")
+    assert note == (
+        "hookpatch: multiprocessing.Pool starts a worker for each that ends, so for ever: end the program with Ctrl-C, "
+        "or take ProcessPoolExecutor, which raises BrokenProcessPool"
+    )
+
+
 def test_programs(home: Environment) -> None:
     """A script, a module, code, standard input, a folder and a zip file; in one that was started by one of these."""
     scene = """

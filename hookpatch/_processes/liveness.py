@@ -1,0 +1,193 @@
+"""Let a child process see that a block has ended in the process that handed the block on.
+
+A copy of the environment outlives the block inside which the copy was made. A program started with such a copy asks
+the process that is named in the copy. Linux: the answer is a table in a memory file, which has no name in any folder
+and goes with its process. Where there is no table, a block counts as open.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final, final
+
+PROGRAM: Final = os.urandom(4).hex()  # the id of this program: os.exec runs another one in the same process
+_MANY: Final = 340  # rows, in 8 KiB
+_IS_POSSIBLE: Final = hasattr(os, "memfd_create") and hasattr(time, "CLOCK_BOOTTIME")
+
+# --- in the process that hands blocks on
+
+
+@final
+class _Table:
+    """Rows of three numbers: the key of a block, 1 while the block is open, the time of its last end.
+
+    The first number of all is 1 if more blocks were open at a time than the table has rows.
+    """
+
+    def __init__(self, keys: Iterable[int]) -> None:
+        import mmap  # most processes hand nothing on after an end
+
+        file = os.memfd_create(_name(PROGRAM))
+        try:
+            os.truncate(file, 8 * (1 + 3 * _MANY))
+            self._numbers: Final = memoryview(mmap.mmap(file, 0)).cast("Q")
+        finally:
+            os.close(file)  # mmap has a descriptor of its own
+        self._rows: Final[dict[int, int]] = {}
+        for key in keys:
+            self.begin(key)
+
+    def begin(self, key: int) -> None:
+        row = self._rows.get(key)
+        if row is None:
+            row = self._free_row()
+            if row is None:
+                self._numbers[0] = 1
+                return
+            self._numbers[row], self._numbers[row + 2] = key, 0
+            self._rows[key] = row
+        self._numbers[row + 1] = 1
+
+    def end(self, key: int) -> None:
+        row = self._rows.get(key)
+        if row is not None and self._numbers[row + 1]:
+            self._numbers[row + 2] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # before the next line, for readers
+            self._numbers[row + 1] = 0
+
+    def ended_at(self, key: int) -> int:
+        row = self._rows.get(key)
+        return 0 if row is None or self._numbers[row + 1] else self._numbers[row + 2]
+
+    def _free_row(self) -> int | None:
+        if len(self._rows) < _MANY:
+            return 1 + 3 * len(self._rows)
+        old = next((key for key, row in self._rows.items() if not self._numbers[row + 1]), None)
+        return None if old is None else self._rows.pop(old)
+
+
+_table: _Table | None = None
+_passed_on: int | None = None  # the descriptor of an empty table, for a program that replaces this one
+
+
+def process() -> str:
+    """Return the name of this process in the blocks that it hands on."""
+    return f"{os.getpid()}-{PROGRAM}"
+
+
+def begin(key: int) -> None:
+    """Note that a block is open."""
+    if _table is not None:
+        _table.begin(key)
+
+
+def end(key: int, others: Iterable[int]) -> None:
+    """Note that a block has ended, and others are open. Called under a lock, as ``begin`` is."""
+    global _table
+    if _table is None and _IS_POSSIBLE:
+        with suppress(OSError):  # no descriptor, no memory
+            _table = _Table([key, *others])
+    if _table is not None:
+        _table.end(key)
+
+
+def outwait(key: int) -> None:
+    """Return when a program that starts now is seen to start after the end of a block: 0.01 s after, at most."""
+    while _table is not None and (ended := _table.ended_at(key)):
+        rest = _ticks(ended) + 1 - time.clock_gettime(time.CLOCK_BOOTTIME) * _PER_SECOND
+        if rest <= 0:
+            break
+        time.sleep(rest / _PER_SECOND)
+
+
+def pass_on_end() -> None:
+    """Let the program that is about to replace this one see that all blocks have ended."""
+    global _passed_on
+    if _IS_POSSIBLE and _passed_on is None:
+        _passed_on = os.memfd_create(_name(PROGRAM), 0)  # inherited
+
+
+def pass_on_nothing() -> None:
+    """Undo ``pass_on_end``: the program was not replaced."""
+    global _passed_on
+    if _passed_on is not None:
+        os.close(_passed_on)
+        _passed_on = None
+
+
+def _after_fork() -> None:
+    global _table
+    _table = None  # the table of the parent process; a child has its own
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+# --- in a process that was handed blocks
+
+
+def ended(process: str, keys: Iterable[int], text: str) -> set[int]:
+    """Return the keys of the blocks that had ended in a process before it started this one with a text."""
+    pid, _, program = process.partition("-")
+    keys = set(keys)
+    own = _table_of("self", program)
+    if own is not None:  # passed on by this process, before its program was replaced
+        os.close(int(own))
+        return keys
+    file = _table_of(pid, program)
+    if file is None:
+        return set()
+    try:
+        with open(f"/proc/{pid}/fd/{file}", "rb") as table:
+            is_full, *numbers = memoryview(table.read()).cast("Q")
+        began = _start(text, pid)
+    except (OSError, ValueError):
+        return set()
+    rows = zip(*[iter(numbers)] * 3, strict=True)
+    open_when_started = {key for key, is_open, end in rows if is_open or began <= _ticks(end)}
+    return set() if is_full else keys - open_when_started
+
+
+def _name(program: str) -> str:
+    return f"hookpatch-{program}"
+
+
+def _table_of(pid: str, program: str) -> str | None:
+    """Return the descriptor of a table in a process."""
+    folder, link = f"/proc/{pid}/fd", f"/memfd:{_name(program)} (deleted)"
+    with suppress(OSError):  # no such process, or that of another user, or not Linux
+        for file in os.listdir(folder):
+            with suppress(OSError):
+                if os.readlink(f"{folder}/{file}") == link:
+                    return file
+    return None
+
+
+def _start(text: str, until: str) -> int:
+    """Return when the first process started that was given a text and is between this one and another, in ticks."""
+    pid = "self"
+    while True:
+        status: Any = _read(pid, "stat").rpartition(b")")[2].split()
+        parent = status[1].decode()
+        try:
+            is_first = parent in ("0", "1", until) or os.fsencode(text) not in _read(parent, "environ")
+        except OSError:
+            is_first = True
+        if is_first:
+            return int(status[19])
+        pid = parent
+
+
+def _read(pid: str, file: str) -> bytes:
+    with open(f"/proc/{pid}/{file}", "rb") as opened:
+        return opened.read()
+
+
+_PER_SECOND: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+def _ticks(nanoseconds: int) -> int:
+    return nanoseconds * _PER_SECOND // 10**9

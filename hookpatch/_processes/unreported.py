@@ -1,0 +1,51 @@
+"""Find the processes that were started and left no report file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+_Process: TypeAlias = tuple[str, int | None]  # the machine and the number of a process
+
+
+def unreported(files: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield each start of a process that left no report, after the report file of the process that started it.
+
+    Takes the report files of a run, in the order of their begin. A shell that starts Python leaves no report; that
+    Python names the shell as its parent. A program started by os.posix_spawn has an unknown number, and is found by
+    its parent and its arguments. A program that os.exec runs has the number of the process that it replaces, and
+    begins later.
+    """
+    began: dict[_Process, float] = {(file.host, file.pid): file.began for file in files}  # the last, of several
+    children: dict[_Process, list[Any]] = {}
+    numbered = {(file.host, started.pid) for file in files for started in file.started}
+    for file in reversed(files):
+        children.setdefault((file.host, file.ppid), []).append(file)
+    for file in files:
+        rest = [
+            child
+            for child in children.get((file.host, file.pid), ())
+            if (child.host, child.pid) not in numbered and not child.forked
+        ]
+        for started in reversed(file.started):  # a report is of the last program started before it
+            if started.pid is None:
+                match = next(
+                    (one for one in rest if one.began >= started.after and _is_of(started.argv, one.argv)), None
+                )
+                if match is None:
+                    yield file, started
+                else:
+                    rest.remove(match)
+                continue
+            process = file.host, started.pid
+            is_by_shell = process in children and started.pid != file.pid
+            if not is_by_shell and (process not in began or began[process] < started.after):
+                yield file, started
+
+
+def _is_of(command: Sequence[str], argv: Sequence[str]) -> bool:
+    """Return True if a report with a command line may be of a program that was started by a command."""
+    program, *arguments = argv or ("",)
+    if arguments:
+        return list(command[-len(arguments) :]) == arguments
+    return command[-1] in (program, "-") or list(command[-2:-1]) in (["-m"], ["-c"])

@@ -1,0 +1,81 @@
+"""What became of the cells of the launchers' matrix: right, loud, silent, or a false alarm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from environments import LOUD, ROOT, Environment, furnished
+
+import hookpatch
+
+NAMES: Final = ("environment", "block", "task", "require")
+PROGRAM: Final = ROOT / "tests" / "launching.py"
+WORKER: Final = "import sys, vendor\nopen(sys.argv[1], 'w').write(vendor.speak())\n"
+
+
+class Cell(NamedTuple):
+    """One launch: where it stands in the matrix, what was judged, and why."""
+
+    launcher: str
+    environment: str
+    names: str
+    phase: str
+    verdict: str
+    why: str
+
+
+def home(folder: Path, wheels: Path) -> Environment:
+    """Return an environment with a plugin, and the vendor's module and a worker in its current folder."""
+    files = {"vendor.py": "def speak(): return 'vendor'\n", "worker.py": WORKER}
+    return furnished(folder, wheels, {"loud": LOUD}, files)
+
+
+def wanted(environment: str, names: str, phase: str) -> str:
+    """Return what a child process is to say."""
+    is_patched = names == "environment" or phase == "inside"
+    return "VENDOR" if is_patched else "vendor"
+
+
+def _verdict(cell: dict[str, Any], stderr: str, problems: Sequence[str]) -> tuple[str, str]:
+    is_right = cell["said"] == wanted(cell["environment"], cell["names"], cell["phase"])
+    told = [text for text in (cell["error"], *cell["warnings"], *problems) if text]
+    told += [line for line in stderr.splitlines() if cell["path"] in line]
+    if is_right:
+        return ("false", told[0]) if told else ("right", "")
+    return ("loud", told[0]) if told else ("silent", f"said {cell['said']!r}")
+
+
+def run(home: Environment, names: str, launchers: Iterable[str]) -> list[Cell]:
+    """Run a row of launchers in one program; return the cells."""
+    reports = home.folder / f"reports-{names}-{abs(hash(tuple(launchers)))}"
+    variables = {"HOOKPATCH_REPORT": str(reports), "PYTHONPATH": str(home.folder)}
+    if names == "environment":
+        variables["HOOKPATCH_PLUGINS"] = "loud"
+    done = home.run(PROGRAM, names, *launchers, **variables)
+    assert done.returncode == 0, done.stderr
+    report = hookpatch.receipts(reports)
+    cells = []
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):
+            cell = json.loads(line)
+            problems = [
+                problem
+                for process in report
+                for problem in process.problems
+                if cell["path"] in problem or cell["path"] in " ".join(process.argv)
+            ]
+            if cell["launcher"] == "a subinterpreter":  # which is no process: a warning of the patch tells
+                problems += [warning for warning in report.warnings if "interpreter" in warning]
+                problems += [text for text in report.problems if "an interpreter" in text and cell["phase"] == "inside"]
+            verdict, why = _verdict(cell, done.stderr, problems)
+            cells.append(Cell(cell["launcher"], cell["environment"], cell["names"], cell["phase"], verdict, why))
+    return cells
+
+
+def all_launchers(home: Environment) -> list[str]:
+    """Return the names of all launchers that a program in an environment has."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import launching; print(*launching.launchers(), sep='\\n')"
+    return home.run("-c", code, PROGRAM.parent).stdout.splitlines()

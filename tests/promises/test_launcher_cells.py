@@ -1,0 +1,42 @@
+"""The launchers' matrix: each child process is patched where it should be and nowhere else, or somebody says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from environments import Environment
+from launcher_cells import NAMES, all_launchers, home, run
+from launching import GIVEN, INHERITED, OF_PACKAGES
+
+SAMPLE = ["subprocess.run", "os.posix_spawn", "os.system"]
+
+
+@pytest.fixture(scope="module")
+def program_home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with a plugin, and the modules of the programs."""
+    return home(tmp_path_factory.mktemp("cells"), wheels)
+
+
+@pytest.mark.parametrize("names", ["block", pytest.param("task", marks=pytest.mark.ends)])
+def test_sample_of_launchers_is_right_or_loud(program_home: Environment, names: str) -> None:
+    """Three launchers; of what they start inside with an environment of another time, the report or a warning tells."""
+    cells = run(program_home, names, SAMPLE)
+    assert [cell for cell in cells if cell.verdict not in ("right", "loud")] == []
+    loud = {(cell.launcher, cell.environment, cell.phase) for cell in cells if cell.verdict == "loud"}
+    given = [name for name in SAMPLE if name in GIVEN]
+    assert len(cells) == 11 * len(given) + 3 * (len(SAMPLE) - len(given))
+    assert loud >= {(name, "{}", "inside") for name in given}
+    assert {phase for _, _, phase in loud} == {"inside"}
+
+
+@pytest.mark.ends
+@pytest.mark.launcher
+@pytest.mark.parametrize("names", NAMES)
+def test_every_launcher_is_right_or_loud(program_home: Environment, names: str) -> None:
+    """All of them; `make launchers` prints their table."""
+    launchers = all_launchers(program_home)
+    assert launchers == [*GIVEN, *INHERITED, *OF_PACKAGES]
+    cells = run(program_home, names, launchers)
+    assert len(cells) == 11 * len(GIVEN) + 3 * (len(launchers) - len(GIVEN))
+    assert [cell for cell in cells if cell.verdict not in ("right", "loud")] == []
