@@ -80,7 +80,7 @@ silent: $(INSTALLED) ## what is silently wrong, beside wrapt and mock
 	@$(BIN)/python tests/benchmarks/silent.py
 
 # 40 ways to start a child process by environment, names and phase; three minutes, or ONLY="--only os.system".
-launchers: $(INSTALLED) ## whether each child process is patched where it should be, or it is said
+launchers: $(INSTALLED) ## child processes: patched as they should be, or said
 	@$(BIN)/python tests/benchmarks/launchers.py $(ONLY)
 
 # What hookpatch and nine other ways to patch leave behind: the table of docs/why.md. Some minutes, and a package index.
