@@ -75,11 +75,6 @@ class Payload:
         self._block: OpenBlock | None = None
         self._head: Final = _head(require, count, lock)
 
-    @property
-    def digest(self) -> int:
-        """A number of the items: blocks with other items have another id."""
-        return crc32("".join(piece.text for piece in self.pieces).encode())
-
     def text(self, id: str, pieces: Sequence[str]) -> str:
         """Return the block with these items as JSON; an empty text without items."""
         return f'{{"id": {id}, {self._head}, "what": [{", ".join(pieces)}]}}' if pieces else ""
@@ -116,7 +111,8 @@ class OpenBlock:
         self.process: Final = os.getpid()
         self.variable: str | bytes = ""  # hands on this block alone; empty if not asked yet
         self._number: Final = number
-        self.id: Final = payload.id or f'"{os.getpid()}-{PROGRAM}-{place}-{payload.digest:x}"'
+        digest = crc32("".join(piece.text for piece in payload.pieces).encode())  # other items: another id
+        self.id: Final = payload.id or f'"{os.getpid()}-{PROGRAM}-{place}-{digest:x}"'
         self.key: Final = key_of(self.id)
 
     @property
