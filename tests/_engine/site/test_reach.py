@@ -421,7 +421,7 @@ def test_what_was_derived_and_has_ended_is_left_alone(vendor: Any) -> None:
 def test_objects_held_side_by_side_in_one_session(make_module: Callable[[str, str], ModuleType]) -> None:
     """The holders of all objects are looked for once, before the first is patched; each place gets its own patch."""
     m: Any = make_module(
-        "beside",
+        "held_beside",
         "from math import cos, sin, tan\nfrom functools import partial\npair = sin, (cos, sin)\nrow = [cos, sin]\n"
         "table = {'sin': sin, 'cos': cos}\npart = partial(sin, cos)\ndef call(x, f=sin, g=cos): return f(x), g(x)\n",
     )
