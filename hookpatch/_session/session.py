@@ -168,9 +168,10 @@ class Session:
 
         No lock is taken, and no lifecycle and no entry is made: ``slow_down`` makes them when they are needed.
         """
-        here = sys._getframe(), self, None
-        if self._state == "open" or operations or held or road.setdefault(None, here) is not here:
-            del here
+        # The frame is in no variable: a frame that holds itself would keep an interrupted call alive.
+        if self._state == "open" or operations or held:
+            return False
+        if road.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
             return False
         try:
             if (
@@ -204,13 +205,11 @@ class Session:
             self.finish(None)
             raise
         finally:
-            del here, road[None]
+            del road[None]
 
     def _leave_again(self, entrance: object) -> bool:
         """Close a session that was opened on the road; return False if anything has happened to it since."""
-        here = sys._getframe(), self, entrance
-        if operations or held or road.setdefault(None, here) is not here:
-            del here
+        if operations or held or road.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
             return False
         try:
             if (
@@ -242,7 +241,7 @@ class Session:
             self.finish(entrance)
             raise
         finally:
-            del here, road[None]
+            del road[None]
 
     def finish(self, entrance: object) -> None:
         """Restore what was begun or ended on the road, when that was interrupted; this may be called again.

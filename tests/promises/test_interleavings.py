@@ -291,4 +291,6 @@ def _inherited() -> list[str]:
     """Return the names whose patches a program that is started now inherits."""
     found = {name: text for name, text in os.environ.items() if name.startswith("HOOKPATCH_INHERIT")}
     texts = [found[name] for name in sorted(found, key=lambda name: (len(name), name))]
-    return [item["of"].partition(":")[2] for text in texts for block in json.loads(text) for item in block["what"]]
+    return [
+        item["of"].partition(":")[2] for text in texts for block in json.loads(text)["blocks"] for item in block["what"]
+    ]
