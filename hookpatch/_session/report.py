@@ -18,6 +18,7 @@ from hookpatch._engine.patch.describe import describe
 from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.site.late_restore import is_recognisable
 from hookpatch._engine.site.reach import own_places
+from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import originals
@@ -248,6 +249,8 @@ def _owner_of(target: Target) -> Any:
         if not (isinstance(step, Attribute) and isinstance(owner, (ModuleType, type))):
             return None
         owner = vars(owner).get(step.name)
+    while is_proxy(owner):  # a wrapped class
+        owner = owner.__wrapped__
     return owner
 
 

@@ -135,3 +135,15 @@ def test_instances_that_were_made_before(vendor: ModuleType, verb: str, reach: A
         assert session.report().patches[0].stale[-1] == "the class of 1 living instance"
         old.clear()
         assert "class of" not in str(session.report())
+
+
+def test_overriding_classes_are_named_where_the_class_is_wrapped_too(make_module: Callable[..., ModuleType]) -> None:
+    """The class lies beneath a proxy then, which says that it is a class and is none to C code."""
+    make_module("both", "class K:\n    def f(self): return 1\nclass L(K):\n    def f(self): return 2\n")
+
+    def through(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+        return wrapped(*args, **kwargs)
+
+    with hookpatch.active(hookpatch.wrap("both:K.f", through), hookpatch.wrap("both:K", through)) as session:
+        of_method, _ = session.report()
+    assert of_method.warnings == ("without effect on what overrides it and does not call it: both:L",)

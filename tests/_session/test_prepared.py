@@ -175,3 +175,15 @@ def test_nothing_is_kept_of_a_method_two_steps_away(make_module: Callable[[str, 
     for _ in range(2):
         assert entered(patch, lambda: module.A.B().run()) == ("RUN", "run")
     assert prepared(patch) is None
+
+
+def test_a_value_comes_after_a_wrapper_that_has_ended(make_module: Callable[[str, str], ModuleType]) -> None:
+    """The stand-in of the wrapper is kept for the next wrapper, and not taken for the value."""
+    module = make_module("former", "def f(): return 'original'\n")
+    wrapping = hookpatch.wrap("former:f", lambda wrapped, instance, args, kwargs: wrapped() + ", wrapped")
+    for _ in range(2):
+        with hookpatch.active(wrapping):
+            assert module.f() == "original, wrapped"
+        with hookpatch.active(hookpatch.replace("former:f", lambda: "new")):
+            assert module.f() == "new"
+    assert module.f() == "original"

@@ -356,7 +356,9 @@ class Site:
         if (spare := self._spare) is None or before:
             return None
         self._spare = None
-        if len(after) > 1 or not after[0].is_ready or self._state.base is not spare.base or not spare.is_free:
+        if len(after) > 1 or not (after[0].wraps and after[0].is_ready):
+            return None
+        if self._state.base is not spare.base or not spare.is_free:
             return None
         return NewState(spare.value, [(spare, [*after])])
 
