@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Set
+from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from hookpatch._bootstrap import imports
@@ -128,10 +129,22 @@ def _on_event(event: str, args: Any) -> None:
     if event in _EVENTS:  # a call for each event of the process, so nothing else
         if event == "os.posix_spawn" and sys._getframe(1).f_globals.get("__name__") == "subprocess":
             return  # after an event of subprocess for the same program
+        if _is_for_ourselves(sys._getframe(1)):
+            return
         launch = _EVENTS[event](args)
         for hook in _hooks:
             hook(launch)
 
+
+def _is_for_ourselves(frame: FrameType | None) -> bool:
+    """Return True for a program that hookpatch starts to look at something: it is to be plain."""
+    while frame is not None and (name := frame.f_globals.get("__name__", "")).startswith(_BETWEEN):
+        frame = frame.f_back
+    return frame is not None and name.startswith(_LOOKING)
+
+
+_BETWEEN: Final = ("subprocess", "hookpatch._processes", "hookpatch._engine", "hookpatch._session")
+_LOOKING: Final = ("hookpatch._inspect", "hookpatch.command", "hookpatch.testing")
 
 _patches: Final = OwnPatches(_patch_of, are_listed=False)
 for _module in MODULES.values():

@@ -347,6 +347,13 @@ def test_what_cannot_be_selected_cannot_be_planned(install: Install, vendor: Pat
             hookpatch.plan(*filter(None, [wrong.get("what")]), options=wrong.get("options"))  # type: ignore[arg-type]
 
 
+def test_plan_inside_a_block_that_child_processes_must_have(install: Install, vendor: Path) -> None:
+    """The process that a plan looks in is hookpatch's own, and plain on purpose: neither refused nor warned of."""
+    install({}, a="wrap()", b="hookpatch.wrap('never_imported:call', tag)")
+    with hookpatch.active("b", children="require"):
+        assert chain(hookpatch.plan("a")) == [(1, "a", "fits")]
+
+
 # --- nothing is imported, nothing changed
 
 LOOK = """
