@@ -46,8 +46,13 @@ _lock: Final = Turn()  # held for a change of the watches; no foreign code but f
 _watches: Final[dict[str, dict[Watch, None]]] = {}
 _listeners: Final[dict[str, dict[Watch, None]]] = {}  # likewise: watches that do not bring the finder in place
 _globs: tuple[str, ...] = ()  # the watched patterns of names, beside ANY
-_packages: frozenset[str] = frozenset()  # the package of each that names one; "" for each that begins with a pattern
-_parts: tuple[str, ...] = ()  # the longest part of each without ``*``
+# By the package that a pattern names, the longest part of each pattern without ``*``.
+_packages: dict[str, tuple[str, ...]] = {}
+# Of the patterns that name no package: a whole word between dots, else the beginning, the end, or the longest part.
+_words: frozenset[str] = frozenset()
+_heads: tuple[str, ...] = ()
+_tails: tuple[str, ...] = ()
+_parts: tuple[str, ...] = ()
 _unheard: Final[dict[Watch, None]] = {}  # watches of a module that was missing, until the first import is heard of
 _late: Final[set[tuple[int, str]]] = set()  # thread and module: announced at this moment, long after the import
 _holds: Final[dict[object, None]] = {}  # who keeps the finder in place
@@ -487,17 +492,38 @@ def _note(watch: Watch) -> None:
 
 def _index_globs(module: str) -> None:
     """Note the watched patterns, after a change of the watches of one: an unrelated import compares none of them."""
-    global _globs, _packages, _parts
-    if "*" in module:
-        _globs = tuple(name for name in _watches if "*" in name and name != ANY)
-        _parts = tuple({max(name.split("*"), key=len) for name in _globs})
-        tops = [name.partition(".")[0] for name in _globs]
-        _packages = frozenset("" if "*" in top else top for top in tops)
+    global _globs, _packages, _words, _heads, _tails, _parts
+    if "*" not in module:
+        return
+    packages: dict[str, tuple[str, ...]] = {}
+    words, heads, tails, rest = set(), set(), set(), set()
+    globs = tuple(name for name in _watches if "*" in name and name != ANY)
+    for glob in globs:
+        top, (head, *parts) = glob.partition(".")[0], glob.split("*")
+        longest = max(head, *parts, key=len)
+        if "*" not in top:
+            packages[top] = (*packages.get(top, ()), longest)
+        elif whole := [word for part in f".{glob}.".split("*") for word in part.split(".")[1:-1]]:
+            words.add(max(whole, key=len))
+        elif head:
+            heads.add(head)
+        elif parts[-1]:
+            tails.add(parts[-1])
+        else:
+            rest.add(longest)
+    _packages, _words, _heads, _tails, _parts = packages, frozenset(words), tuple(heads), tuple(tails), tuple(rest)
+    _globs = globs
 
 
 def _of_globs(name: str) -> list[Watch]:
     """Return the watches of the patterns that match a module's name."""
-    if not (("" in _packages or name.partition(".")[0] in _packages) and any(map(name.__contains__, _parts))):
+    if not (
+        (_packages and (near := _packages.get(name.partition(".")[0])) and any(map(name.__contains__, near)))
+        or (_words and not _words.isdisjoint(name.split(".")))
+        or (_heads and name.startswith(_heads))
+        or (_tails and name.endswith(_tails))
+        or (_parts and any(map(name.__contains__, _parts)))
+    ):
         return []
     return [watch for glob in _globs if matches(glob, name) for watch in [*_watches.get(glob, ())]]
 

@@ -9,6 +9,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from importing import REAL_LOADERS, SOURCE, around, loaders, states
 
 import hookpatch
+from hookpatch._bootstrap import imports
 
 WriteModule = Callable[[str, str], Path]
 
@@ -261,3 +263,54 @@ def test_spec_of_a_watched_module_can_be_copied(write_module: WriteModule) -> No
         spec = importlib.util.find_spec("asked")
         assert copy.deepcopy(spec).origin == copy.copy(spec).origin == str(path)
     assert "asked" not in sys.modules
+
+
+# --- patterns of names
+
+
+WORDS = (
+    "pkg",
+    "pkg.mod",
+    "pkg.mod_a",
+    "pkg.sub.mod_a",
+    "a.pkg.mod",
+    "mod_a",
+    "pkgs.mod",
+    "a.b.c",
+    "pk.gmod",
+    "x.mod_a.y",
+)
+PATTERNS = (
+    *(
+        "pkg.*",
+        "pkg.*.mod_a",
+        "pkg*",
+        "pkg*.mod",
+        "*",
+        "*.mod",
+        "*.mod_*",
+        "*mod*",
+        "*_a",
+        "*.pkg.*",
+        "a.*.c",
+        "*.b.*",
+        "*g*m*",
+    ),
+    *("p*g.mod*", "**", "*.*", "x*.y", "*.*.*", "mod*a"),
+)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_watched_pattern_hears_of_each_module_that_it_matches_and_of_no_other(pattern: str) -> None:
+    """The quick look that spares most imports a comparison overlooks no match, alone and among other patterns."""
+    alone = imports.watch(pattern, lambda module: None)
+    others = [imports.watch(other, lambda module: None) for other in PATTERNS if other != pattern]
+    try:
+        for watches in (others, []):
+            heard = [name for name in WORDS if pattern == imports.ANY or alone in imports._of_globs(name)]
+            assert heard == [name for name in WORDS if fnmatchcase(name, pattern)]
+            for watch in watches:
+                watch.cancel()
+    finally:
+        alone.cancel()
+    assert not imports._of_globs("pkg.mod")
