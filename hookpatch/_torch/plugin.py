@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.trampoline import Swap
@@ -28,7 +29,8 @@ from hookpatch.errors import BypassWarning
 from hookpatch.hookspecs import hookimpl
 
 _IS_OBJECT: Final = re.compile(r"___check_obj_id\(.*, (\d+)\)")  # torch's guard on the identity of an object
-_codes: Final[dict[Site, list[CodeType]]] = {}  # code of all values of a site since its first layer
+# The code of all values of a site since its first layer.
+_codes: Final[WeakKeyDictionary[Site, list[CodeType]]] = WeakKeyDictionary()
 _TENSORS: Final = {("torch", "Tensor"), ("torch._C", "TensorBase")}
 _DEAD_ENTRIES: Final = 4  # at most: torch counts dead entries, too, and compiles a frame no more than 8 times
 

@@ -103,17 +103,13 @@ PATCHES: Final[dict[str, Callable[[str, Any], Any]]] = {
     "the model's forward": lambda v, model: hookpatch.wrap(f"{v}:Model().forward", plus),
     "submodules": lambda v, model: hookpatch.derive("torch.nn:Linear()", sys.modules[v].Higher, of=model),
 }
-_LACKS = "a capture inside may lack the patch, after other captures of the model"
-OPEN: Final = {("wrap, subclasses", True): [pytest.mark.xfail(reason=_LACKS, strict=False)]}  # not understood yet
-QUICK: Final = {("replace, of=", False), ("a value, of=", False), ("submodules", False)}
+QUICK: Final = {("replace, of=", False), ("a value, of=", False), ("submodules", False), ("wrap, subclasses", True)}
 
 
 @pytest.mark.parametrize(
     ("what", "own"),
     [
-        pytest.param(
-            what, own, marks=[*OPEN.get((what, own), []), *([] if (what, own) in QUICK else [pytest.mark.ends])]
-        )
+        pytest.param(what, own, marks=[] if (what, own) in QUICK else [pytest.mark.ends])
         for what in PATCHES
         for own in (False, True)
         if not (own and what in ("a value", "a value, of=", "submodules"))

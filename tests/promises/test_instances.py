@@ -15,6 +15,7 @@ from weakref import ref
 import pytest
 
 import hookpatch
+from hookpatch._engine.site.sites import known, patched
 from hookpatch.errors import PatchError, PatchFailedWarning, SignatureError, TargetNotFound, TargetRefused
 from hookpatch.testing import pristine
 
@@ -95,6 +96,12 @@ VENDOR: Final = """
 
     class Setting(Plain):
         def __setattr__(self, name, value): super().__setattr__(name, value)
+
+    class Shared(Plain):
+        all_have = {}
+        def __init__(self):
+            self.__dict__ = self.all_have
+            if not self.all_have: super().__init__()
 
     class Slots:
         __slots__ = ("__weakref__", "n", "own")
@@ -272,6 +279,42 @@ def test_an_instance_may_die(vendor: ModuleType) -> None:
         assert state(again) == {"n": 3, "own": vendor.called}
     finally:
         gc.enable()
+
+
+def test_an_instance_where_a_dead_one_was(vendor: ModuleType) -> None:
+    """The new instance gets the patch anew, although other code still holds what belonged to the dead one."""
+    with hookpatch.active(hookpatch.replace("vendor:Plain().own", new_own), children="local") as session:
+        held: list[Any] = []
+        place = 0
+        for _ in range(100):
+            made = vendor.Plain()
+            held, place = [*held, *known()], id(made)
+            del made
+            made = vendor.Plain()
+            if id(made) == place:
+                break
+        assert id(made) == place
+        assert made.own is new_own
+        assert not any(one.owner is None for one in (site.slot for site in patched()))
+        [row] = session.report()
+        assert (row.state, len(held) > 0) == ("applied", True)
+    assert made.own is vendor.called
+
+
+@pytest.mark.parametrize("first", ["the oldest dies", "the oldest lives"])
+@pytest.mark.parametrize("what", ["wrap a value", "replace a value", "replace a callable"])
+def test_instances_that_share_one_dict(vendor: ModuleType, what: str, first: str) -> None:
+    """The patch lies there once, until the last of them has died or the block ends."""
+    patch, read, patched_by = PATCHES[what]
+    one, two = vendor.Shared(), vendor.Shared()
+    was, held = read(two), {**vars(two)}
+    with hookpatch.active(patch("vendor:Shared"), children="local"):
+        three = vendor.Shared()
+        assert [read(thing) for thing in (one, two, three)] == [patched_by(was)] * 3
+        if first == "the oldest dies":
+            del one
+        assert [read(thing) for thing in (two, three)] == [patched_by(was)] * 2
+    assert vars(two) == vars(three) == held
 
 
 def test_what_init_calls_and_sets(vendor: ModuleType) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, final
 from weakref import ReferenceType, ref
 
-from hookpatch._engine.instances.meant import OfInstances
+from hookpatch._engine.instances.meant import OfInstances, behind_proxy
 from hookpatch._engine.instances.slot import InstanceSlot
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.site.site import Site
@@ -23,6 +23,14 @@ _FROZEN: Final = "instances that gc.freeze() has set aside are not seen"
 
 
 def _nothing() -> None: ...
+
+
+def _dict_of(thing: Any) -> Any:
+    """Return the ``__dict__`` of an instance; None for an instance without one."""
+    try:
+        return vars(thing)
+    except TypeError:
+        return None
 
 
 @final
@@ -45,6 +53,8 @@ class Living:
         self._lay: Final = lay
         # By id, with the weak reference that removes the entry. GIL: each change is one operation of the dict.
         self._known: Final[dict[int, ReferenceType[Any]]] = {}
+        # Each patched instance, by the id of its __dict__, which instances may share.
+        self._by_dict: Final[dict[int, ReferenceType[Any]]] = {}
 
     def adopt_all(self) -> None:
         """Patch all living instances.
@@ -65,6 +75,8 @@ class Living:
 
         Return the site of the instance, None if the class alone is patched.
         """
+        if behind_proxy(thing) is not thing:
+            return None  # of torch.export: its __dict__ is that of an instance which is patched
         is_new = id(thing) not in self._known
         if is_new:
             self._adopt(thing)
@@ -78,7 +90,10 @@ class Living:
         return site
 
     def _adopt(self, thing: Any) -> None:
-        forget = _nothing
+        if self.of.has_entries and (first := self._sharing(thing)) is not None:
+            self._adopt_sharing(thing, first)
+            return
+        forget, shared = _nothing, 0
         if self.of.has_entries:
             slot = InstanceSlot(thing, self.of.name)
             own = own_beneath(slot)
@@ -88,13 +103,29 @@ class Living:
                 return
             if own is not ABSENT or not self.of.in_class:
                 check_slot(self._patch, slot, own, self._owner)
-                forget = self._lay(slot)
+                forget, shared = self._lay(slot), id(_dict_of(thing))
+                self._by_dict[shared] = ref(thing)
 
         def died(_: object, number: int = id(thing)) -> None:
             # Called by the collector, anywhere. Before the memory is used again: no other object has this id yet.
             self._known.pop(number, None)
+            self._by_dict.pop(shared, None)
             originals.pop(("attribute", number, self.of.name), None)
             forget()
+
+        self._known[id(thing)] = ref(thing, died)
+
+    def _sharing(self, thing: Any) -> Any:
+        """Return another instance with the same ``__dict__``, which is patched there already; None without one."""
+        own = _dict_of(thing)
+        first = (self._by_dict.get(id(own)) or _nothing)()
+        return first if first is not None and first is not thing and own is _dict_of(first) is not None else None
+
+    def _adopt_sharing(self, thing: Any, first: Any) -> None:
+        """Note an instance that shares the patched ``__dict__`` of another, and keep that other one alive meanwhile."""
+
+        def died(_: object, number: int = id(thing), kept: Any = first) -> None:
+            self._known.pop(number, None)
 
         self._known[id(thing)] = ref(thing, died)
 

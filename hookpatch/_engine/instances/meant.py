@@ -48,11 +48,12 @@ class Meant:
         """Return the living instances that are meant, as far as the garbage collector knows them."""
         if self.parts is not None:
             return [part for part in self.parts.values() if self.is_of(type(part))]
-        return _instances_of(self.kinds)
+        return _instances_of([kind for kind in self.kinds if not _is_of_proxies(kind)])
 
     def left_out(self) -> str:
         """Return how many living instances of subclasses are not meant, in words; empty if there are none."""
-        if self.with_subclasses or not (subclasses := [*classes(self.cls)][1:]):
+        subclasses = [cls for cls in [*classes(self.cls)][1:] if not _is_of_proxies(cls)]
+        if self.with_subclasses or not subclasses:
             return ""
         known = {id(cls): cls for cls in subclasses}
         things = self.parts.values() if self.parts is not None else _instances_of(subclasses)
@@ -93,8 +94,12 @@ class Meant:
 
 def behind_proxy(thing: Any) -> Any:
     """Return the module for which a proxy of torch.export stands, an instance of a subclass made for it alone."""
-    is_proxy = any((base.__module__, base.__name__) == _PROXY for base in mro(type(thing)))
-    return thing.get_base() if is_proxy else thing
+    return thing.get_base() if _is_of_proxies(type(thing)) else thing
+
+
+def _is_of_proxies(kind: type) -> bool:
+    """Return True for a class of such a proxy."""
+    return any((base.__module__, base.__name__) == _PROXY for base in mro(kind))
 
 
 _PROXY: Final = ("torch.fx.experimental.proxy_tensor", "_AttrProxy")

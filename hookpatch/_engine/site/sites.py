@@ -23,7 +23,7 @@ def site_at(slot: Slot) -> Site:
     """Return the site of a slot: the known site, or a new one."""
     with lock:
         site = _sites.get(slot.key)
-        if site is None:
+        if site is None or site.slot.owner is None:  # or of a dead instance, at whose place in memory another one is
             site = _sites[slot.key] = Site(slot)
         return site
 
@@ -60,8 +60,8 @@ def _look_again(late_restore: LateRestore) -> None:
 
 
 def patched() -> list[Site]:
-    """Return the sites that have layers."""
-    return [site for site in known() if site.layers]
+    """Return the sites that have layers; not those of dead instances, which other code may still hold."""
+    return [site for site in known() if site.layers and site.slot.owner is not None]
 
 
 def known() -> list[Site]:
