@@ -12,11 +12,15 @@ from weakref import ref
 
 from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.calls.stack import by_what
+from hookpatch._engine.calls.wraps import names_of_wraps
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Ending
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.originals import beneath
 from hookpatch._engine.slots.part import ClassSlot
-from hookpatch._engine.slots.slot import Slot
+from hookpatch._engine.slots.slot import Slot, inner
 from hookpatch._session import overwritten
 from hookpatch._session.ledger import Entry, Requested, State
 from hookpatch.errors import DisplacedWarning, HookpatchWarning, PatchFailedWarning
@@ -57,6 +61,21 @@ class AppliedLayer:
         entry = self.entry
         if entry is not None and not (self.has_ended or self.layer.ended):
             entry.compared(overwritten.look(self.site, self.layer, entry.reason))
+
+    def differences(self) -> list[str]:
+        """Return in words in what a call of the target differs by the patch, beside what the patch does."""
+        layer, slot = self.layer, self.site.slot
+        is_inside = isinstance(slot, FunctionSlot)
+        found = names_of_wraps(slot.owner) if is_inside else []
+        said = [f"{', '.join(found)} wraps a bound method, and shows its object or class as a parameter"] * bool(found)
+        if (layer.wraps or is_inside) and not self.site.adds_no_frame(layer):
+            of_place = slot.copy if isinstance(slot, FunctionSlot) else beneath(slot)
+            callees = [of_place] if layer.wraps else layer.put
+            looks = filter(None, (by_what(inner(callee)) for callee in callees))
+            said += [
+                f"the target looks for its caller on the stack ({what}), and finds the patch there" for what in looks
+            ]
+        return said
 
     def restore(self, asked: Requested) -> None:
         """Remove the layer, and note the ending of the slot."""

@@ -86,6 +86,8 @@ class Entry:
         original: the original, whose other holders are *stale*; None if they are not looked for.
         put: our values in place of the original.
         without_effect: why the patch, or an argument of it, had no effect at the last look; empty if all had.
+        differences: tells in words in what calls differ, beside what the patch does; None likewise.
+        differing: these words as of the last report.
         instances: how many instances are patched, in words; None for a patch of anything else.
         left_out: which instances are not patched, in words; empty if all are.
         overridden: which subclasses overrode the target at the last report, and did not call it; empty if none did.
@@ -100,6 +102,8 @@ class Entry:
     original: Any = None
     put: tuple[Any, ...] = ()
     look: Callable[[], None] | None = None
+    differences: Callable[[], Sequence[str]] | None = None
+    differing: Sequence[str] = ()
     stale: tuple[str, ...] = ()
     tally: Tally | None = None
     warnings: tuple[str, ...] = ()
@@ -114,7 +118,7 @@ class Entry:
     @property
     def doubts(self) -> tuple[str, ...]:
         """The warnings, and where and why the patch has no effect."""
-        return (*self.warnings, *filter(None, (self.without_effect, self.overridden, self.left_out)))
+        return (*self.warnings, *filter(None, (self.without_effect, self.overridden, self.left_out)), *self.differing)
 
     @property
     def keeps_on(self) -> bool:

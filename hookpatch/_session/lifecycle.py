@@ -25,7 +25,7 @@ from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.slots import guard
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import resolve, seen_from
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
@@ -224,7 +224,8 @@ class Lifecycle:
         is_everywhere = self._asked.patch.reach == "everywhere"
         for site, entry in [(applied.site, applied.entry) for applied in placed if is_everywhere]:
             if entry is not None and entry.original is not None:
-                gone.setdefault(site, Former(site.stands, entry.original))
+                own = entry.original
+                gone.setdefault(site, Former(site.stands, inner(beneath(site.slot)) if own is ABSENT else own))
         for instances in self._instances:
             instances.deaf()
             if instances.library is not None:
@@ -245,7 +246,8 @@ class Lifecycle:
         entries += [instances.entry for instances in self._instances]
         self._instances = ()
         for entry in entries:
-            entry.original, entry.put, entry.look = None, (), None  # a session may be kept for its report alone
+            entry.original, entry.put = None, ()  # a session may be kept for its report alone
+            entry.look = entry.differences = None
         for applied in placed:
             self._placed.pop(applied.site, None)
 
@@ -465,7 +467,7 @@ class Lifecycle:
         entry.become("applied")
         entry.place, entry.original, entry.put = words, original, applied.layer.put
         entry.warnings, entry.without_effect = () if words else self._warnings, applied.layer.without_effect
-        entry.look = applied.look
+        entry.look, entry.differences = applied.look, applied.differences
 
     def _follow_imports(self, everywhere: Any, original: Any) -> None:
         """Patch what each module holds that is imported from now on and to which the patch goes; and no other."""

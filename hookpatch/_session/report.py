@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any, Final, final
 
 from hookpatch._bootstrap import environment, imports
@@ -21,9 +21,9 @@ from hookpatch._engine.site.reach import own_places
 from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.holders import Holder, holders
-from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.originals import beneath, originals
 from hookpatch._engine.slots.referrers import classes, works
-from hookpatch._engine.slots.slot import ABSENT, same
+from hookpatch._engine.slots.slot import ABSENT, inner, mro, same
 from hookpatch._engine.slots.trial import UNSEEN
 from hookpatch._session.ledger import Entry, State, compare
 
@@ -177,35 +177,57 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
     compare(entries)
     if look:
         applied = [entry for entry in entries if entry.state == "applied"]
-        _look_for_stale([entry for entry in applied if is_recognisable(entry.original)])
+        held = [(entry, _held_of(entry)) for entry in applied]
+        _look_for_stale([(entry, thing) for entry, thing in held if is_recognisable(thing)])
         for entry in applied:
             _look_by_name(entry)
+            entry.differing = () if entry.differences is None else entry.differences()
     first = {entry.asked.home: entry for entry in reversed(entries)}
     return Report(tuple(_patch_report(entry, first.get(entry.asked.home) is entry) for entry in entries))
 
 
-def _look_for_stale(entries: Sequence[Entry]) -> None:
+def _held_of(entry: Entry) -> Any:
+    """Return the object whose holders call past a patch: the original, or the function that the class inherits."""
+    target = entry.asked.patch.target
+    if entry.original is not ABSENT or target is None or not isinstance(target.slot, Attribute):
+        return entry.original
+    owner = _owner_of(target)
+    return inner(beneath(AttributeSlot(owner, target.slot.name))) if isinstance(owner, type) else ABSENT
+
+
+def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
     """Note the holders of the originals: one pass over all objects for all entries."""
     if not works():
-        for entry in entries:
+        for entry, _ in sought:
             entry.warnings = (*(message for message in entry.warnings if message != UNSEEN), UNSEEN)
         return
-    if not entries:
+    if not sought:
         return
-    stale: dict[int, list[Holder]] = {id(entry.original): [] for entry in entries}
-    put = {id(value) for entry in entries for value in entry.put}  # a derived subclass holds its base
-    for holder in holders([*{id(entry.original): entry.original for entry in entries}.values()]):
+    stale: dict[int, list[Holder]] = {id(thing): [] for _, thing in sought}
+    put = {id(value) for entry, _ in sought for value in entry.put}  # a derived subclass holds its base
+    for holder in holders([*{id(thing): thing for _, thing in sought}.values()]):
         is_named = holder.root is not None or holder.slot is None
         if is_named and id(holder.holder) not in put:
             stale[id(holder.thing)].append(holder)
-    is_of_classes = any(isinstance(one.original, type) for one in entries)
+    is_of_classes = any(isinstance(thing, type) for _, thing in sought)
     made = Counter(map(id, map(type, gc.get_objects()))) if is_of_classes else {}
-    for entry in entries:
-        held = [holder for holder in stale[id(entry.original)] if entry.asked.goes_to(holder.root)]
+    for entry, thing in sought:
+        held = [holder for holder in stale[id(thing)] if entry.asked.goes_to(holder.root)]
+        if entry.original is ABSENT and (target := entry.asked.patch.target) is not None:
+            held = [holder for holder in held if _is_of_heir(holder, _owner_of(target))]
         own = set().union(*map(own_places, (entry.asked.patch.change, *entry.put)))
         names = sorted(_with_count(one, made) for one in held if one.slot is None or one.slot.key not in own)
-        count = made.get(id(entry.original), 0) if entry.place is None and entry.asked.patch.verb != "wrap" else 0
+        count = made.get(id(thing), 0) if entry.place is None and entry.asked.patch.verb != "wrap" else 0
         entry.stale = (*names, *([f"the class of {_living(count)}"] if count else ()))
+
+
+def _is_of_heir(holder: Holder, owner: type) -> bool:
+    """Return True for a method bound to an object of a class that inherits it, or to the class; and for a name."""
+    if type(holder.holder) is not MethodType:
+        is_name = isinstance(holder.slot, AttributeSlot) and isinstance(holder.slot.owner, ModuleType)
+        return is_name and "." in getattr(holder.thing, "__qualname__", "")
+    of: Any = holder.holder.__self__
+    return any(cls is owner for cls in (*mro(type(of)), *(mro(of) if isinstance(of, type) else ())))
 
 
 def _with_count(holder: Holder, made: Mapping[int, int]) -> str:

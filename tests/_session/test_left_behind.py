@@ -147,3 +147,50 @@ def test_overriding_classes_are_named_where_the_class_is_wrapped_too(make_module
     with hookpatch.active(hookpatch.wrap("both:K.f", through), hookpatch.wrap("both:K", through)) as session:
         of_method, _ = session.report()
     assert of_method.warnings == ("without effect on what overrides it and does not call it: both:L",)
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("name", ["method", "of_class", "static"])
+@pytest.mark.parametrize("verb", ["wrap", "replace", "derive", "inject"])
+def test_names_bound_to_what_is_inherited(make_module: Callable[..., Any], verb: str, name: str, reach: Any) -> None:
+    """A bound method of the heir is named, and a name of a class's function; no other method of the base class."""
+    make_module(
+        "base",
+        """
+        class Base:
+            def method(self, x=1): return "base", x
+            @classmethod
+            def of_class(cls, x=1): return "base", x
+            @staticmethod
+            def static(x=1): return "base", x
+        class Heir(Base): pass
+        class Sister(Base): pass
+        class Grandchild(Heir): pass
+        """,
+    )
+    make_module(
+        "user",
+        f"""
+        import base
+        of_heir, of_grandchild = base.Heir().{name}, base.Grandchild().{name}
+        if {name != "static"}:
+            of_sister, of_base = base.Sister().{name}, base.Base().{name}
+        table = {{"heir": base.Heir().{name}}}
+        """,
+    )
+
+    def new(*args: Any, **kwargs: Any) -> Any:
+        return "new", 1
+
+    address = f"base:Heir.{name}"
+    kind: Any = {"of_class": classmethod, "static": staticmethod}.get(name, lambda function: function)
+    patches: dict[str, Any] = {
+        "wrap": lambda: hookpatch.wrap(address, around, reach=reach),
+        "replace": lambda: hookpatch.replace(address, kind(new), reach=reach),
+        "derive": lambda: hookpatch.derive(address, lambda original: kind(new), reach=reach),
+        "inject": lambda: hookpatch.inject(address, x=5, reach=reach),
+    }
+    with hookpatch.active(patches[verb]()) as session:
+        (report,) = session.report()
+    names = {"user:of_heir", "user:of_grandchild"}
+    assert set(report.stale) == (names if name == "static" else {*names, "user:table['heir']"})

@@ -382,3 +382,30 @@ def test_a_replacement_that_wraps_the_original(kinds: ModuleType, name: str) -> 
             assert inspect.signature(newer) == inspect.signature(callee)
             assert {patch.stale for patch in session.report()} == {()}
         assert getattr(kinds.norm, attribute)() == plain
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("name", ["method", "of_class", "static"])
+@pytest.mark.parametrize("way", ["imported inside", "kept in a table"])
+def test_an_inherited_method_that_was_bound_inside(
+    make_module: Callable[[str, str], Any], name: str, reach: Any, way: str
+) -> None:
+    """The end gives it the function of the base class, or lets it pass through: no undo fails."""
+    base = make_module(
+        "base",
+        """
+        class Base:
+            def method(self): return "base"
+            @classmethod
+            def of_class(cls): return "base"
+            @staticmethod
+            def static(): return "base"
+        class Heir(Base): pass
+        """,
+    )
+    with hookpatch.active(hookpatch.wrap(f"base:Heir.{name}", lambda wrapped, *_: "new", reach=reach)):
+        user = make_module("user", f"import base\nbound = base.Heir().{name}")
+        table = {"bound": user.bound if way == "imported inside" else getattr(base.Heir(), name)}
+        assert (user.bound(), table["bound"]()) == ("new", "new")
+    assert (user.bound(), table["bound"]()) == ("base", "base")
+    assert name not in vars(base.Heir)

@@ -201,6 +201,8 @@ def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: 
         )
         if slot is None or holder.root is None or is_foreign or slot.key in originals:
             continue
+        if isinstance(slot, PartSlot) and originals_of[id(thing)] is ABSENT:
+            continue  # a method bound to a function that was added
         try:
             put(slot, originals_of[id(holder.thing)])
         except Exception as error:  # collected: the other copies follow

@@ -128,6 +128,10 @@ class Site:
         """The original, the inherited value, and our last values in the slot."""
         return self._state.stood
 
+    def adds_no_frame(self, layer: Layer) -> bool:
+        """Return True if a layer's call adds no frame to the stack."""
+        return False
+
     def may_be_copied(self, former: Former) -> bool:
         """Return False if nobody but the former state holds our value that was in the slot."""
         spare = self._spare

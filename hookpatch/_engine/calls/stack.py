@@ -1,0 +1,76 @@
+"""Find out whether a callable looks for its caller on the stack, where a wrapper is a frame more."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from typing import Any, Final
+
+from hookpatch._engine.calls.kept import names_in
+
+_NAMES: Final = ("_getframe", "_getframemodulename", "currentframe", "extract_stack", "getouterframes")
+_DEPTH: Final = 8  # decorators
+_LEVEL: Final = "stacklevel"
+# C functions that look at the frame of their caller, each with its module.
+_OF_C: Final = {
+    "sys": ("_getframe", "_getframemodulename"),
+    "_warnings": ("warn",),
+    "builtins": ("dir", "eval", "exec", "globals", "locals", "vars"),
+}
+
+
+def by_what(callee: Any) -> str:
+    """Return the name by which a callable looks for its caller on the stack; empty if the callable does not look.
+
+    What the callable calls is not searched.
+    """
+    return next(filter(None, map(_by_what, _run_by(callee))), "")
+
+
+def _run_by(callee: Any) -> Iterator[Any]:
+    """Yield what a call of a callable runs: of a class what makes an instance, of a decorator what is inside."""
+    for _ in range(_DEPTH):
+        if isinstance(callee, type):
+            methods = (vars(cls).get(name) for name in ("__init__", "__new__") for cls in type.mro(callee))
+            yield from (getattr(method, "__func__", method) for method in methods)
+            return
+        if isinstance(callee, MethodType):
+            callee = callee.__func__
+        elif not isinstance(callee, (FunctionType, BuiltinFunctionType)):
+            callee = vars(type(callee)).get("__call__")
+        yield callee
+        if not isinstance(callee, FunctionType) or "__wrapped__" not in vars(callee):
+            return
+        callee = vars(callee)["__wrapped__"]
+
+
+def _by_what(callee: Any) -> str:
+    if not isinstance(callee, FunctionType):
+        name, module = getattr(callee, "__name__", ""), getattr(callee, "__module__", "")
+        return name if name in _OF_C.get(module, ()) else ""
+    names = {*names_in(callee.__code__)}
+    if found := next((name for name in _NAMES if name in names), ""):
+        return found
+    return _LEVEL if any(map(_gives_level, _codes(callee.__code__))) else ""
+
+
+def _codes(code: CodeType) -> list[CodeType]:
+    """Return a code and the codes inside it."""
+    inside = [one for const in code.co_consts if isinstance(const, CodeType) for one in _codes(const)]
+    return [code, *inside]
+
+
+def _gives_level(code: CodeType) -> bool:
+    """Return True if a code calls something with ``stacklevel=``, or ``warn`` with a number as the third argument."""
+    if any(type(const) is tuple and _LEVEL in const for const in code.co_consts):
+        return True
+    if "warn" not in code.co_names:
+        return False
+    before: Any = None
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "CALL" and instruction.arg == 3 and type(before) is int:
+            return True
+        if instruction.opname not in ("PRECALL", "CALL"):
+            before = instruction.argval if instruction.opname.startswith("LOAD_") else None
+    return False

@@ -1,0 +1,135 @@
+"""In what else a call differs by a patch is in the report: who looks at the stack, who wraps a bound method."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+import hookpatch
+from hookpatch._engine.calls.stack import by_what
+
+SOURCE: Final = """
+import functools, inspect, sys, traceback, warnings
+
+def by_keyword(): warnings.warn("look out", stacklevel=2)
+def by_place(): warnings.warn("look out", UserWarning, 2)
+def by_frame(): return sys._getframe(1)
+def by_inspect(): return inspect.currentframe().f_back
+def by_traceback(): return traceback.extract_stack()
+def inside():
+    def nested(): return sys._getframe(2)
+    return nested()
+@functools.wraps(by_keyword)
+def decorated(): return by_keyword()
+class Class:
+    def __init__(self): self.frame = sys._getframe(1)
+class Child(Class): pass
+class Callee:
+    def __call__(self): return sys._getframe(1)
+    def method(self): return sys._getframe(1)
+callee = Callee()
+bound = callee.method
+
+def without(): warnings.warn("look out", UserWarning)
+def another_number(): return print("stack", "level", 2)
+class Plain:
+    def __init__(self): pass
+plain = print
+"""
+LOOK: Final = {
+    "by_keyword": "stacklevel",
+    "by_place": "stacklevel",
+    "by_frame": "_getframe",
+    "by_inspect": "currentframe",
+    "by_traceback": "extract_stack",
+    "inside": "_getframe",
+    "decorated": "stacklevel",
+    "Class": "_getframe",
+    "Child": "_getframe",
+    "callee": "_getframe",
+    "bound": "_getframe",
+}
+DO_NOT: Final = ("without", "another_number", "Plain", "plain")
+
+
+@pytest.fixture
+def module(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
+    return make_module("looking", SOURCE)
+
+
+@pytest.mark.parametrize("name", LOOK)
+def test_who_looks_is_known(module: ModuleType, name: str) -> None:
+    assert by_what(getattr(module, name)) == LOOK[name]
+
+
+@pytest.mark.parametrize("name", DO_NOT)
+def test_who_does_not_look_is_not(module: ModuleType, name: str) -> None:
+    assert by_what(getattr(module, name)) == ""
+
+
+def test_the_library_is_known() -> None:
+    known = [by_what(one) for one in (sys._getframe, warnings.warn, locals, collections.namedtuple)]
+    assert known == ["_getframe", "warn", "locals", "_getframe"]
+    assert [by_what(one) for one in (len, sys.exit, int, logging.info, inspect.signature)] == [""] * 5
+
+
+def _say(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs)
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_report_says_what_is_found(module: ModuleType, reach: Any) -> None:
+    patches = [hookpatch.wrap(f"looking:{name}", _say, reach=reach) for name in ("by_frame", "without")]
+    with hookpatch.active(*patches) as session:
+        assert module.by_frame().f_code.co_name.partition(" ")[0] == "_say"
+        said = [patch.warnings for patch in session.report()]
+    words = "the target looks for its caller on the stack (_getframe), and finds the patch there"
+    assert said == [(words,), ()]
+
+
+def test_what_replaces_a_function_in_place_is_asked_itself(module: ModuleType) -> None:
+    """In the slot a replacement is called by the caller; in place the function's own code calls it."""
+    for reach, count in (("slot", 0), ("everywhere", 1)):
+        patch = hookpatch.replace("looking:without", module.by_keyword, reach=reach)
+        with hookpatch.active(patch) as session:
+            (report,) = session.report()
+        assert len(report.warnings) == count
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("name", ["method", "of_class", "static"])
+def test_report_names_who_wraps_a_bound_method(
+    make_module: Callable[[str, str], ModuleType], name: str, reach: Any
+) -> None:
+    """With reach="everywhere" its signature has the object, too, since functools.wraps copies that of the function."""
+    bound = make_module(
+        "bound",
+        """
+        class C:
+            def method(self, x): pass
+            @classmethod
+            def of_class(cls, x): pass
+            @staticmethod
+            def static(x): pass
+        """,
+    )
+    with hookpatch.active(hookpatch.wrap(f"bound:C.{name}", _say, reach=reach)) as session:
+        assert session.report().patches[0].warnings == ()
+
+        @functools.wraps(getattr(bound.C(), name))
+        def mine(*args: Any, **kwargs: Any) -> None: ...
+
+        shows = list(inspect.signature(mine).parameters)
+        said = session.report().patches[0].warnings
+    words = f"{__name__}:{mine.__code__.co_qualname} wraps a bound method, and shows its object or class as a parameter"
+    is_said = reach == "everywhere" and name != "static"
+    assert (shows, said) == ((["self" if name == "method" else "cls", "x"], (words,)) if is_said else (["x"], ()))
