@@ -41,7 +41,7 @@ ROOMS_OF_PLUGINS: Final[dict[str, list[str]]] = {
     ],
     "hookpatch_onnx": ["errors", "_model", "_record", "_compare", "_picture", "_export", "_nodes"],
     "hookpatch_torchscript": [
-        *("_values", "errors", "_source", "_mends", "_report", "_scripting", "_tracing", "_models"),
+        *("_values", "errors", "_source", "_mends", "_proof", "_report", "_scripting", "_tracing", "_models"),
         *("_runtimes/jobs", "_runtimes/measure", "_runtimes/show", "_runtimes/command"),
     ],
 }

@@ -43,7 +43,7 @@ class Case:
         inside = f" in {self.inside}" if self.inside else ""
         lines += [f"  at      {file}:{line}{inside}: {code}" for file, line, code in self.marked("# at")]
         lines += [f"  set at  {file}:{line}: {code}" for file, line, code in self.marked("# set")]
-        lines.append(f"  mend    {self.mend}")
+        lines.append(f"  try     {self.mend}")
         lines += [f"  for     {file}:{line}: {code}" for file, line, code in self.marked("# for")]
         return "\n".join(lines)
 
@@ -96,7 +96,7 @@ def quiet() -> Iterator[None]:
 def noted(case: Case) -> str:
     """Return the note that is on the exception of a case."""
     torch.manual_seed(0)
-    error = explain(case.broken()).error
+    error = explain(case.broken(), prove=False).error
     assert error is not None
     (note,) = error.__notes__
     return str(note)

@@ -242,7 +242,7 @@ class WrongPromiseMended(nn.Module):
 @cases.fails(
     "attribute layers of ListByVariable: a ModuleList or Sequential is indexed by a variable; each of its modules has "
     "a type of its own",
-    "go through it: for position, layer in enumerate(self.layers): if position == i: ...",
+    "go through it: for each, layer in enumerate(self.layers): if each == i: ...",
 )
 class ListByVariable(nn.Module):
     def __init__(self) -> None:
@@ -265,7 +265,7 @@ class ListByVariableMended(ListByVariable):
 @cases.fails(
     "attribute layers of DictByVariable: a ModuleDict is indexed by a variable; each of its modules has a type of its "
     "own",
-    "go through it: for name, layer in self.layers.items(): if name == key: ...",
+    "go through it: for each, layer in self.layers.items(): if each == key: ...",
 )
 class DictByVariable(nn.Module):
     def __init__(self) -> None:

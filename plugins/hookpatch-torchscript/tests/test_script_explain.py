@@ -323,7 +323,8 @@ def test_json_has_the_documented_keys(everything: Explanation) -> None:
     read = json.loads(json.dumps(everything.to_dict()))
     documented = (Path(__file__).parents[1] / "README.md").read_text()
     assert list(read) == [
-        *("version", "seconds", "limits", "what", "name", "place", "called_at", "modules", "methods", "failure")
+        *("version", "seconds", "limits", "what", "name", "place", "called_at", "modules", "methods", "failure"),
+        "dropped",
     ]
     failed = explain(torch.nn.LazyLinear(2)).to_dict()["failure"]
     keys = {*read, *read["modules"][0], *read["modules"][0]["attributes"][0], *read["methods"][0], *failed}
@@ -570,7 +571,7 @@ def test_annotation_in_a_file_of_texts_is_named(make_module: Callable[..., Any])
     assert explanation.error.__notes__ == [
         "script_explain: attribute seen of Net: an annotation is a text (list[int]), which TorchScript does not read "
         f"in a class body, nor of an ignored function\n  at      {module.__file__}:10: self.seen = []\n"
-        "  mend    take 'from __future__ import annotations' out of the file, and the quotes from the annotation"
+        "  try     take 'from __future__ import annotations' out of the file, and the quotes from the annotation"
     ]
     mended = make_module("objects_as_annotations", source.replace("from __future__ import annotations", ""))
     assert explain(mended.Net()).error is None
@@ -584,7 +585,7 @@ def test_class_without_source_is_named() -> None:
     assert explanation.error is not None
     assert explanation.error.__notes__ == [
         "script_explain: Typed: its source cannot be read: it was not defined in a file, or the file has gone\n"
-        "  mend    define it in a file that is there when it is scripted"
+        "  try     define it in a file that is there when it is scripted"
     ]
 
 

@@ -55,6 +55,16 @@ RULES: Final[tuple[Rule, ...]] = (
         "define it in a file that is there when it is scripted",
     ),
     Rule(
+        r"^(?P<type>list|dict|tuple|set|int|float|str|bool) cannot be used as a value",
+        "there are no types as values in TorchScript ({type})",
+        "ask with isinstance(..., {type})",
+    ),
+    Rule(
+        r"python value of type '(?P<type>TextIOWrapper|EncodedFile|\w*IO)' cannot be used as a value",
+        "{expression} is a file, and print writes to none in TorchScript",
+        "put it under 'if not torch.jit.is_scripting():'",
+    ),
+    Rule(
         r"python value of type '(?P<type>[^']+)' cannot be used as a value",
         "{expression} is a global or closed over variable ({type}), which TorchScript does not read",
         "make it an attribute of the module, or an argument",

@@ -22,6 +22,11 @@ RULES: Final[tuple[Rule, ...]] = (
         through=r"^with (?P<name>[\w.]+)",
     ),
     Rule(
+        r"^Expected <function (?P<context>\w+)\.__a(enter|exit)__",
+        "TorchScript compiles the context manager {context}, and cannot",
+        "leave the with out, or put it around the call of the model",
+    ),
+    Rule(
         _VARARGS,
         "*{name} takes any number of arguments, and TorchScript needs each by its name",
         "name the arguments, one by one, or take a list: {name}: List[Tensor]",
@@ -87,6 +92,11 @@ RULES: Final[tuple[Rule, ...]] = (
         "write the parent's {method} as a method of another name, and call that here and there; "
         "or make the parent's part a submodule",
         r"^super\(\)",
+    ),
+    Rule(
+        r"^'Enum<(?P<enum>[^']+)>' object has no attribute or method '(?P<method>\w+)'",
+        "a member of an Enum has no methods in TorchScript ({method})",
+        "call it in __init__, and keep what it returns in an attribute of the module",
     ),
     Rule(
         r"^'(?P<found>[^']+)' object has no attribute or method '(?P<method>\w+)'",

@@ -31,6 +31,12 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(_EXPECTED + r" '(?P<found>NoneType)'", "{operand} is None here", "test it first, or give it a value"),
     Rule(
+        r"^'(?P<found>Optional\[[^']*)' object has no attribute or method '(?P<method>\w+)'",
+        "{operand} may be None here ({found}), and None has no {method}",
+        "test it first: if {operand} is not None: ...",
+        r"^(?P<operand>[\w.]+?)(\.\w+)?$",
+    ),
+    Rule(
         _EXPECTED + r" '(?P<found>Union\[[^']*)'",
         "{operand} may be of several types here ({found})",
         "test it first: if isinstance({operand}, Tensor): ... else: ...",
@@ -76,13 +82,13 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         r"Expected integer literal for index",
         "a ModuleList or Sequential is indexed by a variable; each of its modules has a type of its own",
-        "go through it: for position, layer in enumerate({container}): if position == {index}: ...",
+        "go through it: for each, layer in enumerate({container}): if each == {index}: ...",
         r"^(?P<container>(self\.(?P<attribute>\w+)|.+))\[(?P<index>.+)\]",
     ),
     Rule(
         r"Unable to extract string literal index",
         "a ModuleDict is indexed by a variable; each of its modules has a type of its own",
-        "go through it: for name, layer in {container}.items(): if name == {index}: ...",
+        "go through it: for each, layer in {container}.items(): if each == {index}: ...",
         r"^(?P<container>(self\.(?P<attribute>\w+)|.+))\[(?P<index>.+)\]",
     ),
     Rule(
@@ -122,6 +128,16 @@ RULES: Final[tuple[Rule, ...]] = (
         r"Type variable 't' previously matched to type Tensor is matched to type (?P<found>\w+)",
         "the list was empty when it was made, so it is one of Tensors in TorchScript; a value of type {found} is added",
         "annotate it where it is made: List[{found}] = []",
+    ),
+    Rule(
+        r"Type variable 't' previously matched to type (?P<one>\w+) is matched to type (?P<found>\w+)",
+        "the list holds values of type {one}, and a value of type {found} is added",
+        "annotate it where it is made: List[{found}]; and add values of that type alone",
+    ),
+    Rule(
+        r"indexing tensor with unsupported index type 'str'",
+        "what {expression} indexes is not annotated, so TorchScript takes it for a Tensor; a Tensor has no such index",
+        "annotate it: Dict[str, Tensor], with the types that it holds",
     ),
     Rule(
         r"^Mutable default parameters are not supported.*Found <class '(?P<type>\w+)'> on parameter (?P<name>\w+)",

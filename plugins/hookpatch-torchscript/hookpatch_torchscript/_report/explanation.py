@@ -23,6 +23,7 @@ class Explanation(Record):
         modules: the modules of the model, each before its submodules.
         methods: the compiled methods, functions and classes, in torch's order.
         failure: why the call failed, else None.
+        dropped: the decorators that scripting left out, a line each.
         limits: the parts that could not be recorded, a line each.
         scripted: the result of torch.jit.script, None if the call failed.
         error: the exception of torch.jit.script, None if the call succeeded.
@@ -33,7 +34,7 @@ class Explanation(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all attributes except ``scripted`` and ``error``, by name, as JSON can hold them."""
-        parts = ("what", "name", "place", "called_at", "modules", "methods", "failure")
+        parts = ("what", "name", "place", "called_at", "modules", "methods", "failure", "dropped")
         plain = {part: _plain(getattr(self, part)) for part in parts}
         return {"version": VERSION, "seconds": self.seconds, "limits": list(self.limits), **plain}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hookpatch_torchscript._values.place import Place
-from hookpatch_torchscript._values.record import Record
+from hookpatch_torchscript._values.record import Proof, Record
 
 
 def note(record: Record) -> str:
@@ -16,11 +16,20 @@ def note(record: Record) -> str:
         lines.append(_line("at", failure.place, failure.inside))
     if failure.set_at is not None:
         lines.append(_line("set at", failure.set_at, None))
-    if failure.mend is not None:
-        lines.append(f"  {'mend':<8}{failure.mend}")
+    if failure.proof is not None:
+        lines += _proved(failure.proof)
+    elif failure.mend is not None:
+        lines.append(f"  {'try':<8}{failure.mend}")
     lines += [_line("for", place, None) for _, place in failure.reached]
+    lines += [f"  {'dropped':<8}{one}" for one in record.dropped]
     lines += [f"  {'limit':<8}{limit}" for limit in record.limits]
     return "\n".join(lines)
+
+
+def _proved(proof: Proof) -> list[str]:
+    inputs = f"{proof.inputs} input{'s' * (proof.inputs != 1)}"
+    said = f"this diff: a copy with it was scripted, and answers as the model does on {inputs}"
+    return [f"  {'works':<8}{said}", *(f"          {line}".rstrip() for line in proof.diff.splitlines())]
 
 
 def _line(word: str, place: Place, inside: str | None) -> str:

@@ -23,7 +23,7 @@ class Output:
     Args:
         to: ``stderr``, a file, or a folder.
         form: ``text`` or ``json``.
-        failures_only: True to write only explanations of failures.
+        failures_only: True to write only explanations of failures and of decorators that were left out.
     """
 
     def __init__(self, to: str, form: Literal["text", "json"], failures_only: bool) -> None:
@@ -34,7 +34,7 @@ class Output:
 
     def __call__(self, explanation: Explanation) -> None:
         """Write an explanation; a failure to write is a warning, not an error of the program."""
-        if self._failures_only and explanation.failure is None:
+        if self._failures_only and explanation.failure is None and not explanation.dropped:
             return
         try:
             self._write(explanation)

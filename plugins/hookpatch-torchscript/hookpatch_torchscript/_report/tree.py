@@ -126,7 +126,8 @@ def _table(columns: int) -> Table:
 
 
 def _end(record: Record) -> str:
-    said = note(record) or "\n".join(f"  {'limit':<8}{limit}" for limit in record.limits)
+    lines = [("dropped", one) for one in record.dropped] + [("limit", one) for one in record.limits]
+    said = note(record) or "\n".join(f"  {word:<8}{one}" for word, one in lines)
     return f"\n{said}" if said else ""
 
 

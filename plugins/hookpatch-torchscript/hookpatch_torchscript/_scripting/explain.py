@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import hookpatch
 from hookpatch_torchscript._report.explanation import Explanation
-from hookpatch_torchscript._scripting.recording import recording
+from hookpatch_torchscript._scripting.recording import Trial, recording
 from hookpatch_torchscript._scripting.type_store import untouched
 
 _alone: Final = threading.RLock()
 
 
-def explain(obj: Any, **arguments: Any) -> Explanation:
+def explain(obj: Any, *, inputs: tuple[Any, ...] | None = None, prove: bool = True, **arguments: Any) -> Explanation:
     """Script a module, function or class, and return what torch did and, on failure, why.
 
     Torch's stores of types and functions are restored afterwards, so torch compiles anew in each call; calls in several
@@ -23,6 +23,8 @@ def explain(obj: Any, **arguments: Any) -> Explanation:
 
     Args:
         obj: the argument of ``torch.jit.script``.
+        inputs: positional arguments that the model takes, for the comparison of a remedy with the model; else guessed.
+        prove: True to apply remedies to a copy of the model, script the copy, and compare its answers.
         **arguments: further arguments of ``torch.jit.script``, such as ``example_inputs``.
 
     Returns:
@@ -39,7 +41,7 @@ def explain(obj: Any, **arguments: Any) -> Explanation:
     with (
         _alone,  # the restored stores belong to the whole process
         untouched(),
-        hookpatch.active(recording(told.append, "slot"), scope="task", children="local"),
+        hookpatch.active(recording(told.append, "slot", Trial(prove, inputs)), scope="task", children="local"),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", deprecated, DeprecationWarning)

@@ -184,11 +184,18 @@ def _place_without_quote(fields: dict[str, str], steps: tuple[Step, ...], functi
         module = next((step.thing for step in reversed(steps) if hasattr(step.thing, "_forward_hooks")), None)
         hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()] if module is not None else []
         return next((place_of(one) for one in hooks if getattr(one, "__name__", "") == fields["hook"]), None)
+    for function in functions if "context" in fields else ():
+        if block := where_in(function, lambda node: isinstance(node, ast.With) and fields["context"] in _heads(node)):
+            return block
     for function in functions:
         if loop := where_in(function, lambda node: isinstance(node, ast.While | ast.For) and bool(node.orelse)):
             return loop
     thing = next((step.thing for step in reversed(steps) if step.thing is not None), None)
     return place_of(thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing))
+
+
+def _heads(block: ast.With) -> str:
+    return " ".join(ast.unparse(one.context_expr) for one in block.items)
 
 
 def _inside(place: Place | None, functions: list[Any]) -> str | None:

@@ -163,6 +163,7 @@ class Recorder:
                 break
         path = self.row.path if self.row else None
         method = Method(name_of(function), "method", path, place_of(function), name, at)
+        self._look_for_decorators(function)
         return self._one(method, "called", function, wrapped, args, kwargs)
 
     def reached(self, wrapped: Callable[..., Any], _: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -185,6 +186,7 @@ class Recorder:
         caller = next((one for step in reversed(self.steps) for one in step.functions), None)
         method = Method(name_of(obj), kind, None, place_of(obj), name_of(caller) if at and caller else None, at)
         method.known = is_known(obj)
+        self._look_for_decorators(obj)
         if at is None:
             method.why = "asked for"
         return self._one(method, "function", obj, wrapped, args, kwargs)
@@ -228,6 +230,7 @@ class Recorder:
                 function, what = getattr(cls, stub.def_.name().name, None), "property"
             elif kind == "method":
                 why = "forward" if getattr(function, "__name__", "") == "forward" else "exported"
+            self._look_for_decorators(function)
             functions.append(plain(function))
             rows.append(
                 Method(name_of(function), what, row.path if row else None, place_of(plain(function)), None, None, why)
@@ -242,6 +245,24 @@ class Recorder:
             one.compiled = True
             one.seconds = time.perf_counter() - begun if len(rows) == 1 else None
         return made
+
+    def _look_for_decorators(self, function: Any) -> None:
+        """Record the decorators that torch leaves out: it compiles the function inside ``__wrapped__``."""
+        inner = plain(function)
+        function = getattr(function.fget if isinstance(function, property) else function, "__func__", function)
+        if getattr(inner, "__module__", "").startswith("torch."):
+            return
+        while hasattr(function, "__wrapped__"):
+            code = getattr(function, "__code__", None)
+            at = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+            name = code.co_qualname if code is not None else type(function).__qualname__
+            told = f"{name_of(inner)}: the result lacks its decorator {name.partition('.<locals>')[0]}{at}; "
+            told += (
+                "TorchScript compiles the function inside, so do in the function, or around the model, what that does"
+            )
+            if told not in self.record.dropped:
+                self.record.dropped.append(told)
+            function = function.__wrapped__
 
     def _row_of(self, module: Any) -> Module | None:
         found = self.rows.get(id(module))

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from types import FrameType, TracebackType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import hookpatch
 from hookpatch_torchscript._report.explanation import Explanation
@@ -20,25 +21,43 @@ from hookpatch_torchscript._report.note import note
 from hookpatch_torchscript._scripting.failure import failure_of
 from hookpatch_torchscript._scripting.recorder import Recorder
 from hookpatch_torchscript._scripting.seams import limits, patches
-from hookpatch_torchscript._scripting.type_store import kept_types
+from hookpatch_torchscript._scripting.type_store import kept_types, untouched
 from hookpatch_torchscript._source.lookup import line_at, name_of, place_of
 from hookpatch_torchscript._values.record import Failure
 
 Told: TypeAlias = Callable[[Explanation], None]
 
 _running: Final[ContextVar[Recorder | None]] = ContextVar("hookpatch_torchscript", default=None)
+_trying: Final[ContextVar[bool]] = ContextVar("hookpatch_torchscript_trying", default=False)
 _SCRIPT: Final = "torch.jit._script"
 
 
-def recording(tell: Told, reach: Literal["slot", "everywhere"] = "everywhere") -> hookpatch.Patch:
+class Trial(NamedTuple):
+    """Whether remedies are tried.
+
+    Attributes:
+        wanted: True to apply remedies to a copy of the model, script the copy, and compare its answers.
+        inputs: positional arguments that the model takes; None to guess them.
+    """
+
+    wanted: bool = True
+    inputs: tuple[Any, ...] | None = None
+
+
+def recording(
+    tell: Told, reach: Literal["slot", "everywhere"] = "everywhere", trial: Trial | None = None
+) -> hookpatch.Patch:
     """Return the patch that reports each outermost call of torch.jit.script at its end.
 
     Args:
         tell: called with the explanation, before the call returns or raises.
         reach: ``"slot"`` is quicker, and enough for calls by the name ``torch.jit.script``, as torch itself calls.
+        trial: whether remedies are tried.
     """
 
     def script(wrapped: Callable[..., Any], _: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _trying.get():
+            return wrapped(*args, **kwargs)
         obj = args[0] if args else kwargs.get("obj")
         user = _caller()
         if inspect.isclass(obj) and user is not None and kwargs.get("_rcb") is None and len(args) < 4:
@@ -47,7 +66,7 @@ def recording(tell: Told, reach: Literal["slot", "everywhere"] = "everywhere") -
         if (running := _running.get()) is not None:
             return running.nested(wrapped, args, kwargs)
         try:
-            with _recorded(obj, user, tell) as explanation:
+            with _recorded(obj, user, tell, partial(_tried, obj, wrapped, trial or Trial())) as explanation:
                 explanation.scripted = wrapped(*args, **kwargs)
         except Exception as error:
             raise error.with_traceback(_without_ours(error.__traceback__))  # noqa: B904 - the same error
@@ -59,7 +78,9 @@ def recording(tell: Told, reach: Literal["slot", "everywhere"] = "everywhere") -
 
 
 @contextmanager
-def _recorded(obj: Any, user: FrameType | None, tell: Told) -> Iterator[Explanation]:
+def _recorded(
+    obj: Any, user: FrameType | None, tell: Told, tried: Callable[[Failure], Failure]
+) -> Iterator[Explanation]:
     import torch  # imported by now
 
     explanation = _begun(obj)
@@ -85,16 +106,37 @@ def _recorded(obj: Any, user: FrameType | None, tell: Told) -> Iterator[Explanat
                 except Exception as ours:
                     recorder.stumbled(ours)
                     explanation.failure = Failure(type(error).__name__, str(error))
-                error.add_note(note(explanation))
                 raise
             else:
                 explanation.seconds = time.perf_counter() - begun
             finally:
                 _running.reset(token)
                 put_back = kept_types()
+    except Exception as error:
+        put_back()
+        if explanation.failure is not None:
+            explanation.failure = tried(explanation.failure)
+            error.add_note(note(explanation))
+        raise
     finally:
         put_back()
         tell(explanation)
+
+
+def _tried(obj: Any, script: Callable[..., Any], trial: Trial, failure: Failure) -> Failure:
+    """Return a failure with a remedy that works, if there is one; the program never sees an error of the trial."""
+    if not trial.wanted:
+        return failure
+    from hookpatch_torchscript._proof.proof import proved  # imports torch
+
+    token = _trying.set(True)
+    try:
+        with untouched():
+            return proved(obj, failure, script, trial.inputs)
+    except Exception:
+        return failure
+    finally:
+        _trying.reset(token)
 
 
 def _without_ours(traceback: TracebackType | None) -> TracebackType | None:

@@ -29,7 +29,7 @@ def place_of(thing: Any) -> Place | None:
     code = getattr(function, "__code__", None)
     if code is None or not linecache.getlines(code.co_filename):
         return None
-    tree, start = _tree(function)
+    tree, start = tree_of(function)
     line = code.co_firstlineno if tree is None else start + tree.lineno - 1  # past the decorators
     return line_at(code.co_filename, line)
 
@@ -64,7 +64,7 @@ def use_of_method(function: Any, name: str) -> Place | None:
 
 def use_of(function: Any, value: object) -> tuple[Place, str] | None:
     """Return the first line of a function that names a value, with the name (``numpy.sqrt``), or None."""
-    tree, start = _tree(function)
+    tree, start = tree_of(function)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Name | ast.Attribute) and _value(node, plain(function)) is value:
             return line_at(plain(function).__code__.co_filename, start + node.lineno - 1), ast.unparse(node)
@@ -73,7 +73,7 @@ def use_of(function: Any, value: object) -> tuple[Place, str] | None:
 
 def where_in(function: Any, is_it: Callable[[ast.AST], bool]) -> Place | None:
     """Return the first line of a function with a syntax node for which ``is_it`` returns True."""
-    tree, start = _tree(function)
+    tree, start = tree_of(function)
     if tree is None:
         return None
     lines = [node.lineno for node in ast.walk(tree) if is_it(node) and hasattr(node, "lineno")]
@@ -82,14 +82,14 @@ def where_in(function: Any, is_it: Callable[[ast.AST], bool]) -> Place | None:
 
 def annotations_in(function: Any) -> dict[str, str]:
     """Return the text of each parameter's annotation, empty without annotation."""
-    tree, _ = _tree(function)
+    tree, _ = tree_of(function)
     if tree is None:
         return {}
     given = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
     return {one.arg: ast.unparse(one.annotation) if one.annotation else "" for one in given}
 
 
-def _tree(function: Any) -> tuple[ast.FunctionDef | None, int]:
+def tree_of(function: Any) -> tuple[ast.FunctionDef | None, int]:
     """Return the syntax tree of a function, and the line where the function's text begins in the file."""
     try:
         lines, start = inspect.getsourcelines(plain(function))

@@ -102,6 +102,19 @@ class Method:
 
 
 @dataclass(slots=True)
+class Proof:
+    """A remedy that was applied to a copy in memory: the copy scripts, and answers as the model does.
+
+    Attributes:
+        diff: the remedy as a unified diff of the file.
+        inputs: the number of inputs on which the answers were compared.
+    """
+
+    diff: str
+    inputs: int
+
+
+@dataclass(slots=True)
 class Failure:
     """Why scripting failed.
 
@@ -116,6 +129,7 @@ class Failure:
         inside: the method or function with the line.
         set_at: the line that assigns the attribute.
         reached: the calls that led torch to the line: ``(compiled function, calling line)``, innermost first.
+        proof: a remedy that was tried and works; None if there is none, or nothing was tried.
     """
 
     error: str
@@ -128,6 +142,7 @@ class Failure:
     inside: str | None = None
     set_at: Place | None = None
     reached: list[tuple[str, Place]] = field(default_factory=list)
+    proof: Proof | None = None
 
 
 @dataclass(slots=True)
@@ -142,4 +157,5 @@ class Record:
     modules: list[Module] = field(default_factory=list)
     methods: list[Method] = field(default_factory=list)
     failure: Failure | None = None
+    dropped: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)

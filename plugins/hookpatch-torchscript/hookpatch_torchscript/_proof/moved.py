@@ -1,0 +1,96 @@
+"""Remedies that compute a value elsewhere: settings in ``__init__``, modules that are indexed by a variable."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+
+from hookpatch_torchscript._proof.change import Change
+from hookpatch_torchscript._proof.observed import type_of
+from hookpatch_torchscript._proof.site import Site
+
+_PLAIN: Final = (int, float, str, bool)
+
+
+def chosen_module(site: Site) -> Iterator[Change]:
+    """Go through a ModuleDict or ModuleList that is indexed by a variable, and call the one module."""
+    for node in site.head():
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
+            continue
+        container, index = ast.unparse(node.func.value), ast.unparse(node.func.slice)
+        held = _value(site, node.func.value)
+        arguments = ast.unparse(ast.Call(ast.Name("_"), node.args, node.keywords))[1:]
+        found, key, layer = (site.fresh(name) for name in ("found", "key", "layer"))
+        if isinstance(held, torch.nn.ModuleDict):
+            loop, test = f"{container}.items()", f"{key} == {index}"
+        elif isinstance(held, torch.nn.ModuleList | torch.nn.Sequential):
+            loop, test = f"enumerate({container})", f"{key} == {index} or {key} - len({container}) == {index}"
+        else:
+            continue
+        lines = (
+            f"{found}: Optional[Tensor] = None",
+            f"for {key}, {layer} in {loop}:",
+            f"    if {test}:",
+            f"        {found} = {layer}{arguments}",
+            f"assert {found} is not None",
+        )
+        yield Change((site.before(site.statement, *lines), site.instead(node, found)))
+
+
+def in_init(site: Site) -> Iterator[Change]:
+    """Keep a setting, or what a method of it returns, in an attribute that ``__init__`` sets."""
+    owner = site.class_of(site.function)
+    start = next((one for one in owner.body if getattr(one, "name", "") == "__init__"), None) if owner else None
+    if site.module is None or not isinstance(start, ast.FunctionDef):
+        return
+    for node in site.head():
+        if not isinstance(node, ast.Attribute | ast.Call | ast.Name) or not _is_setting(node, site):
+            continue
+        text, value = ast.unparse(node), _value(site, node)
+        if not isinstance(value, torch.Tensor) and not (isinstance(value, _PLAIN) and type_of(value)):
+            continue
+        name = re.sub(r"\W+", "_", text.removeprefix("self.")).strip("_").lower()
+        if hasattr(site.module, name):
+            continue
+        same = [
+            one
+            for one in ast.walk(site.definition_of(site.function))
+            if isinstance(one, ast.expr) and ast.unparse(one) == text
+        ]
+        spans = [site.instead(one, f"self.{name}") for one in same]
+        yield Change((site.after(_set(start, text), f"self.{name} = {text}"), *spans), values={name: value})
+
+
+def _is_setting(node: ast.expr, site: Site) -> bool:
+    """Return True for ``self.config.size``, ``self.mode.scale()`` and a global variable."""
+    if isinstance(node, ast.Name):
+        return isinstance(node.ctx, ast.Load) and node.id in site.function.__globals__
+    inner = node.func if isinstance(node, ast.Call) else node
+    if isinstance(node, ast.Call) and (node.args or node.keywords):
+        return False
+    chain = ast.unparse(inner)
+    if not re.fullmatch(r"self(\.\w+){2,}", chain):
+        return False
+    first = vars(site.module).get(chain.split(".")[1])
+    return first is not None and not isinstance(first, torch.Tensor)
+
+
+def _value(site: Site, node: ast.expr) -> Any:
+    """Return the value of a setting of the module; None if it cannot be had."""
+    try:
+        return eval(ast.unparse(node), site.function.__globals__, {"self": site.module})
+    except Exception:  # of a name of the function, or of the module's own code
+        return None
+
+
+def _set(start: ast.FunctionDef, text: str) -> ast.stmt:
+    """Return the statement of ``__init__`` that sets the attribute, else the last one."""
+    attribute = ".".join(text.split(".")[:2])
+    for one in start.body:
+        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == attribute:
+            return one
+    return start.body[-1]

@@ -1,0 +1,112 @@
+"""The failing statement, in the syntax tree of its file, and the pieces of source that a remedy replaces."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import FunctionType
+from typing import Any, final
+
+from hookpatch_torchscript._proof.change import Span
+from hookpatch_torchscript._proof.observed import Observed
+
+
+@final
+@dataclass(frozen=True)
+class Site:
+    """Where a remedy is to be applied.
+
+    Attributes:
+        file: the file of the failing function.
+        line: the failing line.
+        function: the failing function.
+        module: the module whose method fails, None for a function.
+        attribute: the name of the attribute at fault, else None.
+        observe: runs the model, and returns the types that the names of a function had.
+    """
+
+    file: str
+    line: int
+    function: FunctionType
+    module: Any
+    attribute: str | None
+    observe: Callable[[FunctionType], Observed]
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree of the file."""
+        return ast.parse("".join(linecache.getlines(self.file)))
+
+    @cached_property
+    def statement(self) -> ast.stmt:
+        """The innermost statement with the failing line; the definition of the function if there is none."""
+        inside = [one for one in ast.walk(self.definition_of(self.function)) if isinstance(one, ast.stmt)]
+        return min(
+            (one for one in inside if one.lineno <= self.line <= (one.end_lineno or 0)),
+            key=lambda one: ((one.end_lineno or 0) - one.lineno, -one.lineno),
+            default=inside[0],
+        )
+
+    def definition_of(self, function: FunctionType) -> ast.FunctionDef:
+        """Return the definition of a function of the file.
+
+        Raises:
+            LookupError: the file has no such definition.
+        """
+        first = function.__code__.co_firstlineno
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.FunctionDef) or node.name != function.__code__.co_name:
+                continue
+            if first in (node.lineno, *(one.lineno for one in node.decorator_list)):
+                return node
+        raise LookupError(function.__qualname__)
+
+    def class_of(self, function: FunctionType) -> ast.ClassDef | None:
+        """Return the class whose body defines a function."""
+        definition = self.definition_of(function)
+        classes = (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
+        return next((one for one in classes if definition in one.body), None)
+
+    def head(self) -> Iterator[ast.AST]:
+        """Yield the syntax nodes of the statement, without those of the statements in it."""
+        ahead: list[ast.AST] = [self.statement]
+        while ahead:
+            node = ahead.pop()
+            yield node
+            ahead += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.stmt)]
+
+    def fresh(self, name: str) -> str:
+        """Return a name that the function does not use."""
+        definition = self.definition_of(self.function)
+        used = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
+        used |= {node.arg for node in ast.walk(definition) if isinstance(node, ast.arg)}
+        return next(one for one in (name, *(f"{name}_{at}" for at in range(2, 99))) if one not in used)
+
+    def instead(self, node: ast.expr | ast.stmt, text: str) -> Span:
+        """Return the replacement of a node."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start, end = self._column(node.lineno, node.col_offset), self._column(node.end_lineno, node.end_col_offset)
+        return Span(node.lineno, start, node.end_lineno, end, text)
+
+    def before(self, statement: ast.stmt, *lines: str) -> Span:
+        """Return the insertion of lines before a statement; of an ``elif``, before its ``if``."""
+        at = statement
+        while linecache.getline(self.file, at.lineno).lstrip().startswith("elif"):
+            at = next(one for one in ast.walk(self.tree) if isinstance(one, ast.If) and one.orelse == [at])
+        return self.lines_at(at.lineno, at.col_offset, *lines)
+
+    def after(self, statement: ast.stmt, *lines: str) -> Span:
+        """Return the insertion of lines behind a statement."""
+        text = linecache.getline(self.file, statement.lineno)
+        return self.lines_at((statement.end_lineno or statement.lineno) + 1, len(text) - len(text.lstrip()), *lines)
+
+    def lines_at(self, line: int, indent: int, *lines: str) -> Span:
+        """Return the insertion of lines in front of a line."""
+        return Span(line, 0, line, 0, "".join(f"{' ' * indent}{one}".rstrip() + "\n" for one in lines))
+
+    def _column(self, line: int, offset: int) -> int:
+        return len(linecache.getline(self.file, line).encode()[:offset].decode())

@@ -1,0 +1,153 @@
+"""Remedies for values of another type than TorchScript infers, as changes of source."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import typing
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any, Final
+
+import torch
+
+from hookpatch_torchscript._proof.change import Change, Span
+from hookpatch_torchscript._proof.inputs import may_be_none
+from hookpatch_torchscript._proof.observed import type_of
+from hookpatch_torchscript._proof.site import Site
+from hookpatch_torchscript._proof.syntax import ELEMENTS
+
+TYPES: Final[dict[str, Any]] = {
+    **{name: getattr(typing, name) for name in ("Dict", "List", "Optional", "Tuple")},
+    "Tensor": torch.Tensor,
+}
+
+
+def asserted(site: Site) -> Iterator[Change]:
+    """Say that a value is not None: what may be None raises in the original, too."""
+    definition = site.definition_of(site.function)
+    optional = {
+        one.arg
+        for one in (*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs)
+        if may_be_none(one)
+    }
+    nodes = list(site.head())
+    names = sorted({node.id for node in nodes if isinstance(node, ast.Name) and node.id in optional})
+    if names:
+        yield Change((site.before(site.statement, *(f"assert {name} is not None" for name in names)),))
+    of_self = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self" and _may_be_none(site, node.attr)
+    ]
+    if of_self:
+        attributes = {node.attr: site.fresh(node.attr) for node in of_self}
+        lines = [
+            line
+            for attribute, name in attributes.items()
+            for line in (f"{name} = self.{attribute}", f"assert {name} is not None")
+        ]
+        spans = [site.instead(node, attributes[node.attr]) for node in of_self]
+        yield Change((site.before(site.statement, *lines), *spans))
+
+
+def _may_be_none(site: Site, attribute: str) -> bool:
+    told = str(getattr(type(site.module), "__annotations__", {}).get(attribute, ""))
+    return "Optional" in told or "None" in told or vars(site.module).get(attribute, 0) is None
+
+
+def annotated(site: Site) -> Iterator[Change]:
+    """Annotate parameters, and then results, with the types that a run shows."""
+    spans: list[Span] = []
+    results: list[Span] = []
+    for function in (site.function, *_called(site)):
+        definition, seen = site.definition_of(function), site.observe(function)
+        for one in (*definition.args.posonlyargs, *definition.args.args):
+            type_ = seen.given.get(one.arg, "Tensor")
+            if one.annotation is None and type_ != "Tensor" and one.arg != "self":
+                spans.append(site.instead(one, f"{one.arg}: {type_}"))  # type: ignore[arg-type]  # has a place, too
+        if definition.returns is None and seen.returned not in (None, "Tensor"):
+            line, column = _end_of_head(site, definition)
+            results.append(Span(line, column, line, column, f" -> {seen.returned}"))
+    if spans:
+        yield Change(tuple(spans))
+    if results:
+        yield Change((*spans, *results))
+
+
+def _called(site: Site) -> Iterator[FunctionType]:
+    """Yield the methods and functions of the same file that the statement calls."""
+    names = [ast.unparse(node.func) for node in site.head() if isinstance(node, ast.Call)]
+    for name in dict.fromkeys(names):
+        owner, _, method = name.rpartition(".")
+        found = (
+            inspect.getattr_static(type(site.module), method, None)
+            if owner == "self"
+            else site.function.__globals__.get(name)
+        )
+        if not isinstance(found, FunctionType) or hasattr(found, "__wrapped__") or found is site.function:
+            continue
+        if found.__code__.co_filename == site.function.__code__.co_filename:
+            yield found
+
+
+def _end_of_head(site: Site, definition: ast.FunctionDef) -> tuple[int, int]:
+    """Return where the colon of a definition without a result type is."""
+    line = definition.body[0].lineno
+    for number in range(line, definition.lineno - 1, -1):
+        text = linecache.getline(site.file, number)
+        if (number < line or text.lstrip().startswith("def ")) and "):" in text:
+            return number, text.rindex("):") + 1
+    raise LookupError(definition.name)
+
+
+def of_elements(site: Site) -> Iterator[Change]:
+    """Annotate empty lists and dicts where they are made, with the types that a run shows."""
+    definition, seen = site.definition_of(site.function), site.observe(site.function)
+    used = {node.id for node in site.head() if isinstance(node, ast.Name)}
+    for node in ast.walk(definition):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(target, ast.Name):
+            continue
+        if target.id in used and isinstance(node.value, ast.List | ast.Dict) and target.id in seen.names:
+            value = ast.unparse(node.value)
+            yield Change((site.instead(node, f"{target.id}: {seen.names[target.id]} = {value}"),))
+
+
+def of_attribute(site: Site) -> Iterator[Change]:
+    """Annotate an attribute in the class body, if its value shows no type when the module is scripted."""
+    owner = site.class_of(site.function)
+    value = vars(site.module).get(site.attribute, 0) if site.module is not None and site.attribute else 0
+    if owner is None or site.attribute is None or (value is not None and value not in ([], {})):
+        return
+    # Torch reads no annotation that is a text, and with the import from __future__ each one in the file is.
+    if "__annotations__" in vars(type(site.module)) and site.attribute in type(site.module).__annotations__:
+        return
+    if any(isinstance(one, ast.ImportFrom) and one.module == "__future__" for one in site.tree.body):
+        return
+    assigned = _assigned(site, owner, site.attribute)
+    if value is None:
+        said = [f"Optional[{one}]" for one in dict.fromkeys([*assigned, *ELEMENTS])]
+    elif isinstance(value, list):
+        said = [f"List[{one}]" for one in ("int", *ELEMENTS)]
+    else:
+        said = [f"Dict[str, {one}]" for one in ELEMENTS]
+    first = owner.body[0]
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(owner.body) > 1
+    at = owner.body[1] if is_text else first
+    line = min([at.lineno, *(one.lineno for one in getattr(at, "decorator_list", []))])
+    for one in said:
+        there = site.lines_at(line, at.col_offset, f"{site.attribute}: {one}", "")
+        yield Change((there,), annotations={site.attribute: eval(one, dict(TYPES))})
+
+
+def _assigned(site: Site, owner: ast.ClassDef, attribute: str) -> Iterator[str]:
+    """Yield the types of the local variables that the class assigns to an attribute."""
+    seen = site.observe(site.function)
+    for node in ast.walk(owner):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == f"self.{attribute}":
+            if isinstance(node.value, ast.Constant) and (type_ := type_of(node.value.value)):
+                yield type_
+            elif isinstance(node.value, ast.Name) and node.value.id in seen.names:
+                yield seen.names[node.value.id]
