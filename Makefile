@@ -13,7 +13,7 @@ EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
 	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild pictures docs \
-	plugins-table
+	plugins-table road
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -138,6 +138,10 @@ $(INSTALLED): pyproject.toml constraints.txt requirements-dev.txt $(wildcard sta
 .PHONY: plugins-table
 plugins-table: $(INSTALLED) ## plugins/README.md anew
 	@PYTHONPATH=tests $(BIN)/python tests/plugins_table.py
+
+# docs/how-it-works.md, from a run under a tracer; a test tells when it is not up to date.
+road: $(INSTALLED) ## docs/how-it-works.md anew
+	@PYTHONPATH=tests $(BIN)/python tests/road.py
 
 # The state machine of tests/promises/test_machine.py from new seeds, for as long as one likes: make soak MINUTES=10
 MINUTES ?= 10
