@@ -70,7 +70,7 @@ onnx torchscript   product         right           product        right"""
 
 @contextmanager
 def by_hand(module: Any) -> Iterator[None]:
-    """Set a method as one does without hookpatch: compiled code does not see it."""
+    """Set a method without hookpatch; compiled code does not see the new method."""
     original = module.Net.helper
     module.Net.helper = lambda self, x, by=2.0: module.act(x, 7.0)
     yield
@@ -78,7 +78,7 @@ def by_hand(module: Any) -> Iterator[None]:
 
 
 def test_patch_that_captured_code_passes_by_fails_with_the_table(vendor: ModuleType, effect: EffectOf) -> None:
-    """Each silent cell is named, with what it gave."""
+    """The error names each silent cell, with the result."""
     with pytest.raises(EffectFailed) as told:
         effect(
             vendor.Net(), ones(), ones(), what=hookpatch.enter("vendor", by_hand), modes=["eager", "compile"]
@@ -94,7 +94,7 @@ def test_patch_that_captured_code_passes_by_fails_with_the_table(vendor: ModuleT
 
 
 def test_patch_that_torch_cannot_capture_is_broken(vendor: ModuleType, effect: EffectOf) -> None:
-    """Its own error, which does not name hookpatch, and which the author does not see in eager mode."""
+    """torch raises an error of its own, without the name of hookpatch; eager mode raises none."""
 
     def asks(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
         return wrapped(*args, by=7.0 if args[0].sum().item() > 0 else 2.0)
@@ -106,7 +106,7 @@ def test_patch_that_torch_cannot_capture_is_broken(vendor: ModuleType, effect: E
 
 
 def test_patch_that_torchscript_cannot_take_up_is_loud(vendor: ModuleType, effect: EffectOf) -> None:
-    """An error of hookpatch's is no failure: it says that the patch has no effect there."""
+    """An error of hookpatch is no failure: the error says that the patch has no effect in TorchScript."""
     patch = hookpatch.inject("vendor:Net.helper", by=7.0)
     found = effect(vendor.Net(), ones(), ones(), what=patch, modes=["jit.script"]).check()
     loud = [cell for cell in found.cells if cell.state == "loud"]
@@ -115,7 +115,7 @@ def test_patch_that_torchscript_cannot_take_up_is_loud(vendor: ModuleType, effec
 
 
 def test_patch_that_warned_when_it_was_applied_is_loud(effect: EffectOf) -> None:
-    """Whatever captures code takes methods of Tensor for operators, and hookpatch says so at once."""
+    """Every capture takes methods of Tensor for operators; hookpatch warns when the patch is applied."""
     patch = hookpatch.wrap("torch:Tensor.relu", lambda wrapped, x, args, kwargs: wrapped(*args, **kwargs) + 1)
     with pytest.warns(BypassWarning):
         found = effect(lambda x: x.relu(), ones(), what=patch, modes=["compile", "export strict"]).check()
@@ -127,7 +127,7 @@ def test_patch_that_warned_when_it_was_applied_is_loud(effect: EffectOf) -> None
 def test_modes_that_torch_cannot_do_unpatched_are_left_out_with_the_reason(
     vendor: ModuleType, effect: EffectOf, make_module: Callable[..., ModuleType]
 ) -> None:
-    """A registry is nothing for TorchScript; named, such a mode is an error."""
+    """TorchScript cannot compile a registry: effect() leaves jit.script out, and refuses jit.script by name."""
     vendor.table = {"act": vendor.act}  # type: ignore[attr-defined]
 
     def asks(x: Any) -> Any:
@@ -147,7 +147,7 @@ def test_modes_that_torch_cannot_do_unpatched_are_left_out_with_the_reason(
 
 
 def test_session_with_options_of_its_own_is_opened_anew_for_each_mode(vendor: ModuleType, effect: EffectOf) -> None:
-    """So a plugin with options, or a scope, can be tried; the session itself stays unopened."""
+    """effect() takes a session with options or a scope, and leaves the session unopened."""
     session = hookpatch.active(hookpatch.inject("vendor:act", by=7.0), scope="task")
     assert {cell.state for cell in effect(vendor.function, ones(), what=session, modes=["compile"]).cells} == {"right"}
     with session:
@@ -155,7 +155,7 @@ def test_session_with_options_of_its_own_is_opened_anew_for_each_mode(vendor: Mo
 
 
 def test_what_could_tell_nothing_is_refused(vendor: ModuleType, effect: EffectOf) -> None:
-    """A patch without an effect, a model that gives other numbers each time, a mode that is none, a target that is."""
+    """Refuse a patch without an effect, a model with random results, an unknown mode, an applied target."""
     import torch
 
     def refused(model: Any, what: Any, **more: Any) -> str:

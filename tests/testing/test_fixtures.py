@@ -1,4 +1,4 @@
-"""The fixtures in real pytest runs: when they fail a test, and how the mark hookpatch_releases repeats one."""
+"""The fixtures in real pytest runs: when a fixture fails a test, and how the mark hookpatch_releases repeats a test."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ WRONG = {
 
 
 def test_fixtures_in_a_run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What leaves a trace fails; torch that is not there and a condition that is not met are stated skips."""
+    """A test that leaves a trace fails; without torch, or with a false condition, pytest reports a skip and why."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
@@ -120,7 +120,7 @@ def test_fixtures_in_a_run(pytester: pytest.Pytester, monkeypatch: pytest.Monkey
 def test_mark_that_means_nothing_is_an_error_of_the_collection(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A test that runs no program would pass on each release alike; a release that cannot be read is no release."""
+    """Refuse the mark on a test without fresh_process, which would pass on every release, and a malformed release."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     lines = ["the test asks for no fresh_process, and would run on what is installed alone"]
     pytester.makepyfile(test_0=NO_PROCESS)
@@ -128,7 +128,7 @@ def test_mark_that_means_nothing_is_an_error_of_the_collection(
         text = f"import pytest\n@pytest.mark.hookpatch_releases{given}\ndef test_it(fresh_process): pass\n"
         pytester.makepyfile(**{f"test_{number}": text})
         lines.append(said)
-    no_summary = "-rN"  # where CI is set it repeats each line whole
+    no_summary = "-rN"  # with CI set pytest repeats each line in full
     done = pytester.runpytest_subprocess("-p", "hookpatch._pytest", "--strict-markers", no_summary)
     done.assert_outcomes(errors=6)
     told = done.stdout.str()

@@ -23,14 +23,14 @@ def speak(word="vendor"):
 
 @pytest.fixture
 def where(make_distribution: MakeDistribution, folder: Path) -> dict[str, str]:
-    """A plugin that has vendor.speak() shout, and how a program finds both."""
+    """Install a plugin that makes vendor.speak() shout; return the environment in which a program finds both."""
     plugin = LOUD.replace("yield", "yield hookpatch.remove('vendor:WORD', required=False)\n        yield")
     make_distribution("kit", plugins={"loud": "kit_loud"}, modules={"kit_loud": plugin, "vendor": VENDOR})
     return {"PYTHONPATH": str(folder)}
 
 
 def test_program_runs_patched_from_outside_and_unpatched(fresh_process: FreshProcess, where: dict[str, str]) -> None:
-    """A text, indented as tests have it: what it writes, its status, and what became of its patches, counted."""
+    """Run an indented program text: compare output, status, and the report of patches with their calls."""
     program = """
         import sys, vendor
         print(vendor.speak(*sys.argv[1:]))
@@ -46,7 +46,7 @@ def test_program_runs_patched_from_outside_and_unpatched(fresh_process: FreshPro
 
 
 def test_file_runs_in_an_empty_folder(fresh_process: FreshProcess, where: dict[str, str], tmp_path: Path) -> None:
-    """Modules beside it are found, as of any script; what it writes lies in no folder of the project."""
+    """The program imports modules from its folder, as any script does, and runs in an empty working folder."""
     (tmp_path / "beside.py").write_text("import vendor")
     (tmp_path / "program.py").write_text("import beside, os; print(beside.vendor.speak(), os.listdir())")
     assert fresh_process(tmp_path / "program.py", "loud", env=where).check().output == "VENDOR []\n"
@@ -55,7 +55,7 @@ def test_file_runs_in_an_empty_folder(fresh_process: FreshProcess, where: dict[s
 def test_variables_of_the_test_run_do_not_go_along(
     fresh_process: FreshProcess, where: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of ours; one that the test gives does, and all others."""
+    """Variables of hookpatch are left out, unless the test passes them; all other variables go along."""
     monkeypatch.setenv("HOOKPATCH_PLUGINS", "nowhere")
     monkeypatch.setenv("HOOKPATCH_OPTIONS", "no JSON")
     monkeypatch.setenv("HOOKPATCH_DISABLE", "1")
@@ -66,7 +66,7 @@ def test_variables_of_the_test_run_do_not_go_along(
 
 
 def test_plugin_that_is_none_is_seen(fresh_process: FreshProcess, where: dict[str, str]) -> None:
-    """The program does not begin; check() tells what it said."""
+    """With an unknown plugin the program does not begin; check() repeats the error."""
     done = fresh_process("print('begun')", "lout", env=where)
     assert (done.status, done.output) == (78, "")
     with pytest.raises(ProgramFailed) as told:
@@ -100,7 +100,7 @@ def test_options_reach_the_plugin(fresh_process: FreshProcess, make_distribution
 
 
 def test_report_is_of_all_processes(fresh_process: FreshProcess, where: dict[str, str]) -> None:
-    """Those that a program starts by spawn and by subprocess, too."""
+    """The report has the child processes that the program starts by spawn and by subprocess."""
     program = """
         import multiprocessing, subprocess, sys, vendor
 
@@ -120,7 +120,7 @@ def test_report_is_of_all_processes(fresh_process: FreshProcess, where: dict[str
 
 
 def test_check_tells_a_patch_that_had_no_effect(fresh_process: FreshProcess, where: dict[str, str]) -> None:
-    """A test that looks at the status alone would pass on a program that never imports the target."""
+    """A test of the status alone would pass on a program that never imports the target."""
     with pytest.raises(ProgramFailed) as told:
         fresh_process("print('done')", "loud", env=where).check()
     assert told.value.problems == (
@@ -131,7 +131,7 @@ def test_check_tells_a_patch_that_had_no_effect(fresh_process: FreshProcess, whe
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process group is POSIX's")
 def test_program_that_does_not_end_is_ended_with_what_it_started(fresh_process: FreshProcess) -> None:
-    """What it wrote until then is told. Its child has the same stdout, which is read to its end: that one went, too."""
+    """The error has the output so far. Its end is read, so the child process, with the same stdout, has ended."""
     program = """
         import subprocess, sys
         print("begun", flush=True)
@@ -160,7 +160,7 @@ def test_what_is_no_program_is_refused(fresh_process: FreshProcess, tmp_path: Pa
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the wheels of two releases, and pip as somebody without a network has it."""
+    """Make a folder with the wheels of two releases; pip has no network."""
     folder = tmp_path / "index"
     folder.mkdir()
     for version in ("1.0", "1.1"):
@@ -171,7 +171,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def starting(folder: Path, release: str | None = None) -> FreshProcess:
-    """Return a fresh_process that keeps releases in a folder."""
+    """Return a fresh_process with a folder for releases."""
     numbers = iter(range(100))
 
     def new_folder() -> Path:
@@ -189,7 +189,7 @@ SPEAK = "import vendor; print(vendor.speak())"
 def test_program_runs_on_each_release(
     index: Path, where: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its wheel alone, before all else on the path; installed once, so that later no index is needed."""
+    """The release's wheel alone comes first on the path; a second run needs no index."""
     first = starting(tmp_path / "first", "vendor_kit==1.0")
     assert first(SPEAK, "loud", env=where).check().output == "OF 1.0\n"
     assert first(SPEAK, "loud", env=where, release="vendor-kit==1.1").check().output == "OF 1.1\n"
@@ -204,7 +204,7 @@ def test_program_runs_on_each_release(
 def test_release_that_is_installed_already_is_run_as_it_is(
     index: Path, make_distribution: MakeDistribution, tmp_path: Path
 ) -> None:
-    """Nothing is put anywhere for it."""
+    """A release that is installed already needs no folder."""
     site = make_distribution("vendor-kit", "1.1", modules={"vendor": VENDOR}).parent
     run = starting(tmp_path / "runs")
     done = run(SPEAK, release="vendor-kit==1.1", env={"PYTHONPATH": str(site)})
@@ -214,7 +214,7 @@ def test_release_that_is_installed_already_is_run_as_it_is(
 
 @pytest.mark.once
 def test_release_that_cannot_be_had_is_an_error(index: Path, tmp_path: Path) -> None:
-    """pip's own reason, and what to do; nothing half installed is left."""
+    """The error has pip's reason and a remedy; no half installed release is left."""
     run, releases = starting(tmp_path / "runs"), tmp_path / "runs" / "releases"
     with pytest.raises(SettingError) as told:
         run(SPEAK, release="vendor-kit==9.9")
@@ -240,7 +240,7 @@ def test_release_that_cannot_be_had_is_an_error(index: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("text", ["kit", "kit>=1", "kit==1.*", "kit==1,<2", "kit[extra]==1", "=="])
 def test_what_names_no_release_is_refused(fresh_process: FreshProcess, text: str) -> None:
-    """One version of one distribution."""
+    """Refuse text that is not one version of one distribution."""
     with pytest.raises(SettingError) as told:
         fresh_process(SPEAK, release=text)
     assert str(told.value).startswith(f"fresh_process(): {text!r} names no release (")

@@ -1,4 +1,4 @@
-"""The fixture patched: patches end with their test, and the test fails where one had no effect."""
+"""The fixture patched: patches end with their test, and the test fails if a patch had no effect."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def vendor(make_module: Callable[..., ModuleType]) -> ModuleType:
 
 
 def test_patches_hold_until_the_test_ends_the_last_opened_first(vendor: ModuleType) -> None:
-    """They are on as soon as they are asked for, and go as blocks would."""
+    """Patches hold from the request on, and end like nested blocks."""
     patches, speak, registry = Patched(), vendor.speak, dict(vendor.REGISTRY)
     first = patches(hookpatch.derive("vendor:speak", lambda low: lambda: low() + " one"))
     second = patches(
@@ -53,20 +53,20 @@ def test_patches_hold_until_the_test_ends_the_last_opened_first(vendor: ModuleTy
 
 
 def test_session_that_the_test_closes_itself_is_closed(vendor: ModuleType, patched: Patched) -> None:
-    """What speaks against it is looked at in the end all the same."""
+    """The end of the test checks a session that the test has closed."""
     session = patched(hookpatch.replace("vendor:speak", 1))
     session.close()
     assert vendor.speak() == "vendor"
 
 
 def test_patch_that_cannot_be_applied_is_an_error_at_once(vendor: ModuleType, patched: Patched) -> None:
-    """As entering the block is; nothing is left open or watched."""
+    """The error is that of entering a block; no session stays open, no module is waited for."""
     with pytest.raises(TargetNotFound):
         patched(hookpatch.replace("later:word", 1), hookpatch.wrap("vendor:speek", print))
 
 
 def test_required_patch_that_fails_when_its_module_comes_fails_the_test(write_module: WriteModule) -> None:
-    """The module's import goes on with a warning that the test may never see; an optional one may fail."""
+    """The module's import goes on with a warning that a test may miss; an optional patch may fail."""
     write_module("later", "def speak(): return 'later'")
     patches = Patched()
     patches(hookpatch.remove("later:word"), hookpatch.remove("later:sound", required=False))
@@ -126,7 +126,7 @@ def leaving(change: Callable[[Any], object]) -> Callable[[Any], Any]:
 def test_owner_that_is_not_as_before_fails_the_test(
     write_module: WriteModule, is_there: bool, change: Any, patch: hookpatch.Patch, told: str
 ) -> None:
-    """Whatever was patched: its module, class, mapping, function; compared from the end of its import on."""
+    """The owner of each target is compared from the end of its import on: module, class, mapping or function."""
     write_module("vendor", VENDOR)
     if is_there:
         importlib.import_module("vendor")
@@ -141,7 +141,7 @@ def test_owner_that_is_not_as_before_fails_the_test(
 
 
 def test_module_that_a_context_of_the_patch_leaves_changed_fails_the_test(vendor: ModuleType) -> None:
-    """What enter() enters has its own undo, which may forget something."""
+    """The undo of a context manager of enter() may forget a change."""
     patches = Patched()
     patches(hookpatch.enter("vendor", leaving(lambda module: module.REGISTRY.pop("other"))), pristine=[vendor.REGISTRY])
     patches(hookpatch.enter("vendor", leaving(lambda module: setattr(module, "word", 1))))
@@ -154,7 +154,7 @@ def test_module_that_a_context_of_the_patch_leaves_changed_fails_the_test(vendor
 
 
 def test_submodule_that_is_imported_meanwhile_is_no_trace(write_module: WriteModule, patched: Patched) -> None:
-    """The import system puts it into its package; another module put there is one."""
+    """The import system writes a submodule into its package; another module in the package is a trace."""
     write_module("kit.part", "word = 1")
     write_module("kit.late", "word = 1")
     importlib.import_module("kit")
@@ -170,7 +170,7 @@ def test_submodule_that_is_imported_meanwhile_is_no_trace(write_module: WriteMod
 
 
 def test_module_that_is_reloaded_is_compared_with_what_it_then_was(write_module: WriteModule, patched: Patched) -> None:
-    """Everything in it is new; patched and given back it is what the reload has made."""
+    """After a reload the fixture compares with the values that the reload made."""
     write_module("vendor", VENDOR)
     vendor = importlib.import_module("vendor")
     patched(hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: wrapped().upper()))
@@ -179,7 +179,7 @@ def test_module_that_is_reloaded_is_compared_with_what_it_then_was(write_module:
 
 
 def test_all_sessions_are_ended_whatever_comes_in_between(vendor: ModuleType) -> None:
-    """An undo that raises, a difference and a patch that failed are all told."""
+    """The error group has an undo that raises, a difference and a patch that failed."""
 
     @contextmanager
     def stubborn(module: object) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""pristine(): each change that a block leaves is reported in a line of its own, and looking changes nothing."""
+"""pristine(): report each change that a block leaves in a line of its own, and change nothing by looking."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def told(error: NotPristine) -> list[str]:
 
 
 def test_block_that_ends_as_it_began_passes(vendor: Any) -> None:
-    """Patches of every verb on every kind of owner, in a session that was closed."""
+    """Patches of every verb on every kind of owner, in a closed session, leave no difference."""
     with pristine(*owners_in(vendor), order=True) as nothing:
         assert nothing is None
         with hookpatch.active(
@@ -173,15 +173,15 @@ if sys.version_info < (3, 14):
     ],
 )
 def test_difference_is_told_in_a_line(vendor: Any, change: str, line: str) -> None:
-    """Owner, name, what was there, what is there."""
-    owners = [owner for owner in owners_in(vendor) if owner is not vendor.speak]  # it is told of as vendor's
+    """A line has the owner, the name, the value before and the value after."""
+    owners = [owner for owner in owners_in(vendor) if owner is not vendor.speak]  # reported as vendor's
     with pytest.raises(NotPristine) as caught, pristine(*owners):
         exec(change, {"m": vendor})
     assert told(caught.value) == [line]
 
 
 def test_objects_are_told_apart_by_their_addresses(vendor: Any) -> None:
-    """Two functions of one name, as after a reload."""
+    """Two functions of one name, as after a reload, differ by their addresses."""
     before = vendor.other
     with pytest.raises(NotPristine) as caught, pristine(vendor):
         exec("def other(): pass", vars(vendor))
@@ -196,7 +196,7 @@ class Registry(wrapt.ObjectProxy):  # type: ignore[misc]
 
 
 class Own(UserDict[str, int]):
-    """A mapping that is not a dict."""
+    """A mapping of another class than dict."""
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ class Own(UserDict[str, int]):
     ids=lambda value: type(value).__name__,
 )
 def test_other_mappings_and_lists(owner: Any, put: str, moved: Callable[[Any], None]) -> None:
-    """Their entries and their order, whatever keeps them."""
+    """Compare entries and order of mappings and lists of any class."""
     with pristine(owner):
         pass
     with pytest.raises(NotPristine) as caught, pristine(owner):
@@ -221,7 +221,7 @@ def test_other_mappings_and_lists(owner: Any, put: str, moved: Callable[[Any], N
 
 
 def test_key_that_is_equal_but_another(vendor: Any) -> None:
-    """1, 1.0 and True are one key to a dict, and not the same thing."""
+    """1, 1.0 and True are one key to a dict, and different objects."""
     vendor.REGISTRY[1] = "x"
     with pytest.raises(NotPristine) as caught, pristine(vendor.REGISTRY):
         vendor.REGISTRY[True] = vendor.REGISTRY.pop(1)
@@ -229,7 +229,7 @@ def test_key_that_is_equal_but_another(vendor: Any) -> None:
 
 
 def test_order_of_attributes_is_compared_when_asked(vendor: Any) -> None:
-    """A removed attribute comes back as the last: that is in the guarantees."""
+    """A removed attribute comes back at the end, as the guarantees say."""
 
     def move() -> None:
         vendor.other = vars(vendor).pop("other")
@@ -243,7 +243,7 @@ def test_order_of_attributes_is_compared_when_asked(vendor: Any) -> None:
 
 
 class Touchy:
-    """An object that no attribute may be asked of."""
+    """An object that raises when an attribute is read."""
 
     __slots__ = ("__dict__", "kept")
 
@@ -282,7 +282,7 @@ def test_reading_wakes_nothing(write_module: Any) -> None:
 
 
 def test_proxy_is_read_through(vendor: Any) -> None:
-    """It forwards setting and deleting, so what it stands for is its own."""
+    """A proxy forwards setting and deleting, so pristine() compares the object behind the proxy."""
     with pytest.raises(NotPristine) as caught, pristine(Registry(vendor)):
         vendor.new = 1
     assert told(caught.value) == ["<Registry object>.new was absent, is 1"]
@@ -318,7 +318,7 @@ def test_what_a_copy_notes_in_a_class_is_no_trace(vendor: Any) -> None:
 
 
 def test_where_python_calls_a_partial_is_no_trace(vendor: Any) -> None:
-    """The first call of a partial that has keywords changes its __vectorcalloffset__."""
+    """The first call of a partial with keywords changes its __vectorcalloffset__."""
     vendor.partly = functools.partial(vendor.speak, loud=True)
     with pristine(vendor, vendor.partly):
         assert vendor.partly("word") == "word"
@@ -326,7 +326,7 @@ def test_where_python_calls_a_partial_is_no_trace(vendor: Any) -> None:
 
 @pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt, SystemExit])
 def test_error_of_the_block_goes_on_with_the_differences_as_a_note(vendor: Any, raised: type[BaseException]) -> None:
-    """It is neither hidden nor changed, and has no note when nothing changed."""
+    """The block's error is neither hidden nor changed, and has no note without a difference."""
     error = raised("x")
     with pytest.raises(raised) as caught, pristine(vendor):
         raise error
@@ -341,7 +341,7 @@ def test_error_of_the_block_goes_on_with_the_differences_as_a_note(vendor: Any, 
 
 @pytest.mark.parametrize("owner", ["vendor", b"vendor", 1, None, (1,), frozenset()])
 def test_owner_that_cannot_change_is_refused(owner: object) -> None:
-    """A name instead of a module would compare nothing and always pass."""
+    """pristine() of a name instead of a module would compare nothing and always pass."""
     with pytest.raises(SettingError) as caught, pristine(owner):
         pytest.fail("the block must not run")
     kind = type(owner).__name__
@@ -350,7 +350,7 @@ def test_owner_that_cannot_change_is_refused(owner: object) -> None:
 
 
 def test_session_left_open_is_told_with_its_patches_and_watches(vendor: Any) -> None:
-    """What is in force beyond the block, and who put it there."""
+    """The error lists the patches and watches that outlive the block, and their session."""
     with pytest.raises(NotPristine) as caught, pristine(vendor, vendor.REGISTRY):
         session = hookpatch.active(
             hookpatch.wrap("vendor:other", shout),
@@ -372,7 +372,7 @@ def test_session_left_open_is_told_with_its_patches_and_watches(vendor: Any) -> 
 
 
 def test_plugin_is_named(vendor: Any, make_distribution: Any) -> None:
-    """All that lie over the slot, the outermost first."""
+    """The line names all layers of the slot, the outermost first."""
     plugin = """
     import hookpatch
     @hookpatch.hookimpl
@@ -391,7 +391,7 @@ def test_plugin_is_named(vendor: Any, make_distribution: Any) -> None:
 
 
 def test_function_changed_in_place_is_told(vendor: Any) -> None:
-    """Its identity stays; what it is made of does not."""
+    """A function changed in place keeps its identity; code, defaults and signature differ."""
     with pytest.raises(NotPristine) as caught, pristine(vendor):
         session = hookpatch.active(hookpatch.wrap("vendor:other", shout, reach="everywhere")).open()
     session.close()
@@ -404,7 +404,7 @@ def test_function_changed_in_place_is_told(vendor: Any) -> None:
 
 
 def test_everywhere_does_not_change_what_was_noted(vendor: Any) -> None:
-    """A patch that goes to all who hold an object does not take us for one of them; each place is told."""
+    """A patch with reach="everywhere" leaves the snapshot alone; the error names each changed place."""
     exec("PAIR = (Model, 1)\npartly = functools.partial(Model)\ndef asks(kind=Model): pass", vars(vendor))
     vendor.REGISTRY["model"] = vendor.RULES[0] = vendor.Model
     with pytest.raises(NotPristine) as caught, pristine(vendor, vendor.REGISTRY, vendor.RULES):
@@ -430,7 +430,7 @@ def test_everywhere_does_not_change_what_was_noted(vendor: Any) -> None:
 
 
 def test_what_was_there_before_may_stay_or_go(vendor: Any) -> None:
-    """Only what is new is a trace: a session around the block, and one that ends in it."""
+    """Neither a session around the block nor a session that ends in the block is a trace."""
     around, within = (hookpatch.active(hookpatch.wrap("vendor:speak", shout)) for _ in range(2))
     with around, pristine(vendor), within:
         pass
@@ -442,7 +442,7 @@ def test_what_was_there_before_may_stay_or_go(vendor: Any) -> None:
 
 
 def test_session_is_not_kept_alive_by_looking(vendor: Any) -> None:
-    """One that is dropped in the block ends there, although it was open before."""
+    """A session opened before the block and dropped inside ends in the block."""
     session = hookpatch.active(hookpatch.wrap("vendor:speak", shout)).open()
     with pristine():
         with pytest.warns(ResourceWarning, match="was dropped unclosed"):
@@ -451,7 +451,7 @@ def test_session_is_not_kept_alive_by_looking(vendor: Any) -> None:
 
 
 class Finder:
-    """Finds nothing."""
+    """A finder without any module."""
 
     @staticmethod
     def find_spec(*args: object) -> None:
@@ -459,7 +459,7 @@ class Finder:
 
 
 def test_finders_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of others, too: added, taken away, moved."""
+    """Report foreign finders that were added, removed or moved."""
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     with pytest.raises(NotPristine) as caught, pristine():
         sys.meta_path.insert(1, Finder)  # type: ignore[arg-type]
@@ -472,7 +472,7 @@ def test_finders_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_stays_beneath_somebody_elses_value_is_told(vendor: Any) -> None:
-    """The patch has ended, and what it put there would come back; once theirs has gone, there is nothing to tell."""
+    """Report an ended patch beneath a foreign value, which may write our wrapper back; nothing once the value is gone."""
 
     def cover() -> Any:
         session = hookpatch.active(hookpatch.wrap("vendor:other", shout)).open()
@@ -490,7 +490,7 @@ def test_what_stays_beneath_somebody_elses_value_is_told(vendor: Any) -> None:
 
 
 def test_patch_of_a_session_around_the_block_is_told_where_it_comes_in_the_block(write_module: Any) -> None:
-    """Its module was imported meanwhile: the session was there, the patch was not."""
+    """The session was open before the block; an import inside the block applied the patch."""
     write_module("late", "def speak(): return 'late'")
     with hookpatch.active(hookpatch.wrap("late:speak", shout)), pytest.raises(NotPristine) as caught, pristine():
         importlib.import_module("late")
@@ -498,7 +498,7 @@ def test_patch_of_a_session_around_the_block_is_told_where_it_comes_in_the_block
 
 
 def test_finder_without_a_watch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None can come from outside; a defect of ours would leave it, and slow down every import."""
+    """Only a defect of hookpatch can leave a finder without a watch, which slows down every import."""
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     with pytest.raises(NotPristine) as caught, pristine():
         sys.meta_path.append(imports._Finder)  # type: ignore[arg-type]
@@ -506,7 +506,7 @@ def test_finder_without_a_watch_is_told(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_error_crosses_processes() -> None:
-    """As tests run by several processes need it."""
+    """The error survives pickling, for tests that run in several processes."""
     error = pickle.loads(pickle.dumps(NotPristine("one", "two")))
     assert type(error) is NotPristine
     assert (error.differences, str(error)) == (("one", "two"), "2 not as before:\n  one\n  two")
