@@ -472,7 +472,7 @@ def test_finders_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_stays_beneath_somebody_elses_value_is_told(vendor: Any) -> None:
-    """Report an ended patch beneath a foreign value, which may write our wrapper back; nothing once the value is gone."""
+    """Report an ended patch beneath a foreign value that may write our wrapper back, until that value is gone."""
 
     def cover() -> Any:
         session = hookpatch.active(hookpatch.wrap("vendor:other", shout)).open()
