@@ -1,4 +1,4 @@
-"""Fixtures of the tests of what runs when the interpreter starts."""
+"""Fixtures for the tests of the interpreter's start."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _no_compiled_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources that are rewritten within a second must not be taken from __pycache__."""
+    """Write no __pycache__: sources are rewritten within a second."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

@@ -52,7 +52,7 @@ def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Write a configuration and name it."""
+    """Write a configuration, and set HOOKPATCH_CONFIG."""
 
     def write(text: str) -> Path:
         path = tmp_path / "pyproject.toml"
@@ -63,7 +63,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
     return write
 
 
-# --- one file
+# --- the file
 
 
 def test_each_key_is_read(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ TABLES = "it takes a table for each plugin, such as [tool.hookpatch.options.onnx
     ],
 )
 def test_mistake_is_told_with_its_file_and_key(tmp_path: Path, text: str, problem: str) -> None:
-    """And what the key takes; of a file that is no TOML the line."""
+    """The message has file, key and the accepted values; for malformed TOML the line."""
     path = tmp_path / "ours.toml"
     path.write_text(text)
     with pytest.raises(SettingError) as caught:
@@ -162,7 +162,7 @@ def test_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 
 def test_nearest_pyproject_with_a_table_of_ours_counts(tmp_path: Path) -> None:
-    """One that only depends on us does not; one that is broken and names us does, so that somebody is told."""
+    """Pass over a pyproject that merely depends on hookpatch; a broken file with the name counts."""
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text("[tool.hookpatch]\n")
@@ -175,7 +175,7 @@ def test_nearest_pyproject_with_a_table_of_ours_counts(tmp_path: Path) -> None:
 
 
 def test_settings_are_documented(tmp_path: Path) -> None:
-    """docs/command.md has each key and each variable, and an example that can be read."""
+    """docs/command.md has each key and each variable, and a valid example."""
     text = (ROOT / "docs" / "command.md").read_text()
     example = text.partition("```toml\n")[2].partition("```")[0]
     path = tmp_path / "pyproject.toml"
@@ -191,7 +191,7 @@ def test_settings_are_documented(tmp_path: Path) -> None:
 
 
 def test_variable_comes_before_the_key(configured: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plugins, policies, lock file; each for itself, and each empty variable says nothing."""
+    """Each variable for plugins, policies and lock file comes before its key; empty variables are ignored."""
     path = configured('[tool.hookpatch]\nplugins = ["a", "b"]\non_error = "warn"\non_drift = "skip"\nlock = "x.lock"\n')
     for variable in ("PLUGINS", "ON_ERROR", "ON_DRIFT", "LOCK"):
         monkeypatch.setenv(f"HOOKPATCH_{variable}", "")
@@ -231,7 +231,7 @@ def test_options_are_merged_value_by_value(
     given: Mapping[str, object],
     speed: str,
 ) -> None:
-    """What active() is given, then HOOKPATCH_OPTIONS, then the file; each in its own spelling of the name."""
+    """Options of active() come first, then HOOKPATCH_OPTIONS, then the file; spellings of a name are equal."""
     configured("[tool.hookpatch.options.Tuned]\nspeed = 3\nunit = 'kmh'\n[tool.hookpatch.options.other]\nx = 1\n")
     monkeypatch.setenv("HOOKPATCH_OPTIONS", json.dumps({"tuned@kit": environment, "other": {"y": 2}}))
     make_distribution("kit", "1.0", {"tuned": "plugin_tuned"}, {"plugin_tuned": TUNED})
@@ -246,7 +246,7 @@ def test_options_are_merged_value_by_value(
 def test_block_has_the_lock_file_and_the_policy(
     configured: Callable[[str], Path], make_module: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Of the file; a variable comes before it, and an argument before that."""
+    """A block takes lock file and policy from the argument, else the variable, else the file."""
     configured("[tool.hookpatch]\nlock = 'ours.lock'\non_drift = 'skip'\n")
     make_module("earlier", "limit = 3")
     make_module("vendor", "limit = 5")
@@ -269,7 +269,7 @@ def test_block_has_the_lock_file_and_the_policy(
 def test_wrong_option_of_a_file_is_told_with_its_key(
     configured: Callable[[str], Path], make_distribution: MakeDistribution
 ) -> None:
-    """Beside the plugin and what it takes."""
+    """The message has the key, the plugin and the plugin's options."""
     path = configured("[tool.hookpatch.options.tuned]\nspeed = 'fast'\n")
     make_distribution("kit", "1.0", {"tuned": "plugin_tuned"}, {"plugin_tuned": TUNED})
     with pytest.raises(OptionsError) as caught:
@@ -299,7 +299,7 @@ def test_allow_list_of_a_file_binds_whoever_asks(
 
 
 def test_process_keeps_the_file_that_it_has_read(configured: Callable[[str], Path]) -> None:
-    """What somebody writes into it meanwhile holds for the next process, and breaks none."""
+    """A later change of the file holds for the next process, and does not break this process."""
     path = configured('[tool.hookpatch]\non_drift = "skip"\n')
     assert _selection.on_drift() == "skip"
     path.write_text("broken = [")
@@ -307,7 +307,7 @@ def test_process_keeps_the_file_that_it_has_read(configured: Callable[[str], Pat
 
 
 def test_kill_switch_wins_over_a_file(configured: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not even read."""
+    """With the kill switch the file is not read."""
     configured("broken = [")
     monkeypatch.setenv("HOOKPATCH_DISABLE", "1")
     assert not _environment.asked()
@@ -341,13 +341,13 @@ def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 
 def said(home: Environment, *command: str, cwd: str = "", **variables: str) -> tuple[str, str, int]:
-    """Return what a program prints, its errors and its status."""
+    """Return output, errors and status of a program."""
     done = home.run(*command, cwd=home.folder / cwd, **variables)
     return done.stdout.strip(), done.stderr.strip(), done.returncode
 
 
 def test_named_file_is_enough(home: Environment) -> None:
-    """In the program and in those that it starts; -E ignores it; the kill switch wins; pip's builds do not see it."""
+    """A named file holds in the program and its child processes; not with -E, the kill switch, or in pip's builds."""
     path = str(home.folder / "project" / "pyproject.toml")
     assert said(home, "script.py", HOOKPATCH_CONFIG=path) == ("7 mph", "", 0)
     again = "import subprocess, sys; sys.path[0] = '..'; import vendor; "
@@ -359,7 +359,7 @@ def test_named_file_is_enough(home: Environment) -> None:
 
 
 def test_file_that_nobody_names_is_nothing_to_python(home: Environment) -> None:
-    """A program is not patched because of the folder it is started in; nor does a block look there."""
+    """Neither a program nor a block reads a file of the working folder unless named."""
     code = "import sys, hookpatch; hookpatch.active('tuned').close(); print('tomllib' in sys.modules)"
     assert said(home, "script.py", cwd="project/deep") == ("1", "", 0)
     assert said(home, "-c", code, cwd="project/deep") == ("False", "", 0)
@@ -396,14 +396,14 @@ def test_file_that_nobody_names_is_nothing_to_python(home: Environment) -> None:
     ],
 )
 def test_mistake_ends_the_program_before_it_starts(home: Environment, name: str, status: int, error: str) -> None:
-    """Unless the file says to go on; one that asks for no plugin changes nothing."""
+    """A mistake ends the program before its first line, unless the file sets on_error; not without plugins."""
     path = home.folder / name
     line = f"hookpatch: {error.format(path)}" if error else ""
     assert said(home, "script.py", HOOKPATCH_CONFIG=str(path)) == ("" if status else "1", line, status)
 
 
 def test_command_takes_the_project_it_is_in(home: Environment) -> None:
-    """`hookpatch run` from a folder of it; -p adds, -o comes before the file; the variable takes its place."""
+    """`hookpatch run` takes the project's file; -p adds, -o comes before the file; the variable replaces the file."""
     names = "import os, vendor; print(vendor.speed, os.environ.get('HOOKPATCH_PLUGINS'))"
     deep = "project/deep"
     run = ("-m", "hookpatch", "run")
@@ -422,7 +422,7 @@ def test_command_takes_the_project_it_is_in(home: Environment) -> None:
 
 
 def test_lock_and_check_take_what_the_project_asks_for(home: Environment) -> None:
-    """Its plugins, with its options, and its lock file, which is written where it is named."""
+    """lock and check take the project's plugins, options and lock file, written to the named place."""
     project = home.folder / "locking"
     project.mkdir()
     (project / "vendor.py").write_text("speed = 1")
@@ -442,7 +442,7 @@ def test_lock_and_check_take_what_the_project_asks_for(home: Environment) -> Non
 def test_options_for_a_plugin_that_is_not_installed_are_refused(
     configured: Callable[[str], Path], make_distribution: MakeDistribution
 ) -> None:
-    """They would do nothing in silence; those of one that is not asked for are kept for when it is."""
+    """Options for a missing plugin are an error; options for an unselected plugin are kept."""
     from hookpatch._bootstrap.installed import check_config
 
     make_distribution("kit", "1.0", {"tuned": "plugin_tuned"}, {"plugin_tuned": TUNED})

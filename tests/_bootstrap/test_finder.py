@@ -1,4 +1,4 @@
-"""The import finder of hookpatch: when it is on sys.meta_path, and whom it notifies."""
+"""The import finder of hookpatch: its time on sys.meta_path, and its watches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WriteModule = Callable[[str, str], Path]
 
 
 def test_finder_is_there_only_while_something_is_watched() -> None:
-    """sys.meta_path is the same list with the same entries before and after, and has one more between."""
+    """sys.meta_path is the same list with equal entries before and after, with the finder between."""
     meta_path, before = sys.meta_path, list(sys.meta_path)
     first = hookpatch.active(hookpatch.replace("never_a:x", 1), children="local").open()
     second = hookpatch.active(hookpatch.replace("never_b:x", 1), children="local").open()
@@ -36,7 +36,7 @@ def test_finder_is_there_only_while_something_is_watched() -> None:
 
 
 def test_who_listens_hears_as_long_as_somebody_holds_the_finder(write_module: WriteModule) -> None:
-    """To listen is no reason for the finder to be there: that goes with the last who holds it."""
+    """Listening alone does not keep the finder, which goes with its last holder."""
     write_module("listened_to", SOURCE)
     heard: list[ModuleType] = []
     imports.listen("listened_to", heard.append)
@@ -61,7 +61,7 @@ def test_who_listens_hears_as_long_as_somebody_holds_the_finder(write_module: Wr
 
 
 def test_finder_is_gone_when_entering_failed() -> None:
-    """A session that could not be opened leaves no watch and no finder."""
+    """A session that failed to open leaves no watch and no finder."""
     before = list(sys.meta_path)
     with (
         pytest.raises(errors.ApplyError),
@@ -80,7 +80,7 @@ def test_objects_at_hand_need_no_finder() -> None:
 
 
 def test_cancelled_watch_never_fires(write_module: WriteModule) -> None:
-    """A watch that was cancelled hears of nothing; cancelling twice does no harm; others go on."""
+    """A cancelled watch never fires; a second cancel does no harm; other watches go on."""
     write_module("later", SOURCE)
     told: list[str] = []
     cancelled = imports.watch("later", lambda module: told.append("cancelled"))
@@ -113,7 +113,7 @@ def test_watch_cancelled_by_an_earlier_one_does_not_fire(write_module: WriteModu
 
 
 def test_watch_hears_of_each_execution_with_the_live_module(write_module: WriteModule) -> None:
-    """A watch is told once for each import and reload, with what is in sys.modules."""
+    """A watch fires once for each import and reload, with the module in sys.modules."""
     write_module("later", SOURCE)
     told: list[ModuleType] = []
     watch = imports.watch("later", told.append)
@@ -127,7 +127,7 @@ def test_watch_hears_of_each_execution_with_the_live_module(write_module: WriteM
 
 
 def test_one_watch_that_raises_keeps_no_other_from_its_module(write_module: WriteModule) -> None:
-    """All watches are told, then the first error is raised in the import, which can be tried again."""
+    """All watches fire, then the import raises the first error and may be tried again."""
     write_module("later", SOURCE)
     told: list[str] = []
 

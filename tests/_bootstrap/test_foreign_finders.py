@@ -28,7 +28,7 @@ WriteModule = Callable[[str, str], Path]
 def test_finder_of_somebody_else_in_front_still_finds(
     write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A finder that was put before ours and finds nothing is asked as Python asks it, and the patch is applied."""
+    """A foreign finder in front without a result is asked as Python does, and the patch is applied."""
     write_module("later", SOURCE)
 
     class Front:
@@ -42,7 +42,7 @@ def test_finder_of_somebody_else_in_front_still_finds(
         monkeypatch.undo()
 
 
-# --- finders that stand before ours
+# --- foreign finders before hookpatch's finder
 
 
 @contextmanager
@@ -77,7 +77,7 @@ LOOKS: dict[str, Callable[[hookpatch.Session], object]] = {
 def test_module_that_another_finder_finds_first_is_patched_at_the_next_look(
     write_module: WriteModule, look: str
 ) -> None:
-    """No patch waits while its module is there: it is applied late, and that is said."""
+    """The next look applies the patch of an overlooked module, with a LateWarning."""
     write_module("hidden", SOURCE)
     write_module("next_one", SOURCE)
     with hookpatch.active(hookpatch.wrap("hidden:run", around)) as session, _finder_before_ours("hidden"):
@@ -96,7 +96,7 @@ def test_module_that_another_finder_finds_first_is_patched_at_the_next_look(
 
 
 def test_module_that_another_finder_finds_first_is_told_of_at_the_end(write_module: WriteModule) -> None:
-    """Without a look inside, the end of the block says that the patch had no effect; after an error its report does."""
+    """Without a look inside, the end of the block warns of the patch; after an error the report has the state."""
     write_module("hidden", SOURCE)
     with (
         pytest.warns(errors.LateWarning, match="what ran before that was not patched"),
@@ -131,7 +131,7 @@ def test_module_put_into_sys_modules_is_patched_at_the_next_look(write_module: W
 
 
 def test_patch_that_does_not_fit_is_found_failed_at_the_next_look(write_module: WriteModule) -> None:
-    """The report does not raise: what the module's import would have raised is its reason."""
+    """The report does not raise: the reason is the error that the import would have raised."""
     write_module("hidden", SOURCE)
     with hookpatch.active(hookpatch.wrap("hidden:rum", around)) as session, _finder_before_ours("hidden"):
         importlib.import_module("hidden")
@@ -163,7 +163,7 @@ def test_helpers():
 
 
 def test_module_that_pytest_rewrites_is_patched(environment: Environment, tmp_path: Path) -> None:
-    """pytest's finder comes before ours in a program that was patched from outside, and says so."""
+    """In a program patched from outside pytest's finder comes first; the patch is applied with a warning."""
     environment.add_plugin("checked", CHECKED)
     environment.work_in(tmp_path / "work", REWRITTEN)
     command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", environment.folder, "test_it.py"]
@@ -179,7 +179,7 @@ def test_module_that_pytest_rewrites_is_patched(environment: Environment, tmp_pa
 def test_program_whose_module_another_finder_finds_first_is_told_so_at_its_end(
     environment: Environment, tmp_path: Path
 ) -> None:
-    """Where nothing else is imported after it, the end is the next look."""
+    """Without a later import, the end of the program is the next look."""
     environment.add_plugin("checked", CHECKED)
     script = """
 import sys
@@ -198,7 +198,7 @@ print(helpers.check())
     assert f"{said}; what ran before that was not patched" in done.stderr
 
 
-# --- odd imports, and what others do at the same time
+# --- odd imports, and concurrent changes
 
 
 def test_finder_that_asks_the_others_as_we_do(write_module: WriteModule, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Modules that are half imported, whose import fails, or that replace themselves in sys.modules."""
+"""Half imported modules, failing imports, and modules that replace themselves in sys.modules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MakeModule = Callable[[str, str], ModuleType]
 
 
 def test_module_that_fails_to_import_the_first_time(write_module: WriteModule, folder: Path) -> None:
-    """A failing import raises its own error and patches nothing; the next one that succeeds is patched."""
+    """A failing import raises its own error and patches nothing; the next successful import is patched."""
     write_module("flaky", f"import os\nif not os.path.exists({str(folder / 'ready')!r}):\n    1 / 0\n{SOURCE}")
     with hookpatch.active(hookpatch.wrap("flaky:run", around)) as session:
         with pytest.raises(ZeroDivisionError):
@@ -42,7 +42,7 @@ def test_module_that_fails_to_import_the_first_time(write_module: WriteModule, f
 
 
 def test_undos_of_one_patch_that_fail_are_all_in_the_restore_error(make_module: MakeModule) -> None:
-    """One patch on a module of before and after a new import: when both undos fail, RestoreError holds both."""
+    """A patch on two contents of a module has two undos; RestoreError holds the errors of both."""
     old = make_module(
         "again",
         """
@@ -65,11 +65,11 @@ def test_undos_of_one_patch_that_fail_are_all_in_the_restore_error(make_module: 
     assert states(session) == ["failed", "failed"]
 
 
-# --- modules that are half imported
+# --- half imported modules
 
 
 def test_module_half_imported_at_entry_is_patched_when_its_import_ends(write_module: WriteModule) -> None:
-    """A session opened while the module's own code runs waits for its end: nothing half made is patched."""
+    """A session opened while the module runs waits for the end of the import."""
     write_module("half", "import opener\nopener.open()\ninside = 'run' in globals()\n" + SOURCE + "seen = run()\n")
     write_module(
         "opener",
@@ -142,7 +142,7 @@ def test_cycle_of_imports_is_patched(write_module: WriteModule) -> None:
 
 
 def test_module_that_replaces_itself_in_sys_modules(write_module: WriteModule) -> None:
-    """What a module puts in its place is patched, not the module that is thrown away."""
+    """The replacement of a module is patched, not the discarded module."""
     write_module(
         "swapped",
         """
@@ -165,7 +165,7 @@ def test_module_that_replaces_itself_in_sys_modules(write_module: WriteModule) -
 
 
 def test_lazy_face_of_a_package_is_refused_with_the_address_to_use(write_module: WriteModule) -> None:
-    """A name that a self-replacing module fetches on demand is refused: patch it where it is defined."""
+    """Refuse a name that a self-replacing module fetches on demand; the message has the defining module."""
     write_module("lazy_pkg.defined", "class Model:\n    pass\n").parent.joinpath("__init__.py").write_text(
         "import sys, types, importlib\n"
         "class Lazy(types.ModuleType):\n"
@@ -188,7 +188,7 @@ def test_lazy_face_of_a_package_is_refused_with_the_address_to_use(write_module:
     )
 
 
-# --- odd imports, and what others do at the same time
+# --- odd imports, and concurrent changes
 
 
 def test_session_opened_while_another_thread_looks_for_the_module(

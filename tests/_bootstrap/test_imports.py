@@ -1,4 +1,4 @@
-"""Imports: a patch waits for its module, and the module sees nothing of that."""
+"""Imports: a patch waits for its module; the module does not notice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hookpatch._bootstrap import imports
 WriteModule = Callable[[str, str], Path]
 
 
-# --- modules that come later
+# --- later imports
 
 
 def test_module_imported_in_the_block_is_patched_and_restored(write_module: WriteModule) -> None:
@@ -84,7 +84,7 @@ def test_name_imported_from_a_patched_module_passes_through_after_the_end(write_
 
 
 def test_package_and_its_submodule_are_both_patched(write_module: WriteModule) -> None:
-    """Patches of a package and of a module that it imports itself are both there."""
+    """Patches of a package and of its own submodule are both applied."""
     write_module("pkg.sub", SOURCE)
     (Path(str(write_module("pkg.other", "")))).parent.joinpath("__init__.py").write_text(
         "from pkg import sub\n" + SOURCE
@@ -96,7 +96,7 @@ def test_package_and_its_submodule_are_both_patched(write_module: WriteModule) -
 
 
 def test_two_sessions_wait_for_one_module_and_end_in_either_order(write_module: WriteModule) -> None:
-    """Two sessions that wait for one module both get it; the later opened lies outside."""
+    """Two sessions wait for the same module; the later session's patch lies outside."""
     for name, order in (("either_a", (0, 1)), ("either_b", (1, 0))):
         write_module(name, SOURCE + "original = run\n")
         sessions = [
@@ -156,7 +156,7 @@ def test_namespace_package_is_patched_when_it_is_imported(folder: Path) -> None:
     del sys.modules["nameless"]
 
 
-# --- what the module sees
+# --- what the module notices
 
 
 def test_module_sees_its_real_loader_during_and_after(write_module: WriteModule) -> None:
@@ -229,7 +229,7 @@ def _python(code: str, *arguments: str) -> str:
     return done.stdout
 
 
-# --- odd imports, and what others do at the same time
+# --- odd imports, and concurrent changes
 
 
 def test_module_that_put_an_object_without_a_dict_in_its_place(
@@ -248,7 +248,7 @@ def test_module_that_put_an_object_without_a_dict_in_its_place(
         """,
     )
     slim: Any = importlib.import_module("slim")
-    del sys.modules["slim"]  # it has no __file__ by which it would be forgotten
+    del sys.modules["slim"]  # without a __file__ the fixture would keep the module
     monkeypatch.setitem(sys.modules, "slim", slim)
     value = slim.x
     with hookpatch.active(hookpatch.replace("slim:x", 2)):
@@ -257,7 +257,7 @@ def test_module_that_put_an_object_without_a_dict_in_its_place(
 
 
 def test_spec_of_a_watched_module_can_be_copied(write_module: WriteModule) -> None:
-    """copy of the spec that importlib.util.find_spec gives does not run in a circle."""
+    """copy.copy of a watched module's spec ends, without recursion."""
     path = write_module("asked", "raise AssertionError('imported')\n")
     with hookpatch.active(hookpatch.replace("asked:x", 2)):
         spec = importlib.util.find_spec("asked")
@@ -302,7 +302,7 @@ PATTERNS = (
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_watched_pattern_hears_of_each_module_that_it_matches_and_of_no_other(pattern: str) -> None:
-    """The quick look that spares most imports a comparison overlooks no match, alone and among other patterns."""
+    """The quick look at module names overlooks no match, alone and among other patterns."""
     alone = imports.watch(pattern, lambda module: None)
     others = [imports.watch(other, lambda module: None) for other in PATTERNS if other != pattern]
     try:

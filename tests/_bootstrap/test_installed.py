@@ -1,4 +1,4 @@
-"""Installed plugins are found in the metadata alone. A name that means none or several of them is refused."""
+"""Find installed plugins by metadata alone; refuse unknown and ambiguous names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(folder), *elsewhere])
 
 
-# --- what is installed
+# --- installed plugins
 
 
 def test_nothing_installed_is_an_empty_answer() -> None:
@@ -132,7 +132,7 @@ def test_places_that_are_no_folders_are_passed_over(
 def test_current_folder_is_not_looked_at(
     make_distribution: MakeDistribution, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing becomes a plugin by lying in the folder that one happens to be in."""
+    """A distribution in the working folder is no installed plugin."""
     make_distribution("kit", "1.0", {"trim": "trim"})
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", ["", *sys.path[1:]])
@@ -142,7 +142,7 @@ def test_current_folder_is_not_looked_at(
 def test_folder_added_to_the_path_is_seen(
     make_distribution: MakeDistribution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was found is kept no longer than sys.path stays as it is."""
+    """The found plugins are kept until sys.path changes."""
     make_distribution("kit", "1.0", {"trim": "trim"})
     assert [plugin.name for plugin in installed()] == ["trim"]
     info = tmp_path / "more" / "other-1.0.dist-info"
@@ -158,7 +158,7 @@ def test_answer_is_kept_while_nothing_changes(make_distribution: MakeDistributio
     assert installed() is installed()
 
 
-# --- what a name means
+# --- names
 
 
 @pytest.mark.parametrize("name", ["fuse_qkv_off", "fuse-qkv-off", "Fuse.QKV_off", "fuse__qkv--off"])
@@ -169,7 +169,7 @@ def test_names_are_compared_as_distributions_names(make_distribution: MakeDistri
 
 
 def test_unknown_name_is_refused(make_distribution: MakeDistribution) -> None:
-    """The message tells who asked, proposes the nearest and lists what is installed, each once."""
+    """The message has the asker, the nearest name and the list of installed plugins."""
     make_distribution("kit", "1.0", {"fuse_qkv_off": "m", "trim": "m"})
     make_distribution("kit-b", "1.0", {"trim": "m"})
     with pytest.raises(UnknownPlugin) as caught:
@@ -182,7 +182,7 @@ def test_unknown_name_is_refused(make_distribution: MakeDistribution) -> None:
 
 
 def test_name_unlike_any_is_refused_without_a_proposal(make_distribution: MakeDistribution) -> None:
-    """Nothing is proposed that is not near."""
+    """A distant name gets no proposal."""
     make_distribution("kit", "1.0", {"trim": "m"})
     with pytest.raises(UnknownPlugin) as caught:
         find("zeal", "active()")
@@ -198,14 +198,14 @@ def test_unknown_name_where_nothing_is_installed_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["", "*", "trim,other", "./trim.py", "trim:hookpatch_patches"])
 def test_no_wildcard_and_no_path_is_a_name(make_distribution: MakeDistribution, name: str) -> None:
-    """Nothing is found that was not named."""
+    """Neither wildcards nor paths are names."""
     make_distribution("kit", "1.0", {"trim": "trim"})
     with pytest.raises(UnknownPlugin):
         find(name, "active()")
 
 
 def test_two_distributions_with_one_name_are_refused(make_distribution: MakeDistribution) -> None:
-    """None of them wins in silence; the message gives the names that tell them apart."""
+    """Neither plugin wins silently; the message has the full names of both."""
     make_distribution("kit-a", "1.0", {"trim": "a"})
     make_distribution("kit-b", "2.0", {"Trim": "b"})
     with pytest.raises(AmbiguousPlugin) as caught:
@@ -229,7 +229,7 @@ def test_name_at_distribution_tells_two_apart(make_distribution: MakeDistributio
 
 
 def test_name_at_another_distribution_is_refused(make_distribution: MakeDistribution) -> None:
-    """The distribution is part of what was asked for."""
+    """A wrong distribution in the name is refused."""
     make_distribution("kit-a", "1.0", {"trim": "a"})
     with pytest.raises(UnknownPlugin) as caught:
         find("trim@kit-z", "active()")
@@ -237,11 +237,11 @@ def test_name_at_another_distribution_is_refused(make_distribution: MakeDistribu
 
 
 def test_two_plugins_of_one_name_in_one_distribution_are_refused(make_distribution: MakeDistribution) -> None:
-    """Names that are the same but for their spelling are one name."""
+    """Names with equal normalised spelling are the same name."""
     make_distribution("kit", "1.0", {"trim_all": "a", "trim-all": "b"})
     with pytest.raises(AmbiguousPlugin):
         find("Trim.All", "active()")
-    assert find("trim_all", "active()").module == "a"  # spelt as one of them is
+    assert find("trim_all", "active()").module == "a"  # spelt exactly as in the metadata
 
 
 def test_exact_spelling_does_not_settle_a_name_that_two_distributions_have(make_distribution: MakeDistribution) -> None:

@@ -1,4 +1,4 @@
-"""Other interpreters of one process (PEP 734, Python 3.14): each is patched by itself, or a warning names it."""
+"""Other interpreters of a process (PEP 734, Python 3.14): each has its own patches, or a warning."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLUGIN = """
     def hookpatch_patches():
         yield hookpatch.wrap("vendor:speak", wrapper)
 """
-# msgspec, which reads options, is a C extension that loads in no other interpreter.
+# msgspec, which reads options, is a C extension for the main interpreter only.
 WITH_OPTIONS = PLUGIN.replace("import hookpatch", "import dataclasses, hookpatch", 1).replace(
     "@hookpatch.hookimpl\n    def hookpatch_patches():",
     "@dataclasses.dataclass(frozen=True)\n    class Options:\n        word: str = ''\n"
@@ -45,7 +45,7 @@ def say(interpreter, when):
 
 @pytest.fixture
 def home(environment: Environment, tmp_path: Path) -> Environment:
-    """An environment with two plugins, and a folder with the vendor's module and what patches are made of."""
+    """Make an environment with two plugins, and a folder with the vendor's module and the wrappers."""
     environment.add_plugin("loud", PLUGIN)
     environment.add_plugin("chosen", WITH_OPTIONS)
     environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "patches.py": PATCHES})
@@ -60,7 +60,7 @@ def _printed(home: Environment, program: str, **variables: str) -> list[str]:
 
 
 def test_interpreter_made_before_a_block_is_told_of(home: Environment) -> None:
-    """It runs without the patch, and the report says so for each patch, as long as the interpreter lives."""
+    """An earlier interpreter runs unpatched; the report says so for each patch while the interpreter lives."""
     program = """
 before = interpreters.create()
 with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper)) as session:
@@ -77,7 +77,7 @@ print(*session.report())
 
 
 def test_interpreter_made_inside_a_block_is_patched_and_its_keeping_it_is_said(home: Environment) -> None:
-    """The end of the block does not reach its modules: a warning for one that is not closed before."""
+    """The end of the block does not reach another interpreter; a warning names an interpreter still open."""
     program = """
 with warnings.catch_warnings(record=True) as caught:
     with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper)) as session:
@@ -96,7 +96,7 @@ kept.close(), late.close()
 
 
 def test_local_block_reaches_no_interpreter(home: Environment) -> None:
-    """What is made inside runs plain, and nothing is kept."""
+    """An interpreter made inside a local block runs unpatched."""
     program = """
 with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper), children="local"):
     inside = interpreters.create()
@@ -108,7 +108,7 @@ inside.close()
 
 
 def test_what_the_environment_asks_for_holds_in_each_interpreter(home: Environment) -> None:
-    """Each runs the start-up line for itself; nothing is said, since nothing ends."""
+    """Each interpreter runs the start-up line; no warning comes, since the patches do not end."""
     program = """
 from concurrent.futures import InterpreterPoolExecutor
 print(vendor.speak())
@@ -124,7 +124,7 @@ with InterpreterPoolExecutor(1) as pool:  # of two, one might get no task, and s
 
 
 def test_interpreters_of_a_pool_inside_a_block_are_patched(home: Environment) -> None:
-    """The pool is shut down before the block ends: nothing is kept."""
+    """A pool shut down before the end of the block leaves no patch."""
     program = """
 from concurrent.futures import InterpreterPoolExecutor
 with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper)):
@@ -135,7 +135,7 @@ with hookpatch.active(hookpatch.wrap("vendor:speak", patches.wrapper)):
 
 
 def test_patch_that_an_interpreter_cannot_have_is_refused_there(home: Environment) -> None:
-    """What a plugin needs may not load there: it is said at once, and whatever the interpreter is asked to do fails."""
+    """A plugin's import may fail in another interpreter: the interpreter's first call fails with the reason."""
     (home.folder / "program.py").write_text(
         HEAD + "print(vendor.speak())\none = interpreters.create()\ntry:\n    say(one, 'ran')\nexcept Exception:\n"
         "    print('refused')\none.close()\n"
@@ -154,7 +154,7 @@ def test_patch_that_an_interpreter_cannot_have_is_refused_there(home: Environmen
 
 @pytest.mark.parametrize("children", ["inherit", "local"])
 def test_session_that_is_open_when_its_interpreter_ends_says_nothing(home: Environment, children: str) -> None:
-    """Its modules are gone by then: there is nothing to take back."""
+    """An interpreter's end has no modules to restore."""
     program = f"""
 one = interpreters.create()
 one.exec('''

@@ -1,4 +1,4 @@
-"""Reloads: a patch holds in what a reload has made, and the end restores the new original values."""
+"""Reloads: a patch holds in the new content of a module, and the end restores the new original values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MakeModule = Callable[[str, str], ModuleType]
 
 
 def test_reload_in_the_block_patches_the_new_and_restores_the_new(make_module: MakeModule) -> None:
-    """After a reload the new function is patched, and the end restores the new one, not that of before."""
+    """After a reload the new function is patched, and the end restores the new function, not the old."""
     path = Path(str(make_module("again", SOURCE + "original = run\n").__file__))
     module = sys.modules["again"]
     before = module.run
@@ -115,11 +115,11 @@ def test_reload_everywhere_patches_the_new_function_too(make_module: MakeModule)
     assert (vars(old), vars(new), old.__kwdefaults__, new.__kwdefaults__) == ({}, {}, None, None)
 
 
-# --- odd imports, and what others do at the same time
+# --- odd imports, and concurrent changes
 
 
 def test_function_taken_before_a_reload_passes_through_after_the_end(make_module: MakeModule) -> None:
-    """What stood in the slot before a reload is patched as long as the session lasts, and calls its original after."""
+    """A function taken before the reload stays patched until the end, and then calls the original."""
     module = make_module("again", SOURCE)
     with hookpatch.active(hookpatch.wrap("again:run", around)):
         leaked = module.run
@@ -130,7 +130,7 @@ def test_function_taken_before_a_reload_passes_through_after_the_end(make_module
 
 
 def test_reload_that_fails_half_way_leaves_the_patch_in_force(make_module: MakeModule, folder: Path) -> None:
-    """What a reload executed before it raised is patched; its error is raised, and the end restores the new."""
+    """A reload that raises half way leaves the new part patched; the end restores the new values."""
     source = "import os\n" + SOURCE + f"original = run\nif os.path.exists({str(folder / 'fail')!r}):\n    1 / 0\n"
     module = make_module("breaking", source)
     before = module.run

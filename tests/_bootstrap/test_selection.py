@@ -1,4 +1,4 @@
-"""Selection: the plugins and options that the environment and active() ask for, and no others."""
+"""Selection: the plugins and options requested by the environment and active(), and no others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
 def python(
     folder: Path, make_distribution: MakeDistribution, write_module: Callable[[str, str], Path], tmp_path: Path
 ) -> Python:
-    """Run a real interpreter that has the plugin ``tuned`` and the module ``vendor``, with variables set."""
+    """Run a real interpreter with the plugin ``tuned``, the module ``vendor`` and variables."""
     make_distribution("kit", "1.0", {"tuned": "plugin_tuned"}, {"plugin_tuned": TUNED})
     write_module("vendor", "speed = 1")
 
@@ -61,7 +61,7 @@ def python(
 
 
 def result(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
-    """Return what a program left: its status, its output and its errors."""
+    """Return status, output and errors of a program."""
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
@@ -72,7 +72,7 @@ def result(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
     "name", ["fuse-qkv-off", "fuse_qkv_off", "Fuse.QKV.Off", "fuse-_.qkv__off", "-fuse-qkv-off-", "FUSE_QKV-OFF"]
 )
 def test_names_are_normalised_as_distributions_names(name: str) -> None:
-    """Lower case, one dash for each run of separators (PEP 503)."""
+    """Names are in lower case, with a dash for each run of separators (PEP 503)."""
     assert normalise(name) == "fuse-qkv-off"
 
 
@@ -87,7 +87,7 @@ def test_names_keep_their_order_and_spelling() -> None:
 
 
 def test_name_given_twice_counts_once() -> None:
-    """Two spellings of one name are one; the first keeps its place."""
+    """Two spellings of a name count once, at the first place."""
     assert Selection(["fuse_qkv", "trim", "Fuse-QKV", "trim"], {}, "a test").names == ("fuse_qkv", "trim")
 
 
@@ -97,7 +97,7 @@ def test_same_name_of_two_distributions_counts_twice() -> None:
 
 
 def test_options_are_copied() -> None:
-    """What the user changes later does not change what he asked for."""
+    """A later change of the user's mapping does not change the selection."""
     given = {"trim": {"times": 1}}
     selection = Selection(["trim"], given, "a test")
     given["trim"]["times"] = 2
@@ -105,7 +105,7 @@ def test_options_are_copied() -> None:
 
 
 def test_selection_shows_what_was_asked_for() -> None:
-    """The repr has the names, the options and who asked."""
+    """The repr has the names, the options and the asker."""
     assert repr(Selection(["trim"], {"trim": {"times": 1}}, "a test")) == (
         "Selection(['trim'], {'trim': {'times': 1}}, asked_by='a test')"
     )
@@ -158,7 +158,7 @@ def test_variables_say_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(("text", "disabled"), [("1", True), ("yes", True), ("0", False), ("", False), (" 1 ", True)])
 def test_kill_switch_is_set_by_anything_but_zero(monkeypatch: pytest.MonkeyPatch, text: str, disabled: bool) -> None:
-    """With the kill switch set nothing is asked for, whatever is named."""
+    """With the kill switch set no plugin is requested."""
     monkeypatch.setenv("HOOKPATCH_PLUGINS", "trim")
     monkeypatch.setenv("HOOKPATCH_DISABLE", text)
     assert _environment.disabled() is disabled
@@ -176,7 +176,7 @@ def refused(call: Callable[[], object], setting: str) -> str:
 
 
 def test_options_that_are_not_json_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says where the text goes wrong and what it takes."""
+    """The message has the place of the mistake and the expected form."""
     monkeypatch.setenv("HOOKPATCH_OPTIONS", "passes=fuse_qkv")
     assert refused(_selection.from_environment, "HOOKPATCH_OPTIONS") == (
         f"HOOKPATCH_OPTIONS: not JSON (Expecting value: line 1 column 1 (char 0)); {FORM}"
@@ -194,7 +194,7 @@ def test_options_that_are_no_object_of_objects_are_refused(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("word", ["ignore", "EXIT", "1"])
 def test_unknown_policy_is_refused(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
-    """The policy is one of two words."""
+    """An unknown policy is refused; two words are valid."""
     monkeypatch.setenv("HOOKPATCH_ON_ERROR", word)
     assert refused(_selection.on_error, "HOOKPATCH_ON_ERROR") == (
         f"HOOKPATCH_ON_ERROR: '{word}' is not a policy; it takes exit or warn"
@@ -205,7 +205,7 @@ def test_unknown_policy_is_refused(monkeypatch: pytest.MonkeyPatch, word: str) -
 
 
 def test_environment_for_a_program_asks_for_the_plugins() -> None:
-    """The copy has what is asked for; without options and report it has no variable for them."""
+    """The copy has the selection; without options and report the copy lacks these variables."""
     environment = environment_with(["trim", "fuse"], {})
     assert environment["HOOKPATCH_PLUGINS"] == "trim,fuse"
     assert not {"HOOKPATCH_OPTIONS", "HOOKPATCH_REPORT"} & environment.keys()
@@ -214,7 +214,7 @@ def test_environment_for_a_program_asks_for_the_plugins() -> None:
 
 
 def test_environment_for_a_program_adds_to_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plugins come behind those there are, each once; options are merged by name, the new ones win."""
+    """New plugins come last, each once; options are merged by name, and new values win."""
     monkeypatch.setenv("HOOKPATCH_PLUGINS", "first")
     monkeypatch.setenv("HOOKPATCH_OPTIONS", '{"first": {"a": 1, "b": 1}, "other": {}}')
     environment = environment_with(["First", "second"], {"first": {"b": 2}, "second": {"c": 3}}, "/reports")
@@ -224,7 +224,7 @@ def test_environment_for_a_program_adds_to_what_is_asked_for(monkeypatch: pytest
 
 
 def test_forgetting_takes_our_requests_out_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an installer starts is not patched either."""
+    """The child processes of an installer are not patched."""
     monkeypatch.setenv("HOOKPATCH_PLUGINS", "trim")
     monkeypatch.setenv("HOOKPATCH_OPTIONS", "{}")
     _environment.forget()
@@ -245,7 +245,7 @@ def test_program_is_patched_as_the_environment_asks(python: Python) -> None:
 
 
 def test_kill_switch_holds_for_blocks_too(python: Python) -> None:
-    """With HOOKPATCH_DISABLE set no patch is applied, whoever asks for it, and the report says why."""
+    """With HOOKPATCH_DISABLE set no patch is applied, and the report says why."""
     code = """if True:
         import hookpatch, vendor
         with hookpatch.active("tuned") as session:
@@ -304,7 +304,7 @@ def test_policy_warn_lets_the_program_run_unpatched(python: Python) -> None:
 
 
 def test_unknown_policy_ends_the_program_before_it_starts(python: Python) -> None:
-    """A misspelt policy is not taken for the one that lets errors pass."""
+    """A misspelt policy ends the program, and is not taken for warn."""
     done = python(HOOKPATCH_PLUGINS="tuned", HOOKPATCH_ON_ERROR="Warn")
     assert result(done) == (
         78,

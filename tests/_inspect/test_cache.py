@@ -1,4 +1,4 @@
-"""What a plan has found is kept, until a file that decided changes."""
+"""The findings of a plan are kept until a file behind them changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLUGIN = """
 
 @pytest.fixture
 def vendor(write_module: WriteModule, make_distribution: MakeDistribution) -> Path:
-    """A module that notes its imports, a module that it takes a value from, and a plugin."""
+    """Make a module with a note of each import, a module imported there, and a plugin."""
     write_module("inner", "value = 1")
     make_distribution("d-put", plugins={"put": "plugin_put"}, modules={"plugin_put": PLUGIN})
     return write_module("vendor", "open(__file__ + '.imports', 'a').write('x')\nfrom inner import value")
@@ -45,7 +45,7 @@ def test_second_plan_imports_nothing(vendor: Path) -> None:
 
 @pytest.mark.parametrize("name", ["vendor", "inner", "plugin_put"])
 def test_file_that_changed_is_looked_at_again(vendor: Path, name: str) -> None:
-    """That of the target, of what the target imports, of the plugin."""
+    """A changed file of the target, of the target's imports or of the plugin ends the kept result."""
     imports(vendor)
     path = vendor.with_name(f"{name}.py")
     path.write_text(f"{path.read_text()}\n# changed\n")
@@ -53,7 +53,7 @@ def test_file_that_changed_is_looked_at_again(vendor: Path, name: str) -> None:
 
 
 def test_distribution_that_is_added_is_looked_at(vendor: Path, make_distribution: MakeDistribution) -> None:
-    """Another version may meet what a patch requires."""
+    """Another version may meet a patch's requires."""
     imports(vendor)
     make_distribution("vendor-kit", "2.0")
     assert imports(vendor) == 2
@@ -73,7 +73,7 @@ def test_lock_file_and_policy_count(vendor: Path, tmp_path: Path) -> None:
 
 
 def test_what_was_not_found_is_not_kept(write_module: WriteModule, make_distribution: MakeDistribution) -> None:
-    """The cause may be of this moment."""
+    """A failure is not kept, since the cause may be temporary."""
     make_distribution("d-put", plugins={"put": "plugin_put"}, modules={"plugin_put": PLUGIN})
     path = write_module("vendor", "import os\nvalue = os.environ['VENDOR_KEY']")
     assert hookpatch.plan("put").status == 1
@@ -91,7 +91,7 @@ def test_nothing_is_kept_where_that_cannot_be(vendor: Path, monkeypatch: pytest.
 
 
 def test_folder_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest results go; what lies there and is no result is none."""
+    """The oldest results are deleted; other files in the folder are ignored."""
     monkeypatch.setenv("HOOKPATCH_CACHE", str(tmp_path))
     for number in range(cache._MANY + 5):
         cache.keep(f"{number:032}", [], {})

@@ -1,4 +1,4 @@
-"""`hookpatch doctor` finds what keeps patches from being applied, and says how to repair it."""
+"""`hookpatch doctor` finds causes of patches without effect, and names the repair."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def home(environment: Environment) -> Environment:
-    """An environment with a plugin and what it patches."""
+    """Make an environment with a plugin and its target."""
     environment.add_plugin("loud", LOUD)
     (environment.site_packages / "vendor.py").write_text("def speak(word): return word\n")
     return environment
 
 
 def doctor(home: Environment, status: int, **variables: str) -> list[tuple[str, str, str]]:
-    """Return the lines of the table: well or not, what was looked at, what was found with its fix."""
+    """Return the rows of the table: mark, subject, finding with its repair."""
     done = home.run("-m", "hookpatch", "doctor", COLUMNS="1000", **variables)
     assert (done.stderr, done.returncode) == ("", status), done.stdout
     heading, *rows, end = done.stdout.splitlines()
@@ -50,17 +50,17 @@ def doctor(home: Environment, status: int, **variables: str) -> list[tuple[str, 
 
 
 def wrong(home: Environment, **variables: str) -> list[tuple[str, str]]:
-    """Return what is not well."""
+    """Return the findings with an error or warning."""
     return [(about, text) for mark, about, text in doctor(home, 1, **variables) if mark == "fix"]
 
 
 def test_line_is_that_of_the_start_up_file() -> None:
-    """What doctor compares with is what the wheel ships."""
+    """doctor compares with the start-up line of the wheel."""
     assert (ROOT / "startup" / "hookpatch.pth").read_text() == LINE
 
 
 def test_all_is_well(home: Environment) -> None:
-    """The start-up file, where it is active from, the variables, and what each plugin would do."""
+    """doctor lists the start-up file and its folder, the variables, and the plan of each plugin."""
     found = doctor(home, 0, HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(home.folder / "reports"))
     package = home.site_packages / "hookpatch"
     assert [about for _, about, _ in found] == [
@@ -76,7 +76,7 @@ def test_all_is_well(home: Environment) -> None:
 
 
 def test_what_a_plan_has_found_is_told(home: Environment) -> None:
-    """Until a file changes; a target without its module is told in any case."""
+    """doctor reports a kept plan until a file changes; a missing module always."""
     assert home.run("-m", "hookpatch", "plan", "loud").returncode == 0
     assert doctor(home, 0)[-1] == ("ok", "plugin loud", "wrap vendor:speak")
     (home.site_packages / "vendor.py").write_text("def speak_up(word): return word\n")
@@ -91,7 +91,7 @@ def test_what_a_plan_has_found_is_told(home: Environment) -> None:
 
 
 def test_start_up_file_that_is_gone(home: Environment) -> None:
-    """The variables do nothing then."""
+    """Without the start-up file the variables have no effect."""
     (home.site_packages / "hookpatch.pth").unlink()
     assert wrong(home) == [
         (
@@ -103,7 +103,7 @@ def test_start_up_file_that_is_gone(home: Environment) -> None:
 
 
 def test_start_up_file_that_was_changed(home: Environment) -> None:
-    """Another version's, or a broken one."""
+    """The start-up file is of another version, or broken."""
     path = home.site_packages / "hookpatch.pth"
     path.write_text("# nothing\n")
     assert wrong(home) == [
@@ -125,7 +125,7 @@ def test_file_that_switches_the_start_up_line_off(home: Environment) -> None:
 
 
 def test_two_installations(home: Environment, wheels: Path, tmp_path: Path) -> None:
-    """One on PYTHONPATH hides the one that was installed."""
+    """An installation on PYTHONPATH hides the other."""
     import subprocess
     import sys
 
@@ -201,14 +201,14 @@ def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> Non
     ],
 )
 def test_variable_that_is_wrong(home: Environment, variables: dict[str, str], about: str, text: str) -> None:
-    """With what it holds, and what now."""
+    """The line has the variable's value and the remedy."""
     ((found_about, found),) = wrong(home, **variables)
     assert found_about == about
     assert found.startswith(text)
 
 
 def test_plugin_that_is_wrong(home: Environment) -> None:
-    """Broken, of the wrong version, a twin, not allowed; one that needs options is well."""
+    """A plugin is broken, of a wrong version, a twin, or not allowed; required options are no finding."""
     home.add_plugin("broken", "raise RuntimeError('no')")
     home.add_plugin("old", LOUD.replace("pip>=1", "pip<1"))
     home.add_plugin("loud", LOUD, "twin-dist")
@@ -227,7 +227,7 @@ def test_plugin_that_is_wrong(home: Environment) -> None:
 
 
 def test_plugin_that_has_commands_alone_is_well(home: Environment) -> None:
-    """It patches nothing, and nothing is to be mended."""
+    """A plugin without patches is no finding."""
     home.add_plugin(
         "rule",
         """

@@ -1,4 +1,4 @@
-"""plan(): which patches would be applied, in which order, and whether they fit, without importing a target."""
+"""plan(): list the patches in their order, and whether each fits, without importing a target."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PLUGIN = """
         yield from [{patches}]
     """
 
-# Tells each process that imports it.
+# Prints a line in each process that imports the module.
 VENDOR = """
     import os
     open(f"{__file__}.imported-by-{os.getpid()}", "w").close()
@@ -61,7 +61,7 @@ VENDOR = """
     def call(): return []
     """
 
-# Its import cannot be overlooked.
+# The import prints a line.
 LOUD = "open(__file__ + '.imported', 'w').close(); raise AssertionError('imported')"
 
 
@@ -69,13 +69,13 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def source(name: str, patches: str, relations: str = "") -> str:
-    """Return the source of a plugin that yields these expressions."""
+    """Return the source of a plugin with these expressions as patches."""
     return PLUGIN.format(name=name, patches=patches, relations=relations)
 
 
 @pytest.fixture
 def install(make_distribution: MakeDistribution) -> Install:
-    """Install plugins, each of a distribution of its own: name and the expressions that it yields."""
+    """Install plugins, each in a distribution of its own: by name, with the expressions to yield."""
 
     def all_of(relations: Mapping[str, str] = {}, **patches: str) -> None:
         for name, yielded in patches.items():
@@ -87,7 +87,7 @@ def install(make_distribution: MakeDistribution) -> Install:
 
 @pytest.fixture
 def vendor(write_module: WriteModule, make_distribution: MakeDistribution) -> Iterator[Path]:
-    """The vendor's module, installed; a plan does not import it in this process."""
+    """Install the vendor's module; a plan does not import the module in this process."""
     make_distribution("vendor-kit", "1.4")
     path = write_module("vendor", VENDOR)
     yield path
@@ -95,7 +95,7 @@ def vendor(write_module: WriteModule, make_distribution: MakeDistribution) -> It
 
 
 def chain(plan: Plan) -> list[tuple[int | None, str | None, str]]:
-    """Return the places of the patches on the only target, the plugins and what is found."""
+    """Return the patches on the only target: place, plugin and finding."""
     (target,) = plan
     return [(patch.place, patch.plugin, patch.finding) for patch in target.patches]
 
@@ -104,7 +104,7 @@ def chain(plan: Plan) -> list[tuple[int | None, str | None, str]]:
 
 
 def test_outermost_is_first(install: Install, vendor: Path) -> None:
-    """By what is declared, then as selected; with who patches, and how."""
+    """Order by declaration, then by selection; each place has the owner and the verb."""
     install({"c": "before='b'"}, a="wrap()", b="wrap(reach='everywhere')", c="wrap(required=False)")
     plan = hookpatch.plan("a", "b", "c")
     assert chain(plan) == [(1, "a", "fits"), (2, "c", "fits"), (3, "b", "fits")]
@@ -121,7 +121,7 @@ def test_outermost_is_first(install: Install, vendor: Path) -> None:
 
 
 def test_what_is_planned_is_what_happens(install: Install, make_module: MakeModule) -> None:
-    """Whatever is selected, declared or not: the chain is that of a call, and what is refused is refused."""
+    """For any selection and declaration the planned chain equals the chain of a call, and plan and run refuse alike."""
     vendor = make_module("vendor", "def call(): return []")
     chance = random.Random(3)
     names = [f"p{number}" for number in range(6)]
@@ -146,7 +146,7 @@ def test_what_is_planned_is_what_happens(install: Install, make_module: MakeModu
 
 
 def test_conflict_is_told_of_the_one_that_comes_second(install: Install, vendor: Path) -> None:
-    """It would not get there; one that is not required would be skipped."""
+    """The second patch would be refused, or skipped if not required."""
     install(a="put()", b="put()", c="put(required=False)")
     plan = hookpatch.plan("a", "b", "c")
     assert chain(plan) == [(1, "a", "fits"), (None, "b", "conflict"), (None, "c", "skipped")]
@@ -170,7 +170,7 @@ def test_cycle_is_printed_with_who_declares_it(install: Install, vendor: Path) -
 
 
 def test_addresses_are_compared_as_they_are_written(install: Install, vendor: Path) -> None:
-    """That two are one slot is not known before their modules are imported; targets come as they were selected."""
+    """Two addresses of the same slot stay apart before the import; targets come in the order of selection."""
     install(a="wrap()", b="hookpatch.wrap('alias:call', tag)", c="hookpatch.enter('vendor', lambda module: None)")
     plan = hookpatch.plan("b", "a", "c")
     assert [target.target for target in plan] == ["alias:call", "vendor:call", "vendor"]
@@ -184,7 +184,7 @@ def test_what_is_entered_is_entered_as_selected(make_module: MakeModule) -> None
     assert str(plan).splitlines()[1] == "  1  enter  given by hand  fits"
 
 
-# --- what the guards say
+# --- findings of the guards
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_what_is_entered_is_entered_as_selected(make_module: MakeModule) -> None
 def test_versions_are_compared(
     install: Install, vendor: Path, facts: str, finding: str, status: int, reason: str | None
 ) -> None:
-    """With what is installed, which need not be imported for it."""
+    """Compare with the installed version, without an import."""
     install(a=f"wrap({facts})")
     plan = hookpatch.plan("a")
     (target,) = plan
@@ -214,7 +214,7 @@ def test_versions_are_compared(
 
 
 def test_patch_that_is_not_needed_any_more_is_a_warning(install: Install, vendor: Path) -> None:
-    """until= is met; it would be applied all the same."""
+    """A patch whose until= is met gets a warning, and would be applied."""
     install(a="wrap(until='vendor-kit>=1.2', why='it is slow', upstream='https://example.org/1')")
     plan = hookpatch.plan("a")
     (target,) = plan
@@ -226,7 +226,7 @@ def test_patch_that_is_not_needed_any_more_is_a_warning(install: Install, vendor
 
 
 def test_target_that_is_imported_is_looked_at(make_module: MakeModule) -> None:
-    """Signatures too, then; an object at hand is there in any case."""
+    """Signatures of an imported target are compared; an object at hand always."""
     module = make_module("vendor", "def call(deep): return []\nfor_c = len")
     put = hookpatch.replace("vendor:call", lambda: None)
     at_hand = hookpatch.inject(hookpatch.Target.attribute(module, "call"), wide=1, required=False)
@@ -249,7 +249,7 @@ def test_objects_at_hand_that_look_alike_are_two_targets() -> None:
 
 
 def test_what_is_patched_is_planned_as_it_was(make_module: MakeModule) -> None:
-    """A session that is open changes nothing of what would fit, and a plan nothing of what it has put there."""
+    """An open session does not change the plan, and the plan does not change the session's values."""
     vendor = make_module("vendor", "def call(deep): return deep")
     patch = hookpatch.wrap("vendor:call", lambda wrapped, instance, args, kwargs: -wrapped(*args), expects="deep")
     with hookpatch.active(patch) as session:
@@ -263,7 +263,7 @@ def test_what_is_patched_is_planned_as_it_was(make_module: MakeModule) -> None:
 
 
 def test_target_that_is_not_installed_is_planned(install: Install) -> None:
-    """It would wait: that is to be looked at, and breaks nothing; what stands there would be in order all the same."""
+    """A patch of a missing module would wait: a warning, not an error; the order is planned all the same."""
     install(a="wrap(requires='vendor-kit>=1')", b="wrap(before='a')")
     plan = hookpatch.plan("a", "b")
     assert chain(plan) == [(1, "b", "absent"), (2, "a", "absent")]
@@ -277,7 +277,7 @@ def test_target_that_is_not_installed_is_planned(install: Install) -> None:
 
 
 def test_module_is_found_without_importing_its_package(write_module: WriteModule) -> None:
-    """Nor what is around it; a name that is near is proposed."""
+    """A module is found without importing its package; a near name is proposed."""
     path = write_module("kit.inner.deep", LOUD)
     for package in (path.parent.parent, path.parent):
         (package / "__init__.py").write_text(LOUD)
@@ -292,7 +292,7 @@ def test_module_is_found_without_importing_its_package(write_module: WriteModule
 
 
 def test_imported_package_tells_where_its_modules_are(make_module: MakeModule, tmp_path: Path) -> None:
-    """It may have added folders; what is imported is installed, wherever it is from."""
+    """An imported package may have added folders; an imported module counts as installed."""
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "added.py").write_text(LOUD)
     make_module("kit.plain", "")
@@ -304,7 +304,7 @@ def test_imported_package_tells_where_its_modules_are(make_module: MakeModule, t
 
 
 def test_folders_without_an_init_are_packages(folder: Path) -> None:
-    """The folders of one inside another are known once the outer one is imported; until then it is not known."""
+    """The folders of a nested namespace package are known only after the import of the outer package."""
     (folder / "outer" / "inner").mkdir(parents=True)
     (folder / "outer" / "plain.py").write_text(LOUD)
     (folder / "outer" / "inner" / "plain.py").write_text(LOUD)
@@ -317,11 +317,11 @@ def test_folders_without_an_init_are_packages(folder: Path) -> None:
     assert not [*folder.rglob("*.imported")]
 
 
-# --- what was asked for
+# --- the selection
 
 
 def test_plugin_that_patches_nothing_is_named(install: Install, vendor: Path) -> None:
-    """A plan does not pass it over in silence."""
+    """A plan names a plugin without patches."""
     install(do_nothing="", b="wrap()")
     plan = hookpatch.plan("do_nothing", "b", "Do-Nothing")
     assert plan.idle == ("do_nothing",)
@@ -330,7 +330,7 @@ def test_plugin_that_patches_nothing_is_named(install: Install, vendor: Path) ->
 
 
 def test_what_cannot_be_selected_cannot_be_planned(install: Install, vendor: Path) -> None:
-    """As with active(); what is on here counts."""
+    """plan() refuses the same selections as active(); open sessions count."""
     install(
         {"a": "needs='b'", "c": "conflicts='b'"}, a="wrap()", b="hookpatch.wrap('never_imported:call', tag)", c="wrap()"
     )
@@ -354,7 +354,7 @@ def test_plan_inside_a_block_that_child_processes_must_have(install: Install, ve
         assert chain(hookpatch.plan("a")) == [(1, "a", "fits")]
 
 
-# --- nothing is imported, nothing changed
+# --- no import, no change
 
 LOOK = """
     import json, sys
@@ -376,7 +376,7 @@ LOOK = """
 
 
 def look(*names: str, options: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """Plan in a new interpreter; return what came of it, with all the modules that it imported."""
+    """Plan in a new interpreter; return the result and all imported modules."""
     code = textwrap.dedent(LOOK.format(names=names, options=dict(options)))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -412,7 +412,7 @@ def test_schema_is_documented() -> None:
 
 @pytest.fixture
 def home(environment: Environment, tmp_path: Path) -> Environment:
-    """An environment with plugins and the module that they patch, whose import nobody overlooks."""
+    """Make an environment with plugins and their target, whose import prints a line."""
     for name, patches in {
         "a": "wrap(), put()",
         "b": "wrap(before='a')",
@@ -459,7 +459,7 @@ vendor:value  vendor 1.4, not imported yet
 
 
 def test_command_prints_the_plan(home: Environment) -> None:
-    """Plain where nobody looks, folded and coloured in a terminal; its status is the worst; nothing is imported."""
+    """The output is plain in a pipe, folded and coloured in a terminal; the status is the worst finding's."""
     script = home.python.parent / "hookpatch"
     done = home.run(script, "plan", "a", "b")
     assert (done.returncode, done.stderr) == (0, "")
@@ -471,7 +471,7 @@ def test_command_prints_the_plan(home: Environment) -> None:
         "  1  replace  a from a-dist 1.0  fits\n"
     )
     done = home.run(script, "plan", HOOKPATCH_PLUGINS="a,b", HOOKPATCH_OPTIONS="{}", COLUMNS="40")
-    assert (done.stdout.count("\n"), done.returncode) == (5, 0)  # in a pipe nothing is folded
+    assert (done.stdout.count("\n"), done.returncode) == (5, 0)  # no line is folded in a pipe
     done = home.run(script, "plan", "late", HOOKPATCH_DISABLE="1")
     assert done.stderr == "hookpatch: warning: HOOKPATCH_DISABLE is set: nothing of this would be applied\n"
     assert done.returncode == 1
@@ -488,7 +488,7 @@ def test_command_prints_the_plan(home: Environment) -> None:
 
 
 def test_command_prints_json(home: Environment) -> None:
-    """With the names that docs/design.md documents; options count, those of the environment without names too."""
+    """The JSON has the documented names; options count, also those of the environment."""
     script = home.python.parent / "hookpatch"
     done = home.run(script, "plan", "tuned", "-o", "tuned.speed=3", "--json")
     patch = {"place": 1, "plugin": "tuned", "distribution": "tuned-dist 1.0", "verb": "replace", "reach": "slot"}

@@ -1,4 +1,4 @@
-"""The child process of a plan: it crashes, hangs and prints as it likes, and the user is told in one line."""
+"""The child process of a plan may crash, hang and print: the user gets a single line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def put(module: str) -> Patch:
     ],
 )
 def test_crash_is_told_in_one_line(write_module: WriteModule, source: str, end: str) -> None:
-    """With the module whose import it was; of what comes after it nothing is known."""
+    """The line names the module whose import crashed; later patches are not looked at."""
     write_module("quiet", "value = 1")
     write_module("vendor", source)
     reason = f"the child process that looked {end} while it imported vendor"
@@ -57,7 +57,7 @@ def test_crash_is_told_in_one_line(write_module: WriteModule, source: str, end: 
 
 
 def test_process_that_hangs_at_its_end_has_told_all(write_module: WriteModule) -> None:
-    """A thread that a library leaves behind costs time, not the result; its processes end with it."""
+    """A library's leftover thread costs time, not the result; the library's processes end with the child process."""
     path = write_module(
         "vendor",
         """
@@ -81,7 +81,7 @@ def test_process_that_hangs_at_its_end_has_told_all(write_module: WriteModule) -
 
 
 def test_output_is_kept_from_the_user(write_module: WriteModule, capfd: pytest.CaptureFixture[str]) -> None:
-    """What a library prints when it is imported, and what it warns of; and it cannot read our input."""
+    """A library's output and warnings are hidden at import, and its input is empty."""
     write_module(
         "vendor",
         """
@@ -98,7 +98,7 @@ def test_output_is_kept_from_the_user(write_module: WriteModule, capfd: pytest.C
 
 
 def test_environment_is_that_of_the_user(write_module: WriteModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables, folder and path; but for hookpatch's own variables, which would open a session before ours."""
+    """The child process has the user's variables, folder and path, without hookpatch's own variables."""
     write_module(
         "vendor",
         f"""
@@ -127,7 +127,7 @@ def test_patch_that_cannot_be_sent_is_not_looked_at(write_module: WriteModule) -
 def test_plugin_that_differs_in_another_process_is_not_looked_at(
     write_module: WriteModule, make_distribution: MakeDistribution
 ) -> None:
-    """It yields more patches here than there."""
+    """The plugin yields more patches in this process than in the child process."""
     write_module("vendor", "def call(): return 1")
     source = """
         import hookpatch, sys
@@ -142,18 +142,18 @@ def test_plugin_that_differs_in_another_process_is_not_looked_at(
 
 
 def test_nothing_is_imported_where_that_is_not_wanted(write_module: WriteModule) -> None:
-    """What nobody has looked at does not fit, and does not fail to fit."""
+    """A patch without a look counts neither as fitting nor as failing."""
     path = write_module("vendor", "open(__file__ + '.imported', 'w').close()\nvalue = 1")
     plan = hookpatch.plan(put("vendor"), imports=False)
     assert [patch.finding for target in plan for patch in target.patches] == ["not looked at"]
     assert plan.status == 1
     assert not Path(f"{path}.imported").exists()
     assert hookpatch.plan(put("vendor")).status == 0
-    assert hookpatch.plan(put("vendor"), imports=False).status == 0  # what was found is kept
+    assert hookpatch.plan(put("vendor"), imports=False).status == 0  # the result is kept
 
 
 def test_order_is_that_of_the_calls(write_module: WriteModule) -> None:
-    """A function that is changed in place is reached last, whoever is selected first."""
+    """A function changed in place is reached last, in any order of selection."""
     write_module("vendor", "def call(x): return x")
     everywhere = hookpatch.inject("vendor:call", x=1, reach="everywhere")
     plan = hookpatch.plan(everywhere, hookpatch.inject("vendor:call", x=2))

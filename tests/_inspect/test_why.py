@@ -76,12 +76,12 @@ def silent(function):
 def another(word="other"): return word
 """
 
-# A layer in short: who, what, name, line of its file, whether a call gets there.
+# A layer in short: owner, verb, name, line in the file, whether calls reach the layer.
 Short = tuple[str, str, str, int | None, bool]
 
 
 def short(found: hookpatch.SlotReport) -> list[Short]:
-    """Return what was found, file names and notes left out."""
+    """Return the findings without file names and notes."""
     return [
         (one.by, one.kind, one.name, int(one.place.rpartition(":")[2]) if one.place else None, one.reached)
         for one in found
@@ -89,7 +89,7 @@ def short(found: hookpatch.SlotReport) -> list[Short]:
 
 
 def line_of(module: ModuleType, text: str) -> int:
-    """Return the first line of a module's source that has a text."""
+    """Return the number of the first source line with a text."""
     return Path(str(module.__file__)).read_text().splitlines().index(text) + 1
 
 
@@ -107,7 +107,7 @@ def _original(module: ModuleType, name: str, text: str, reached: bool = True) ->
     return ("module", "original", f"vendor:{name}", line_of(module, text), reached)
 
 
-# --- nothing of ours
+# --- without patches of hookpatch
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def _original(module: ModuleType, name: str, text: str, reached: bool = True) ->
 def test_original_is_told_with_its_place(
     vendor: ModuleType, address: str, name: str, text: str | None, note: str | None
 ) -> None:
-    """As its module made it, of whatever kind it is; no property, `__getattr__` or `__repr__` runs."""
+    """why shows an original of any kind, without running a property, `__getattr__` or `__repr__`."""
     (layer,) = hookpatch.why(f"vendor:{address}")
     assert layer == hookpatch.LayerReport(
         "module",
@@ -143,7 +143,7 @@ def test_original_is_told_with_its_place(
 
 
 def test_decorator_is_told_with_its_place(vendor: ModuleType) -> None:
-    """Who put a wrapper there cannot be seen; where the wrapper is written can."""
+    """The writer of a wrapper is unknown; the place of the wrapper's source is shown."""
     found = hookpatch.why("vendor:decorated")
     at = line_of(vendor, "    @functools.wraps(function)")
     assert short(found) == [
@@ -153,7 +153,7 @@ def test_decorator_is_told_with_its_place(vendor: ModuleType) -> None:
 
 
 def test_what_is_inherited_is_told_where_it_lies(vendor: ModuleType) -> None:
-    """With the class that has it; patched where it is inherited as well."""
+    """An inherited value is shown with its class, also with a patch in the subclass."""
     assert hookpatch.why("vendor:Sub.method").note == "inherited from vendor:Base"
     with hookpatch.active(_wrap("vendor:Sub.method"), _wrap("vendor:Base.method")):
         found = hookpatch.why("vendor:Sub.method")
@@ -181,7 +181,7 @@ def test_nothing_is_imported(vendor: ModuleType, write_module: Any) -> None:
 def test_address_that_leads_nowhere_is_an_error(
     vendor: ModuleType, address: str, error: type[Exception], said: str | None
 ) -> None:
-    """That of a patch, with the nearest name; a lazy module is not asked."""
+    """The error is that of a patch, with the nearest name; a lazy module is not loaded."""
     with pytest.raises(error) as caught:
         hookpatch.why(address)
     assert said is None or str(caught.value) == f"{said} (target {address} of hookpatch.why())"
@@ -220,7 +220,7 @@ def test_layers_are_told_from_the_outermost_in(vendor: ModuleType, address: str,
 
 
 def test_text_names_everything(vendor: ModuleType) -> None:
-    """What a person reads; the arguments of inject, and a value in short."""
+    """The text has the arguments of inject, and a short form of values."""
     patches = [hookpatch.inject("vendor:speak", word=["a", {"b": 1}, vendor.LAZY]), _wrap("vendor:speak")]
     with hookpatch.active(*patches):
         found = hookpatch.why("vendor:speak")
@@ -257,7 +257,7 @@ def derived(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_values_hide_what_lies_beneath_them(vendor: ModuleType, theirs: ModuleType) -> None:
-    """What is replaced or removed is not reached; what is derived goes on to what it was derived from."""
+    """A replaced or removed value is not reached; a derived value goes on to its source."""
     low = hookpatch.active(_wrap("vendor:speak"), hookpatch.remove("vendor:LIMIT"))
     with low, hookpatch.active(hookpatch.replace("vendor:speak", theirs.another)):
         found = hookpatch.why("vendor:speak")
@@ -282,7 +282,7 @@ def test_values_hide_what_lies_beneath_them(vendor: ModuleType, theirs: ModuleTy
 
 
 def test_way_that_is_patched_itself_is_noted(vendor: ModuleType) -> None:
-    """An address is that of what is there without patches, as for the patches themselves."""
+    """A patched step of an address is noted; addresses lead through original values."""
     with hookpatch.active(hookpatch.replace("vendor:Base", SimpleNamespace)):
         found = hookpatch.why("vendor:Base.method")
     assert found.note == "vendor:Base is patched itself; this is in what stands there without patches"
@@ -290,7 +290,7 @@ def test_way_that_is_patched_itself_is_noted(vendor: ModuleType) -> None:
 
 
 def test_object_at_hand_is_told(vendor: ModuleType) -> None:
-    """Of an instance what it has itself, else what its class has."""
+    """For an instance why shows the own value, else the class's value."""
     thing = vendor.Base()
     target = hookpatch.Target.attribute(thing, "method")
     assert short(hookpatch.why(target)) == [_original(vendor, "Base.method", "    def method(self): return 1")]
@@ -300,11 +300,11 @@ def test_object_at_hand_is_told(vendor: ModuleType) -> None:
     assert kinds[-1] == ("module", "original")
 
 
-# --- those of others
+# --- foreign wrappers
 
 
 def test_wrappers_of_others_are_told_over_and_under_ours(vendor: ModuleType, theirs: ModuleType) -> None:
-    """wrapt's proxies by their wrapper, functools.wraps by its code, partials by what they give."""
+    """Show wrapt's proxies by their wrapper, functools.wraps by its code, partials by their arguments."""
     original = vendor.speak
     vendor.speak = theirs.telling(vendor.speak)
     with hookpatch.active(_wrap("vendor:speak")):
@@ -328,7 +328,7 @@ def test_wrappers_of_others_are_told_over_and_under_ours(vendor: ModuleType, the
 
 
 def test_foreign_function_hides_what_lies_beneath(vendor: ModuleType, theirs: ModuleType) -> None:
-    """A function that does not lead to ours is shown with its file and line; one that keeps ours can call it."""
+    """A foreign function is shown with file and line; one with our wrapper in a cell may call our wrapper."""
     with hookpatch.active(_wrap("vendor:speak")):
         ours = vendor.speak
         vendor.speak = theirs.silent(ours)
@@ -345,7 +345,7 @@ def test_foreign_function_hides_what_lies_beneath(vendor: ModuleType, theirs: Mo
 
 
 def test_mocks_are_told(vendor: ModuleType) -> None:
-    """What lies beneath a mock is not reached, unless it calls what it wraps; a started patcher knows what it was."""
+    """A mock hides the value beneath, except with wraps=; a started patcher knows the value before."""
     mock = ("somebody", "unittest.mock.MagicMock")
     with hookpatch.active(_wrap("vendor:speak")):
         with unittest.mock.patch("vendor.speak"):
@@ -363,7 +363,7 @@ def test_mocks_are_told(vendor: ModuleType) -> None:
 
 
 def test_what_a_session_has_left_is_told(vendor: ModuleType, theirs: ModuleType) -> None:
-    """Dormant beneath somebody else's wrapper: it passes through, and the next look after theirs is clean."""
+    """An ended patch beneath a foreign wrapper passes calls through; once that wrapper is gone, why is clean."""
     original = vendor.speak
     with hookpatch.active(_wrap("vendor:speak")) as session:
         ours = vendor.speak
@@ -384,7 +384,7 @@ def test_what_a_session_has_left_is_told(vendor: ModuleType, theirs: ModuleType)
 
 
 def test_looking_changes_nothing(vendor: ModuleType, theirs: ModuleType) -> None:
-    """What stands there is the same object before and after, and so is what it gives."""
+    """The slot holds the same object before and after a look, with the same results."""
     with hookpatch.active(_wrap("vendor:speak")):
         vendor.speak = wrapt.FunctionWrapper(vendor.speak, theirs.passing)
         before = dict(vars(vendor))

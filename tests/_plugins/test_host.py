@@ -1,4 +1,4 @@
-"""Host: the plugins that were named, and no others, are loaded and asked for their patches."""
+"""Host: load the named plugins, and no others, and ask for their patches."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def vendor(make_module: MakeModule) -> ModuleType:
 
 @pytest.fixture
 def install(make_distribution: MakeDistribution) -> Install:
-    """Install one plugin: its name, its source, its distribution."""
+    """Install one plugin by name, source and distribution."""
 
     def one(name: str, source: str, distribution: str = "kit", module: str | None = None) -> None:
         module = module or f"plugin_{name}".replace("-", "_")
@@ -86,7 +86,7 @@ def refused(name: str) -> str:
 
 
 def test_selected_plugin_is_loaded_and_its_patches_hold(install: Install, vendor: ModuleType) -> None:
-    """A plugin that was named takes effect for the block, and the report names it and its distribution."""
+    """A named plugin takes effect for the block; the report has plugin and distribution."""
     install("speed", SPEED)
     with hookpatch.active("speed") as session:
         assert vendor.speed == 2
@@ -105,7 +105,7 @@ def test_name_in_any_spelling_selects(install: Install, vendor: ModuleType, name
 
 
 def test_plugin_that_was_not_selected_is_not_imported(make_distribution: MakeDistribution, vendor: ModuleType) -> None:
-    """Nothing is loaded that was not named, not even from the same distribution."""
+    """No other plugin is loaded, even from the same distribution."""
     make_distribution(
         "kit",
         plugins={"speed": "plugin_speed", "other": "plugin_other"},
@@ -117,7 +117,7 @@ def test_plugin_that_was_not_selected_is_not_imported(make_distribution: MakeDis
 
 
 def test_loading_imports_no_target(install: Install, write_module: Callable[[str, str], Path]) -> None:
-    """A plugin waits for its target: neither loading nor opening imports it."""
+    """A plugin waits for its target: neither loading nor opening imports the target."""
     write_module("vendor", "raise AssertionError('imported')")
     install("speed", SPEED)
     with hookpatch.active("speed") as session:
@@ -127,7 +127,7 @@ def test_loading_imports_no_target(install: Install, write_module: Callable[[str
 
 
 def test_plugin_is_loaded_by_active_not_by_opening(install: Install, vendor: ModuleType) -> None:
-    """What is wrong with a plugin is said where it is named; nothing is patched until the session opens."""
+    """active() raises the error of a broken plugin; no patch is applied before the session opens."""
     install("speed", SPEED)
     session = hookpatch.active("speed")
     assert "plugin_speed" in sys.modules
@@ -136,14 +136,14 @@ def test_plugin_is_loaded_by_active_not_by_opening(install: Install, vendor: Mod
 
 
 def test_plugin_named_twice_is_applied_once(install: Install, vendor: ModuleType) -> None:
-    """Two spellings of one name are one plugin."""
+    """Two spellings of a name mean the same plugin."""
     install("speed_up", SPEED)
     with hookpatch.active("speed_up", "Speed-Up") as session:
         assert len(session.report().patches) == 1
 
 
 def test_plugin_is_asked_anew_by_each_session(install: Install, vendor: ModuleType) -> None:
-    """A plugin's module is imported once, its patches are asked for once a session."""
+    """A plugin's module is imported once; each session asks for the patches anew."""
     install("counting", f"{SPEED}\n    calls = []\n".replace("yield", "calls.append(1)\n        yield"))
     for _ in range(2):
         with hookpatch.active("counting"):
@@ -152,7 +152,7 @@ def test_plugin_is_asked_anew_by_each_session(install: Install, vendor: ModuleTy
 
 
 def test_hook_that_returns_a_list_is_as_good_as_one_that_yields(install: Install, vendor: ModuleType) -> None:
-    """A hook may return any iterable of patches, also an empty one."""
+    """A hook may return any iterable of patches, even empty."""
     install("speed", SPEED.replace('yield hookpatch.replace("vendor:speed", 2)', "return []"))
     with hookpatch.active("speed") as session:
         assert len(session.report().patches) == 0
@@ -172,7 +172,7 @@ def test_name_at_distribution_tells_two_apart(install: Install, vendor: ModuleTy
 
 
 def test_unknown_name_is_refused_by_active() -> None:
-    """The error says that active() asked."""
+    """The error names active() as the source of the request."""
     with pytest.raises(UnknownPlugin) as caught:
         hookpatch.active("no_such_plugin_at_all")
     assert str(caught.value).startswith("no plugin 'no_such_plugin_at_all' (asked for by active());")
@@ -181,12 +181,12 @@ def test_unknown_name_is_refused_by_active() -> None:
 def test_something_else_than_names_and_patches_is_refused() -> None:
     """The message names the type."""
     with pytest.raises(SettingError) as caught:
-        hookpatch.active(3)  # type: ignore[arg-type]  # what is tested
+        hookpatch.active(3)  # type: ignore[arg-type]  # the case under test
     assert str(caught.value) == "active(): takes plugin names and patches, not an int"
 
 
 def test_plugin_is_described_by_the_first_line_of_its_docstring(install: Install) -> None:
-    """The description is a line; a plugin without a docstring has an empty one."""
+    """The description is the docstring's first line; without a docstring, empty."""
     install("speed", SPEED)
     install("tuned", TUNED, "kit-b")
     install("forgetful", FORGETFUL, "kit-c")
@@ -197,14 +197,14 @@ def test_plugin_is_described_by_the_first_line_of_its_docstring(install: Install
 
 
 def test_plugin_is_loaded_once_a_host(install: Install) -> None:
-    """Asking for it again gives the same object."""
+    """A second request returns the same object."""
     install("speed", SPEED)
     host = Host()
     assert host.plugin(find("speed", "a test"), "a test") is host.plugin(find("Speed", "a test"), "a test")
 
 
 def test_plugins_come_in_the_order_selected(install: Install) -> None:
-    """The order of selection is what the order of layers is made from."""
+    """The order of selection decides the order of layers."""
     for name in ("a", "b", "c"):
         install(name, SPEED, f"kit-{name}")
     loaded = Host().load(Selection(["b", "c", "a"], {}, "a test"))
@@ -212,7 +212,7 @@ def test_plugins_come_in_the_order_selected(install: Install) -> None:
     assert [patch.address for _, _, patches in loaded for patch in patches] == ["vendor:speed"] * 3
 
 
-# --- plugins that are none
+# --- broken plugins
 
 
 def test_plugin_that_raises_when_loaded_is_refused(install: Install) -> None:
@@ -227,7 +227,7 @@ def test_plugin_that_raises_when_loaded_is_refused(install: Install) -> None:
 
 
 def test_plugin_whose_module_is_not_there_is_refused(make_distribution: MakeDistribution) -> None:
-    """An entry point may name what is not installed."""
+    """An entry point may name a module without an installation."""
     make_distribution("kit", "1.0", {"hollow": "no_such_module"})
     assert refused("hollow") == (
         "plugin 'hollow' (kit 1.0) raised ModuleNotFoundError when it was loaded: No module named 'no_such_module'; "
@@ -236,7 +236,7 @@ def test_plugin_whose_module_is_not_there_is_refused(make_distribution: MakeDist
 
 
 def test_broken_plugin_does_no_harm_to_others(install: Install, vendor: ModuleType) -> None:
-    """One that was not named cannot fail."""
+    """A plugin that was not selected cannot fail."""
     install("broken", "raise RuntimeError('no licence')")
     install("speed", SPEED, "kit-b")
     with hookpatch.active("speed"):
@@ -270,7 +270,7 @@ def test_plugin_without_the_marker_beside_one_that_has_it_is_refused(install: In
 
 
 def test_plugin_with_a_misspelt_hook_is_refused(install: Install) -> None:
-    """A marked function that no hook has the name of is an error, not dead code."""
+    """A marked function without a hook of its name is an error, not dead code."""
     install("misspelt", SPEED.replace("def hookpatch_patches", "def hookpatch_patch"))
     assert refused("misspelt") == (
         "plugin 'misspelt' (kit 1.0) does not fit hookpatch's hooks: unknown hook 'hookpatch_patch' in plugin "
@@ -279,7 +279,7 @@ def test_plugin_with_a_misspelt_hook_is_refused(install: Install) -> None:
 
 
 def test_plugin_whose_hook_takes_something_else_is_refused(install: Install) -> None:
-    """A hook gets options or nothing."""
+    """A hook takes options, or no argument."""
     install("greedy", SPEED.replace("def hookpatch_patches()", "def hookpatch_patches(model)"))
     assert refused("greedy") == (
         "plugin 'greedy' (kit 1.0) does not fit hookpatch's hooks: Argument(s) {'model'} are declared in the hookimpl "
@@ -294,7 +294,7 @@ def test_plugin_that_raises_when_asked_is_refused(install: Install) -> None:
 
 
 def test_plugin_with_a_misspelt_address_is_refused(install: Install) -> None:
-    """An address that cannot be read names the plugin that wrote it."""
+    """The error of a malformed address names the plugin."""
     install("misspelt", SPEED.replace("vendor:speed", "vendor.speed"))
     assert refused("misspelt") == (
         "plugin 'misspelt' (kit 1.0) raised TargetSyntaxError when asked for its patches: target 'vendor.speed' has no "
@@ -312,7 +312,7 @@ def test_plugin_that_yields_something_else_is_refused(install: Install) -> None:
 
 
 def test_plugin_that_returns_a_patch_alone_is_refused(install: Install) -> None:
-    """One patch is yielded like several."""
+    """A hook yields even a single patch."""
     install("single", SPEED.replace("yield", "return"))
     assert refused("single") == (
         "plugin 'single' (kit 1.0) raised TypeError when asked for its patches: 'Patch' object is not iterable"
@@ -320,7 +320,7 @@ def test_plugin_that_returns_a_patch_alone_is_refused(install: Install) -> None:
 
 
 def test_plugin_whose_options_are_no_dataclass_is_refused(install: Install) -> None:
-    """Options is a dataclass, so that its fields have types."""
+    """Options must be a dataclass, for the types of the fields."""
     install("loose", f"{SPEED}\n    class Options: pass\n")
     assert refused("loose") == (
         "plugin 'loose' (kit 1.0) has an Options that is no dataclass: <class 'plugin_loose.Options'>"
@@ -347,7 +347,7 @@ def test_options_are_given_by_any_spelling_of_the_name(install: Install, vendor:
 
 
 def test_each_plugin_gets_its_own_options(install: Install, vendor: ModuleType) -> None:
-    """Options go to the plugin that they are named for, and to no other."""
+    """Each plugin gets the options under its own name alone."""
     install("tuned", TUNED)
     install("other", TUNED.replace("vendor:", "other_vendor:"), "kit-b")
     options = {"other": {"speed": 8}, "tuned": {"speed": 7}}
@@ -356,7 +356,7 @@ def test_each_plugin_gets_its_own_options(install: Install, vendor: ModuleType) 
 
 
 def test_option_that_must_be_given_is_missed(install: Install) -> None:
-    """A plugin with an option without a default cannot be selected by its name alone."""
+    """A plugin with a required option cannot be selected by name alone."""
     install("tuned", TUNED)
     with pytest.raises(OptionsError) as caught:
         hookpatch.active("tuned")
@@ -386,7 +386,7 @@ def test_option_of_another_type_is_refused(install: Install) -> None:
 
 
 def test_options_for_a_plugin_that_has_none_are_refused(install: Install) -> None:
-    """Options that nobody reads are not dropped in silence."""
+    """Options for a plugin without Options are an error."""
     install("speed", SPEED)
     with pytest.raises(OptionsError) as caught:
         hookpatch.active("speed", options={"speed": {"faster": True}})
@@ -394,7 +394,7 @@ def test_options_for_a_plugin_that_has_none_are_refused(install: Install) -> Non
 
 
 def test_options_for_a_plugin_that_was_not_selected_are_refused(install: Install) -> None:
-    """The message lists what was selected."""
+    """The message lists the selected plugins."""
     install("speed", SPEED)
     install("tuned", TUNED, "kit-b")
     with pytest.raises(SettingError) as caught:
@@ -403,17 +403,17 @@ def test_options_for_a_plugin_that_was_not_selected_are_refused(install: Install
 
 
 def test_options_without_any_plugin_are_refused() -> None:
-    """Options alone select nothing, and are not dropped in silence."""
+    """Options alone select no plugin, and are an error."""
     with pytest.raises(SettingError) as caught:
         hookpatch.active(hookpatch.replace("vendor:speed", 2), options={"tuned": {"speed": 7}})
     assert str(caught.value) == "options: given for 'tuned', which is not among the selected plugins: none"
 
 
-# --- one plugin asked for twice, two of one name
+# --- the same plugin twice, two plugins with the same name
 
 
 def test_plugin_asked_for_under_two_names_is_there_once(install: Install, vendor: ModuleType) -> None:
-    """The second name adds nothing."""
+    """A second name of the same plugin adds no patch."""
     install("fast", SPEED)
     with hookpatch.active("fast", "fast@kit", "FAST") as session:
         assert vendor.speed == 2
@@ -421,7 +421,7 @@ def test_plugin_asked_for_under_two_names_is_there_once(install: Install, vendor
 
 
 def test_two_plugins_of_one_name_can_be_selected_by_distribution(install: Install, vendor: ModuleType) -> None:
-    """Each gets its own options; a plain name would mean both."""
+    """Each of the two gets its own options; the plain name is refused."""
     install("tuned", TUNED, "kit-a", "tuned_a")
     install("tuned", TUNED.replace("vendor:speed", "vendor:other"), "kit-b", "tuned_b")
     names = ("tuned@kit-a", "tuned@kit-b")
@@ -436,7 +436,7 @@ def test_two_plugins_of_one_name_can_be_selected_by_distribution(install: Instal
 
 
 def test_one_module_under_two_names_is_refused(make_distribution: MakeDistribution, vendor: ModuleType) -> None:
-    """It would patch twice."""
+    """The module's patches would be applied twice."""
     make_distribution("kit", "1.0", {"one": "plugin_one", "two": "plugin_one"}, {"plugin_one": SPEED})
     with pytest.raises(PluginError) as caught:
         hookpatch.active("one", "two")
@@ -444,7 +444,7 @@ def test_one_module_under_two_names_is_refused(make_distribution: MakeDistributi
 
 
 def test_hook_that_forgets_to_yield_is_refused(install: Install) -> None:
-    """It would be selected and do nothing, in silence. An empty list is an answer."""
+    """A hook that returns None is an error; an empty list is a valid answer."""
     source = "import hookpatch\n@hookpatch.hookimpl\ndef hookpatch_patches():\n    "
     install("empty", source + "return []", "kit-empty")
     install("forgetful", source + "hookpatch.remove('vendor:speed')", "kit-forgetful")

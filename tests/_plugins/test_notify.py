@@ -36,14 +36,14 @@ def hookpatch_changed(sites):
 
 @pytest.fixture
 def listener(make_distribution: Callable[..., Path], make_module: Callable[[str, str], ModuleType]) -> Iterator[Any]:
-    """A plugin that hears of changes, and module ``thing`` that it patches."""
+    """Install a plugin with the hook for changes, and its target, the module ``thing``."""
     make_distribution("listening", plugins={"listener": "listener"}, modules={"listener": LISTENER})
     make_module("thing", "own, other = 1, 10\n")
     return importlib.import_module("listener")
 
 
 def test_plugin_hears_of_its_own_and_of_other_sessions_sites(listener: Any) -> None:
-    """As long as its session is open, and of that session's end."""
+    """A plugin is notified of all sessions' sites while its session is open, and at the end of the session."""
     other = hookpatch.replace("thing:other", 20)
     with hookpatch.active(other):
         pass
@@ -56,7 +56,7 @@ def test_plugin_hears_of_its_own_and_of_other_sessions_sites(listener: Any) -> N
 
 
 def test_plugin_hears_of_an_import_and_of_a_reload(listener: Any, write_module: Callable[[str, str], Path]) -> None:
-    """When the module has been executed, and its slots hold what they are to hold."""
+    """The notification comes after the module has run and the slots hold the patched values."""
     write_module("late", "x = 1\n")
     with hookpatch.active("listener"), hookpatch.active(hookpatch.replace("late:x", 2)):
         late = importlib.import_module("late")
@@ -65,7 +65,7 @@ def test_plugin_hears_of_an_import_and_of_a_reload(listener: Any, write_module: 
 
 
 def test_plugin_that_fails_keeps_its_session_from_opening(listener: Any) -> None:
-    """With an error that names it; what was applied is restored."""
+    """The error names the failing plugin, and all applied patches are restored."""
     thing = importlib.import_module("thing")
     listener.fails.append(KeyError("cache"))
     with pytest.raises(
@@ -146,7 +146,7 @@ class Chosen(nn.Module):
 
 @pytest.mark.model
 def test_only_what_may_hold_the_old_code_is_compiled_anew(make_module: Callable[[str, str], ModuleType]) -> None:
-    """Models compiled before hookpatch did anything, in one frame of torch's own: that of Sequential."""
+    """Models compiled before any patch share a frame of torch, the one of Sequential."""
     import torch
     from torch._dynamo.testing import CompileCounter
 
@@ -195,11 +195,11 @@ TARGETS: Final = {
 def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
     make_module: Callable[[str, str], ModuleType], name: str, reach: Any
 ) -> None:
-    """Dynamo gives a frame up after eight recompilations; with fullgraph that is an error."""
+    """Dynamo gives a frame up after eight recompilations; with fullgraph the ninth is an error."""
     import torch
     from torch._dynamo.testing import CompileCounter
 
-    # By a name of its own each time: Dynamo keeps the first module that it has seen under a name.
+    # Each module has a name of its own: Dynamo keeps the first module under a name.
     models = make_module(f"models_{name}_{reach}", MODELS)
     target = TARGETS[name].format(models=models.__name__)
     torch._dynamo.reset()
@@ -212,7 +212,7 @@ def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
         assert (model(x).item(), other(x).item()) == (plain, 3)
         with hookpatch.active(hookpatch.wrap(target, _tenfold, reach=reach)):
             assert (model(x).item(), other(x).item()) == (pytest.approx(plain * 10), 3)
-    # What torch guards it keeps, and knows it again: it is compiled once with the patch and once without.
+    # torch keeps guarded code, and finds the code again: compiled once with the patch, once without.
     assert name == "Norm" or compiled.frame_count == 2
     for factor in range(2, 8):
         times = eval(f"lambda wrapped, instance, args, kwargs: wrapped(*args, **kwargs) * {factor}")  # other code each
@@ -224,13 +224,13 @@ def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
 
 @pytest.mark.model
 def test_what_torch_is_patched_with_for_others_is_taken_back(make_module: Callable[[str, str], ModuleType]) -> None:
-    """With the last patch that needs it. The report tells of it meanwhile. What hands blocks on needs nothing of it."""
+    """The last patch in need of torch's functions restores them; until then the report lists these patches."""
     import torch._dynamo.variables.builder
     import torch.fx.graph
     import torch.jit._recursive
     import torch.nn.functional
 
-    importlib.import_module("multiprocessing.popen_spawn_posix")  # a method of its is patched, to hand blocks on
+    importlib.import_module("multiprocessing.popen_spawn_posix")  # patched by hookpatch, to hand blocks on
     make_module("models", MODELS)
 
     def there() -> list[object]:
@@ -312,7 +312,7 @@ print(Model()(x).item(), model(x).item(), any("hookpatch" in type(finder).__modu
 
 @pytest.mark.model
 def test_patches_that_are_on_before_torch_is_imported(write_module: Callable[[str, str], Path]) -> None:
-    """On torch itself and on what it is to capture: it is told of them as soon as it comes."""
+    """The plugin for torch hears of earlier patches, of torch and of captured code, once torch is imported."""
     act = "def act(x): return x * 2"
     part = "class Part:\n    def __init__(self, by=2.0): self.by = by\n    def run(self, x): return x * self.by"
     plain = "def in_slot(x): return x * 3\ndef in_place(x): return x * 4"
@@ -324,7 +324,7 @@ def test_patches_that_are_on_before_torch_is_imported(write_module: Callable[[st
 
 @pytest.mark.model
 def test_patch_of_a_method_of_tensors_is_warned_of() -> None:
-    """Captured code has none of it, or has it more than once; where it is called in eager mode it has its effect."""
+    """Captured code lacks the patch or runs the patch twice; eager calls have the patch once."""
     import torch
 
     with warnings.catch_warnings(record=True) as heard:
@@ -342,7 +342,7 @@ def test_patch_of_a_method_of_tensors_is_warned_of() -> None:
 def test_script_of_a_class_with_a_patched_method_is_refused(
     make_module: Callable[[str, str], ModuleType], reach: Any
 ) -> None:
-    """TorchScript compiles the class from its text; one that it has compiled before it takes as it is."""
+    """TorchScript compiles the class from its source; a class compiled before is taken as compiled."""
     import torch
 
     models = make_module(f"scripted_models_{reach}", SCRIPTED)
@@ -362,7 +362,7 @@ def test_script_of_a_class_with_a_patched_method_is_refused(
 
 @pytest.mark.model
 def test_captured_graph_keeps_what_it_captured() -> None:
-    """Nobody goes into it, and names that it looked up by itself are the objects of the capture."""
+    """No patch changes a captured graph: the graph holds the objects of the capture."""
     import torch
 
     class Model(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""Options: texts are converted to the types of a plugin's dataclass, or refused with the types that it takes."""
+"""Options: convert texts to the types of a plugin's dataclass, or refuse with a list of these types."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Options:
-    """Options of every kind that comes as one word or a comma list."""
+    """Options of every kind for a single word or a comma list."""
 
     passes: list[str]
     times: int = 1
@@ -47,7 +47,7 @@ TAKES = (
 
 @dataclass(frozen=True)
 class Checked:
-    """Options that look at their values themselves."""
+    """Options with a check of their own values."""
 
     times: int = 1
 
@@ -62,7 +62,7 @@ class Empty:
 
 
 def refused(call: Callable[[], object]) -> str:
-    """Return the message with which options are refused."""
+    """Return the message of the error for options."""
     with pytest.raises(OptionsError) as caught:
         call()
     assert (caught.value.plugin, caught.value.distribution) == WHO
@@ -75,7 +75,7 @@ def refused(call: Callable[[], object]) -> str:
 
 
 def test_plugin_without_options_gets_none() -> None:
-    """No Options, none given: nothing."""
+    """A plugin without Options gets None."""
     assert options_of(None, {}, *WHO) is None
 
 
@@ -87,13 +87,13 @@ def test_options_have_the_declared_types() -> None:
 
 
 def test_options_with_defaults_need_not_be_given() -> None:
-    """A plugin all of whose options have defaults can be selected without any."""
+    """A plugin with defaults for all options can be selected without options."""
     assert options_of(Checked, {}, *WHO) == Checked()
     assert options_of(Empty, {}, *WHO) == Empty()
 
 
 def test_given_mapping_is_not_changed() -> None:
-    """What the user gave stays his."""
+    """The user's mapping is not changed."""
     given: dict[str, Any] = {"passes": ["a"]}
     options_of(Options, given, *WHO).passes.append("b")
     assert given == {"passes": ["a"]}
@@ -105,14 +105,14 @@ def test_options_for_a_plugin_that_has_none_are_refused() -> None:
 
 
 def test_unknown_option_is_refused() -> None:
-    """The message proposes the nearest and lists what there is, with types."""
+    """The message proposes the nearest option and lists all options with types."""
     assert refused(lambda: options_of(Options, {"passes": [], "time": 2}, *WHO)) == (
         f"{HEAD}no option 'time'; did you mean 'times'? {TAKES}"
     )
 
 
 def test_option_unlike_any_is_refused_without_a_proposal() -> None:
-    """Nothing is proposed that is not near; a dataclass without a field takes nothing."""
+    """A distant name gets no proposal; a dataclass without fields takes no option."""
     assert refused(lambda: options_of(Checked, {"zeal": 2}, *WHO)) == f"{HEAD}no option 'zeal'; it takes times: int"
     assert refused(lambda: options_of(Empty, {"zeal": 2}, *WHO)) == f"{HEAD}no option 'zeal'; it takes nothing"
 
@@ -135,16 +135,16 @@ def test_option_that_must_be_given_is_missed() -> None:
     ],
 )
 def test_option_of_another_type_is_refused(given: dict[str, Any], problem: str) -> None:
-    """The message tells what was expected, what was given and where; text is not guessed into a number."""
+    """The message has the expected type, the given type and the place; text is not converted into a number."""
     assert refused(lambda: options_of(Options, given, *WHO)) == f"{HEAD}{problem}; {TAKES}"
 
 
 def test_value_that_the_options_refuse_themselves_is_refused() -> None:
-    """A ValueError of the dataclass becomes an error that names the plugin."""
+    """A ValueError of the dataclass becomes an error with the plugin's name."""
     assert refused(lambda: options_of(Checked, {"times": 0}, *WHO)) == f"{HEAD}times is at least 1; it takes times: int"
 
 
-# --- one option from the command line
+# --- an option from the command line
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_value_that_the_options_refuse_themselves_is_refused() -> None:
     ],
 )
 def test_text_becomes_the_declared_type(name: str, text: str, value: object) -> None:
-    """A word becomes a value that JSON can hold, a comma list one for a sequence."""
+    """A word becomes a JSON value, a comma list a sequence of JSON values."""
     found = option_from_text(Options, name, text, *WHO)
     assert found == value
     assert type(found) is type(value)
@@ -177,7 +177,7 @@ def test_text_becomes_the_declared_type(name: str, text: str, value: object) -> 
 
 @pytest.mark.parametrize(("name", "text"), [("passes", "a,b"), ("times", "3"), ("mode", "safe"), ("sizes", "1,2")])
 def test_value_from_text_fits_the_options(name: str, text: str) -> None:
-    """What came from the command line is what the options take when they come through the environment."""
+    """A value from the command line fits the options also when sent through the environment."""
     value = option_from_text(Options, name, text, *WHO)
     assert type(options_of(Options, {"passes": [], name: value}, *WHO)) is Options
 
@@ -193,7 +193,7 @@ def test_value_from_text_fits_the_options(name: str, text: str) -> None:
     ],
 )
 def test_text_that_cannot_be_of_the_type_is_refused(name: str, text: str, problem: str) -> None:
-    """The message quotes the word and lists what there is."""
+    """The message quotes the word and lists the options."""
     assert refused(lambda: option_from_text(Options, name, text, *WHO)) == f"{HEAD}{problem}; {TAKES}"
 
 
@@ -210,7 +210,7 @@ def test_text_for_a_plugin_without_options_is_refused() -> None:
 
 
 def test_types_that_are_no_text_are_named_as_they_are_written() -> None:
-    """A module without postponed annotations has types in its fields, not texts."""
+    """A module without postponed annotations has types, not texts, in the fields."""
     namespace: dict[str, Any] = {"dataclass": dataclass}
     exec(
         compile(

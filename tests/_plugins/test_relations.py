@@ -41,19 +41,19 @@ TAGGING = """
 
 
 def tagging(name: str, relations: str = "", facts: str = "") -> str:
-    """Return the source of a plugin that puts its name before what ``vendor.call`` returns."""
+    """Return the source of a plugin whose wrapper puts the plugin's name before the result of ``vendor.call``."""
     return TAGGING.format(name=name, relations=relations, facts=f", {facts}" if facts else "")
 
 
 @pytest.fixture
 def vendor(make_module: MakeModule) -> ModuleType:
-    """A module whose ``call`` answers with the wrappers that it came through, the outermost first."""
+    """Make a module whose ``call`` returns the names of the wrappers around the call, the outermost first."""
     return make_module("vendor", "def call(): return []\n")
 
 
 @pytest.fixture
 def install(vendor: ModuleType, make_distribution: MakeDistribution) -> Install:
-    """Install plugins, each of a distribution of its own: name and what it declares of others."""
+    """Install plugins, each in a distribution of its own: by name, with the declared relations."""
 
     def all_of(**relations: str) -> None:
         for name, declared in relations.items():
@@ -70,14 +70,14 @@ def install(vendor: ModuleType, make_distribution: MakeDistribution) -> Install:
 def test_place_of_a_plugin_is_that_of_its_patches(
     install: Install, vendor: ModuleType, selected: tuple[str, ...]
 ) -> None:
-    """Declared once, by whichever of two; in whatever order they were selected."""
+    """A declaration by either of two plugins decides, in any order of selection."""
     install(a="after='c'", b="before=['C']", c="")
     with hookpatch.active(*selected):
         assert vendor.call() == ["b", "c", "a"]
 
 
 def test_patch_may_declare_more(make_distribution: MakeDistribution, vendor: ModuleType) -> None:
-    """What a patch and what its plugin declare both hold."""
+    """Declarations of a patch and of the patch's plugin both hold."""
     for name, relations, facts in [("a", "", ""), ("b", "after='a'", "before='c'"), ("c", "", "")]:
         make_distribution(
             f"d-{name}", plugins={name: f"plugin_{name}"}, modules={f"plugin_{name}": tagging(name, relations, facts)}
@@ -117,7 +117,7 @@ def test_name_at_distribution_means_one_of_two(make_distribution: MakeDistributi
 def test_three_packages_compose_as_declared_on_each_of_100_shuffled_installs(
     environment: Environment, tmp_path: Path
 ) -> None:
-    """Wheels unpacked in any order, into one folder or one each in any order of the path, selected in any order."""
+    """Unpack wheels in any order, into a shared folder or into separate folders, and select in any order."""
     built = tmp_path / "built"
     built.mkdir()
     declared = {"zinc": "before='iron'", "iron": "", "acid": "after='iron'"}
@@ -143,11 +143,11 @@ def test_three_packages_compose_as_declared_on_each_of_100_shuffled_installs(
     assert len(selections) == 6
 
 
-# --- what a plugin needs
+# --- needs
 
 
 def test_plugin_without_the_one_it_needs_is_refused(install: Install, vendor: ModuleType) -> None:
-    """Nothing is switched on that was not named, and nothing stays applied."""
+    """No unnamed plugin is switched on, and no patch stays applied."""
     install(a="needs='B'", b="")
     with pytest.raises(MissingPlugin) as caught:
         hookpatch.active("a").open()
@@ -162,7 +162,7 @@ def test_plugin_without_the_one_it_needs_is_refused(install: Install, vendor: Mo
 
 
 def test_refused_session_is_closed(install: Install) -> None:
-    """It is not left open half way, to be warned about later."""
+    """A refused session is closed, and no ResourceWarning comes later."""
     install(a="needs='b'", b="")
     session = hookpatch.active("a")
     with pytest.raises(MissingPlugin):
@@ -178,7 +178,7 @@ def test_refused_session_is_closed(install: Install) -> None:
     ],
 )
 def test_needed_plugin_that_is_not_installed(install: Install, needs: str, way: str) -> None:
-    """The message says so, and what to install where the declaration tells."""
+    """The message names the missing plugin, and the distribution to install if declared."""
     install(a=f"needs={needs!r}")
     with pytest.raises(MissingPlugin) as caught:
         hookpatch.active("a").open()
@@ -186,7 +186,7 @@ def test_needed_plugin_that_is_not_installed(install: Install, needs: str, way: 
 
 
 def test_needed_plugin_may_be_on_already(install: Install, vendor: ModuleType) -> None:
-    """Whoever switched it on; looked at when the session begins."""
+    """A needed plugin may be open in any session; checked when the session opens."""
     install(a="needs='b'", b="")
     session = hookpatch.active("a")
     with hookpatch.active("b"), session:
@@ -196,7 +196,7 @@ def test_needed_plugin_may_be_on_already(install: Install, vendor: ModuleType) -
 
 
 def test_needed_plugin_is_on_in_its_task_alone(install: Install) -> None:
-    """A session with scope="task" counts where it holds."""
+    """A session with scope="task" counts in its own task alone."""
     install(a="needs='b'", b="")
     outside = contextvars.copy_context()
     with hookpatch.active("b", scope="task"):
@@ -207,7 +207,7 @@ def test_needed_plugin_is_on_in_its_task_alone(install: Install) -> None:
 
 @pytest.mark.launcher
 def test_notebook_switches_on_what_is_needed_first(install: Install, vendor: ModuleType) -> None:
-    """Each plugin has a session of its own there; all or none, also where two need each other."""
+    """In a notebook each plugin has its own session; all open or none, even with mutual needs."""
     from hookpatch.notebook import HookpatchMagics
 
     install(a="needs='b'", b="", c="needs='d'", d="needs='c'")
@@ -230,12 +230,12 @@ def test_environment_looks_at_what_is_needed(install: Install) -> None:
     assert hookpatch.environment("a", "b") == {"HOOKPATCH_PLUGINS": "a,b"}
 
 
-# --- what a plugin cannot be with
+# --- conflicts
 
 
 @pytest.mark.parametrize("selected", ["ab", "ba"])
 def test_plugins_in_conflict_are_refused(install: Install, vendor: ModuleType, selected: str) -> None:
-    """One of the two declares it; the message names both."""
+    """A declaration by either plugin is enough; the message names both."""
     install(a="conflicts=['b', 'c']", b="")
     with pytest.raises(ConflictingPlugins) as caught:
         hookpatch.active(*selected).open()
@@ -250,7 +250,7 @@ def test_plugins_in_conflict_are_refused(install: Install, vendor: ModuleType, s
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
 def test_plugin_that_is_on_is_in_conflict_with_one_that_comes(install: Install, vendor: ModuleType, order: str) -> None:
-    """Whichever of them declares it; the session that is open holds on."""
+    """A declaration by either plugin is enough; the earlier session stays open."""
     install(a="conflicts='b'", b="")
     first, second = order
     with hookpatch.active(first):
@@ -262,14 +262,14 @@ def test_plugin_that_is_on_is_in_conflict_with_one_that_comes(install: Install, 
 
 
 def test_plugin_is_in_no_conflict_with_itself(install: Install, vendor: ModuleType) -> None:
-    """A name that it shares with others means the others; it may be on twice."""
+    """A shared name means the other plugins; the same plugin may be open twice."""
     install(a="conflicts='a'")
     with hookpatch.active("a"), hookpatch.active("a"):
         assert vendor.call() == ["a", "a"]
 
 
 def test_environment_looks_at_conflicts(install: Install) -> None:
-    """Before a pool of workers is started with them."""
+    """The environment refuses conflicts before the start of a pool of workers."""
     install(a="conflicts='b'", b="")
     with pytest.raises(ConflictingPlugins):
         hookpatch.environment("a", "b")
@@ -279,7 +279,7 @@ def test_environment_looks_at_conflicts(install: Install) -> None:
 
 
 def test_relations_are_frozen_words() -> None:
-    """One name or several, kept as a tuple."""
+    """A name or several names, kept as a tuple."""
     relations = hookpatch.Relations(needs="a", before=["b", "c"])
     assert (relations.needs, relations.conflicts, relations.before, relations.after) == (("a",), (), ("b", "c"), ())
     assert repr(relations) == "Relations(before=('b', 'c'), needs=('a',))"
@@ -290,19 +290,19 @@ def test_relations_are_frozen_words() -> None:
             "before= takes a plugin's name or several, not 'a, b'; write before=['a', 'b']"
         )
     with pytest.raises(PatchError) as caught:
-        hookpatch.Relations(needs=3)  # type: ignore[arg-type]  # the guard is for those without a type checker
+        hookpatch.Relations(needs=3)  # type: ignore[arg-type]  # the guard serves users without a type checker
     assert str(caught.value) == "Relations(): needs= takes a plugin's name or several, not 3"
 
 
 def test_misspelt_relation_is_an_error_of_the_plugin(make_distribution: MakeDistribution) -> None:
-    """It is a call, so Python itself refuses a word that is none."""
+    """Python refuses an unknown keyword of the call."""
     make_distribution("d", plugins={"a": "plugin_a"}, modules={"plugin_a": tagging("a", "need='b'")})
     with pytest.raises(PluginError, match=r"raised TypeError when it was loaded: .*'need'"):
         hookpatch.active("a")
 
 
 def test_relations_are_found_by_what_they_are(make_distribution: MakeDistribution) -> None:
-    """Not by a name that could be misspelt; two would leave open which one holds."""
+    """Relations are found by their class, not by name; two in a module are refused."""
     renamed = tagging("a", "needs='b'").replace("RELATIONS", "beside")
     twice = f"{textwrap.dedent(renamed)}\nmore = hookpatch.Relations(needs='c')\n"
     make_distribution(
@@ -320,7 +320,7 @@ def test_relations_are_found_by_what_they_are(make_distribution: MakeDistributio
 
 @pytest.fixture
 def home(environment: Environment, tmp_path: Path) -> Environment:
-    """An environment with plugins that need and exclude each other, one of which waits for the vendor's module."""
+    """Make an environment with plugins that need or exclude each other; some wait for the vendor's module."""
     for name, relations, waits_for in [("a", "needs='b'", ""), ("late", "needs='b'", "vendor"), ("b", "", "vendor")]:
         environment.add_plugin(name, tagging(name, relations), waits_for=waits_for)
     environment.add_plugin("alone", tagging("alone", "conflicts='b'"))
@@ -332,7 +332,7 @@ CALL = "print('begun', flush=True); import vendor; print(*vendor.call())"
 
 
 def test_program_is_refused_for_what_it_lacks(home: Environment) -> None:
-    """Before its first line; where the plugins wait for the vendor's module, just before that is executed."""
+    """A program is refused before its first line, or just before the awaited vendor's module runs."""
     script = home.python.parent / "hookpatch"
     missing = "of {0}-dist 1.0 (asked for by {1}) needs plugin 'b', which was not asked for; {2}"
     early = missing.format("a", "HOOKPATCH_PLUGINS=a", "write HOOKPATCH_PLUGINS=a,b [hookpatch explain MissingPlugin]")
@@ -357,7 +357,7 @@ def test_program_is_refused_for_what_it_lacks(home: Environment) -> None:
 
 
 def test_block_takes_what_it_needs_along(home: Environment) -> None:
-    """A process that is started inside has both, or neither where one cannot be loaded, and says so."""
+    """A child process has both plugins; or neither, with an error, if one cannot be loaded."""
     home.add_plugin("broken", "import os; assert 'BREAK' not in os.environ" + textwrap.dedent(tagging("broken")))
     home.add_plugin("relies", tagging("relies", "needs='broken'"))
     program = f"""

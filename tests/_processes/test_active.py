@@ -1,4 +1,4 @@
-"""environment(): the variables that a launcher is given."""
+"""environment(): the variables for a launcher."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hookpatch.errors import SettingError, UnknownPlugin
 
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with a plugin, and a folder with the vendor's module and what calls it."""
+    """Make an environment with a plugin, and a folder with the vendor's module and its callers."""
     files = {"vendor.py": VENDOR, "around.py": AROUND, "work.py": WORK}
     return furnished(tmp_path_factory.mktemp("children"), wheels, {"loud": LOUD}, files)
 
 
 def test_environment_is_what_a_launcher_hands_over(home: Environment, tmp_path: Path) -> None:
-    """Names, options, report and count, and nothing else of this process's environment."""
+    """A launcher gets names, options, report and count, and no other variable of this process."""
     lines = """
     given = hookpatch.environment("loud", options={"loud": {"mark": "?"}}, report="reports", count=True)
     said.append(given)
@@ -41,7 +41,7 @@ def test_environment_is_what_a_launcher_hands_over(home: Environment, tmp_path: 
 
 
 def test_environment_checks_its_names_and_options(home: Environment, tmp_path: Path) -> None:
-    """Where they are given: a pool of workers would start for ever."""
+    """environment() checks names and options at once: a pool would restart failing workers for ever."""
     with pytest.raises(UnknownPlugin, match=r"no plugin 'lout' \(asked for by environment\(\)\)"):
         hookpatch.environment("lout")
     with pytest.raises(SettingError, match="takes plugin names, not a Patch"):

@@ -1,4 +1,4 @@
-"""A block's patches hold in the processes that are started inside it, and in no other."""
+"""A block's patches hold in the child processes started inside the block, and in no other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hookpatch.errors import NotCarriedError
 
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with a plugin, and a folder with the vendor's module and what calls it."""
+    """Make an environment with a plugin, and a folder with the vendor's module and its callers."""
     files = {"vendor.py": VENDOR, "around.py": AROUND, "work.py": WORK}
     return furnished(tmp_path_factory.mktemp("children"), wheels, {"loud": LOUD}, files)
 
@@ -26,7 +26,7 @@ KEPT: dict[str, int] = {}
 
 
 def test_plugin_holds_in_all_that_is_started_inside(home: Environment, tmp_path: Path) -> None:
-    """With its options; in a fork server that ran before, too. Afterwards in nothing, and the environment is back."""
+    """The plugin holds with its options, also in an earlier fork server; the end restores the environment."""
     lines = """
     said.append(everywhere())
     with hookpatch.active("loud", options={"loud": {"mark": "?"}}):
@@ -37,7 +37,7 @@ def test_plugin_holds_in_all_that_is_started_inside(home: Environment, tmp_path:
 
 
 def test_patch_holds_in_all_that_is_started_inside(home: Environment, tmp_path: Path) -> None:
-    """One that is made of a function of a module, be it one beside the script."""
+    """A patch made of a module's function holds, even of a module beside the script."""
     lines = """
     with hookpatch.active(hookpatch.wrap("vendor:speak", around.around), hookpatch.inject("vendor:speak", word="x")):
         said.append(everywhere())
@@ -47,7 +47,7 @@ def test_patch_holds_in_all_that_is_started_inside(home: Environment, tmp_path: 
 
 
 def test_patch_of_json_changes_nothing_of_what_is_handed_on(home: Environment, tmp_path: Path) -> None:
-    """What goes to another process is written by what no patch of json reaches; nor are our calls counted as its."""
+    """A patch of json neither changes the payload for child processes nor counts hookpatch's own calls."""
     lines = """
     with hookpatch.active(
         hookpatch.wrap("json:dumps", around.around),
@@ -63,7 +63,7 @@ def test_patch_of_json_changes_nothing_of_what_is_handed_on(home: Environment, t
 
 
 def test_function_of_main_holds_in_processes_of_multiprocessing(home: Environment, tmp_path: Path) -> None:
-    """Another program does not have it; it says so when it starts."""
+    """Another program lacks the function of main, and says so at its start."""
     before = "def mine(wrapped, instance, args, kwargs): return 'mine'"
     lines = """
     with hookpatch.active(hookpatch.wrap("vendor:speak", mine)):
@@ -79,7 +79,7 @@ def test_function_of_main_holds_in_processes_of_multiprocessing(home: Environmen
 
 
 def test_what_cannot_be_carried_is_said_when_a_process_starts(home: Environment, tmp_path: Path) -> None:
-    """Not where it is forked; and the report says it. What can be carried is."""
+    """The warning and the report name a patch that cannot be carried, except in forks; the others are carried."""
     lines = """
     patches = hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: "here"), "loud"
     with hookpatch.active(*patches) as session, warnings.catch_warnings(record=True) as all:
@@ -103,7 +103,7 @@ def test_what_cannot_be_carried_is_said_when_a_process_starts(home: Environment,
 
 
 def test_local_block_holds_here_alone(home: Environment, tmp_path: Path) -> None:
-    """And in what is forked, which has all that this process has. Nothing is said."""
+    """A local block also holds in forks, which copy this process; no warning comes."""
     lines = """
     with hookpatch.active("loud", children="local") as session:
         said.append(everywhere())
@@ -134,14 +134,14 @@ def test_local_block_holds_here_alone(home: Environment, tmp_path: Path) -> None
     ids=["lambda", "at hand", "large"],
 )
 def test_block_that_requires_its_children_is_refused(patch: hookpatch.Patch, why: str) -> None:
-    """Before anything is patched, if something cannot be carried."""
+    """children="require" refuses a block before its first patch, if an item cannot be carried."""
     with pytest.raises(NotCarriedError) as caught:
         hookpatch.active(patch, children="require")
     assert str(caught.value) == f"cannot be carried to another process: {why}"
 
 
 class Model:
-    """A model of some gigabytes, which must not be copied."""
+    """A model of some gigabytes that raises when copied."""
 
     nbytes = 1 << 33
 
@@ -150,13 +150,13 @@ class Model:
 
 
 def test_what_is_large_is_not_copied() -> None:
-    """It is asked for its size first."""
+    """A large value is measured first, and not copied."""
     with pytest.raises(NotCarriedError, match="the patch of vendor:speed: more than 60000 bytes are too many"):
         hookpatch.active(hookpatch.replace("vendor:speed", {"model": [Model()]}), children="require")
 
 
 def test_environment_that_has_it_already_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process that ignores it (-E), and opens a block of its own."""
+    """A process that ignores the variable (-E) restores the variable after a block of its own."""
     monkeypatch.setenv("HOOKPATCH_INHERIT", "of somebody else")
     before = dict(os.environ)
     with hookpatch.active(hookpatch.replace("never_imported:x", lambda: 1)):
@@ -172,7 +172,7 @@ def test_environment_that_has_it_already_is_restored(monkeypatch: pytest.MonkeyP
 
 
 def test_multiprocessing_and_subprocess_are_as_before(home: Environment, tmp_path: Path) -> None:
-    """What hands a block on is taken off with the last one that needs it."""
+    """The patches for handing blocks on end with the last block."""
     lines = """
     import multiprocessing.process
     starting = multiprocessing.process.BaseProcess
@@ -216,7 +216,7 @@ def test_blocks_with_too_much_for_the_environment(home: Environment, tmp_path: P
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_grandchildren_have_it_too(home: Environment, tmp_path: Path, method: str) -> None:
-    """Whatever starts them; and a process that a child starts after the block has ended here."""
+    """Grandchildren have the patch, started in any way, even after the end of the block in this process."""
     code = """
     import concurrent.futures as futures
     def run(method, function, *args):
@@ -240,7 +240,7 @@ def test_grandchildren_have_it_too(home: Environment, tmp_path: Path, method: st
 
 
 def test_overlapping_blocks_end_in_any_order(home: Environment, tmp_path: Path) -> None:
-    """A process gets those that are open when it starts, in their order."""
+    """A child process gets the blocks open at its start, in their order."""
     lines = """
     outer = hookpatch.active("loud").open()
     inner = hookpatch.active(hookpatch.wrap("vendor:speak", around.around)).open()
@@ -258,7 +258,7 @@ def test_overlapping_blocks_end_in_any_order(home: Environment, tmp_path: Path) 
 
 
 def test_block_of_a_task_is_not_handed_on_by_its_neighbours(home: Environment, tmp_path: Path) -> None:
-    """What the task starts has it, with a copy of the environment too; what another thread starts has not."""
+    """Child processes of the task have the patch, even with a copied environment; others do not."""
     lines = """
     begun, done = threading.Event(), threading.Event()
     def neighbour():
@@ -281,7 +281,7 @@ def test_block_of_a_task_is_not_handed_on_by_its_neighbours(home: Environment, t
 
 
 def test_fork_server_that_is_started_inside_does_not_keep_it(home: Environment, tmp_path: Path) -> None:
-    """It outlives the block; what it forks afterwards is not started inside."""
+    """A fork server outlives the block; its later forks are plain."""
     lines = """
     with hookpatch.active("loud"):
         said.append(in_process("forkserver"))
@@ -292,7 +292,7 @@ def test_fork_server_that_is_started_inside_does_not_keep_it(home: Environment, 
 
 
 def test_process_that_was_made_before_and_started_inside(home: Environment, tmp_path: Path) -> None:
-    """It counts where it is started."""
+    """The start of a process decides, not the making of the object."""
     code = """
     def put(queue):
         queue.put(speak())
@@ -317,7 +317,7 @@ def test_process_that_was_made_before_and_started_inside(home: Environment, tmp_
 
 
 def test_program_that_needs_none_of_it_imports_none_of_it(home: Environment, tmp_path: Path) -> None:
-    """What a patch is made of may take long to import; but what such a program starts has the patch again."""
+    """A program without the target imports no wrapper; its child processes have the patch again."""
     nested = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import vendor; print(vendor.speak())'])"
     lines = f"""
     code = "import sys; print('around' in sys.modules, flush=True)\\n" + {nested!r}
@@ -329,7 +329,7 @@ def test_program_that_needs_none_of_it_imports_none_of_it(home: Environment, tmp
 
 
 def test_program_that_does_not_inherit_the_environment_is_plain(home: Environment, tmp_path: Path) -> None:
-    """One of its own, -I, -E, and the kill switch."""
+    """A program with another environment, -I, -E or the kill switch is plain."""
     lines = """
     plain = dict(os.environ)
     with hookpatch.active("loud"):
@@ -342,7 +342,7 @@ def test_program_that_does_not_inherit_the_environment_is_plain(home: Environmen
 
 @pytest.mark.parametrize("children", ["inherit", "require"])
 def test_process_that_cannot_have_it_says_so(home: Environment, tmp_path: Path, children: str) -> None:
-    """It runs without it, or ends before its first line, with status 78."""
+    """A process that cannot have the patch runs without, or ends before its first line with status 78."""
     lines = f"""
     import gone
     os.rename("gone.py", "away.py")
@@ -381,7 +381,7 @@ def test_calls_are_counted_there_too(home: Environment, tmp_path: Path) -> None:
 
 
 def test_variable_that_cannot_be_read_is_refused(home: Environment) -> None:
-    """It is not for people; the message says what to do."""
+    """The message about a damaged variable says what to do."""
     done = home.run("-c", "print('ran')", HOOKPATCH_INHERIT="nonsense")
     assert (done.stdout, done.returncode) == ("", 78)
     said = "hookpatch: error: cannot be carried to another process: what HOOKPATCH_INHERIT holds: it cannot be read"

@@ -1,4 +1,4 @@
-"""A copy of the environment outlives its block: a program that is started with the copy afterwards is plain."""
+"""A copy of the environment outlives its block: a program started later with the copy is plain."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def later(**more):
 
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with a plugin, and a folder with the vendor's module and what calls it."""
+    """Make an environment with a plugin, and a folder with the vendor's module and its callers."""
     files = {"vendor.py": VENDOR, "around.py": AROUND, "work.py": WORK}
     return furnished(tmp_path_factory.mktemp("liveness"), wheels, {"loud": LOUD}, files)
 
 
 def test_copy_used_after_the_block_patches_nothing(home: Environment, tmp_path: Path) -> None:
-    """Nor while another block is open; in the same block entered again it is a copy of now."""
+    """The copy patches nothing while another block is open; in the same block entered again the copy is valid."""
     lines = """
     session = hookpatch.active("loud")
     with session:
@@ -45,7 +45,7 @@ def test_copy_used_after_the_block_patches_nothing(home: Environment, tmp_path: 
 
 
 def test_inner_block_that_has_ended_is_left_out(home: Environment, tmp_path: Path) -> None:
-    """The outer one, which is open, holds."""
+    """The open outer block holds, without the ended inner block."""
     lines = """
     with hookpatch.active("loud"):
         with hookpatch.active(hookpatch.wrap("vendor:speak", around.around)):
@@ -56,7 +56,7 @@ def test_inner_block_that_has_ended_is_left_out(home: Environment, tmp_path: Pat
 
 
 def test_program_that_was_started_inside_may_be_slow(home: Environment, tmp_path: Path) -> None:
-    """The block ends before it looks; it was started by a shell, which starts Python later; its parent has gone."""
+    """A slow child process is patched after the end of the block; started by a shell, or with a dead parent."""
     lines = """
     code = "import sys; sys.path.insert(0, '.'); import vendor; print(vendor.speak(), flush=True)"
     python = [sys.executable, "-c", code]
@@ -71,7 +71,7 @@ def test_program_that_was_started_inside_may_be_slow(home: Environment, tmp_path
 
 
 def test_forked_process_hands_on_what_it_has(home: Environment, tmp_path: Path) -> None:
-    """The block has ended in its parent, and is open in the fork, until it ends there too."""
+    """A block that ended in the parent stays open in the fork, until its end there."""
     lines = """
     session = hookpatch.active("loud").open()
     read, write = os.pipe()
@@ -94,7 +94,7 @@ def test_forked_process_hands_on_what_it_has(home: Environment, tmp_path: Path) 
 
 
 def test_environment_that_an_interrupt_left_patches_nothing(home: Environment, tmp_path: Path) -> None:
-    """A program that was given it by whatever way, once a block of this process has ended."""
+    """A program with a leftover environment is plain once a later block of this process has ended."""
     lines = """
     with hookpatch.active(hookpatch.wrap("vendor:speak", around.around)):
         left = os.environ["HOOKPATCH_INHERIT"].replace("-1-", "-7-")
@@ -106,7 +106,7 @@ def test_environment_that_an_interrupt_left_patches_nothing(home: Environment, t
 
 
 def test_program_in_the_place_of_this_one(home: Environment, tmp_path: Path) -> None:
-    """os.exec with the environment of an open block patches it; with a copy, after a required block, it is plain."""
+    """os.exec in an open block starts a patched program; with a copy, after a required block, a plain program."""
     lines = """
     code = "import sys; sys.path.insert(0, '.'); import vendor; print(vendor.speak(), flush=True)"
     def replaced(environment):
@@ -129,7 +129,7 @@ def test_program_in_the_place_of_this_one(home: Environment, tmp_path: Path) -> 
 
 
 def test_more_blocks_than_the_table_has_rows(home: Environment, tmp_path: Path) -> None:
-    """One after the other: rows are used again. At a time: nothing is known of any, so each counts as open."""
+    """Blocks in sequence reuse rows; more open blocks than rows are not in the table, and each counts as open."""
     lines = """
     patches = [hookpatch.replace(f"vendor:word{at}", at, add=True) for at in range(400)]
     with hookpatch.active("loud"):

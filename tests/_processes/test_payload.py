@@ -1,4 +1,4 @@
-"""Payload: what open blocks hand on, in their order, and what cannot be handed on."""
+"""Payload: the patches that open blocks hand on, in order, and the patches that cannot be handed on."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from hookpatch.errors import NotCarriedError, SettingError
 
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with a plugin, and a folder with the vendor's module and what calls it."""
+    """Make an environment with a plugin, and a folder with the vendor's module and its callers."""
     files = {"vendor.py": VENDOR, "around.py": AROUND, "work.py": WORK}
     return furnished(tmp_path_factory.mktemp("children"), wheels, {"loud": LOUD}, files)
 
 
 def _handed_on() -> list[list[dict[str, str]]]:
-    """Return the items of each open block that a program started now would read."""
+    """Return the items of each open block, as a new child process would read."""
     blocks = json.loads(os.environ.get("HOOKPATCH_INHERIT", '{"blocks": []}'))["blocks"]
     assert len({block["id"] for block in blocks}) == len(blocks)
     return [block["what"] for block in blocks]
 
 
 def _is_whole() -> list[bool]:
-    """Return for each block True if its patches are handed on, False if only a note that they are missing is."""
+    """Return for each block True if its patches are handed on, False for a mere note of the missing block."""
     return [all("patch" in item for item in block) for block in _handed_on()]
 
 
 def test_block_that_is_too_large_by_itself_keeps_no_room_from_others() -> None:
-    """It has none whatever ends; what was opened after it has what becomes free."""
+    """A block larger than the limit never gets room; later blocks get the room of an ended block."""
     large, *others = (
         hookpatch.active(*(hookpatch.replace(f"never_imported:{name}{at}", "x" * 40_000) for at in range(count))).open()
         for name, count in {"large": 3, "a": 1, "b": 1, "c": 1}.items()
@@ -51,12 +51,12 @@ def test_block_that_is_too_large_by_itself_keeps_no_room_from_others() -> None:
 
 
 def _in_order() -> list[str]:
-    """Return the addresses of the patches that are handed on, in the order of their blocks."""
+    """Return the addresses of the handed-on patches, in the order of the blocks."""
     return [item["of"].removeprefix("the patch of ") for block in _handed_on() for item in block]
 
 
 def test_block_that_is_entered_again_hands_on_the_same_text() -> None:
-    """Inside another one and by itself.
+    """A block entered again hands on the same text, alone and inside another block.
 
     The C library keeps each name and each text that the environment has ever had: a program that enters a block for
     each request would grow for ever.
@@ -72,7 +72,7 @@ def test_block_that_is_entered_again_hands_on_the_same_text() -> None:
 
 
 def test_blocks_that_overlap_are_handed_on_in_the_order_of_opening() -> None:
-    """As those of threads that serve requests do, whichever of them ends first."""
+    """Overlapping blocks, as of threads that serve requests, stay in the order of opening, whichever ends first."""
     blocks: list[tuple[str, hookpatch.Session]] = []
     chance = random.Random(0)
     for at in range(1000):
@@ -109,7 +109,7 @@ def test_decorated_function_hands_on_in_each_task_that_calls_it(home: Environmen
 
 
 def test_function_that_is_no_longer_found_by_its_name_is_refused(make_module: Callable[[str, str], Any]) -> None:
-    """Also if it was, when a block was opened before: what is packed once is looked up each time."""
+    """The function is looked up each time, even if packed for an earlier block."""
     wrappers = make_module("wrappers", AROUND)
     patch = hookpatch.wrap("vendor:speak", wrappers.around)
     hookpatch.active(patch, children="require").close()
@@ -119,7 +119,7 @@ def test_function_that_is_no_longer_found_by_its_name_is_refused(make_module: Ca
 
 
 def test_patches_that_differ_in_a_fact_are_packed_apart(make_module: Callable[[str, str], Any]) -> None:
-    """Although they have one target and one function."""
+    """Patches with the same target and function are packed apart."""
     around = make_module("wrappers", AROUND).around
     patches = hookpatch.wrap("vendor:speak", around), hookpatch.wrap("vendor:speak", around, why="it whispers")
     blocks = []
@@ -130,13 +130,13 @@ def test_patches_that_differ_in_a_fact_are_packed_apart(make_module: Callable[[s
 
 
 def test_what_cannot_be_pickled_is_refused() -> None:
-    """With what pickle says."""
+    """The error has pickle's reason."""
     with pytest.raises(NotCarriedError, match=r"the patch of vendor:speed: it cannot be pickled \(.*generator"):
         hookpatch.active(hookpatch.replace("vendor:speed", (one for one in ())), children="require")
 
 
 def test_another_word_is_refused() -> None:
-    """With those that there are."""
+    """The error lists the valid words."""
     with pytest.raises(SettingError) as caught:
         hookpatch.active(children="all")  # type: ignore[arg-type]
     assert str(caught.value) == "active(): children='all' is none of 'inherit', 'local' and 'require'"

@@ -1,4 +1,4 @@
-"""Every process writes a report file, and the parent joins them. A process that is not patched is named."""
+"""Every process writes a report file, and the first process joins the files. An unpatched process is named."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def in_program(*flags, **more):
 
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with a plugin, and a folder with the vendor's module and what calls it."""
+    """Make an environment with a plugin, and a folder with the vendor's module and its callers."""
     files = {"vendor.py": VENDOR, "work.py": WORK}
     return furnished(tmp_path_factory.mktemp("receipts"), wheels, {"loud": LOUD}, files)
 
@@ -60,7 +60,7 @@ def reports(tmp_path: Path) -> Path:
 
 
 def test_every_process_of_a_tree_leaves_one(home: Environment, reports: Path) -> None:
-    """However it was started: number, parent, machine, command line, state of each patch. All are well."""
+    """Each process writes number, parent, machine, command line and the states of patches, started in any way."""
     lines = """
 speak()
 for method in ("fork", "spawn", "forkserver"):
@@ -78,12 +78,12 @@ print(os.getpid())
     assert [one.ppid == first.pid for one in others] == [True] * 2 + [True, False] + [True], others
     assert len(others) == 5, commands
     speaking = [one for one in joined if [patch.state for patch in one.patches] == ["applied"]]
-    assert len(speaking) == 5  # not the fork server itself: it has imported nothing
+    assert len(speaking) == 5  # not the fork server: the fork server has not imported the target
     assert (joined.problems, stderr) == ((), "")
 
 
 def test_folder_is_that_of_the_first_process(home: Environment, reports: Path) -> None:
-    """A relative one is meant from where that was started, wherever the others are."""
+    """A relative folder starts at the first process's folder, for all child processes."""
     script = home.folder / "elsewhere.py"
     script.write_text("from work import *\nif __name__ == '__main__':\n    os.chdir('/')\n    in_process('spawn')\n")
     done = home.run(script.name, HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=f"relative-{reports.parent.name}")
@@ -92,13 +92,13 @@ def test_folder_is_that_of_the_first_process(home: Environment, reports: Path) -
 
 
 def test_calls_are_in_it(home: Environment, reports: Path) -> None:
-    """Those of a forked worker too, which ends without atexit."""
+    """Report files have calls, also of a forked worker, which ends without atexit."""
     run(home, reports, "in_process('fork'); speak()", HOOKPATCH_COUNT="1")
     assert [[patch.calls for patch in one.patches] for one in hookpatch.receipts(reports)] == [[{"eager": 1}]] * 2
 
 
 def test_killed_worker_has_left_what_it_knew(home: Environment, reports: Path) -> None:
-    """The patch was applied; it has no end."""
+    """A killed worker's file has an applied patch, without an end."""
     lines = """
 pid = os.fork()
 if not pid:
@@ -114,7 +114,7 @@ print(pid, os.waitpid(pid, 0)[1])
 
 
 def test_process_without_patches_is_named(home: Environment, reports: Path) -> None:
-    """One that ignores the environment, one that asks for something else: in the report, and on stderr at the end."""
+    """The report and stderr name a process without the environment, and a process with another selection."""
     lines = """
 in_program("-I")
 in_program(env={**os.environ, "HOOKPATCH_PLUGINS": "quiet"})
@@ -144,7 +144,7 @@ print(os.getpid())
 
 
 def test_what_cannot_be_had_is_in_it(home: Environment, reports: Path) -> None:
-    """A program that goes on without its patches says so in its report; one that is refused has left one, too."""
+    """A report file has the error, from a program without patches and from a refused program."""
     for setting, status in ({"HOOKPATCH_ON_ERROR": "warn"}, 0), ({}, 78):
         done = home.run(
             "-c", "pass", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS="{", HOOKPATCH_REPORT=str(reports), **setting
@@ -155,7 +155,7 @@ def test_what_cannot_be_had_is_in_it(home: Environment, reports: Path) -> None:
 
 
 def test_patch_that_failed_in_one_process_is_named(home: Environment, reports: Path) -> None:
-    """With the reason; where its module was never imported it may wait."""
+    """The report names a failed patch with the reason; a patch of a module never imported may wait."""
     lines = """
 in_process("spawn")
 open("vendor.py", "w").write("def other(): pass")
@@ -173,7 +173,7 @@ in_program()
 
 
 def test_blocks_are_in_it(home: Environment, reports: Path) -> None:
-    """Those that have ended by their last state; a process that starts outside has none, and that is well."""
+    """The file has ended blocks with their last states; a process started outside the block needs none."""
     lines = """
 import vendor
 for _ in range(3):
@@ -203,11 +203,11 @@ def test_full_disk_is_one_warning(home: Environment, reports: Path) -> None:
     _, stderr = run(home, reports, lines)
     assert re.fullmatch(r"hookpatch: warning: no report left at .*\.json: File too large\n", stderr)
     (left,) = hookpatch.receipts(reports)
-    assert [patch.state for patch in left.patches] == ["waiting"]  # what was known before
+    assert [patch.state for patch in left.patches] == ["waiting"]  # as of the last written state
 
 
 def test_run_of_the_same_folder_is_told_apart(home: Environment, reports: Path) -> None:
-    """The last one is shown; an older one by its name."""
+    """The last run in a folder is shown; an older run by its name."""
     run(home, reports, "in_process('spawn')")
     time.sleep(0.01)
     run(home, reports, "pass")
@@ -234,7 +234,7 @@ def test_no_report_is_an_error(tmp_path: Path) -> None:
 
 
 def test_command_prints_what_they_left(home: Environment, reports: Path) -> None:
-    """Status 0 when all are well, 1 when one is not, 78 when there is no report."""
+    """Status 0 without findings, 1 with findings, 78 without a report."""
     command = (home.python.parent / "hookpatch", "report", reports)
     missing = home.run(*command)
     assert (missing.returncode, missing.stderr) == (

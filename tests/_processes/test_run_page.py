@@ -1,4 +1,4 @@
-"""The report of a run as a page, and its documented schema; the page in a real browser where there is one."""
+"""The report of a run as a page, and its documented schema; the page in a real browser if installed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ with hookpatch.active(
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> hookpatch.RunReport:
-    """A run of two processes, the second of which was killed."""
+    """Run two processes, and kill the second."""
     folder = tmp_path_factory.mktemp("page") / "reports"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     environment = {**clean, "HOOKPATCH_REPORT": str(folder)}
@@ -56,7 +56,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> hookpatch.RunReport:
 
 
 class Page(HTMLParser):
-    """What a page has: its elements with their attributes, and its text."""
+    """A page parsed: elements with their attributes, and text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Page(HTMLParser):
 
 
 def test_page_is_whole_in_itself(run: hookpatch.RunReport) -> None:
-    """No script, nothing that is fetched; what a report says is text, whatever it says; links are links to pages."""
+    """The page has no script and fetches no file; report texts stay text; links lead to pages."""
     text = page_of(run)
     page = Page(text)
     assert {"script", "img", "link", "iframe", "object"}.isdisjoint(tag for tag, _ in page.elements)
@@ -88,7 +88,7 @@ def test_page_is_whole_in_itself(run: hookpatch.RunReport) -> None:
 
 
 def test_what_is_wrong_comes_first(run: hookpatch.RunReport) -> None:
-    """Then when what happened, then each process with its patches; each state and reason is there."""
+    """Findings come first, then the timeline, then each process with its patches, states and reasons."""
     text = Page(page_of(run)).text
     assert list(run.warnings) == [
         "textwrap:dedent of active(): applied, never called",
@@ -104,7 +104,7 @@ def test_what_is_wrong_comes_first(run: hookpatch.RunReport) -> None:
 
 
 def test_times_are_those_of_what_happened(run: hookpatch.RunReport) -> None:
-    """A process begins, its patches are applied, end, and it ends; one that was killed has no end."""
+    """Times are in order: process, patches applied, ended, end; a killed process has no end."""
     first, killed = run
     assert (first.ended, killed.ended) == (True, False)
     for patch in first.patches:
@@ -117,7 +117,7 @@ def test_times_are_those_of_what_happened(run: hookpatch.RunReport) -> None:
 
 
 def test_command_writes_it(run: hookpatch.RunReport, tmp_path: Path) -> None:
-    """Beside what it prints; a file that cannot be written is an error."""
+    """The command prints the report and writes the page; an unwritable file is an error."""
     folder = tmp_path / "reports"
     folder.mkdir()
     process = {**run.to_dict()["processes"][0], "root": "r", "first": True, "asked": [], "started": []}
@@ -162,7 +162,7 @@ def test_every_field_is_documented_and_there(run: hookpatch.RunReport) -> None:
 
 
 def test_what_older_processes_left_is_read(run: hookpatch.RunReport, tmp_path: Path) -> None:
-    """A file without fields that came later."""
+    """Read a file of an older version, without newer fields."""
     process = {**run.to_dict()["processes"][0], "root": "r", "first": True, "asked": [], "started": []}
     for patch in process["patches"]:
         for field in ("required", "required_calls", "applied_at", "ended_at"):
@@ -184,13 +184,13 @@ def _browser() -> Any:
     return module
 
 
-@pytest.mark.repository  # it takes the browser from hookpatch-onnx's tests
+@pytest.mark.repository  # the browser comes from hookpatch-onnx's tests
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium on PATH")
 @pytest.mark.parametrize(
     ("width", "scheme", "paper"), [(400, "dark", "rgb(20, 23, 27)"), (1400, "light", "rgb(251, 250, 247)")]
 )
 def test_page_fits_the_window(run: hookpatch.RunReport, tmp_path: Path, width: int, scheme: str, paper: str) -> None:
-    """Narrow and wide, light and dark: nothing runs over, nothing is fetched, and what is folded unfolds by key."""
+    """The page fits narrow and wide windows, light and dark; no file is fetched; folded parts unfold by key."""
     path = tmp_path / "run.html"
     path.write_text(page_of(run))
     with _browser().Browser(tmp_path / "browser", width, 900, scheme) as browser:

@@ -1,4 +1,4 @@
-"""Numbers and texts that were bound before: the report names who holds the old one, by the source of the modules."""
+"""Numbers and texts bound before the block: the report names the modules with the old value, by their source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IMPORTERS = {
     "twice": ("from vendor import LIMIT, LIMIT as other", ["LIMIT", "other"]),
     "package.inside": ("from .base import LIMIT as far", ["far"]),
     "through": ("from plain import LIMIT", ["LIMIT"]),
-    "whole": ("import vendor\nLIMIT = 30000", []),  # an equal number of its own
+    "whole": ("import vendor\nLIMIT = 30000", []),  # an equal number from the module itself
     "changed": ("from vendor import LIMIT\nLIMIT = LIMIT + 1", []),
     "inside": ("def f():\n    from vendor import LIMIT\n    return LIMIT", []),
     "other": ("from vendor import OTHER as LIMIT", []),  # an equal number of another name
@@ -43,14 +43,14 @@ def stale_of(session: hookpatch.Session) -> list[str]:
 
 
 def test_names_that_were_bound_from_the_target(vendor: ModuleType) -> None:
-    """Under another name, by a star, in a package, from one that was bound itself; no equal value of another origin."""
+    """Find names bound directly, by another name, by a star, in a package, or through a module; not equal values."""
     for name in IMPORTERS:
         importlib.import_module(name)
     expected = sorted(f"{module}:{name}" for module, (_, names) in IMPORTERS.items() for name in names)
     with hookpatch.active(hookpatch.replace("vendor:LIMIT", 5)) as session:
         assert stale_of(session) == sorted([*expected, "package.base:LIMIT"])
         assert "stale   through:LIMIT holds the original still" in str(session.report())
-        importlib.import_module("plain").LIMIT = 5  # who corrects it himself
+        importlib.import_module("plain").LIMIT = 5  # corrected by the module
         assert "plain:LIMIT" not in stale_of(session)
 
 
@@ -88,7 +88,7 @@ def test_default_of_a_dataclass(make_module: Callable[[str, str], ModuleType]) -
 
 
 def test_source_that_cannot_be_read(vendor: ModuleType, make_module: Callable[[str, str], ModuleType]) -> None:
-    """A module without source, or whose file was changed into none, is passed over."""
+    """Pass over a module without a readable source."""
     importlib.import_module("plain")
     Path(str(importlib.import_module("renamed").__file__)).write_text("from vendor import (LIMIT")
     make_module("bare", "from vendor import LIMIT").__spec__ = None

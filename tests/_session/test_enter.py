@@ -46,7 +46,7 @@ def test_enter_enters_at_once_when_the_module_is_there(make_module: MakeModule) 
 
 
 def test_enter_waits_for_its_module(write_module: WriteModule) -> None:
-    """enter runs when the module has been imported, to its end; without an import it never runs."""
+    """enter runs after the module's import, until the end; without an import never."""
     write_module("entered", SOURCE)
     log: list[Any] = []
     with hookpatch.active(hookpatch.enter("entered", lambda m: _entered(log, m))) as session:

@@ -1,4 +1,4 @@
-"""A session that is entered again: after its end, while it is open, by other threads and tasks."""
+"""A session entered again: after its end, while open, by other threads and tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 
 
 def test_session_is_entered_again_after_its_end(vendor: ModuleType) -> None:
-    """Its report is that of the last time."""
+    """A session entered again reports the last time."""
     speak, session = vendor.speak, hookpatch.active(hookpatch.wrap("vendor:speak", twice))
     for _ in range(3):
         with session:
@@ -60,7 +60,7 @@ def test_close_that_comes_before_the_end_of_the_block_ends_the_block(vendor: Mod
 
 
 def test_session_that_could_not_be_opened_can_be_opened_later(vendor: ModuleType) -> None:
-    """Nothing of the first attempt is left."""
+    """A failed attempt leaves no trace for the next."""
     session = hookpatch.active(hookpatch.wrap("vendor:speak", twice), hookpatch.wrap("vendor:listen", twice))
     for _ in range(2):
         with pytest.raises(errors.TargetNotFound):
@@ -107,7 +107,7 @@ def test_threads_that_call_a_decorated_function_at_once(vendor: ModuleType) -> N
 
 
 def test_thread_waits_for_the_thread_that_opens(vendor: ModuleType) -> None:
-    """So that it never runs without the patches."""
+    """A second thread waits for the opening thread, and never runs without the patches."""
     started, go_on = threading.Event(), threading.Event()
 
     def slow(original: Any) -> Any:
@@ -132,7 +132,7 @@ def test_thread_waits_for_the_thread_that_opens(vendor: ModuleType) -> None:
 
 
 def test_factory_that_enters_the_session_it_is_called_for(vendor: ModuleType) -> None:
-    """The block inside changes nothing: the session is being opened, and goes on to be."""
+    """A factory that enters its own session changes nothing; the opening goes on."""
 
     def factory(original: Any) -> Any:
         with session:
@@ -145,7 +145,7 @@ def test_factory_that_enters_the_session_it_is_called_for(vendor: ModuleType) ->
 
 
 def test_task_that_enters_a_session_of_another_task(vendor: ModuleType) -> None:
-    """scope="task": the patches hold in each task that has entered, for as long as it stays, and in no other."""
+    """scope="task": the patches hold in each task inside the block, and in no other."""
     session = hookpatch.active(hookpatch.wrap("vendor:speak", twice), scope="task")
     heard: list[str] = []
 
@@ -171,7 +171,7 @@ def test_task_that_enters_a_session_of_another_task(vendor: ModuleType) -> None:
 
 
 def test_session_dropped_after_it_was_entered_twice_restores(vendor: ModuleType) -> None:
-    """And says that it was dropped."""
+    """A session entered twice and dropped restores, and warns."""
     sessions = [hookpatch.active(hookpatch.wrap("vendor:speak", twice)).open().open()]
     with pytest.warns(ResourceWarning, match="was dropped unclosed"):
         sessions.clear()
@@ -179,7 +179,7 @@ def test_session_dropped_after_it_was_entered_twice_restores(vendor: ModuleType)
 
 
 def test_session_in_an_exit_stack(vendor: ModuleType) -> None:
-    """As a fixture holds one, beside blocks of its own."""
+    """An ExitStack holds a session beside other blocks, as a fixture does."""
     session = hookpatch.active(hookpatch.wrap("vendor:speak", twice))
     with ExitStack() as stack:
         stack.enter_context(session)

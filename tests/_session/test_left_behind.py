@@ -1,4 +1,4 @@
-"""What a patch of a class or of its method does not reach is in the report: living instances, and who overrides it."""
+"""The report has the limits of a patch of a class or method: living instances, and overriding classes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any
     ],
 )
 def test_subclasses_that_override_and_do_not_call(vendor: ModuleType, name: str, found: str | None, reach: Any) -> None:
-    """By the names in their code; a subclass of such a class that calls what it overrides is not named itself."""
+    """Overriding subclasses are found by the names in their code; a subclass that calls super() is not named."""
     patch = hookpatch.wrap(f"vendor:{name}", around, reach=reach)
     if found is None:
         patch = hookpatch.replace(f"vendor:{name}", property(lambda self: "new"))
@@ -82,7 +82,7 @@ def test_subclasses_that_override_and_do_not_call(vendor: ModuleType, name: str,
 
 
 def test_a_target_beneath_an_object(make_module: Callable[[str, str], ModuleType]) -> None:
-    """Its class is not looked for: no class has the name."""
+    """For a target beneath an object no class is searched."""
     vendor = make_module(
         "vendor",
         """
@@ -112,7 +112,7 @@ def test_many_that_override_are_counted(make_module: Callable[[str, str], Module
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("verb", ["replace", "derive"])
 def test_instances_that_were_made_before(vendor: ModuleType, verb: str, reach: Any) -> None:
-    """With reach="slot" they keep the class that they have; what is made inside has the new one."""
+    """With reach="slot" earlier instances keep their class; instances made inside have the new class."""
     old = [vendor.Plain(), vendor.Plain()]
     of_subclass = vendor.Deep()
     new = type("New", (vendor.Plain,), {"forward": lambda self: "new"})
@@ -138,7 +138,7 @@ def test_instances_that_were_made_before(vendor: ModuleType, verb: str, reach: A
 
 
 def test_overriding_classes_are_named_where_the_class_is_wrapped_too(make_module: Callable[..., ModuleType]) -> None:
-    """The class lies beneath a proxy then, which says that it is a class and is none to C code."""
+    """A wrapped class lies beneath a proxy, which C code does not take for a class."""
     make_module("both", "class K:\n    def f(self): return 1\nclass L(K):\n    def f(self): return 2\n")
 
     def through(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A slot that other code overwrites: the report, `why` and the end say so, by which value and from where."""
+"""A slot overwritten by other code: report, `why` and the end name the value and its place."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def patched(reach: Any, target: str = "vendor:speak") -> hookpatch.Session:
 @REACH
 @pytest.mark.parametrize("how", ["mock", "monkeypatch", "setattr"])
 def test_foreign_patch_from_before_that_is_taken_off_inside(vendor: Any, reach: str, how: str) -> None:
-    """It writes back what it had saved, over our wrapper."""
+    """The foreign patch writes its saved value over our wrapper."""
     original = vendor.speak
     patcher, monkeypatch = unittest.mock.patch.object(vendor, "speak", vendor.other), pytest.MonkeyPatch()
     if how == "mock":
@@ -113,7 +113,7 @@ def test_library_that_assigns_the_name_again(vendor: Any, reach: str) -> None:
 
 @REACH
 def test_mock_inside_the_block_comes_and_goes(vendor: Any, reach: str) -> None:
-    """While it is there the patch is overwritten; after it the patch is applied again, and ends like any other."""
+    """A mock overwrites the patch; after the mock the patch is applied again, and ends as usual."""
     with hookpatch.active(hookpatch.wrap("vendor:speak", loud, reach=reach)) as session:  # type: ignore[arg-type]
         with unittest.mock.patch("vendor.speak"):
             state, reason = agreed(session)
@@ -125,7 +125,7 @@ def test_mock_inside_the_block_comes_and_goes(vendor: Any, reach: str) -> None:
 
 @REACH
 def test_unwrap_as_opentelemetry_does_it(vendor: Any, reach: str) -> None:
-    """It writes the `__wrapped__` of the proxy that it put there before us."""
+    """OpenTelemetry's unwrap writes the `__wrapped__` of its own proxy."""
     original = vendor.speak
     vendor.speak = theirs = wrapt.FunctionWrapper(original, loud)
     session = patched(reach)
@@ -138,7 +138,7 @@ def test_unwrap_as_opentelemetry_does_it(vendor: Any, reach: str) -> None:
 
 @REACH
 def test_unwrap_of_a_proxy(vendor: Any, reach: str) -> None:
-    """A callable that is no Python function has a proxy of ours, whose `__wrapped__` is the original."""
+    """A callable other than a Python function gets our proxy, with the original as `__wrapped__`."""
     vendor.first = operator.itemgetter(0)
     session = patched(reach, "vendor:first")
     assert vendor.first("x") == "X"
@@ -151,7 +151,7 @@ def test_unwrap_of_a_proxy(vendor: Any, reach: str) -> None:
 
 @REACH
 def test_function_that_keeps_ours_has_not_overwritten_it(vendor: Any, reach: str) -> None:
-    """By hand, without `functools.wraps`: the patch still takes effect, and both say so."""
+    """A foreign function calls our wrapper, without `functools.wraps`: the patch takes effect, and both say so."""
     session = patched(reach)
     ours = vendor.speak
     vendor.speak = lambda word: f"<{ours(word)}>"
@@ -163,7 +163,7 @@ def test_function_that_keeps_ours_has_not_overwritten_it(vendor: Any, reach: str
 
 
 def test_code_that_is_changed_in_place(vendor: Any) -> None:
-    """reach="everywhere" changes the function itself; who sets its code overwrites that."""
+    """reach="everywhere" changes the function in place; a later assignment of its code overwrites the patch."""
     session = patched("everywhere")
     ours = vendor.speak.__code__
     vendor.speak.__code__ = vendor.other.__code__
@@ -179,7 +179,7 @@ def test_code_that_is_changed_in_place(vendor: Any) -> None:
 
 @pytest.mark.parametrize("target", ["vendor:speak", "vendor:Thing.run"])
 def test_autoreload_of_ipython(vendor: Any, target: str) -> None:
-    """superreload executes the module anew, and then changes old functions in place: the new one is patched."""
+    """superreload runs the module anew, then changes the old functions in place: the new function is patched."""
     autoreload = pytest.importorskip("IPython.extensions.autoreload")
     session = patched("slot", target)
     path = Path(vendor.__file__)
@@ -206,7 +206,7 @@ def test_name_that_is_deleted_and_value_without_a_place() -> None:
 
 
 def test_two_sessions_at_one_slot(vendor: Any) -> None:
-    """Both are overwritten, and each says so."""
+    """Two sessions at a slot both report the overwriting."""
     first, second = patched("slot"), patched("slot")
     original, vendor.speak = vendor.speak, vendor.other
     states = [patch.state for patch in hookpatch.report()]
@@ -220,7 +220,7 @@ def test_two_sessions_at_one_slot(vendor: Any) -> None:
 
 
 class Moody(dict[str, Any]):
-    """A mapping that cannot be read at times."""
+    """A mapping whose reads fail on demand."""
 
     is_moody = False
 
@@ -231,7 +231,7 @@ class Moody(dict[str, Any]):
 
 
 def test_owner_that_raises_when_it_is_read() -> None:
-    """The report keeps what it knew."""
+    """The report keeps the last known state."""
     owner = Moody(x=1)
     with hookpatch.active(hookpatch.replace(Target.item(owner, "x"), 2)) as session:
         owner.is_moody = True

@@ -1,4 +1,4 @@
-"""A block that is entered again uses what it found before, as long as nothing has changed."""
+"""A block entered again uses its earlier findings until a change."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_wrapper_is_used_again(vendor: Any, target: str) -> None:
 
 
 def test_wrapper_that_other_code_holds_is_not_used_again(vendor: Any) -> None:
-    """It passes through for ever."""
+    """A wrapper held by other code passes calls through, and is not used again."""
     patch = hookpatch.wrap("vendor:speak", loud)
     with hookpatch.active(patch):
         held = vendor.speak
@@ -123,7 +123,7 @@ def test_target_that_fits_no_longer(vendor: Any) -> None:
 
 
 def test_two_patches_of_which_one_was_applied_before(vendor: Any) -> None:
-    """Those of another session lie beneath, and end first."""
+    """Patches of another session lie beneath, and end first."""
     first, second = (hookpatch.wrap("vendor:speak", loud) for _ in range(2))
     entered(first, lambda: vendor.speak("x"))
     outer = hookpatch.active(second).open()
@@ -163,7 +163,7 @@ def test_what_is_kept_is_no_part_of_the_patch(vendor: Any) -> None:
 
 
 def test_patch_with_a_version_is_looked_at_each_time(vendor: Any) -> None:
-    """What is installed may change."""
+    """The installed version may change, so a patch with requires is checked each time."""
     patch = hookpatch.wrap("vendor:speak", loud, requires="pytest>=1")
     entered(patch, lambda: vendor.speak("x"))
     assert prepared(patch) is None

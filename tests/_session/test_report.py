@@ -32,7 +32,7 @@ def patches() -> list[hookpatch.Patch]:
 
 
 def test_text_is_a_line_a_patch(vendor: ModuleType) -> None:
-    """State, verb, target, who asked, and the reason where there is one."""
+    """Each line has state, verb, target, owner, and the reason if any."""
     with hookpatch.active(*patches()) as session:
         pass
     assert str(session.report()) == (
@@ -48,7 +48,7 @@ def test_text_is_a_line_a_patch(vendor: ModuleType) -> None:
 
 
 def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
-    """One process, its patches; every key is there, with null where there is nothing."""
+    """The JSON has the process and its patches; every key is present, with null for a missing value."""
     began = time.time()
     with hookpatch.active(*patches()) as session:
         (process,) = json.loads(session.report().to_json())["processes"]
@@ -82,7 +82,7 @@ def test_json_has_the_documented_schema(vendor: ModuleType) -> None:
 
 
 def test_report_is_a_frozen_copy(vendor: ModuleType) -> None:
-    """It says what was so when it was asked for."""
+    """A report has the states of the moment of the request."""
     with hookpatch.active(*patches()) as session:
         report = session.report()
     assert [patch.state for patch in report] == ["applied", "skipped", "waiting"]
@@ -91,7 +91,7 @@ def test_report_is_a_frozen_copy(vendor: ModuleType) -> None:
 
 
 def test_report_of_all_sessions_lists_those_that_are_open(vendor: ModuleType) -> None:
-    """The first opened first; those that have ended are gone."""
+    """Open sessions are listed in their order; ended sessions are not."""
     one, two, three = patches()
     with hookpatch.active(one):
         outer = hookpatch.active(two, three).open()

@@ -1,4 +1,4 @@
-"""Required calls: a patch that is called too seldom is an error when its block, or the program, ends."""
+"""Required calls: too few calls of a patch are an error at the end of the block, or of the program."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ VERBS = [
 @pytest.mark.parametrize(("verb", "change"), VERBS)
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_too_few_calls_are_an_error_when_the_block_ends(vendor: ModuleType, verb: Any, change: Any, reach: Any) -> None:
-    """Whatever the verb; the calls are counted although nobody asked for that, and all is restored by then."""
+    """Calls are counted for every verb, without count=True; at the error all patches are restored."""
     original = vendor.speak
     code = original.__code__
     patch = verb("vendor:speak", change, required_calls=2, reach=reach)
@@ -84,7 +84,7 @@ def test_too_few_calls_are_an_error_when_the_block_ends(vendor: ModuleType, verb
     ],
 )
 def test_values_that_are_put_there_are_counted(vendor: ModuleType, name: str, value: Any) -> None:
-    """Methods of all kinds, what is no function, and classes: they do what they do without it."""
+    """Counting works for methods, callables and classes, without another effect."""
     with hookpatch.active(hookpatch.replace(f"vendor:{name}", value, required_calls=1)) as session:
         owner = vendor.Thing() if "." in name else vendor
         called = getattr(owner, name.rpartition(".")[2])
@@ -94,7 +94,7 @@ def test_values_that_are_put_there_are_counted(vendor: ModuleType, name: str, va
 
 
 def test_nothing_is_said_of_what_did_not_get_so_far(vendor: ModuleType) -> None:
-    """A block that raises, a module that is never imported, a patch that is skipped, and what is not required."""
+    """No error for a block that raises, a missing import, a skipped patch, or a patch without required calls."""
     waits = hookpatch.wrap("never_imported:f", louder, required_calls=1)
     skipped = hookpatch.wrap("vendor:nothing", louder, required=False, required_calls=1)
     with pytest.raises(KeyError), hookpatch.active(hookpatch.wrap("vendor:speak", louder, required_calls=1)):
@@ -116,7 +116,7 @@ def test_closing_by_hand_and_a_decorator_tell_it_too(vendor: ModuleType) -> None
 
 
 def test_what_cannot_be_counted_is_refused(vendor: ModuleType) -> None:
-    """A number that is none, a verb of which nothing is called, a value that cannot be called."""
+    """Refuse a malformed number, a verb without calls, and a value without calls."""
     for number in (-1, True, "1", None):
         with pytest.raises(PatchError, match="is not a number of calls"):
             hookpatch.wrap("vendor:speak", louder, required_calls=number)  # type: ignore[arg-type]  # the mistake
@@ -132,7 +132,7 @@ def test_what_cannot_be_counted_is_refused(vendor: ModuleType) -> None:
 @pytest.mark.model
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_captured_call_of_a_value_is_one(make_module: Callable[[str, str], ModuleType], reach: Any) -> None:
-    """What was put there is counted where torch.compile captures it, in a full graph."""
+    """A replaced value is counted where torch.compile captures a full graph."""
     import torch
 
     nets = make_module(
@@ -172,7 +172,7 @@ def _plugin(verb: str = 'wrap("vendor:speak", louder, required_calls=1)') -> str
 
 @pytest.fixture
 def home(environment: Environment, tmp_path: Path) -> Environment:
-    """An environment with a plugin that has to be called, and the vendor's module."""
+    """Make an environment with a plugin with required calls, and the vendor's module."""
     environment.add_plugin("heard", _plugin())
     environment.work_in(tmp_path / "work", {"vendor.py": SOURCE})
     return environment
@@ -196,7 +196,7 @@ def run_by_the_command(home: Environment, code: str, **variables: str) -> tuple[
 
 
 def test_status_is_70_where_it_would_have_been_0(home: Environment) -> None:
-    """Under ``hookpatch run``, which waits for the program. Another status, or a signal, stays."""
+    """The status is 70 instead of 0 under ``hookpatch run``; another status, or a signal, stays."""
     code = """
 import atexit, sys, threading, time, vendor
 atexit.register(print, "handler")
@@ -213,7 +213,7 @@ threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 
 
 def test_status_is_70_where_a_module_is_misspelt(home: Environment, tmp_path: Path) -> None:
-    """Of a required patch; not where there is no module of a similar name: a program may make its modules itself."""
+    """The status is 70 for a required patch with a misspelt module, if a module of a similar name exists."""
     beside = tmp_path / "program"
     beside.mkdir()
     for module in ("local", "vendor"):
@@ -233,11 +233,11 @@ def test_status_is_70_where_a_module_is_misspelt(home: Environment, tmp_path: Pa
             is_slip = name in ("slip", "slip_beside")
             assert done.returncode == (wanted if is_slip or wanted == 3 else 0), (name, done.stderr)
             assert ("did you mean" in done.stderr) == is_slip
-    assert home.run(str(beside / "ends70.py"), HOOKPATCH_PLUGINS="slip").returncode == 0  # not known before its end
+    assert home.run(str(beside / "ends70.py"), HOOKPATCH_PLUGINS="slip").returncode == 0  # known only at the end
 
 
 def test_signals_to_the_command_reach_the_program(home: Environment) -> None:
-    """A launcher that ends a job, and Ctrl-C, which a terminal sends to both."""
+    """Pass on a launcher's signal; Ctrl-C comes from the terminal to both processes."""
     code = "import signal, sys, time, vendor; {}; print('ready', flush=True)\nwhile True: time.sleep(0.02)"
     ends = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))"
     for number, body, status in ((signal.SIGTERM, ends, 5), (signal.SIGINT, "0", 128 + signal.SIGINT)):
@@ -261,7 +261,7 @@ def test_under_plain_python_the_status_is_the_programs(home: Environment) -> Non
 
 
 def test_calls_of_all_processes_count_where_they_leave_reports(home: Environment, tmp_path: Path) -> None:
-    """Else those of the first process alone, whatever its workers do; these say nothing and end as they do."""
+    """With reports the calls of all processes count, otherwise the calls of the first process alone."""
     code = "import subprocess, sys, vendor; print(subprocess.run([sys.executable, '-c', {!r}]).returncode, flush=True)"
     calls, not_calls = code.format("import vendor; vendor.speak()"), code.format("import vendor")
     assert ended(home, calls) == (0, "0\n", [SAID])
@@ -274,7 +274,7 @@ def test_calls_of_all_processes_count_where_they_leave_reports(home: Environment
 
 
 def test_module_that_was_never_imported_is_a_warning(home: Environment, tmp_path: Path) -> None:
-    """Once, by the first process of a tree; of a plugin that is not even loaded, too; not of what may be missing."""
+    """A required module never imported gets a warning, once, by the first process; also of an unloaded plugin."""
     child = "import subprocess, sys; subprocess.run([sys.executable, '-c', {!r}])"
     assert ended(home, child.format("pass")) == (0, "", [UNBOUND])
     assert ended(home, child.format("import vendor; vendor.speak()")) == (0, "", [UNBOUND])
@@ -294,7 +294,7 @@ def test_module_that_was_never_imported_is_a_warning(home: Environment, tmp_path
     assert slip.stderr.count("\n") == 1
     two = 'wrap("vendor:spaek", louder)\n            yield hookpatch.wrap("nowhere:f", louder)'
     home.add_plugin("gone", _plugin(two))
-    done = home.run("-c", "import vendor", HOOKPATCH_PLUGINS="gone")  # ended by us: that is said, and nothing else
+    done = home.run("-c", "import vendor", HOOKPATCH_PLUGINS="gone")  # ended by hookpatch, with a single message
     assert (done.returncode, len(done.stderr.splitlines())) == (78, 1)
     run = [str(home.python), "-m", "hookpatch", "run", "-p", "heard", "-c", "pass"]
     inner = home.run(
@@ -304,7 +304,7 @@ def test_module_that_was_never_imported_is_a_warning(home: Environment, tmp_path
 
 
 def test_slot_that_other_code_has_overwritten_is_a_warning(home: Environment, tmp_path: Path) -> None:
-    """By which value, at the end of the program, and in what `hookpatch report` joins."""
+    """The warning has the overwriting value, at the program's end and in `hookpatch report`."""
     home.add_plugin("plain", _plugin('wrap("vendor:speak", louder)'))
     reports = tmp_path / "reports"
     code = "import vendor; vendor.speak = len"

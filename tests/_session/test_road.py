@@ -1,4 +1,4 @@
-"""A session that is opened again on the road: as fast as mock.patch, and in all else like one that takes locks."""
+"""A session opened again on the short road: as fast as mock.patch, otherwise like a session with locks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def state(vendor: Any) -> list[Any]:
 
 
 def warm(patch: Patch, **how: Any) -> Any:
-    """Return a session that was opened twice."""
+    """Return a session opened twice before."""
     session = active(patch, **how)
     for _ in range(2):
         with session:
@@ -143,7 +143,7 @@ def test_session_of_two_patches_is_all_or_none(vendor: Any) -> None:
 
 @pytest.mark.parametrize("ends_first", ["fast", "other"])
 def test_other_session_on_the_same_site(vendor: Any, ends_first: str) -> None:
-    """It lies outside, as one opened later; either may end first."""
+    """A later session on the same site lies outside; either may end first."""
     speak, session = vendor.speak, warm(PATCHES["wrap"]())
     session.__enter__()
     assert is_fast(session)
@@ -210,7 +210,7 @@ def test_import_anew_inside(vendor: Any) -> None:
 
 
 def test_foreign_value_over_ours(vendor: Any) -> None:
-    """It is left alone, and told of, as ever."""
+    """A foreign value over ours is left alone and reported."""
     session = warm(PATCHES["wrap"]()).__enter__()
     assert is_fast(session)
     vendor.speak = other
@@ -265,7 +265,7 @@ def test_disabled(vendor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fork_inside(vendor: Any) -> None:
-    """The child process has the patch, and takes it back in the same way."""
+    """The forked process has the patch, and restores the slot in the same way."""
     speak, session = vendor.speak, warm(PATCHES["wrap"]())
     with session:
         pid = os.fork()
@@ -280,7 +280,7 @@ def test_fork_inside(vendor: Any) -> None:
 
 
 def test_decorated_function(vendor: Any) -> None:
-    """Also when it raises, and when it calls itself."""
+    """A decorated function is patched, also when raising or recursive."""
     speak = vendor.speak
 
     @active(PATCHES["wrap"](), children="local")

@@ -36,7 +36,7 @@ def shout(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 
 
 def test_block_is_patched_and_what_was_there_is_there_again(vendor: ModuleType) -> None:
-    """The promise, in its smallest form."""
+    """The promise, in its smallest form: patched inside, restored after."""
     speak, names = vendor.speak, list(vars(vendor))
     with hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
         assert vendor.speak() == "VENDOR"
@@ -55,7 +55,7 @@ def test_making_a_session_changes_nothing(vendor: ModuleType) -> None:
 
 
 def test_session_that_decorates_is_opened_for_each_call(vendor: ModuleType) -> None:
-    """Nobody opens it itself, and that is no mistake; nor is one that would patch nothing."""
+    """A decorator's session, never opened directly, gets no warning."""
     function = hookpatch.active(hookpatch.wrap("vendor:speak", shout))(lambda: 1)
     assert function() == 1
     hookpatch.active()
@@ -63,7 +63,7 @@ def test_session_that_decorates_is_opened_for_each_call(vendor: ModuleType) -> N
 
 @pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt, SystemExit])
 def test_exception_in_the_body_restores_and_goes_on(vendor: ModuleType, raised: type[BaseException]) -> None:
-    """It is neither swallowed nor changed."""
+    """The body's exception is neither swallowed nor changed."""
     speak, error = vendor.speak, raised("x")
     with pytest.raises(raised) as caught, hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
         raise error
@@ -72,7 +72,7 @@ def test_exception_in_the_body_restores_and_goes_on(vendor: ModuleType, raised: 
 
 
 def test_entering_is_all_or_nothing(vendor: ModuleType) -> None:
-    """A patch that does not fit leaves those before it unapplied."""
+    """A patch that does not fit leaves all patches of the session unapplied."""
     before = list(vars(vendor).items())
     session = hookpatch.active(
         hookpatch.wrap("vendor:speak", shout),
@@ -86,7 +86,7 @@ def test_entering_is_all_or_nothing(vendor: ModuleType) -> None:
 
 
 def test_factory_that_raises_restores_what_was_applied(vendor: ModuleType) -> None:
-    """It raises too late for the checks before: what was applied is taken back, and the error says whose it is."""
+    """A factory raises after the checks: applied patches are restored, and the error names the owner."""
     speak = vendor.speak
 
     def factory(original: object) -> object:
@@ -104,7 +104,7 @@ def test_factory_that_raises_restores_what_was_applied(vendor: ModuleType) -> No
 
 
 def test_undo_that_raises_does_not_stop_the_others(vendor: ModuleType) -> None:
-    """The rest is restored, and one RestoreError tells of all that failed."""
+    """The other patches are restored, and a RestoreError has all failures."""
     speak, other = vendor.speak, vendor.other
 
     @contextmanager
@@ -128,7 +128,7 @@ def test_undo_that_raises_does_not_stop_the_others(vendor: ModuleType) -> None:
 
 
 def test_closing_twice_does_no_harm(vendor: ModuleType) -> None:
-    """The second call finds nothing to do, patches of others stay."""
+    """A second close does nothing; patches of other sessions stay."""
     first = hookpatch.active(hookpatch.wrap("vendor:speak", shout)).open()
     first.close()
     with hookpatch.active(hookpatch.wrap("vendor:speak", shout)):
@@ -137,7 +137,7 @@ def test_closing_twice_does_no_harm(vendor: ModuleType) -> None:
 
 
 def test_decorated_function_is_patched_in_its_calls_only(vendor: ModuleType) -> None:
-    """Recursion included, in which each patch holds once."""
+    """Only calls of the decorated function are patched; in a recursion once."""
 
     def more(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         return wrapped(*args, **kwargs) + "!"
@@ -155,7 +155,7 @@ def test_decorated_function_is_patched_in_its_calls_only(vendor: ModuleType) -> 
 
 
 def test_decorated_coroutine_is_patched_while_it_runs(vendor: ModuleType) -> None:
-    """From its first line to its last, not when it is made."""
+    """A decorated coroutine is patched from its first line to its last."""
 
     @hookpatch.active(hookpatch.wrap("vendor:speak", shout))
     async def call() -> str:
@@ -170,7 +170,7 @@ def test_decorated_coroutine_is_patched_while_it_runs(vendor: ModuleType) -> Non
 
 
 def test_generator_cannot_be_decorated(vendor: ModuleType) -> None:
-    """Its patches would hold while it is suspended."""
+    """A decorated generator is refused: patches would hold while suspended."""
 
     def numbers() -> Iterator[int]:
         yield 1
@@ -184,7 +184,7 @@ def test_generator_cannot_be_decorated(vendor: ModuleType) -> None:
 
 
 def test_module_that_comes_later_is_patched_when_it_comes(write_module: Any) -> None:
-    """And restored at the end, as one that was there."""
+    """A module imported inside is patched, and restored at the end."""
     write_module("late", SOURCE)
     with hookpatch.active(hookpatch.wrap("late:speak", shout)) as session:
         assert [patch.state for patch in session.report()] == ["waiting"]
@@ -240,7 +240,7 @@ def test_optional_patch_that_does_not_fit_is_skipped(vendor: ModuleType) -> None
 
 
 def test_later_session_lies_outside_and_they_end_in_any_order(vendor: ModuleType) -> None:
-    """What a LIFO stack of saved values cannot do."""
+    """Sessions end in any order, unlike a LIFO stack of saved values."""
 
     def tag(mark: str) -> hookpatch.Patch:
         return hookpatch.wrap("vendor:speak", lambda wrapped, instance, args, kwargs: mark + wrapped(*args, **kwargs))
@@ -281,7 +281,7 @@ def test_unknown_plugin_is_refused_where_it_is_given() -> None:
 
 
 def test_names_and_patches_mix_in_the_order_given(vendor: ModuleType, make_distribution: Any) -> None:
-    """The first outermost, whether it comes from a plugin or not."""
+    """The first name or patch lies outermost."""
     source = """
         import hookpatch
         @hookpatch.hookimpl
@@ -298,7 +298,7 @@ def test_names_and_patches_mix_in_the_order_given(vendor: ModuleType, make_distr
 
 
 def test_enter_enters_when_the_module_is_there_and_leaves_at_the_end(write_module: Any) -> None:
-    """For changes that have an undo of their own; after a reload it is entered anew."""
+    """enter() is for changes with their own undo; a reload enters anew."""
     write_module("late", SOURCE)
     seen: list[str] = []
 
@@ -323,7 +323,7 @@ def test_enter_enters_when_the_module_is_there_and_leaves_at_the_end(write_modul
 
 
 def test_open_session_at_the_end_of_the_interpreter_is_quiet(vendor: ModuleType) -> None:
-    """Nothing is taken back from modules that are being emptied, and nothing is printed."""
+    """At the interpreter's end no module is restored, and no output comes."""
     program = "import hookpatch\ns = hookpatch.active(hookpatch.inject('inspect:signature', eval_str=True)).open()"
     for held in ("", "\nimport builtins; builtins.s = s"):
         done = subprocess.run(
@@ -334,7 +334,7 @@ def test_open_session_at_the_end_of_the_interpreter_is_quiet(vendor: ModuleType)
 
 @pytest.mark.parametrize("first_closed", [0, 1])
 def test_slot_and_everywhere_on_one_function_compose(vendor: ModuleType, first_closed: int) -> None:
-    """The in-place change goes into the function itself, not into what stands in its slot, whichever came first."""
+    """The in-place change goes into the function, not into the slot's wrapper, in either order."""
     speak, code = vendor.speak, vendor.speak.__code__
 
     def tag(mark: str, **facts: Any) -> hookpatch.Session:
@@ -355,7 +355,7 @@ def test_slot_and_everywhere_on_one_function_compose(vendor: ModuleType, first_c
 
 
 def test_namespace_package_is_patched_when_it_comes(folder: Any) -> None:
-    """It has no loader that could tell, and is heard of all the same."""
+    """A namespace package without a loader is patched at its import."""
     (folder / "spacious").mkdir()
     with hookpatch.active(hookpatch.replace("spacious:added", 1, add=True)):
         import spacious  # type: ignore[import-not-found]  # made above
@@ -365,7 +365,7 @@ def test_namespace_package_is_patched_when_it_comes(folder: Any) -> None:
 
 
 def test_undo_that_raises_while_entering_fails_is_told_with_the_error(make_module: Any) -> None:
-    """Neither error is lost: what kept the session from opening, and what could not be taken back."""
+    """Both errors are raised: of the opening, and of the failed restore."""
     module = make_module(
         "half_locked",
         """

@@ -1,4 +1,4 @@
-"""scope="task": a patch holds in one thread or task and in those it starts, and in no other."""
+"""scope="task": a patch holds in a thread or task and in the threads and tasks started there."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def in_thread(function: Callable[[], Any]) -> Any:
 
 
 class Neighbour:
-    """A thread that was there before, and does what it is asked to."""
+    """A thread started before the block, for calls on demand."""
 
     def __init__(self) -> None:
         self._ask, self._answer = threading.Semaphore(0), threading.Semaphore(0)
@@ -84,7 +84,7 @@ def neighbour() -> Iterator[Neighbour]:
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_it_holds_here_and_not_in_a_neighbour(vendor: ModuleType, neighbour: Neighbour, reach: Any) -> None:
-    """A thread that was there before calls the original, at the same time."""
+    """A thread started before the block calls the original, at the same time."""
     before = dict(vars(vendor))
     with task(hookpatch.wrap("vendor:speak", marked, reach=reach)):
         assert (vendor.speak(), neighbour(vendor.speak), vendor.speak()) == ("patched plain", "plain", "patched plain")
@@ -101,7 +101,7 @@ def test_it_holds_here_and_not_in_a_neighbour(vendor: ModuleType, neighbour: Nei
     ],
 )
 def test_whatever_is_called(vendor: ModuleType, neighbour: Neighbour, target: str, call: Any) -> None:
-    """Methods, entries of a registry that are called, coroutines."""
+    """The scope holds for methods, registry entries and coroutines."""
 
     async def marked_async(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> str:
         return f"patched {await wrapped(*args, **kwargs)}"
@@ -111,7 +111,7 @@ def test_whatever_is_called(vendor: ModuleType, neighbour: Neighbour, target: st
 
 
 def test_functions_of_c_and_injected_arguments(vendor: ModuleType, neighbour: Neighbour) -> None:
-    """What stands there is a proxy for the one, and other code for the other."""
+    """C functions get a proxy, injected functions other code."""
 
     def negative(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         return -wrapped(*args)
@@ -125,7 +125,7 @@ def test_functions_of_c_and_injected_arguments(vendor: ModuleType, neighbour: Ne
 
 
 def test_threads_started_inside_are_inside(vendor: ModuleType) -> None:
-    """Also the threads that those start; not one that was made inside and is started after the end."""
+    """Threads of threads are inside, too; a thread made inside and started after the end is not."""
     late = threading.Thread(target=lambda: said.append(vendor.speak()))
     said: list[str] = []
     with task():
@@ -139,7 +139,7 @@ def test_threads_started_inside_are_inside(vendor: ModuleType) -> None:
 
 
 def test_work_given_to_a_pool_inside_is_inside(vendor: ModuleType) -> None:
-    """By what was submitted, not by when the worker began: it serves the neighbours, too."""
+    """Work submitted inside is inside, even in a worker that also serves neighbours."""
     with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as other:
         assert pool.submit(vendor.speak).result() == "plain"
         entered, leave = threading.Event(), threading.Event()
@@ -161,7 +161,7 @@ def test_work_given_to_a_pool_inside_is_inside(vendor: ModuleType) -> None:
 
 
 def test_tasks(vendor: ModuleType) -> None:
-    """A task's patch holds in the tasks that it starts and in to_thread, not in one that runs beside it."""
+    """A task's patch holds in tasks started there and in to_thread, not in a concurrent task."""
 
     async def said() -> tuple[str, str, str]:
         await asyncio.sleep(0)
@@ -210,7 +210,7 @@ def test_tasks_overlap(vendor: ModuleType) -> None:
 
 
 def test_it_overlaps_with_a_session_for_all(vendor: ModuleType, neighbour: Neighbour) -> None:
-    """On one target, ended in either order."""
+    """A task session and a process session on the same target end in either order."""
     before = vars(vendor)["speak"]
     for first_to_close in (0, 1):
         sessions = [task().open(), hookpatch.active(hookpatch.wrap("vendor:speak", marked)).open()]
@@ -223,7 +223,7 @@ def test_it_overlaps_with_a_session_for_all(vendor: ModuleType, neighbour: Neigh
 
 
 def test_generators(vendor: ModuleType) -> None:
-    """A generator runs where it is asked for the next value: inside, if that is; and ends anywhere without harm."""
+    """A generator's step counts as inside if next() is called inside; the generator may end anywhere."""
 
     def speaking() -> Iterator[str]:
         while True:
@@ -245,14 +245,14 @@ def test_generators(vendor: ModuleType) -> None:
     assert vendor.speak() == "plain"
 
     block = patched()
-    contextvars.copy_context().run(block.__enter__)  # opened in another context than it is closed in
+    contextvars.copy_context().run(block.__enter__)  # opened and closed in different contexts
     assert vendor.speak() == "plain"
     block.__exit__(None, None, None)
     assert vendor.speak() == "plain"
 
 
 def test_an_async_generator(vendor: ModuleType) -> None:
-    """The same for one that is asynchronous, closed by another task."""
+    """An async generator behaves alike, also when closed by another task."""
 
     async def patched() -> Any:
         with task():
@@ -278,7 +278,7 @@ def test_a_decorated_function(vendor: ModuleType, neighbour: Neighbour) -> None:
 
 
 def test_a_module_that_a_neighbour_imports(write_module: Callable[[str, str], Any], neighbour: Neighbour) -> None:
-    """Whoever imports it, the patch is there and holds for whom it was asked."""
+    """A neighbour's import applies the patch, which holds in the asking task alone."""
     write_module("late", "def speak(): return 'plain'")
     with task(hookpatch.wrap("late:speak", marked)):
 
@@ -302,7 +302,7 @@ def test_a_module_that_a_neighbour_imports(write_module: Callable[[str, str], An
     ids=lambda patch: patch.verb,
 )
 def test_what_is_no_call_is_refused(vendor: ModuleType, patch: hookpatch.Patch) -> None:
-    """A value is the same for all; nothing is changed, and the message tells what to do."""
+    """Refuse a value, which is the same for all tasks; the message has a remedy."""
     before = dict(vars(vendor))
     with pytest.raises(TargetRefused) as raised, task(hookpatch.wrap("vendor:speak", marked), patch):
         pass
@@ -315,7 +315,7 @@ def test_what_is_no_call_is_refused(vendor: ModuleType, patch: hookpatch.Patch) 
 
 
 def test_the_report_tells_of_the_carriers(vendor: ModuleType) -> None:
-    """What carries it into threads is a patch as well, and is gone at the end."""
+    """The patches that carry the scope into threads are in the report, and end with the block."""
     start = vars(threading.Thread)["start"]
     with task() as session:
         assert [(patch.plugin, patch.target, patch.state) for patch in session.report()] == [

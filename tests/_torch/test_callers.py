@@ -50,7 +50,7 @@ BOTH: Final = """
             return self.meant(x) * 100 + self.other(x)
     """
 MODES: Final = ("eager", "compile", "fullgraph", "export", "export strict", "trace", "fx", "make_fx")
-KEEPS: Final = ("export", "export strict", "trace", "fx", "make_fx")  # a product holds what it was made from
+KEEPS: Final = ("export", "export strict", "trace", "fx", "make_fx")  # a product keeps the values of the capture
 PATCHES: Final[dict[str, Callable[..., hookpatch.Patch]]] = {
     "inject": lambda target, **facts: hookpatch.inject(target, by=10.0, **facts),
     "default": lambda target, **facts: hookpatch.default(target, by=10.0, **facts),
@@ -79,8 +79,8 @@ def _captured(mode: str, model: Any, x: Any) -> Any:
 
 @pytest.fixture
 def both(make_module: Callable[[str, str], ModuleType]) -> tuple[str, str, ModuleType]:
-    """The name of a vendor's module, that of a module that calls it, and a model with parts of that and of another."""
-    # Of another name each time: Dynamo keeps the modules that it traced, by their names.
+    """Return the names of a vendor's module and of a caller's module, and a model with parts of two modules."""
+    # A new name each time: Dynamo keeps traced modules by their names.
     number = next(_numbers)
     vendor, meant, other = f"called_{number}", f"meant_{number}", f"other_{number}"
     make_module(vendor, VENDOR)
@@ -117,7 +117,7 @@ def test_two_callers_in_one_capture(both: tuple[str, str, ModuleType], verb: str
 
 @pytest.mark.parametrize("mode", ["eager", "compile", "fullgraph", "export strict"])
 def test_a_call_through_c_code(both: tuple[str, str, ModuleType], mode: str) -> None:
-    """Dynamo has frames of its own for map."""
+    """A call through map, for which Dynamo has its own frames, has the right caller."""
     import sys
 
     import torch
@@ -146,7 +146,7 @@ def _refused(mode: str, model: Any, x: Any, text: str) -> None:
     ],
 )
 def test_refused_where_there_is_no_caller(both: tuple[str, str, ModuleType], verb: str, reach: Any) -> None:
-    """TorchScript calls Python from no frame; what is captured itself has nobody who calls it."""
+    """Refuse callers= where no caller exists: in TorchScript, and for the captured function itself."""
     import sys
 
     import torch

@@ -1,4 +1,4 @@
-"""A function whose source is edited is what torch's captures see: right in each of them, before, inside and after."""
+"""torch's captures see the edited function: right in each mode, before, inside and after."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VENDOR: Final = """
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.helper(x)
     """
-TARGETS: Final = {  # the name, the piece, what takes its place; and the model
+TARGETS: Final = {  # the name, the piece, the new piece; and the model
     "function": (":scaled", "x * by", "x * by * 5", "Net"),
     "default": (":scaled", "2.0", "10.0", "Net"),
     "method": (":Own.helper", "y = x * 2.0", "y = x * 10.0", "Own"),
@@ -44,7 +44,7 @@ _numbers: Final = itertools.count()
 
 @pytest.fixture
 def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
-    # Of another name each time: Dynamo keeps the modules that it traced, by their names.
+    # A new name each time: Dynamo keeps traced modules by their names.
     return make_module(f"captured_{next(_numbers)}", VENDOR)
 
 
@@ -63,7 +63,7 @@ def _captures() -> dict[str, Callable[[Any, Any], Any]]:
 
 
 MODES: Final = ("eager", "compile", "export", "export strict", "trace", "script", "fx")
-KEEPS: Final = ("export", "export strict", "trace", "script", "fx")  # a product holds what it was made from
+KEEPS: Final = ("export", "export strict", "trace", "script", "fx")  # a product keeps the values of the capture
 
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])

@@ -75,7 +75,7 @@ def test_inputs_have_the_names_and_defaults_of_the_original(
 
 
 def test_arguments_that_are_given_are_in_the_graph(vendor: ModuleType) -> None:
-    """By ``inject`` for all calls, and by ``concrete_args`` for this trace."""
+    """The graph has arguments given by ``inject`` or by ``concrete_args``."""
     import torch
     from torch.fx import symbolic_trace
 

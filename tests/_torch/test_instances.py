@@ -85,7 +85,7 @@ def derived(original: Any) -> Any:
 
 @pytest.fixture
 def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
-    # Of another name each time: Dynamo keeps the modules that it traced, by their names.
+    # A new name each time: Dynamo keeps traced modules by their names.
     return make_module(f"model_{next(_numbers)}", VENDOR)
 
 
@@ -116,7 +116,7 @@ QUICK: Final = {("replace, of=", False), ("a value, of=", False), ("submodules",
     ],
 )
 def test_no_capture_is_silent(vendor: ModuleType, what: str, own: bool) -> None:
-    """Captured before, inside or after, with a forward of the class, and with one that the instance has itself."""
+    """Capture before, inside or after, with the class's forward and with the instance's own forward."""
     import torch
 
     model = vendor.model
@@ -126,7 +126,7 @@ def test_no_capture_is_silent(vendor: ModuleType, what: str, own: bool) -> None:
     patch = PATCHES[what](vendor.__name__, model)
     modes = ["eager", "compile", "compile fullgraph", "export", "export strict", "jit.trace", "jit.script", "fx"]
     held = dict(vars(model.norm))
-    with pristine(model._modules, model.norm._modules):  # torch leaves marks of its own in models and classes
+    with pristine(model._modules, model.norm._modules):  # torch leaves marks in models and classes
         result = effect(model, torch.randn(2, 4), what=patch, modes=modes)
     assert {name: vars(model.norm)[name] for name in held} == held
     result.check()
@@ -157,7 +157,7 @@ def test_submodules_are_exchanged_where_they_hang(vendor: ModuleType) -> None:
 
 
 def test_parts_of_one_model(vendor: ModuleType) -> None:
-    """of= an object or its address: another model's norms are left alone, and so is a copy; an ending in any order."""
+    """of= takes an object or its address: other models and copies are left alone; sessions end in any order."""
     import torch
 
     model, x = vendor.model, torch.randn(2, 4)
@@ -180,7 +180,7 @@ def test_parts_of_one_model(vendor: ModuleType) -> None:
 
 
 def test_the_whole_may_come_later(write_module: Callable[[str, str], object]) -> None:
-    """of= with an address waits for that module, too."""
+    """of= with an address waits for the address's module, too."""
     import textwrap
 
     name = f"model_{next(_numbers)}"
@@ -199,7 +199,7 @@ def test_the_whole_may_come_later(write_module: Callable[[str, str], object]) ->
 
 
 def test_parts_of_anything(make_module: Callable[[str, str], ModuleType]) -> None:
-    """What an object leads to through its attributes and containers, and not through classes or modules."""
+    """Parts are reached through attributes and containers, not through classes or modules."""
     vendor = make_module(
         "shelf",
         "class Book:\n    pages = 1\nclass Shelf:\n    def __init__(self):\n"
@@ -263,7 +263,7 @@ REFUSED: Final[dict[str, tuple[Callable[[str, Any], Any], type[Exception], str]]
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused(vendor: ModuleType, what: str) -> None:
-    """One clear error, and the model is as before."""
+    """A refusal is a clear error, and leaves the model as before."""
     make, kind, text = REFUSED[what]
     model = vendor.model
     with pristine(model, model._modules, model.norm, vendor.Norm):

@@ -1,6 +1,6 @@
-"""torch.jit.script of a module with a patched method: it works, or an error names the patch; nothing fails at run time.
+"""torch.jit.script of a module with a patched method works, or an error names the patch; never a failure at run time.
 
-TorchScript calls a patched method in Python, with a module that has what was compiled.
+TorchScript calls a patched method in Python, with the compiled module.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 @pytest.mark.parametrize(("verb", "reach"), list(itertools.product(("wrap", "derive"), ("slot", "everywhere"))))
 @pytest.mark.parametrize("kind", ["Helped", "Alone"])
 def test_forward_that_is_patched(vendor: ModuleType, kind: str, verb: str, reach: str, is_inside: bool) -> None:
-    """As in eager mode, inside and after, or refused by name when it is scripted."""
+    """A patched forward acts as in eager mode, or scripting is refused by name."""
     import torch
 
     model: Any = getattr(vendor, kind)()
@@ -107,7 +107,7 @@ def test_forward_that_is_patched(vendor: ModuleType, kind: str, verb: str, reach
 
 
 def test_submodule_lacks_what_its_method_calls(vendor: ModuleType) -> None:
-    """The error tells which names."""
+    """The error has the missing names."""
     import torch
 
     patch = PATCHES["wrap"]("vendor:Helped.forward", "slot")

@@ -16,9 +16,9 @@ from environments import ROOT
 import hookpatch
 from hookpatch import errors
 
-pytest.importorskip("sphinx")  # not on the other Pythons, where these tests are not run
+pytest.importorskip("sphinx")  # installed on the first Python alone
 
-pytestmark = [pytest.mark.once, pytest.mark.model]  # the plugins' docstrings are read by importing them
+pytestmark = [pytest.mark.once, pytest.mark.model]  # the site imports the plugins for their docstrings
 
 SOURCES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
@@ -30,7 +30,7 @@ SOURCES = [
 
 
 class Page(HTMLParser):
-    """What a page leads to, and the places in it that can be led to."""
+    """A page's links, and its anchors."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as `make docs` builds it; each warning would be an error."""
+    """Build the site as `make docs` does; each warning is an error."""
     out = tmp_path_factory.mktemp("site")
     command = "-m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs"
     doctrees = tmp_path_factory.mktemp("doctrees")
@@ -69,14 +69,14 @@ def pages(built: Path) -> Mapping[Path, Page]:
 
 
 def test_every_page_is_there(built: Path) -> None:
-    """Each Markdown page of the repository has its place."""
+    """Each Markdown page of the repository is in the site."""
     assert len(SOURCES) > 15
     missing = [page for page in SOURCES if not (built / page.relative_to(ROOT)).with_suffix(".html").exists()]
     assert not missing
 
 
 def test_every_link_leads_somewhere(pages: Mapping[Path, Page]) -> None:
-    """Each relative link finds its file, and its place in it."""
+    """Each relative link finds its file and anchor."""
     broken = []
     for path, page in pages.items():
         for link in page.links:
@@ -88,7 +88,7 @@ def test_every_link_leads_somewhere(pages: Mapping[Path, Page]) -> None:
 
 
 def test_every_page_is_reached_from_the_index(built: Path, pages: Mapping[Path, Page]) -> None:
-    """By links alone, from the file that a browser opens first."""
+    """Every page is reached by links from the site's first page."""
     reached: set[Path] = set()
     ahead = [built / "index.html", built / "docs" / "index.html"]  # the first goes on to the second by itself
     while ahead:
@@ -116,6 +116,6 @@ def test_each_public_name_has_an_entry(built: Path, pages: Mapping[Path, Page]) 
 
 
 def test_only_the_reference_needs_the_site() -> None:
-    """Everything else reads on GitHub as it does here: no directive but in pages that are made from the code."""
+    """Only generated pages have directives; the others read alike on GitHub."""
     directives = [page for page in SOURCES if re.search(r"^(```+|:::+)\{", page.read_text(), re.MULTILINE)]
     assert {page.parent for page in directives} == {ROOT / "docs" / "reference"}

@@ -15,11 +15,11 @@ pytestmark = pytest.mark.once
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "CONTRIBUTING.md"
 
-# What is changed along with what lies beneath it: the face, two doors, the words of the hooks, a thing to share.
+# Files without a row of their own: the face, two doors, the hooks' texts, a shared file.
 
 
 def named(cell: str) -> Iterator[Path]:
-    """Yield the paths that a cell names; one without a folder lies where the one before it does."""
+    """Yield the paths in a cell; a path without a folder lies beside the path before."""
     folder = Path()
     for word in re.findall(r"`([^`]+)`", cell):
         folder = Path(word).parent if "/" in word else folder
@@ -46,7 +46,7 @@ def test_row_names_files_that_are_there(row: list[str]) -> None:
 
 
 def test_each_room_has_one_row() -> None:
-    """A room is named in one row, and so is each file at the root: a door, or the ground."""
+    """Each room, and each file at the root, is named in exactly one row."""
     package = ROOT / "hookpatch"
     folders = {path.parent.relative_to(ROOT).as_posix() for path in package.rglob("__init__.py")}
     rooms = folders - {"hookpatch", "hookpatch/_engine"}
@@ -63,7 +63,7 @@ def test_each_plugin_has_its_row() -> None:
 
 
 def test_every_target_of_make_has_its_line() -> None:
-    """`make` alone prints one line for each target, and no target is left out."""
+    """`make` prints a line for each target, without exception."""
     text = (ROOT / "Makefile").read_text()
     targets = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)$", text, re.MULTILINE)
     assert targets is not None
@@ -83,7 +83,7 @@ def test_commands_that_are_told_are_there() -> None:
 
 
 def test_versions_of_tools_agree() -> None:
-    """What git runs before a commit is what `make check` runs: each pin is that of constraints.txt."""
+    """The versions before a commit are those of `make check`, pinned in constraints.txt."""
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
     hooks = re.findall(r"([\w-]+)==([\w.]+)", (ROOT / ".pre-commit-config.yaml").read_text())
     assert {name for name, _ in hooks} == {"ruff", "pre-commit-hooks"}
@@ -92,7 +92,7 @@ def test_versions_of_tools_agree() -> None:
 
 
 def test_changelog_has_what_is_to_be_released_on_top() -> None:
-    """In the form of Keep a Changelog: sections of its six kinds, one line or more in each."""
+    """The changelog has the form of Keep a Changelog: sections of six kinds, none empty."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     heads = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert heads[0].startswith("Unreleased")
@@ -106,7 +106,7 @@ def test_changelog_has_what_is_to_be_released_on_top() -> None:
     "form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda form: form.stem
 )
 def test_form_asks_for_what_there_is(form: Path) -> None:
-    """Each command of ours that it asks the output of is one."""
+    """Each hookpatch command in an issue form exists."""
     text = form.read_text()
     for key in ("name:", "description:", "body:"):
         assert re.search(f"^{key}", text, re.MULTILINE), key

@@ -15,25 +15,25 @@ from house import PACKAGE, ROOMS
 
 from hookpatch.command import app
 
-pytest.importorskip("sybil")  # not on the other Pythons, where these tests are not run
+pytest.importorskip("sybil")  # installed on the first Python alone
 
 from pages import PAGES, Reader, blocks, difference, imports_torch, name_of, why_not
 
 pytestmark = pytest.mark.once
 
-# Blocks that are shown and not run, each with its reason in a comment before it: no more of them than this.
+# The most blocks shown without a run, each with a reason in the comment before.
 NOT_RUN_AT_MOST = 10
 
 
 @pytest.fixture(scope="session")
 def with_wheels(wheels: Path, installed_wheels: Environment) -> Environment:
-    """An environment with all of hookpatch, for pages that install nothing."""
+    """Make an environment with all of hookpatch, for pages without an install."""
     installed_wheels.add_scripts()
     return installed_wheels
 
 
 def reader(page: Path, folder: Path, wheels: Path, with_wheels: Environment) -> Reader:
-    """Return who is to read a page: in an environment of his own where the page installs something."""
+    """Return the reader of a page, with an environment of its own for a page with an install."""
     typed = "\n".join(source for language, source in parsed(page) if language == "console")
     if "pip install" not in typed and "pip uninstall" not in typed:
         return Reader(folder, with_wheels, wheels)
@@ -59,12 +59,12 @@ def read(page: Path, who: Reader) -> None:
     ids=name_of,
 )
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, wheels: Path, with_wheels: Environment) -> None:
-    """Programs print what stands below them, commands too, files parse; in order, in a folder of the page's own."""
+    """Programs and commands print the text below, files parse; in order, in the page's own folder."""
     read(page, reader(page, tmp_path, wheels, with_wheels))
 
 
 def test_few_blocks_are_not_run_and_each_says_why() -> None:
-    """What needs a cluster or a graphics card is marked; nothing else slips through."""
+    """Blocks in need of a cluster or a graphics card are marked, and few."""
     reasons = [
         f"{name_of(page)}: {reason}"
         for page in PAGES
@@ -163,7 +163,7 @@ SHOWN = re.compile(r"^    (?:\w+=\S+ )*hookpatch (\S.*)", re.MULTILINE)
 
 
 def parse(line: str) -> None:
-    """Parse a command line of ours, and run nothing."""
+    """Parse a hookpatch command line without a run."""
     group: Any = typer.main.get_command(app)
     context = group.make_context("hookpatch", [], resilient_parsing=True)
     context.resilient_parsing = False
@@ -176,7 +176,7 @@ def parse(line: str) -> None:
 
 @pytest.mark.model
 def test_commands_that_are_only_shown_can_be_typed() -> None:
-    """Those in indented blocks, whose programs are the reader's: each is a command, with options that it has."""
+    """Each command in an indented block exists, with the options shown."""
     lines = [line for page in PAGES for line in SHOWN.findall(page.read_text())]
     assert len(lines) > 10
     for line in lines:
@@ -187,7 +187,7 @@ def test_commands_that_are_only_shown_can_be_typed() -> None:
 
 
 def test_three_dots_stand_for_what_varies() -> None:
-    """A line of them for any lines, also none; in a line for what is in that line alone."""
+    """A line of dots stands for any lines, or none; dots in a line for a part of the line."""
     assert difference("a\n...\nc\n", "a\nb\nb\nc\n") is None
     assert difference("a\n...\nc\n", "a\nc\n") is None
     assert difference("took ... s\n", "took 3.2 s\n") is None
@@ -199,7 +199,7 @@ def test_three_dots_stand_for_what_varies() -> None:
 
 
 def test_readme_starts_with_the_two_commands_and_is_short() -> None:
-    """A newcomer sees them first."""
+    """A newcomer sees the two commands first."""
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 90
     assert [line.split("#")[0].strip() for line in lines[2:4]] == ["make demo", "make test"]
@@ -207,7 +207,7 @@ def test_readme_starts_with_the_two_commands_and_is_short() -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
-    """On GitHub each link to a file of this repository finds it, and its heading where it names one."""
+    """Each link to a file of this repository finds the file, and the heading if named."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
         path, _, heading = target.partition("#")
@@ -217,13 +217,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors that GitHub makes of a page's headings."""
+    """Return GitHub's anchors of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def test_each_room_has_a_page_in_the_design() -> None:
-    """In the order of the house; each class among a page's nouns is one of that room, or an error."""
+    """Rooms come in the order of the house; each class among a page's nouns is of the room, or an error."""
     page = (ROOT / "docs" / "design.md").read_text()
     form = r"^## `(\S+)`: .*\n\n\*\*Law\.\*\* (?s:.*?)^\*\*Nouns\.\*\* ((?:.+\n)+)"
     pages = re.findall(form, page, re.MULTILINE)
@@ -235,7 +235,7 @@ def test_each_room_has_a_page_in_the_design() -> None:
 
 
 def test_the_design_is_short() -> None:
-    """It can be read whole, and ends with the nouns that a user meets."""
+    """The design is short, and ends with the user's nouns."""
     page = (ROOT / "docs" / "design.md").read_text()
     assert len(page.split()) <= 6000
     glossary = page.partition("\n## Glossary\n")[2]

@@ -1,4 +1,4 @@
-"""docs/how-it-works.md shows the road as a run passes it now."""
+"""docs/how-it-works.md shows the road of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_the_page_is_the_run() -> None:
 
 @pytest.mark.once
 def test_the_road_has_the_wrapper_and_the_original() -> None:
-    """The call passes the wrapper that hookpatch compiled, the plugin's function and the vendor's, in this order."""
+    """A call passes hookpatch's wrapper, the plugin's function and the vendor's function, in order."""
     line = road.BLOCK.split("\n").index('print(vendor.speak("one"))') + 1
     of_call = [(step.file, step.function) for step in road.steps(road.BLOCK) if step.line == line]
     assert of_call == [("wrapper", "speak"), ("loud.py", "loud"), ("vendor.py", "speak")]

@@ -1,4 +1,4 @@
-"""The README's pictures are small, fetch nothing, and show what the commands of this release print."""
+"""The README's pictures are small, fetch no file, and show the output of this release."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from types import ModuleType
 import pytest
 from environments import ROOT
 
-pytestmark = [pytest.mark.once, pytest.mark.model]  # not of torch, but it needs onnxsim and its plugins
+pytestmark = [pytest.mark.once, pytest.mark.model]  # needs onnxsim and its plugins, not torch
 
 IMAGES = ROOT / "docs" / "images"
 
 
 def script() -> ModuleType:
-    """Import what makes the pictures."""
+    """Import the script of the pictures."""
     spec = importlib.util.spec_from_file_location("pictures", IMAGES / "pictures.py")
     assert spec is not None
     assert spec.loader is not None
@@ -34,7 +34,7 @@ def lines(svg: str) -> list[str]:
 
 
 def test_terminal_shows_what_the_command_prints_now(tmp_path: Path) -> None:
-    """The plan, with its colours; what follows in the picture takes a minute, and `make pictures` runs it."""
+    """The picture shows the plan with its colours; the rest takes a minute, and `make pictures` runs it."""
     pictures = script()
     plan, *_ = pictures.COMMANDS
     now = lines(pictures.draw([(plan, pictures.printed(plan, tmp_path))]))
