@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
-	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild pictures docs \
+	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild bench-audit pictures docs \
 	plugins-table road
 
 help: ## this list
@@ -89,6 +89,10 @@ bench-restore: $(INSTALLED) ## hookpatch beside nine other ways to patch
 
 bench-wild: $(INSTALLED) ## collections of patches by others, beside their ports
 	@$(BIN)/python tests/benchmarks/wild.py docs/why.md
+
+# Programs that frameworks patch, and some that only import: installs them from a package index; ten minutes.
+bench-audit: $(INSTALLED) ## what hookpatch audit finds, beside the truth
+	@$(BIN)/python tests/benchmarks/audit.py docs/audit.md
 
 # The pictures of the README, from a real run: two minutes, and Chromium.
 pictures: $(INSTALLED) ## the README's pictures, from a real run

@@ -26,6 +26,7 @@ CACHE: Final = "HOOKPATCH_CACHE"
 INHERIT: Final = "HOOKPATCH_INHERIT"  # open blocks, for child processes
 FIRST: Final = "HOOKPATCH_FIRST"  # the id of the first process of a tree that was asked for plugins
 CALLS_MISSED: Final = "HOOKPATCH_CALLS_MISSED"  # the file in which a program notes missing calls for ``hookpatch run``
+AUDIT: Final = "HOOKPATCH_AUDIT"  # the file for the audit of a program, a separator, and 1 for added names, too
 ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the name of a run, in all of its report files
 
 # The content of hookpatch.pth; hookpatch doctor compares the two.
@@ -240,6 +241,33 @@ def as_first() -> dict[str, str]:
 def ours() -> dict[str, str]:
     """Return our variables."""
     return {name: value for name, value in os.environ.items() if name.startswith("HOOKPATCH_")}
+
+
+def recording(file: str, everything: bool, folder: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which a program is audited, by the sitecustomize of a folder, into a file."""
+    path = os.pathsep.join(filter(None, (folder, given.get("PYTHONPATH", ""))))
+    return {**given, AUDIT: os.pathsep.join((file, str(int(everything)), folder)), "PYTHONPATH": path}
+
+
+def take_audit() -> tuple[str, bool] | None:
+    """Return the file for the audit of this process, and whether added names count; remove both from the environment.
+
+    Return None if this process is not to be audited.
+    """
+    file, _, rest = os.environ.pop(AUDIT, "").partition(os.pathsep)
+    everything, _, folder = rest.partition(os.pathsep)
+    if not folder:
+        return None
+    others = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part != folder]
+    os.environ["PYTHONPATH"] = os.pathsep.join(others)
+    if not "".join(others):
+        del os.environ["PYTHONPATH"]
+    return file, everything == "1"
+
+
+def without_audit() -> dict[str, str]:
+    """Return a copy of the environment, as it is, for a program of its own."""
+    return {name: value for name, value in os.environ.items() if name not in (AUDIT, FIRST)}
 
 
 def without_ours() -> dict[str, str]:

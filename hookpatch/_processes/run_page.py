@@ -22,14 +22,19 @@ _NO_PATCHES: Final = "<p class=facts>No patches.</p>"
 def page_of(run: RunReport) -> str:
     """Return the page: problems and warnings, the timeline, then each process with its patches."""
     first = run.processes[0]
-    title = f"hookpatch: {shlex.join(first.argv) or first.pid}"  # escaped below
+    title = f"hookpatch: {shlex.join(first.argv) or first.pid}"
+    return framed(title, f"{_heading(run)}\n<main>\n{_warnings(run)}\n{_timeline(run)}\n{_processes(run)}\n</main>")
+
+
+def framed(title: str, body: str) -> str:
+    """Return a page with a title, the style of hookpatch's pages and a body in HTML."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escape(title)}</title>\n<style>\n{_STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
-        f"{_heading(run)}\n<main>\n{_warnings(run)}\n{_timeline(run)}\n{_processes(run)}\n</main>\n</body>\n</html>\n"
+        f"{body}\n</body>\n</html>\n"
     )
 
 

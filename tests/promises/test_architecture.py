@@ -101,7 +101,10 @@ def test_a_long_file_says_why() -> None:
     [
         (r"\bos\.environ\b", {"_bootstrap.environment"}),
         (r"\bsys\.meta_path\b", {"_bootstrap.imports", "testing._pristine"}),  # _pristine: names it in a message
-        (r"\bsys\.modules\b", {"_bootstrap.imports", "_inspect.doctor"}),  # _doctor: looks into another process's
+        (
+            r"\bsys\.modules\b",
+            {"_bootstrap.imports", "_inspect.doctor", "_inspect.audit.compare"},
+        ),  # _compare: in an address  # _doctor: looks into another process's
         (r"\b(setattr|delattr)\(", {"_engine.slots.attribute"}),
         (r"__(set|del)item__'\)\(|\bdict\.(update|pop)\b", {"_engine.slots.item"}),
         (r"\.__code__ = ", {"_engine.slots.function", "_engine.calls.trampoline"}),
@@ -121,7 +124,7 @@ def test_a_long_file_says_why() -> None:
                 f"command.{name}"
                 for name in (
                     *("__init__", "_arguments", "_check", "_doctor", "_explain", "_list", "_new", "_plan"),
-                    *("_plugin_commands", "_report", "_run", "_targets", "_why"),
+                    *("_plugin_commands", "_report", "_run", "_targets", "_why", "audit._audit"),
                 )
             },
         ),
@@ -132,7 +135,7 @@ def test_a_long_file_says_why() -> None:
         (r"\bsite\.exec\w+ = ", {"_startup"}),
         (r"\bos\.exec", {"command._run", "_processes.starts"}),  # _starts: names an event
         (r"\bos\._exit\(|\.fork\(", set()),
-        (r"\baddaudithook\(", {"_startup", "_processes.starts"}),
+        (r"\baddaudithook\(", {"_startup", "_processes.starts", "_inspect.audit.recorder"}),
     ],
 )
 def test_dangerous_act_has_one_address(act: str, addresses: set[str]) -> None:

@@ -1,0 +1,42 @@
+"""Write the patches of an audit as known ones, and tell which patches of a later audit are new."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from hookpatch._inspect.audit.finding import Audit, AuditFinding, identity
+from hookpatch.errors import SettingError
+
+Known: TypeAlias = frozenset[tuple[str, str, str]]
+
+
+def write_known(audit: Audit) -> str:
+    """Return a baseline as JSON: slot, kind and author of each patch, in order, so that a diff shows what changed."""
+    names = ("target", "kind", "who")
+    entries = [dict(zip(names, identity(finding), strict=True)) for finding in audit.findings]
+    return json.dumps({"version": 1, "patches": entries}, indent=1) + "\n"
+
+
+def known_in(file: Path) -> Known:
+    """Return the patches of a baseline.
+
+    Raises:
+        SettingError: the file cannot be read, or is no baseline.
+    """
+    try:
+        content: Any = json.loads(file.read_text(encoding="utf-8"))
+        return frozenset((entry["target"], entry["kind"], entry["who"]) for entry in content["patches"])
+    except OSError as error:
+        raise SettingError(
+            "--baseline", f"{file} cannot be read: {error.strerror}; --write-baseline makes it"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise SettingError("--baseline", f"{file} is no baseline; --write-baseline {file} makes it anew") from None
+
+
+def new_in(audit: Audit, known: Collection[tuple[str, str, str]]) -> list[AuditFinding]:
+    """Return the findings that a baseline lacks."""
+    return [finding for finding in audit.findings if identity(finding) not in known]

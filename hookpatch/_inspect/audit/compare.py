@@ -1,0 +1,271 @@
+"""Find the patched slots of a process: compare a snapshot with the present, and leave out what is no patch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, Final, final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner
+from hookpatch._engine.source.location import in_words
+from hookpatch._inspect.audit.by_time import ByTime
+from hookpatch._inspect.audit.finding import AuditFinding
+from hookpatch._inspect.audit.kinds import DESCRIPTORS, is_code, is_movable, is_object, name_of
+from hookpatch._inspect.audit.origin import PYTHON, Origin, distribution_of, of_module, origin_of, version_of
+from hookpatch._inspect.audit.snapshot import Change, Snapshot, module_of_class, names_of_module
+from hookpatch._inspect.foreign import wrapping
+
+# Written by Python itself, again and again, or by a module about itself.
+_OF_PYTHON: Final = frozenset(
+    [
+        "__builtins__",
+        "__spec__",
+        "__loader__",
+        "__path__",
+        "__file__",
+        "__cached__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__annotations__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__warningregistry__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__slotnames__",
+        "__parameters__",
+        "__module__",
+        "__package__",
+        "__match_args__",
+        "__static_attributes__",
+        "__firstlineno__",
+        "__type_params__",
+        "__conditional_annotations__",
+    ]
+)
+_DEFINED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType, *DESCRIPTORS)
+_OF_PROTOCOLS: Final = "_no_init_or_replace_init"  # typing exchanges this method when it is first called
+_MOST_LAYERS: Final = 20
+
+
+@final
+class Comparison:
+    """A comparison of a snapshot with the present. Lives as long as one audit.
+
+    Args:
+        snapshot: what modules and classes held.
+        when: by id of the owner and name, the imports between which a change was first seen.
+        assigned: by id of the owner and name, the place of the statement that changed the slot.
+        everything: whether to tell of added names and plain values, too.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        when: dict[tuple[int, str], str],
+        assigned: dict[tuple[int, str], str],
+        everything: bool = False,
+    ) -> None:
+        self._snapshot: Final = snapshot
+        self._when: Final = when
+        self._assigned: Final = assigned
+        self._everything: Final = everything
+        self._sites: Final = _our_sites()
+        self._layers: Final = {site.slot.key: site.layers for site in self._sites}
+
+    def findings(self) -> list[AuditFinding]:
+        """Return the patches, by address."""
+        changes = {(id(change.owner), change.name): change for change in [*self._of_ours(), *self._living()]}
+        changed = [(change, kind) for change in changes.values() if (kind := self._kind(change)) is not None]
+        originals = {id(change.before): change.before for change, _ in changed if is_code(change.before)}
+        stale = self._stale(originals)
+        found = {}
+        for change, kind in changed:
+            target = self._address(change.owner, change.name)
+            found[target, kind] = self._finding(change, kind, target, stale.get(id(change.before), []))
+        for finding in [*self._swapped(), *self._entries()]:
+            found.setdefault((finding.target, finding.kind), finding)
+        return sorted(map(ByTime(found.values()).completed, found.values()), key=lambda finding: finding.target)
+
+    def _of_ours(self) -> Iterator[Change]:
+        """Yield the slots that hookpatch patches: a patch may come before the recorder hears of the module."""
+        for site in self._sites:
+            if type(site.slot) is AttributeSlot:
+                yield Change(site.slot.owner, site.slot.name, site.original, site.slot.read())
+
+    def _living(self) -> Iterator[Change]:
+        """Yield the changes of all classes, and of the modules that are still imported."""
+        owners = self._snapshot.owners()
+        present = {id(module) for _, module in imports.modules()}
+        living = (held for held in owners if id(held.owner) in present or issubclass(type(held.owner), type))
+        return self._snapshot.changes(living)
+
+    def _kind(self, change: Change) -> str | None:
+        """Return the kind of a patch, None for a change that is none."""
+        owner, name, before, now = change
+        if name in _OF_PYTHON:
+            return None
+        is_class = issubclass(type(owner), type)
+        if self._is_ours(change):
+            return "removed" if now is ABSENT else "added" if before is ABSENT else "replaced"
+        if before is ABSENT:
+            return self._kind_of_added(owner, name, now, is_class)
+        if now is ABSENT:
+            return "removed" if issubclass(type(before), _DEFINED) or self._everything else None
+        if self._is_of_itself(owner, before, now):
+            return None
+        if is_code(before):
+            return None if name_of(before) == _OF_PROTOCOLS else "replaced"
+        if before is None and not self._everything:
+            return None  # made when first needed
+        if issubclass(type(before), ModuleType) or self._everything:
+            return "replaced"
+        if type(now) is not type(before) and is_object(before) and is_object(now):
+            return "replaced"  # a lock of another kind
+        home, origin = self._home(owner), origin_of(now, before)
+        if origin.is_known:
+            return "replaced" if origin.distribution not in (home.distribution, PYTHON) else None
+        return "replaced" if name.isupper() and not name.startswith("_") else None
+
+    def _kind_of_added(self, owner: Any, name: str, now: Any, is_class: bool) -> str | None:
+        if is_class and is_code(now) and along_mro(owner, name, past_owner=True) is not ABSENT:
+            return None if self._is_of_itself(owner, ABSENT, now) else "overridden"
+        is_builtin = issubclass(type(owner), ModuleType) and names_of_module(owner).get("__name__") == "builtins"
+        return "added" if self._everything or (is_builtin and name != "_") else None
+
+    def _is_of_itself(self, owner: Any, before: Any, now: Any) -> bool:
+        """Return True for a change that a distribution makes in its own module or class."""
+        home, origin = self._home(owner), origin_of(now, before)
+        if home.distribution == origin.distribution == PYTHON:
+            return not (is_movable(before) and is_movable(now))
+        if home.distribution is None:  # the program's own files, told apart by file
+            return origin.distribution is None and origin.file == home.file
+        return home.distribution == origin.distribution
+
+    def _is_ours(self, change: Change) -> bool:
+        return AttributeSlot(change.owner, change.name).key in self._layers
+
+    def _finding(self, change: Change, kind: str, target: str, stale: list[tuple[int, str, str]]) -> AuditFinding:
+        owner, name, before, now = change
+        origin = origin_of(now, before) if now is not ABSENT else Origin()
+        if not origin.is_known and now is not ABSENT:
+            origin = Origin(self._home(owner).distribution) if self._everything else origin
+        key = id(owner), name
+        layers, undo = _beneath(now, before, AttributeSlot(owner, name))
+        return AuditFinding(
+            target,
+            kind,
+            None if before is ABSENT else in_words(before),
+            None if now is ABSENT else in_words(now),
+            **self._who(AttributeSlot(owner, name), origin),
+            assigned_at=self._assigned.get(key),
+            when=self._when.get(key),
+            layers=layers,
+            stale=tuple(words for of, holds, words in stale if (of, holds) != key),
+            undo="session" if self._is_ours(change) else undo,
+        )
+
+    def _who(self, slot: Slot, origin: Origin) -> dict[str, Any]:
+        """Return the author of the present value, and its place."""
+        layers = self._layers.get(slot.key)
+        place = None if origin.file is None else f"{origin.file}:{origin.line}" if origin.line else origin.file
+        if layers:
+            plugin = layers[0].plugin or "active()"
+            home = (layers[0].distribution or "").split(" ")
+            return {
+                "plugin": plugin,
+                "distribution": home[0] or None,
+                "version": home[1] if len(home) > 1 else None,
+                "place": None,
+            }
+        return {"distribution": origin.distribution, "version": version_of(origin.distribution), "place": place}
+
+    def _module_of(self, owner: Any) -> str:
+        """Return the name of the module that a class belongs to; of a module its own name."""
+        if issubclass(type(owner), ModuleType):
+            return str(names_of_module(owner).get("__name__"))
+        return module_of_class(owner) or self._snapshot.homes.get(id(owner), "")
+
+    def _home(self, owner: Any) -> Origin:
+        """Return where a module or class was defined."""
+        return of_module(self._module_of(owner), owner if issubclass(type(owner), ModuleType) else None)
+
+    def _address(self, owner: Any, name: str) -> str:
+        """Return the address of a slot: of a class by its own module, of a module by its own name."""
+        home = self._module_of(owner)
+        is_module = issubclass(type(owner), ModuleType)
+        return f"{home}:{name}" if is_module else f"{home}:{describe(owner).rpartition(':')[2]}.{name}"
+
+    def _swapped(self) -> Iterator[AuditFinding]:
+        """Yield the functions that run other code, of hookpatch in place, or of others."""
+        ours = [site for site in self._sites if type(site.slot) is FunctionSlot]
+        for site in ours:
+            yield self._of_code(site.slot.owner, None, self._address_of(site.slot.owner), site.slot)
+        for function, code, owner, name in self._snapshot.swapped():
+            if all(site.slot.owner is not function for site in ours):
+                yield self._of_code(function, code, self._address(owner, name), FunctionSlot(function, binds=False))
+
+    def _of_code(self, function: FunctionType, code: CodeType | None, target: str, slot: Slot) -> AuditFinding:
+        return AuditFinding(
+            target,
+            "code",
+            None if code is None else f"code at {code.co_filename}:{code.co_firstlineno}",
+            f"code at {function.__code__.co_filename}:{function.__code__.co_firstlineno}",
+            **self._who(slot, origin_of(function.__code__)),
+            assigned_at=self._assigned.get((id(function), "__code__")) if code is not None else None,
+            layers=1,
+            undo=None if code is not None else "session",
+        )
+
+    def _address_of(self, function: FunctionType) -> str:
+        known = self._snapshot.codes.get(function)
+        return self._address(*known[1:]) if known is not None else describe(function)
+
+    def _entries(self) -> Iterator[AuditFinding]:
+        """Yield the entries of sys.modules that hold another module than the one that was executed."""
+        for held in [*self._snapshot.modules.values()]:
+            name = held.before.get("__name__")
+            module = imports.named(name) if type(name) is str else None
+            if module is None or id(module) in self._snapshot.modules:
+                continue
+            origin = of_module(name, module) if issubclass(type(module), ModuleType) else origin_of(module)
+            own = held.before.get("__file__")
+            home = distribution_of(own) if type(own) is str else PYTHON
+            if home != origin.distribution or not origin.is_known:
+                who: dict[str, Any] = {"distribution": origin.distribution, "version": version_of(origin.distribution)}
+                words = in_words(held.owner), in_words(module)
+                yield AuditFinding(f"sys.modules[{name!r}]", "module", *words, **who, place=origin.file)
+
+    def _stale(self, originals: dict[int, Any]) -> dict[int, list[tuple[int, str, str]]]:
+        """Return, by the id of an original, the modules' names that hold it: owner's id, name, address."""
+        found: dict[int, list[tuple[int, str, str]]] = {}
+        for module_name, module in imports.modules():
+            for name, value in [*names_of_module(module).items()]:
+                if id(value) in originals:
+                    found.setdefault(id(value), []).append((id(module), name, f"{module_name}:{name}"))
+        return found
+
+
+def _our_sites() -> Sequence[Any]:
+    """Return the sites of hookpatch that have layers; imports no part of the engine."""
+    sites: Any = imports.loaded("hookpatch._engine.site.sites")
+    return [] if sites is None else sites.patched()
+
+
+def _beneath(now: Any, before: Any, slot: Slot) -> tuple[int, str | None]:
+    """Return the number of wrappers over the original, 0 if it is not beneath, and the way to have it again."""
+    value, undo = now, None
+    for count in range(1, _MOST_LAYERS):
+        if value is ABSENT or (wrapper := wrapping(value, slot)) is None:
+            return 0, None
+        undo = undo or ("mock" if "mock" in wrapper.kind else "__wrapped__")
+        value = wrapper.below
+        if value is before or inner(value) is inner(before):
+            return count, undo
+    return 0, None

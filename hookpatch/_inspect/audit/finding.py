@@ -1,0 +1,127 @@
+"""The result of an audit: a finding for each patched slot, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, final
+
+HOOKPATCH: Final = "hookpatch"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """One slot that holds another value than its module's execution left there. Frozen.
+
+    Attributes:
+        target: the address of the slot; ``sys.modules[name]`` for an entry there.
+        kind: ``"replaced"``; ``"overridden"``: a new method hides an inherited one; ``"removed"``; ``"code"``: the
+            function is the same and runs other code; ``"module"``: another module stands in ``sys.modules``;
+            ``"added"``: a new builtin name, with ``everything`` any new name.
+        before: the original value in words; None if there was none.
+        now: the present value in words; None if there is none.
+        distribution: the distribution that defines the present value; ``"Python"`` for the standard library; None for
+            the program's own files, and if unknown.
+        version: the version of the distribution; None if unknown.
+        place: the definition of the present value, as ``file:line``; None if unknown.
+        assigned_at: ``file:line`` of the statement that was seen to change the slot; None if nothing saw it.
+        plugin: the plugin of hookpatch whose patch it is, ``"active()"`` for a patch without one; None if foreign.
+        probable: True if nothing but the time tells the distribution: it alone patched slots between the same imports.
+        when: the imports between which the change was first seen.
+        layers: the number of wrappers over the original, 0 if the original is not beneath.
+        stale: other names that hold the original still.
+        undo: how the original value can come back: ``"session"``, ``"mock"``, ``"__wrapped__"``; None if unknown.
+    """
+
+    target: str
+    kind: str
+    before: str | None = None
+    now: str | None = None
+    distribution: str | None = None
+    version: str | None = None
+    place: str | None = None
+    assigned_at: str | None = None
+    plugin: str | None = None
+    probable: bool = False
+    when: str | None = None
+    layers: int = 0
+    stale: tuple[str, ...] = ()
+    undo: str | None = None
+
+    @property
+    def who(self) -> str:
+        """Return the author in words: plugin, distribution, or file."""
+        if self.plugin is not None:
+            return f"hookpatch {self.plugin}"
+        if self.distribution is not None:
+            name = f"{self.distribution} {self.version}" if self.version else self.distribution
+            return f"probably {name}" if self.probable else name
+        return "the program" if self.place else "unknown"
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind:<10} {self.target}  by {self.who}"]
+        change = f"{self.before or 'nothing'} -> {self.now or 'nothing'}"
+        lines.append(f"    {change}" + (f"  at {self.place}" if self.place else ""))
+        facts = [f"assigned at {self.assigned_at}"] if self.assigned_at else []
+        facts += [self.when] if self.when else []
+        facts += [f"{self.layers} layers"] if self.layers > 1 else []
+        facts += [f"undo: {self.undo}"] if self.undo else []
+        if self.stale:
+            more = f" and {len(self.stale) - 3} more" if len(self.stale) > 3 else ""
+            facts.append(f"the original is still in {', '.join(self.stale[:3])}{more}")
+        return "\n".join([*lines, *([f"    {'; '.join(facts)}"] if facts else [])])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The patches in a process. Frozen; iterating gives the findings, ``str()`` their lines.
+
+    Attributes:
+        findings: a finding for each slot, by address.
+        recorded: True if each module was noted at the end of its execution. Else provenance alone tells: patches may
+            be missing.
+        modules: the number of modules that were looked at.
+        seconds: the time that the notes took, and the time that the comparison took.
+    """
+
+    findings: tuple[AuditFinding, ...]
+    recorded: bool = True
+    modules: int = 0
+    seconds: tuple[float, float] = (0.0, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the attributes by name, as in the JSON schema."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """Return ``to_dict`` as JSON."""
+        from hookpatch._bootstrap.json import written  # needed for JSON only
+
+        return written(self.to_dict(), indent=2)
+
+    def __iter__(self) -> Iterator[AuditFinding]:
+        return iter(self.findings)
+
+    def __str__(self) -> str:
+        count = len(self.findings)
+        head = f"{count} slot{'' if count == 1 else 's'} patched, in {self.modules} modules"
+        note = "" if self.recorded else "; by provenance alone, since this process runs without hookpatch audit"
+        return "\n".join([f"{head}{note}", *map(str, self.findings)])
+
+
+def audit_from(content: Mapping[str, Any]) -> Audit:
+    """Return an audit that ``to_dict`` has written as JSON; other content raises KeyError or TypeError."""
+    known = {field.name for field in fields(AuditFinding)}
+    findings = []
+    for entry in content["findings"]:
+        given: dict[str, Any] = {name: value for name, value in entry.items() if name in known}
+        findings.append(AuditFinding(**{**given, "stale": tuple(given["stale"])}))
+    first, second = content["seconds"]
+    return Audit(tuple(findings), bool(content["recorded"]), int(content["modules"]), (float(first), float(second)))
+
+
+def identity(finding: AuditFinding) -> tuple[str, str, str]:
+    """Return what a baseline compares: the slot, the kind and the author, without versions, lines and times."""
+    return finding.target, finding.kind, finding.plugin or finding.distribution or ""

@@ -1,0 +1,35 @@
+"""Tell code and other objects from plain values. No code of the value runs."""
+
+from __future__ import annotations
+
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+from hookpatch._engine.slots.slot import ABSENT, along_mro, inner
+
+DESCRIPTORS: Final = (staticmethod, classmethod, property)
+
+
+def is_code(value: Any) -> bool:
+    """Return True for a function, class, descriptor, or any object that can be called; no code of it runs."""
+    kind = type(value)
+    if value is ABSENT or value is None:
+        return False
+    if issubclass(kind, (type, *DESCRIPTORS)):
+        return True
+    return along_mro(kind, "__call__") is not ABSENT or along_mro(kind, "__get__") is not ABSENT
+
+
+def is_movable(value: Any) -> bool:
+    """Return True for what the standard library does not exchange in itself: code, modules, objects such as locks."""
+    return value is not ABSENT and (is_code(value) or issubclass(type(value), ModuleType) or is_object(value))
+
+
+def is_object(value: Any) -> bool:
+    """Return True for an object that is neither plain nor a container of Python's own."""
+    return type(value).__module__ != "builtins"
+
+
+def name_of(value: Any) -> str:
+    value = inner(value)
+    return value.__name__ if type(value) is FunctionType else ""

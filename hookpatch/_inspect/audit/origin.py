@@ -1,0 +1,183 @@
+"""Tell where a value comes from: file, line, and by the lists of installed files the distribution."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from contextlib import suppress
+from functools import cache, lru_cache, partial, partialmethod
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote, urlparse
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.describe import PLAIN
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, inner
+from hookpatch._inspect.audit.snapshot import module_of_class, names_of_module
+
+PYTHON: Final = "Python"  # the standard library, in place of a distribution
+_LIBRARY: Final = [os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")]
+_FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_MAKERS: Final = (PYTHON, "wrapt", "decorator", "pluggy")  # their functions wrap for others
+_DEPTH: Final = 3
+
+
+class Origin(NamedTuple):
+    """Where a value was defined. ``distribution`` is None outside of distributions, as for the program's own files."""
+
+    distribution: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Return True if the file or the distribution is known."""
+        return self.distribution is not None or self.file is not None
+
+
+def origin_of(value: Any, original: Any = ABSENT, depth: int = _DEPTH) -> Origin:
+    """Return where a value was defined; of a wrapper made by wrapt or functools, where the wrapping function was.
+
+    Args:
+        value: the value.
+        original: the value in the slot before, which a wrapper may hold: it is not the origin.
+        depth: how many wrappers to look into.
+    """
+    value = inner(value)
+    kind = type(value)
+    if kind is CodeType:
+        return _of_file(value.co_filename, value.co_firstlineno)
+    if kind is FunctionType:
+        code, name = value.__code__, value.__globals__.get("__name__")
+        own = _of_file(code.co_filename, code.co_firstlineno) if code.co_filename[:1] != "<" else of_module(name)
+        return (own.distribution in _MAKERS and depth and _inside(value, original, depth)) or own
+    if issubclass(kind, MethodType):
+        return origin_of(value.__func__, original, depth)
+    if issubclass(kind, (partial, partialmethod)):
+        return origin_of(value.func, original, depth)
+    if issubclass(kind, property):
+        return origin_of(value.fget, original, depth)
+    if issubclass(kind, type):
+        return of_module(module_of_class(value))
+    if issubclass(kind, ModuleType):
+        return of_module(names_of_module(value).get("__name__"), value)
+    if kind in PLAIN or kind in (list, dict, tuple, set, frozenset, object):
+        return Origin()
+    if isinstance(along_mro(kind, "_self_wrapper"), KEPT):
+        wrapper = AttributeSlot(value, "_self_wrapper").read()
+        if wrapper is not ABSENT and depth:
+            return origin_of(wrapper, original, depth - 1)
+    home = AttributeSlot(value, "__module__").read() if isinstance(along_mro(kind, "__module__"), KEPT) else None
+    if type(home) is not str:
+        bound = along_mro(kind, "__objclass__")
+        owner = value.__objclass__ if isinstance(bound, KEPT) else kind
+        home = module_of_class(owner)
+    return of_module(home)
+
+
+def _inside(function: FunctionType, original: Any, depth: int) -> Origin | None:
+    """Return the origin of the first function, in a closure or as a default, that no maker of wrappers defined."""
+    for cell in function.__closure__ or ():
+        try:
+            held = inner(cell.cell_contents)
+        except ValueError:  # empty
+            continue
+        if held is original or not (type(held) is FunctionType or issubclass(type(held), (partial, MethodType))):
+            continue
+        origin = origin_of(held, original, depth - 1)
+        if origin.is_known and origin.distribution not in _MAKERS:
+            return origin
+    return None
+
+
+@cache
+def _of_file(file: str, line: int | None = None) -> Origin:
+    return Origin(distribution_of(file), file, line)
+
+
+def of_module(name: Any, module: ModuleType | None = None) -> Origin:
+    """Return where a module was defined."""
+    if type(name) is not str:
+        return Origin()
+    module = module if module is not None else imports.named(name)
+    is_module = issubclass(type(module), ModuleType)
+    file = names_of_module(module).get("__file__") if is_module else None
+    if type(file) is str:
+        return _of_file(file)
+    top = name.partition(".")[0]
+    return Origin(PYTHON) if top in sys.stdlib_module_names or top in sys.builtin_module_names else Origin()
+
+
+@cache
+def distribution_of(file: str) -> str | None:
+    """Return the distribution that lists a file in its RECORD, ``PYTHON`` for the standard library; None if neither."""
+    if file.startswith("<frozen "):
+        return PYTHON
+    path = os.path.realpath(file)
+    if not any(folder in path for folder in _FOLDERS):
+        if any(path.startswith(library) for library in _LIBRARY):
+            return PYTHON
+        return next((name for folder, name in _editable() if path.startswith(folder)), None)
+    for folder in _folders():
+        if path.startswith(folder):
+            inside = path[len(folder) :].replace(os.sep, "/").encode()
+            return next((name for name, record in _records(folder) if b"\n" + inside + b"," in record), None)
+    return None
+
+
+@lru_cache(maxsize=1)
+def _folders() -> list[str]:
+    real = {os.path.realpath(folder or ".") + os.sep for folder in sys.path}
+    return sorted(real, key=len, reverse=True)
+
+
+@cache
+def _records(folder: str) -> list[tuple[str, bytes]]:
+    """Return the name of each distribution of a folder, and its RECORD with a line break before each line."""
+    found = []
+    for info in sorted(Path(folder).glob("*.dist-info")):
+        record = info / "RECORD"
+        if record.is_file():
+            found.append((_named(info), b"\n" + record.read_bytes().replace(b'"', b"")))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _editable() -> list[tuple[str, str]]:
+    """Return the folder of each distribution that is installed editable, and its name."""
+    found = []
+    for folder in _folders():
+        for link in Path(folder).glob("*.dist-info/direct_url.json"):
+            text = link.read_text(encoding="utf-8")
+            if '"editable": true' in text or '"editable":true' in text:
+                url = text.partition('"url"')[2].partition('"')[2].partition('"')[0]
+                found.append((os.path.realpath(unquote(urlparse(url).path)) + os.sep, _named(link.parent)))
+    return sorted(found, reverse=True)
+
+
+_versions: Final[dict[str, str]] = {}
+
+
+def version_of(distribution: str | None) -> str | None:
+    """Return the version of a distribution that ``distribution_of`` has named."""
+    return _versions.get(distribution or "")
+
+
+def _named(info: Path) -> str:
+    """Return the name of a distribution as its metadata writes it, and note its version.
+
+    importlib.metadata would be imported at the end of a program in which anything may be patched.
+    """
+    facts = {"Name": info.name.partition("-")[0], "Version": ""}
+    with suppress(OSError):
+        for line in (info / "METADATA").read_text(encoding="utf-8", errors="replace").splitlines():
+            key, colon, value = line.partition(":")
+            if colon and key in facts:
+                facts[key] = value.strip()
+            elif not line:
+                break
+    _versions[facts["Name"]] = facts["Version"]
+    return facts["Name"]

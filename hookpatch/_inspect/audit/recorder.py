@@ -1,0 +1,107 @@
+"""Record a program from its start: note each module at the end of its execution, compare at the program's end.
+
+``hookpatch audit`` puts the folder ``_sitecustomize`` on PYTHONPATH, whose one file calls ``start``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from time import perf_counter
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final, final
+
+from hookpatch._bootstrap import environment, imports
+from hookpatch._inspect.audit.compare import Comparison
+from hookpatch._inspect.audit.finding import Audit
+from hookpatch._inspect.audit.snapshot import Snapshot
+
+_SHARE: Final = 50  # a look takes at most this part of the time since the last one
+_EXCEPT: Final = ("hookpatch", "__main__", "sitecustomize")
+_open, _rename = open, os.replace  # at the end a program may have patched both
+running: Final[list[Recorder]] = []  # the recorder of this process, if any
+
+
+def start() -> None:
+    """Begin to record, if the environment asks this process to; its child processes are not recorded."""
+    if (asked := environment.take_audit()) is not None and not running:
+        recorder = Recorder()
+        running.append(recorder)
+        recorder.begin()
+        atexit.register(_finish, os.getpid(), *asked)
+
+
+def _finish(process: int, file: str, everything: bool) -> None:
+    """Write the audit into a file: whole, or not at all."""
+    if os.getpid() != process:
+        return  # a forked child process
+    audit = running[0].audit(everything)
+    with _open(f"{file}.part", "w", encoding="utf-8") as part:
+        part.write(audit.to_json())
+    _rename(f"{file}.part", file)
+
+
+@final
+class Recorder:
+    """A snapshot that grows with each import, and when each change was first seen."""
+
+    def __init__(self) -> None:
+        self.snapshot: Final = Snapshot()
+        self.when: Final[dict[tuple[int, str], str]] = {}
+        self.assigned: Final[dict[tuple[int, str], str]] = {}
+        self.seconds = 0.0
+        self._last = "the start"
+        self._look_took = 0.0
+        self._looked_at = perf_counter()
+
+    def begin(self) -> None:
+        """Note the modules that are imported now, and each module from now on."""
+        begun = perf_counter()
+        for name, module in imports.modules():
+            self._take(name, module)
+        sys.addaudithook(self._hear)
+        self.seconds += perf_counter() - begun
+        imports.watch(imports.ANY, self._arrival)
+
+    def _arrival(self, module: ModuleType) -> None:
+        begun = perf_counter()
+        name = getattr(module, "__dict__", {}).get("__name__") if issubclass(type(module), ModuleType) else None
+        if type(name) is str:
+            if not self._take(name, module):
+                return
+            if begun - self._looked_at > _SHARE * self._look_took:
+                self.look(f"between {self._last} and the import of {name}")
+                self._last = f"the import of {name}"
+        self.seconds += perf_counter() - begun
+
+    def _take(self, name: str, module: ModuleType) -> bool:
+        """Note a module; return False for the program itself and for hookpatch, which are not noted."""
+        if name.partition(".")[0] in _EXCEPT:
+            return False
+        self.snapshot.take(name, module)
+        return True
+
+    def look(self, when: str) -> None:
+        """Note each change that no earlier look has seen."""
+        begun = perf_counter()
+        for change in self.snapshot.changes(self.snapshot.owners()):
+            self.when.setdefault((id(change.owner), change.name), when)
+        self._looked_at = perf_counter()
+        self._look_took = self._looked_at - begun
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note the statement that sets the code of a function. Called for each audit event."""
+        if event == "object.__setattr__" and len(arguments) == 3 and arguments[1] == "__code__":
+            function, _, code = arguments
+            frame = sys._getframe(1)
+            if type(function) is FunctionType and type(code) is CodeType:
+                place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                self.assigned[id(function), "__code__"] = place
+
+    def audit(self, everything: bool = False) -> Audit:
+        """Return the patches that are in the process now."""
+        begun = perf_counter()
+        self.look(f"after {self._last}")
+        findings = Comparison(self.snapshot, self.when, self.assigned, everything).findings()
+        return Audit(tuple(findings), True, len(self.snapshot.modules), (self.seconds, perf_counter() - begun))

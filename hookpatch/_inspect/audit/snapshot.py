@@ -1,0 +1,126 @@
+"""Keep what each module and class holds when the module's execution ends.
+
+Raw dictionaries and ``type(x)`` alone are read: no lazy module wakes, and no property or ``__class__`` of foreign code
+runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from operator import is_
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final, NamedTuple, final
+
+from hookpatch._engine.slots.slot import ABSENT
+
+names_of_module: Final[Any] = vars(ModuleType)["__dict__"].__get__
+_names_of_class: Final[Any] = type.__dict__["__dict__"].__get__
+_module_of_class: Final[Any] = type.__dict__["__module__"].__get__
+code_of: Final[Any] = FunctionType.__dict__["__code__"].__get__
+
+
+def names_of_class(owner: type) -> Mapping[str, Any]:
+    """Return the living names of a class; none of a class that C code has not made ready."""
+    return _names_of_class(owner) or {}
+
+
+def module_of_class(owner: type) -> str | None:
+    """Return the name of the module of a class, of one in C from its name; None if the class hides the name."""
+    name = _module_of_class(owner)
+    return name if type(name) is str else None
+
+
+class Held(NamedTuple):
+    """A module or class, its living names, and the values that the names had."""
+
+    owner: Any
+    names: Mapping[str, Any]
+    before: dict[str, Any]
+
+
+class Change(NamedTuple):
+    """A name of a module or class whose value is not the one in the snapshot. ABSENT stands for no value."""
+
+    owner: Any
+    name: str
+    before: Any
+    now: Any
+
+
+@final
+class Snapshot:
+    """What modules and classes held. Keeps all values alive, so that no id is used twice.
+
+    Attributes:
+        modules: the modules, by id: one may be executed twice under one name, in two objects.
+        classes: the classes, by id.
+        homes: the module in which each class was met, by the id of the class.
+        codes: the code of each function, with the owner and the name under which the function was met.
+    """
+
+    def __init__(self) -> None:
+        self.modules: Final[dict[int, Held]] = {}
+        self.classes: Final[dict[int, Held]] = {}
+        self.homes: Final[dict[int, str]] = {}
+        self.codes: Final[dict[FunctionType, tuple[CodeType, Any, str]]] = {}
+        self._of_ended: Final[set[int]] = set()  # classes noted at the end of their own module
+
+    def take(self, name: str, module: ModuleType) -> None:
+        """Note what a module and its classes hold, at the end of its execution; after a reload anew."""
+        names = names_of_module(module)
+        held = self.modules[id(module)] = Held(module, names, dict(names))
+        self._look_into(held, name)
+
+    def _look_into(self, held: Held, module: str) -> None:
+        """Note the code of the functions of a module or class, and its classes; a class of this module anew."""
+        codes, classes = self.codes, self.classes
+        found: list[Held] = []
+        for name, value in held.before.items():
+            kind = type(value)
+            if kind is FunctionType:
+                if value not in codes:
+                    codes[value] = code_of(value), held.owner, name
+            elif kind is staticmethod or kind is classmethod or kind is property:
+                function = value.fget if kind is property else value.__func__
+                if type(function) is FunctionType and function not in codes:
+                    codes[function] = code_of(function), held.owner, name
+            elif issubclass(kind, type) and self._is_new(value, module):
+                names = names_of_class(value)
+                classes[id(value)] = inside = Held(value, names, dict(names))
+                self.homes.setdefault(id(value), module)
+                found.append(inside)
+        for inside in found:
+            self._look_into(inside, module)
+
+    def _is_new(self, value: Any, module: str) -> bool:
+        """Return True for a class not met yet, or met by another module before the end of its own module."""
+        if id(value) in self._of_ended:
+            return False
+        is_own = module_of_class(value) == module
+        if is_own:
+            self._of_ended.add(id(value))
+        return is_own or id(value) not in self.classes
+
+    def owners(self) -> Iterator[Held]:
+        """Yield each module, then each class. The caller leaves out a module that sys.modules has lost."""
+        yield from [*self.modules.values()]
+        yield from [*self.classes.values()]
+
+    def changes(self, owners: Iterable[Held]) -> Iterator[Change]:
+        """Yield the names of these owners that hold another value, or none, and the added names."""
+        for held in owners:
+            before, names = held.before, held.names
+            if len(names) == len(before) and all(map(is_, names.values(), before.values())):
+                continue
+            now = dict(names)
+            for name, value in before.items():
+                if (present := now.get(name, ABSENT)) is not value:
+                    yield Change(held.owner, name, value, present)
+            for name in now.keys() - before.keys():
+                yield Change(held.owner, name, ABSENT, now[name])
+
+    def swapped(self) -> Iterator[tuple[FunctionType, CodeType, Any, str]]:
+        """Yield each function whose code is another object: the function, its old code, the owner, the name."""
+        for function, (code, owner, name) in [*self.codes.items()]:
+            if code_of(function) is not code:
+                yield function, code, owner, name

@@ -1,0 +1,1 @@
+"""The commands that look at foreign patches: ``hookpatch audit`` and ``hookpatch adopt``."""

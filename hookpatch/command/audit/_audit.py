@@ -1,0 +1,121 @@
+"""``hookpatch audit``: run a program and print every patch in it, whoever made it."""
+
+from __future__ import annotations
+
+import json as _json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand
+
+from hookpatch._bootstrap import environment as _environment
+from hookpatch._bootstrap.stderr import write_line
+from hookpatch.command._arguments import AsJson, PluginWords, say
+from hookpatch.errors import SettingError
+
+_TAKES_VALUE: Final = ("-p", "--plugin", "--html", "--baseline", "--write-baseline", "--fail-on")
+
+
+class AuditCommand(TyperCommand):
+    """Parse the words up to the script, ``-m`` or ``-c``; all later words belong to the program, as with python."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put ``--`` before the words of the program."""
+        index = 0
+        while index < len(args) and args[index] != "--":
+            word = args[index]
+            if not word.startswith("-") or word == "-" or word[:2] in ("-m", "-c"):
+                args = [*args[:index], "--", *args[index:]]
+                break
+            index += 2 if word in _TAKES_VALUE else 1
+        return list(super().parse_args(ctx, args))
+
+
+def audit(
+    target: Annotated[list[str], typer.Argument(metavar="SCRIPT | -m MODULE | -c CODE [ARGUMENTS]")],
+    plugin: PluginWords = None,
+    everything: Annotated[bool, typer.Option("--all", help="Tell of added names and changed values, too.")] = False,
+    json: AsJson = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page that needs no network, too.")
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", metavar="FILE", help="The patches that are known already.")
+    ] = None,
+    write_baseline: Annotated[
+        Path | None, typer.Option("--write-baseline", metavar="FILE", help="Write the patches as known ones.")
+    ] = None,
+    fail_on: Annotated[
+        str | None, typer.Option("--fail-on", metavar="new|any", help="End with 1 for a new patch, or for any.")
+    ] = None,
+) -> None:
+    """Run a program and tell of each patch in it, whoever made it: what, by which file and line, since when.
+
+    With --json the program's output goes to stderr. Ends with the program's status.
+
+    Example: hookpatch audit -c "import torch"
+    """
+    from hookpatch._inspect.audit.baseline import known_in, new_in, write_known
+    from hookpatch._processes.active import environment_with
+
+    if fail_on not in (None, "new", "any"):
+        raise SettingError("--fail-on", f"'{fail_on}' is neither 'new' nor 'any'")
+    if fail_on == "new" and baseline is None:
+        raise SettingError("--fail-on", "'new' compares with a file: name it with --baseline")
+    known = known_in(baseline) if baseline is not None else frozenset()
+    if sys.flags.ignore_environment:
+        raise SettingError("hookpatch audit", "this python ignores the environment (-I or -E); leave the flag out")
+    variables = environment_with(plugin or (), {}) if plugin else _environment.without_audit()
+    status, result = _recorded(target, variables, everything, to_stderr=json)
+    if result is None:
+        problem = f"the program ended with status {status} and without an audit: it was killed, or ran os._exit"
+        raise SettingError("hookpatch audit", problem)
+    new = new_in(result, known)
+    if html is not None:
+        from hookpatch._inspect.audit.page import page_of
+
+        _write(html, "--html", page_of(result, target, new))
+    if write_baseline is not None:
+        _write(write_baseline, "--write-baseline", write_known(result))
+    if json:
+        content = result.to_dict()
+        typer.echo(_json.dumps({"status": status, "new": [finding.target for finding in new], **content}, indent=2))
+    else:
+        say(str(result))
+        if baseline is not None:
+            say("\n".join([f"{len(new)} new since {baseline}", *(f"  {finding.target}" for finding in new)]))
+    failing = new if fail_on == "new" else result.findings if fail_on == "any" else ()
+    raise typer.Exit(status or int(bool(failing)))
+
+
+def _recorded(target: list[str], variables: dict[str, str], everything: bool, to_stderr: bool) -> tuple[int, Any]:
+    """Run a program under the recorder; return its status and the audit, None if the program left none."""
+    from hookpatch._inspect.audit import finding, recorder
+
+    folder = str(Path(recorder.__file__).parent / "_sitecustomize")
+    with tempfile.TemporaryDirectory(prefix="hookpatch-") as there:
+        file = os.path.join(there, "audit.json")
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # what multiprocessing uses
+        command = [sys.executable, *flags, *target]
+        environment = _environment.recording(file, everything, folder, variables)
+        sys.stdout.flush()
+        done = subprocess.run(command, env=environment, stdout=sys.stderr if to_stderr else None, check=False)
+        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        try:
+            content = _json.loads(Path(file).read_text(encoding="utf-8"))
+        except OSError:
+            return status, None
+        return status, finding.audit_from(content)
+
+
+def _write(path: Path, option: str, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise SettingError(option, f"{path} cannot be written: {error.strerror}") from None
+    write_line(f"wrote {path}")

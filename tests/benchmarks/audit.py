@@ -1,0 +1,209 @@
+"""Recall, precision and authors of ``hookpatch audit``, on programs that frameworks patch and on some that only import.
+
+    python tests/benchmarks/audit.py docs/audit.md [--venv FOLDER] [--only NAME ...]
+
+installs the frameworks into an environment of their own (FOLDER is kept), and writes the figures between the marks of
+the page anew. The truth is told without hookpatch: one process runs the program, another one imports the same modules
+without the framework, and ``audit_truth.py`` writes down what each slot holds. A slot of a module that both have, which
+holds another function, class, method or module, is a patch; so is a new method that hides an inherited one. It is due
+to the framework, as the sources of the frameworks tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from audit_programs import IMPORTING, PATCHING, Program
+
+HERE: Final = Path(__file__).parent
+ROOT: Final = HERE.parents[1]
+BEGIN, END = "<!-- figures: make bench-audit -->\n", "<!-- end of figures -->\n"
+CODE: Final = ("function", "class", "builtin", "property", "staticmethod", "classmethod", "module", "object")
+METHODS: Final = ("function", "builtin", "property", "staticmethod", "classmethod", "object")
+AT_IMPORT: Final = ("typing_extensions", "eventlet")  # they patch others as soon as somebody imports them: these slots
+THEIRS: Final = ("typing:_check_generic", "typing:_collect_parameters", "dns.query:tcp", "dns.query:udp")
+
+
+class Row(NamedTuple):
+    """What came out for one program."""
+
+    name: str
+    true: set[str]
+    found: dict[str, str]
+    owners: dict[str, bool]  # for a true patch that was found: is the author right?
+
+    @property
+    def hits(self) -> set[str]:
+        return self.true & self.found.keys()
+
+
+def environment(folder: Path, programs: dict[str, Program]) -> Path:
+    """Return the python of an environment with hookpatch and the frameworks."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+        wanted = sorted({distribution for program in programs.values() for distribution in program.install})
+        subprocess.run([*pip, *wanted], check=True)
+        subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(ROOT)], check=True)
+    return python
+
+
+def run(python: Path, folder: Path, *words: str | Path) -> str:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
+    quiet = {"DD_TRACE_ENABLED": "false", "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "PYTHONWARNINGS": "ignore"}
+    command = [str(python), *map(str, words)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, env={**clean, **quiet}, timeout=300, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{command}: {done.stderr[-1500:]}")
+    return done.stdout
+
+
+def truth(python: Path, folder: Path, program: Program) -> set[str]:
+    """Return the slots that a program patches: in its call, and while the framework is imported."""
+    (folder / "program.json").write_text(json.dumps([program.imports, program.apply]))
+    run(python, folder, HERE / "audit_truth.py", "program", "program.json", "patched.json")
+    patched = json.loads((folder / "patched.json").read_text())
+    others = [name for name in patched["modules"] if name.partition(".")[0] not in (*program.packages, *AT_IMPORT)]
+    (folder / "modules.json").write_text(json.dumps([name for name in others if name != "__main__"]))
+    run(python, folder, HERE / "audit_truth.py", "modules", "modules.json", "plain.json")
+    plain = json.loads((folder / "plain.json").read_text())["slots"]
+    first, now = patched["slots"], patched["now"]
+    later = {address for address in now if f"{address.partition(':')[0]}:__name__" not in first}  # imported by the call
+    found = {address: (old, new) for address, (old, new) in patched["changed"].items() if is_patch(old, new)}
+    for address in now.keys() & (first.keys() | later):
+        old, new = plain.get(address), now[address] if address in later else first[address]
+        if old is None and address.rpartition(".")[2] not in plain.get(
+            f"{address.rpartition('.')[0]}. (inherited)", ()
+        ):
+            continue
+        if (
+            old != new
+            and new[0] != "module"
+            and "(inherited)" not in address
+            and is_patch(old, new)
+            and by(new, program)
+        ):
+            found.setdefault(address, (old, new))
+    found |= {address: (None, now[address]) for address in THEIRS if address in now and is_theirs(now[address])}
+    # A module imported by the call may bind a name that was patched before: its own execution left that there.
+    bound = {address for address, change in found.items() if address in later and is_bound(address, change, found)}
+    return {address for address in found.keys() - bound if re.split("[.:]", address)[0] not in program.packages}
+
+
+def is_theirs(value: list[str]) -> bool:
+    return any(f"/{package}" in value[1] for package in AT_IMPORT)
+
+
+def is_bound(address: str, change: tuple[Any, Any], found: dict[str, tuple[Any, Any]]) -> bool:
+    """Return True for a name bound to what another slot holds, if that slot is patched in the same way."""
+    module, _, name = address.partition(":")
+    return "." not in name and any(
+        other != address and of == change for other, of in found.items() if other.partition(":")[0] != module
+    )
+
+
+def by(value: list[str], program: Program) -> bool:
+    """Return True if the packages that patch define a value."""
+    packages = (*program.packages, *AT_IMPORT)
+    return any(f"/{package}" in value[1] or value[1].partition(".")[0] == package for package in packages)
+
+
+def is_patch(old: list[str] | None, new: list[str] | None) -> bool:
+    """Return True for another function, class, method, module or object; for a method that hides an inherited one."""
+    if old is None or new is None:
+        return (old or new or [""])[0] in METHODS or (new is None and old is not None and old[0] == "class")
+    return old[0] in CODE and (old[0] != "object" or (new[0] != "plain" and old != new))
+
+
+def audited(python: Path, folder: Path, program: Program) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the findings of ``hookpatch audit``: the author by address."""
+    (folder / "program.py").write_text(f"{program.imports}\n{program.apply}\n")
+    content = json.loads(run(python, folder, "-m", "hookpatch", "audit", "--json", "program.py"))
+    return {
+        finding["target"]: f"{finding['distribution']} {finding['place'] or ''}"
+        for finding in content["findings"]
+        if not finding["target"].startswith("sys.modules") and finding["kind"] != "added"
+    }, content
+
+
+def measured(python: Path, name: str, program: Program) -> Row:
+    with tempfile.TemporaryDirectory() as there:
+        folder = Path(there)
+        true = truth(python, folder, program)
+        found, _ = audited(python, folder, program)
+    names = tuple(re.sub(r"\W", "", part).lower() for part in (*program.packages, *program.install[:1], *AT_IMPORT))
+    due = {
+        address: any(re.sub(r"\W|_", "", part) in re.sub(r"\W|_", "", found[address]).lower() for part in names)
+        for address in true & found.keys()
+    }
+    return Row(name, true, found, due)
+
+
+def write(page: Path, rows: list[Row]) -> None:
+    """Write the table between the marks of a page anew."""
+    lines = ["| program | patches | found | beside | author right |", "|---|---|---|---|---|"]
+    for row in [*(row for row in rows if row.name in PATCHING), *(row for row in rows if row.name not in PATCHING)]:
+        counts = len(row.true), len(row.hits), len(row.found.keys() - row.true), sum(row.owners.values())
+        lines.append(f"| {row.name} | {' | '.join(map(str, counts))} |")
+    text = page.read_text()
+    head, rest = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    page.write_text("\n".join([f"{head}", *lines, "", rest]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("page", nargs="?", type=Path)
+    parser.add_argument("--venv", type=Path)
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--misses", action="store_true")
+    chosen = parser.parse_args()
+    programs = {
+        name: program for name, program in {**PATCHING, **IMPORTING}.items() if not chosen.only or name in chosen.only
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        python = environment(chosen.venv or Path(scratch) / "venv", {**PATCHING, **IMPORTING})
+        rows = []
+        for name, program in programs.items():
+            row = measured(python, name, program)
+            rows.append(row)
+            figures = f"true {len(row.true):>4} found {len(row.found):>4} hits {len(row.hits):>4}"
+            print(f"{name:<40} {figures} author {sum(row.owners.values()):>4}", flush=True)
+            if chosen.misses:
+                print(*(f"   missed {address}" for address in sorted(row.true - row.found.keys())), sep="\n")
+                print(
+                    *(
+                        f"   beyond {address} by {row.found[address]}"
+                        for address in sorted(row.found.keys() - row.true)
+                    ),
+                    sep="\n",
+                )
+                print(
+                    *(
+                        f"   who {address} by {row.found[address]}"
+                        for address, right in sorted(row.owners.items())
+                        if not right
+                    ),
+                    sep="\n",
+                )
+    true, found = (sum(map(len, sets)) for sets in zip(*((row.true, row.found) for row in rows), strict=True))
+    hits = sum(len(row.hits) for row in rows)
+    if chosen.page is not None:
+        write(chosen.page, rows)
+    who = sum(sum(row.owners.values()) for row in rows)
+    figures = f"recall {hits / true:.3f} ({hits} of {true}), precision {hits / found:.3f} ({hits} of {found})"
+    print(f"{figures}, author {who / hits:.3f} ({who} of {hits})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""`hookpatch audit` tells each patch in a program, whoever made it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from environments import Environment, hookpatch
+
+pytestmark = pytest.mark.once
+
+# One program that patches the standard library in every way, of which each line has its finding below.
+EVERY_WAY = """
+import abc, functools, json, string, time, types, builtins, sys, logging, queue, textwrap
+def mine(*args, **options): return "mine"
+json.dumps = mine                                              # a function
+time.sleep = mine                                              # a builtin
+json.encoder.JSONEncoder.default = lambda self, value: value   # a method
+class Other(json.decoder.JSONDecoder): pass
+json.decoder.JSONDecoder = Other                               # a class
+queue.LifoQueue.put = mine                                     # a method that hides an inherited one
+del textwrap.shorten                                           # removed
+json.loads.__code__ = (lambda s, **options: s).__code__        # code
+string.hexdigits = "0"                                         # a constant in small letters: not told
+logging.BASIC_FORMAT = "mine"                                  # a constant in capitals
+builtins.patched = mine                                        # a builtin name
+@functools.wraps(textwrap.dedent)
+def dedent(text): return text
+textwrap.dedent = dedent                                       # with the original beneath
+sys.modules["this"] = types.ModuleType("this")                 # a module never imported: not told
+stat = __import__("stat"); sys.modules["stat"] = types.ModuleType("stat"); sys.modules["stat"].__file__ = __file__
+"""
+FOUND = {
+    ("builtins:patched", "added"),
+    ("json.decoder:JSONDecoder", "replaced"),
+    ("json.encoder:JSONEncoder.default", "replaced"),
+    ("json:dumps", "replaced"),
+    ("json:loads", "code"),
+    ("logging:BASIC_FORMAT", "replaced"),
+    ("queue:LifoQueue.put", "overridden"),
+    ("sys.modules['stat']", "module"),
+    ("textwrap:dedent", "replaced"),
+    ("textwrap:shorten", "removed"),
+    ("time:sleep", "replaced"),
+}
+
+
+def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder, with the environment of the tests."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
+    command = [sys.executable, "-m", "hookpatch", "audit", *words]
+    return subprocess.run(command, cwd=folder, env={**clean, **variables}, capture_output=True, text=True, check=False)
+
+
+def findings(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """Return the findings by address, and the whole content under an empty address."""
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    return {finding["target"]: finding for finding in content["findings"]} | {"": content}
+
+
+def test_every_way_to_patch_is_found_and_nothing_else(tmp_path: Path) -> None:
+    """Functions, methods, classes, code, constants, removals, builtins, entries of sys.modules."""
+    (tmp_path / "ways.py").write_text(EVERY_WAY)
+    found = findings(run(tmp_path, "--json", "ways.py"))
+    content = found.pop("")
+    assert {(finding["target"], finding["kind"]) for finding in found.values()} == FOUND
+    assert found["json:dumps"]["place"] == f"{tmp_path}/ways.py:3"
+    assert found["json:dumps"]["before"] == "json:dumps"
+    assert found["json:loads"]["assigned_at"] == f"{tmp_path}/ways.py:11"
+    assert (found["textwrap:dedent"]["layers"], found["textwrap:dedent"]["undo"]) == (1, "__wrapped__")
+    assert content["recorded"] is True
+
+
+def test_a_program_that_only_imports_has_no_findings(tmp_path: Path) -> None:
+    """Lazy loading, caches and a class that typing completes are no patches."""
+    program = "import typing, enum, dataclasses, asyncio, unittest.mock, email.message, http.server, xml.dom.minidom\n"
+    protocol = "class P(typing.Protocol): pass\nclass C(P): pass\nC()\n"
+    assert findings(run(tmp_path, "--json", "-c", program + protocol))[""]["findings"] == []
+
+
+@pytest.mark.ends
+def test_the_author_is_the_distribution_that_lists_the_file(home: Environment) -> None:
+    """Also in a namespace package, of which two distributions have a part; what one does to itself is no patch."""
+    for name, body in (("one", "import json\njson.dumps = lambda value: 1"), ("two", "def speak(): return 1")):
+        folder = home.site_packages / "space" / name
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text(body)
+        info = home.site_packages / f"space_{name}-2.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: space-{name}\nVersion: 2.0\n")
+        (info / "RECORD").write_text(f"space/{name}/__init__.py,,\n")
+    (home.site_packages / "space" / "two" / "later.py").write_text("import space.two\nspace.two.speak = lambda: 2\n")
+    with (home.site_packages / "space_two-2.0.dist-info" / "RECORD").open("a") as record:
+        record.write("space/two/later.py,,\n")
+    found = findings(hookpatch(home, "audit", "--json", "-c", "import space.one, space.two.later"))
+    assert found.pop("") is not None
+    assert [(address, finding["distribution"], finding["version"]) for address, finding in found.items()] == [
+        ("json:dumps", "space-one", "2.0")
+    ]
+
+
+@pytest.mark.ends
+def test_our_patches_are_in_the_same_table(home: Environment) -> None:
+    """With the plugin's name, in place or in the slot."""
+    found = findings(hookpatch(home, "audit", "--json", "-p", "loud", "script.py"))
+    assert [(finding["target"], finding["plugin"], finding["undo"]) for finding in found[""]["findings"]] == [
+        ("vendor:speak", "loud", "session")
+    ]
+
+
+def test_sitecustomize_is_heard_and_children_are_not_recorded(tmp_path: Path) -> None:
+    """A colleague's sitecustomize runs as ever, under the recorder; a child process has no variable of ours."""
+    (tmp_path / "sitecustomize.py").write_text("import json\njson.dumps = lambda value: 1\n")
+    program = (
+        "import os, subprocess, sys; subprocess.run([sys.executable, '-c', 'import os; print(sorted(os.environ))'])"
+    )
+    done = run(tmp_path, "-c", program, PYTHONPATH=str(tmp_path))
+    assert "replaced   json:dumps  by the program" in done.stdout
+    assert "during sitecustomize" in done.stdout
+    assert "HOOKPATCH_AUDIT" not in done.stdout
+
+
+@pytest.mark.ends
+def test_a_baseline_tells_what_is_new(tmp_path: Path) -> None:
+    """Written once, compared later: status 1 for a patch that the baseline lacks."""
+    (tmp_path / "ways.py").write_text("import json\njson.dumps = len\n")
+    assert run(tmp_path, "--write-baseline", "known.json", "ways.py").returncode == 0
+    words = ("--baseline", "known.json", "--fail-on", "new", "ways.py")
+    done = run(tmp_path, *words)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "0 new since known.json")
+    (tmp_path / "ways.py").write_text("import json\njson.dumps = json.loads = len\n")
+    done = run(tmp_path, *words)
+    assert (done.returncode, done.stdout.splitlines()[-2:]) == (1, ["1 new since known.json", "  json:loads"])
+    done = run(tmp_path, "--baseline", "nowhere.json", "ways.py")
+    text = "--baseline: nowhere.json cannot be read: No such file or directory; --write-baseline makes it"
+    assert (done.returncode, done.stderr) == (78, f"hookpatch: error: {text} [hookpatch explain SettingError]\n")
+
+
+@pytest.mark.ends
+@pytest.mark.parametrize(
+    ("program", "status"), [("import sys; sys.exit(3)", 3), ("raise RuntimeError('no')", 1), ("print('out')", 0)]
+)
+def test_the_status_is_the_programs(tmp_path: Path, program: str, status: int) -> None:
+    """An audit of a program that fails is printed, too."""
+    done = run(tmp_path, "-c", program)
+    assert done.returncode == status
+    assert "0 slots patched" in done.stdout
+
+
+@pytest.mark.ends
+def test_a_program_that_leaves_no_audit_is_an_error(tmp_path: Path) -> None:
+    """It was killed, or ended past Python."""
+    done = run(tmp_path, "-c", "import os; os._exit(4)")
+    text = "hookpatch audit: the program ended with status 4 and without an audit: it was killed, or ran os._exit"
+    assert (done.returncode, done.stderr) == (78, f"hookpatch: error: {text} [hookpatch explain SettingError]\n")
+
+
+@pytest.mark.ends
+def test_the_page_shows_each_slot(tmp_path: Path) -> None:
+    """Names of others are escaped, and the page fetches nothing."""
+    (tmp_path / "ways.py").write_text("import json\njson.dumps = type('<b>', (), {'__call__': len})()\n")
+    assert run(tmp_path, "--html", "page.html", "ways.py").returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "<code>json:dumps</code>" in page
+    assert "<b>'" not in page
+    assert "&lt;b&gt;" in page
+    assert "default-src 'none'" in page
