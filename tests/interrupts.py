@@ -54,6 +54,7 @@ thing = Sized()
 limit = 1_000_000
 table = {"first": run, "second": other, "third": run}
 """
+PLACES: Final[list[tuple[Any, str]]] = []  # owners and names of other modules' attributes, which must be as before too
 PATIENCE: Final = 5.0  # seconds that a block in another thread may take
 
 
@@ -85,9 +86,9 @@ def vendor() -> Any:
     return sys.modules[NAME]
 
 
-def write_vendor(folder: Path) -> None:
-    """Write the module, and import it."""
-    (folder / f"{NAME}.py").write_text(SOURCE)
+def write_vendor(folder: Path, head: str = "") -> None:
+    """Write the module, with a first line if one is given, and import it."""
+    (folder / f"{NAME}.py").write_text(f"{head}\n{SOURCE}")
     sys.path.insert(0, str(folder))
     sys.dont_write_bytecode = True
     importlib.import_module(NAME)
@@ -266,7 +267,8 @@ def _state() -> list[Any]:
     parts = [run, run.__code__, run.__kwdefaults__, module.get("limit"), vars(module["Vendor"])["method"]]
     parts.append(type(module["one"]))
     parts += [sorted(sized), thing.copy(), sized["__init__"], sized["double"]]
-    return [*parts, list(module["table"].items()), sorted(vars(run)), dict(os.environ), list(sys.meta_path)]
+    parts += [list(module["table"].items()), sorted(vars(run)), dict(os.environ), list(sys.meta_path)]
+    return [*parts, *(vars(owner)[name] for owner, name in PLACES)]
 
 
 _PARTS: Final = (
@@ -280,7 +282,7 @@ _FUNCTIONS: Final = ("run", "its code", "method", "class", "__init__", "double")
 
 def _differences(before: list[Any], is_anew: bool) -> Iterator[str]:
     """Yield what is not as before; of a module that was executed anew: what is not as its source has it."""
-    for part, was, now in zip(_PARTS, before, _state(), strict=True):
+    for part, was, now in zip((*_PARTS, *(name for _, name in PLACES)), before, _state(), strict=True):
         is_same = was is now or (was == now and (is_anew or part not in _FUNCTIONS))
         of_source = is_anew and part in (*_FUNCTIONS, "table")
         if not is_same and not of_source:

@@ -148,8 +148,8 @@ class Host:
             try:
                 self._hook(plugin, "hookpatch_changed")(sites=tuple(sites))
             except BaseException as error:  # collected: the other plugins are notified, too
-                if not (isinstance(error, Exception) or is_of_code(error)):
-                    raise
+                if not is_of_code(error):
+                    raise  # of a signal handler: the change is not over, and is notified of again
                 slots = ", ".join(str(site.slot) for site in sites)
                 problem = f"raised {type(error).__name__} when told of changes at {slots}: {error}"
                 errors.append(_error(plugin.installed, problem))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.site.layer import Layer
@@ -16,8 +16,29 @@ from hookpatch._engine.site.stand_in import is_proxy
 if TYPE_CHECKING:
     from hookpatch._plugins.host import Host  # it needs pluggy, which patches without a plugin do not
 
+
+class Hearer(NamedTuple):
+    """How a plugin hears of the sites of a block that is entered again: on the road, where nobody may take a lock.
+
+    Attributes:
+        begin: called when the sites are patched; returns False if the plugin has to be notified as ever.
+        may_end: returns False if the plugin has to be notified as ever when the patches are restored.
+        end: called when they are restored, with ``begin`` or without, and again after an interrupt; like ``begin``.
+    """
+
+    begin: Callable[[Sequence[Site]], bool]
+    may_end: Callable[[Sequence[Site]], bool]
+    end: Callable[[Sequence[Site]], bool]
+
+
 LIBRARY: Final = "torch"
 hosts: Final[dict[int, Host]] = {}  # of the sessions with plugins, by number
+hearers: Final[list[Hearer]] = []  # of the built-in plugin, once a patch was changed with torch imported
+
+
+def is_heard() -> bool:
+    """Return True if the built-in plugin hears of the sites of blocks that are entered again."""
+    return bool(hearers)
 
 
 def listen(number: int, host: Host) -> None:

@@ -89,23 +89,21 @@ def carry_no_longer(number: int) -> None:
 
 def carry_again(payload: Payload, number: int) -> bool:
     """Hand a payload on, as the only block, without a lock; return False if that is not so simple. On the road."""
-    if _open or not starts.is_quiet():
-        return False
     block = payload.block
-    if block is None or not _free or _free[0] != block.place:
+    if _open or block is None or not _free or _free[0] != block.place:
         return False
     liveness.begin(block.key)
     if not programs.hand_on_again(number, block):
         return False
     heappop(_free)
     _open[number] = block
-    return True
+    return starts.update_again()
 
 
 def carry_again_no_longer(number: int) -> bool:
     """End what ``carry_again`` began, interrupted or not; return False if that is not so simple. On the road."""
     block = _open.get(number)
-    if block is None or len(_open) > 1 or not starts.is_quiet():
+    if block is None or len(_open) > 1 or not starts.may_end_again():
         return False
     if not programs.hand_on_again_no_longer(number):
         return False
@@ -113,7 +111,7 @@ def carry_again_no_longer(number: int) -> bool:
     if block.place not in _free:
         heappush(_free, block.place)
     del _open[number]
-    return True
+    return starts.update_again()
 
 
 def carried(payload: Payload) -> Also:

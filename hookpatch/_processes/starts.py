@@ -26,7 +26,7 @@ EXEC: Final = "os.exec"  # an event
 PROCESSES: Final = frozenset((PROCESS, FORK_OF_IT))
 MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *PROCESSES)}
 
-_MULTIPROCESSING: Final = MODULES[PROCESS]
+_OF_PROCESSES: Final = [MODULES[target] for target in PROCESSES]
 
 
 class Listener(NamedTuple):
@@ -50,9 +50,17 @@ def update() -> None:
     _patches.update(_needed)
 
 
-def is_quiet() -> bool:
-    """Return True if ``update`` has nothing to do, whichever blocks are open. Asked on the road."""
-    return not (_patches.sessions or imports.begun(_MULTIPROCESSING))
+def update_again() -> bool:
+    """Do the same without a lock; return False if that cannot be. On the road."""
+    if not (_patches.sessions or any(map(imports.begun, _OF_PROCESSES))):
+        return True  # what programs need is never begun without a lock
+    needed = _needed()
+    return _patches.end_again(needed) and _patches.begin_again(needed)
+
+
+def may_end_again() -> bool:
+    """Return True if all patches can be restored without a lock. Asked on the road."""
+    return not _patches.sessions or _patches.may_end_again(())
 
 
 def _needed() -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Set
+from collections.abc import Callable, Container, Iterable, Set
 from functools import cache, partial
 from typing import Final, final
 
@@ -23,6 +23,7 @@ class OwnPatches:
         self.lock: Final = SiteLock()  # not held while patches are applied
         self._asked: Final = cache(asked)  # a session keeps with a patch what preparing the patch found
         self.sessions: Final[dict[str, Session]] = {}  # by target, while the patch is applied
+        self._again: Final[dict[str, Session]] = {}  # by target: to be entered again on the road
         self._opening: Final[set[Session]] = set()  # being opened by a thread, so closed by no other
         if hasattr(os, "register_at_fork"):
             release = self.lock.release
@@ -44,6 +45,7 @@ class OwnPatches:
             operation = interrupts.begin(partial(self._finish, needed, ended, begun))
             for target in self.sessions.keys() - targets:
                 ended.append(self.sessions[target])
+                self._again[target] = self.sessions[target]
                 del self.sessions[target]
             for target in targets - self.sessions.keys():
                 session = Session([self._asked(target)], is_listed=self._are_listed)
@@ -63,6 +65,36 @@ class OwnPatches:
                 session.close()
         interrupts.end(operation)
         return None
+
+    def begin_again(self, targets: Iterable[str]) -> bool:
+        """Apply the patches at these targets, too; return False if that needs a lock. On the road.
+
+        ``end_again`` ends what was begun, all of it or a part.
+        """
+        for target in targets:
+            if target not in self.sessions:
+                session = self._again.get(target)
+                if session is None or self._opening:
+                    return False
+                self.sessions[target] = session
+                if not session.begin_again(self):
+                    del self.sessions[target]
+                    return False
+        return True
+
+    def may_end_again(self, needed: Container[str]) -> bool:
+        """Return True if ``end_again`` can restore all patches but those at the needed targets. Asked on the road."""
+        ended = [session for target, session in self.sessions.items() if target not in needed]
+        return not self._opening and all(session.may_end_again() for session in ended)
+
+    def end_again(self, needed: Container[str]) -> bool:
+        """Restore all patches but those at the needed targets; return False if that needs a lock. On the road."""
+        for target, session in [*self.sessions.items()]:
+            if target not in needed:
+                if not session.give_up_again():
+                    return False
+                del self.sessions[target]
+        return True
 
     def _finish(self, needed: Callable[[], Set[str]], ended: list[Session], begun: dict[str, Session]) -> None:
         """Finish an update that was interrupted."""

@@ -17,6 +17,7 @@ from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Alone, Site
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import alike
+from hookpatch._plugins import notify
 from hookpatch._session.applied import AppliedLayer
 from hookpatch._session.ledger import Requested
 
@@ -118,6 +119,7 @@ class Prepared:
             watch.cancel()
             applied.restore(Requested(alone.layer.patch, alone.layer.plugin, alone.layer.distribution))
             self.hand_over()
+        notify.sites_changed([self.site])  # nobody is left to hear of an error of a plugin
 
     def finish(self, entrance: object) -> None:
         """Do nothing: ``undo`` is repeated."""

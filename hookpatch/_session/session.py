@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from time import monotonic, time
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeVar, cast, final
 from weakref import ReferenceType, ref
 
 from hookpatch._bootstrap import environment, imports, interpreters, interrupts
@@ -24,7 +24,7 @@ from hookpatch._engine.site.late_restore import waiting
 from hookpatch._engine.site.site import Site, covered
 from hookpatch._engine.site.sites import restore_late
 from hookpatch._plugins import notify
-from hookpatch._plugins.notify import hosts
+from hookpatch._plugins.notify import Hearer, hearers, hosts
 from hookpatch._session import task
 from hookpatch._session.ledger import Entry, Ledger, Requested, listeners
 from hookpatch._session.lifecycle import Gone, Lifecycle, Policy, look_for_holders, restore_copies
@@ -76,7 +76,7 @@ _dead: Final[list[object]] = []  # the references to sessions that are gone, and
 _note_dead: Final = _dead.append
 _BLOCK: Final = "a block"  # the entrance of a with statement on the road
 # Modules that a block has to mind, each with a function that returns True where it need not.
-_DISTURBING: Final = {notify.LIBRARY: bool, **dict.fromkeys(interpreters.MODULES, interpreters.is_alone)}
+_DISTURBING: Final = {notify.LIBRARY: notify.is_heard, **dict.fromkeys(interpreters.MODULES, interpreters.is_alone)}
 
 
 @final
@@ -169,73 +169,56 @@ class Session:
         No lock is taken, and no lifecycle and no entry is made: ``slow_down`` makes them when they are needed.
         """
         # The frame is in no variable: a frame that holds itself would keep an interrupted call alive.
-        if self._state == "open" or operations or held:
-            return False
         if road.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
             return False
         try:
-            if (
-                (self._state == "open" or not self._is_simple or prepared(self._asked[0].patch) is None)
-                or (held or _dropped or _dead or covered or waiting or listeners or hosts or self._errors)
-                or not (environment.enables_blocks() and imports.is_undisturbed(_DISTURBING))
-            ):
-                return False
-            self._number = number = next(_numbers)
-            self._is_fast, self._written, self._state = True, None, "opening"
-            weak = ref(self, _note_dead)
-            place = 0
-            for also in self._also:
-                if also.begin_again is None or not also.begin_again(number):
-                    self.finish(None)
-                    return False
-            for asked in self._asked:
-                kept: Prepared | None = getattr(asked.patch, "_prepared", None)
-                if kept is None or not kept.begin(asked, number, place, weak):
-                    self.finish(None)
-                    return False
-                self._undos.append(kept.undo)
-                place -= 1
-            if self._is_listed:
-                _open[number] = weak, self._undos
-            self._opened_at = time()
-            self._entrances[entrance] = None
-            self._state = "open"
-            return True
+            return not _is_disturbed() and environment.enables_blocks() and self.begin_again(entrance, hearers)
         except BaseException:
             self.finish(None)
             raise
         finally:
             del road[None]
 
+    def begin_again(self, entrance: object, heard_by: Sequence[Hearer] = ()) -> bool:
+        """Apply the patches as the last time; return False, with nothing changed, if they may not fit. On the road."""
+        if self._state == "open" or not self._is_simple or self._errors or prepared(self._asked[0].patch) is None:
+            return False
+        self._number = number = next(_numbers)
+        self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
+        weak = ref(self, _note_dead)
+        place = 0
+        for also in self._also:
+            self._undos.append(partial(also.end, number))
+            if also.begin_again is None or not also.begin_again(number):
+                return self.end_again(heard_by)
+        for asked in self._asked:
+            kept: Prepared | None = getattr(asked.patch, "_prepared", None)
+            if kept is None or not kept.begin(asked, number, place, weak):
+                return self.end_again(heard_by)
+            self._undos.append(kept.undo)
+            place -= 1
+        if heard_by and not all(hearer.begin(self._sites()) for hearer in heard_by):
+            return self.end_again(heard_by)
+        if self._is_listed:
+            _open[number] = weak, self._undos
+        self._opened_at = time()
+        self._entrances[entrance] = None
+        self._state = "open"
+        return True
+
     def _leave_again(self, entrance: object) -> bool:
         """Close a session that was opened on the road; return False if anything has happened to it since."""
-        if operations or held or road.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
+        if road.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
             return False
         try:
-            if (
-                (not self._is_fast or self._written is not None)
-                or (len(self._entrances) > 1 or entrance not in self._entrances)
-                or (held or _dropped or _dead or covered or waiting or listeners or hosts or self._errors)
-                or not imports.is_undisturbed(_DISTURBING)
-            ):
+            if _is_disturbed() or entrance not in self._entrances or not self.may_end_again(hearers):
                 return False
-            number = self._number
-            for asked in self._asked:
-                kept: Prepared | None = getattr(asked.patch, "_prepared", None)
-                if kept is None or kept.number != number or kept.alone is None or not kept.site.lies_alone(kept.alone):
-                    return False
             self._state = "closing"
             for also in self._also:
-                if also.end_again is None or not also.end_again(number):
+                if also.end_again is None or not also.end_again(self._number):
                     self._state = "open"
                     return False
-            for asked in reversed(self._asked):
-                asked.patch._prepared.end()  # type: ignore[attr-defined]
-            self._undos.clear()
-            _open.pop(number, None)
-            self._closed_at = time()
-            self._entrances.clear()
-            self._is_fast, self._state = False, "closed"
+            self._restore_again(hearers)
             return True
         except BaseException:
             self.finish(entrance)
@@ -243,27 +226,59 @@ class Session:
         finally:
             del road[None]
 
-    def finish(self, entrance: object) -> None:
-        """Restore what was begun or ended on the road, when that was interrupted; this may be called again.
+    def may_end_again(self, heard_by: Sequence[Hearer] = ()) -> bool:
+        """Return True if nothing has happened to the session since it was opened on the road."""
+        if not self._is_fast or self._written is not None or self._errors or len(self._entrances) > 1:
+            return False
+        for asked in self._asked:
+            kept: Prepared | None = getattr(asked.patch, "_prepared", None)
+            if kept is None or kept.number != self._number or not kept.may_end():
+                return False
+        return not heard_by or all(hearer.may_end(self._sites()) for hearer in heard_by)
 
-        ``entrance``: the entrance that was to end, None when one was to begin.
-        """
-        if self._state not in ("opening", "closing"):
-            if self._is_fast and entrance in self._entrances:
-                interrupts.begin(partial(self._give_up, entrance))  # nothing has ended: the next look does it
-            return
+    def end_again(self, heard_by: Sequence[Hearer] = ()) -> Literal[False]:
+        """End what was begun on the road, in any state; interrupted, this is called again. Return False."""
+        for also in self._also:
+            if also.end_again is None or not also.end_again(self._number):
+                interrupts.begin(partial(also.end, self._number))  # the next look does what needs a lock
+        self._restore_again(heard_by)
+        return False
+
+    def give_up_again(self) -> bool:
+        """End what was begun on the road, if anything was; return False if that needs a lock."""
+        if self._state == "closed":
+            return True
+        if not self._is_fast or (self._state == "open" and not self.may_end_again()):
+            return False
+        self.end_again()
+        return True
+
+    def _restore_again(self, heard_by: Sequence[Hearer]) -> None:
         number = self._number
         for asked in reversed(self._asked):
             if (kept := prepared(asked.patch)) is not None and kept.number == number:
                 kept.end()
-        for also in self._also:
-            if also.end_again is None or not also.end_again(number):
-                interrupts.begin(partial(also.end, number))  # likewise: what is to be ended needs a lock
+        for hearer in heard_by:
+            if not hearer.end(sites := self._sites()):
+                interrupts.begin(partial(notify.sites_changed, sites))  # likewise
         self._undos.clear()
         _open.pop(number, None)
         self._closed_at = time()
         self._entrances.clear()
         self._is_fast, self._state = False, "closed"
+
+    def _sites(self) -> list[Site]:
+        return [kept.site for asked in self._asked if (kept := prepared(asked.patch)) is not None]
+
+    def finish(self, entrance: object) -> None:
+        """Restore what was begun or ended on the road, when that was interrupted; this may be called again.
+
+        ``entrance``: the entrance that was to end, None when one was to begin.
+        """
+        if self._state in ("opening", "closing"):
+            self.end_again(hearers)
+        elif self._is_fast and entrance in self._entrances:
+            interrupts.begin(partial(self._give_up, entrance))  # nothing has ended: the next look does it
 
     def needs(self, lock: Turn) -> bool:
         """Return True for its own lock, and those of its sites."""
@@ -401,6 +416,8 @@ class Session:
 
     def _restore(self) -> None:
         """Restore what was applied; once interrupted, this may be called again."""
+        if self._is_fast:
+            self.slow_down()
         self._state = "closing"
         _undo_all(self._undos)
         self._ledger.holders = None
@@ -649,6 +666,13 @@ class _Postponed:
             self._act()
 
 
+def _is_disturbed() -> bool:
+    """Return True if a block may not go on the road now: somebody has a lock, or waits for a look at the patches."""
+    if operations or held or _dropped or _dead or covered or waiting or listeners or hosts:
+        return True
+    return not imports.is_undisturbed(_DISTURBING)
+
+
 def _do_or_postpone(act: Callable[[], object]) -> None:
     """Do what a finalizer, the caller, wants done; after the change if the finalizer runs in the middle of one."""
     if interrupts.may_hold_a_lock(sys._getframe(1).f_back):
@@ -668,9 +692,9 @@ def _end_all(lifecycles: Sequence[Lifecycle | Rule], gone: Gone, ledger: Ledger,
             lifecycle.end_source(errors)
     if gone:
         restore_copies(gone, ledger.were_there, errors)
+    errors.extend(notify.sites_changed(touched))
     for lifecycle in lifecycles:
         lifecycle.forget()
-    errors.extend(notify.sites_changed(touched))
 
 
 def _undo_all(undos: list[Callable[[], object]]) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain, takewhile
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType
 from typing import Any, Final
 
 from hookpatch._engine.calls.callers import ASKS_CALLER
@@ -20,13 +20,13 @@ from hookpatch._engine.calls.torchscript import ELSEWHERE, SCRIPT
 from hookpatch._engine.patch.patch import Patch, Wrapper, wrap
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.stand_in import is_proxy
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.holders import classes_of
-from hookpatch._engine.slots.slot import Slot, along_mro, inner, mro
+from hookpatch._engine.slots.slot import along_mro, inner, mro
 from hookpatch._session.ledger import Requested
 from hookpatch._session.own_patches import OwnPatches
+from hookpatch._torch import needed
 from hookpatch.errors import BypassError
 
 
@@ -38,66 +38,39 @@ def carry(sites: Sequence[Site]) -> None:
 
 def _needed() -> set[str]:
     """Take up the pending sites; return all targets in torch that have to be patched."""
-    for site in [site for site in list(_needs) if site.slot.owner is None]:  # of an instance that is dead
-        _counts.subtract(_needs.pop(site, ()))
+    for site in [site for site in list(needed.sites) if site.slot.owner is None]:  # of an instance that is dead
+        needed.note(site, set())
     while _pending:
         for site in _pending.popleft():
-            _counts.subtract(_needs.pop(site, ()))
-            if needs := _needs_of(site):
-                _needs[site] = needs
-                _counts.update(needs)
-    return {target for target, count in _counts.copy().items() if count > 0}
+            needed.note(site, needed.needs_of(site))
+    return needed.targets_needed()
 
 
-def _needs_of(site: Site) -> set[str]:
-    """Return the targets in torch that have to be patched for one site."""
-    needs: set[str] = set()
-    if all(layer.owner in _OWN for layer in site.layers):
-        return needs
-    slot, methods_of = site.slot, _methods_of(site.slot)
-    of_torch = isinstance(slot, FunctionSlot) and is_of_torch(slot.owner.__module__)
-    of_module = not _NOT_COMPILED.isdisjoint(
-        (base.__module__, base.__name__) for cls in methods_of for base in cls.__mro__
-    )
-    if is_proxy(site.stands) or of_torch or any(layer.is_gated for layer in site.layers):
-        needs.add(_WRAP)
-    if _is_of_instance(site):
-        needs.add(_SCRIPTED)
-    if isinstance(site.stands, type) if is_proxy(site.stands) else methods_of and not of_module:
-        needs.add(_CLASS)
-    if of_module or any(callable(inner(value)) for layer in site.layers for value in layer.put):
-        needs.add(_SCRIPTED)
-    in_module = isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType)
-    if of_torch or (in_module and is_of_torch(slot.owner.__name__)):
-        needs.add(_NAMED)
-    function = _original(site)
-    if type(function) is FunctionType and _DISPATCH in function.__code__.co_names:
-        needs.add(f"{function.__module__}:{_DISPATCH}")
-    if of_module or (type(function) is FunctionType and "torch" in function.__globals__):
-        needs.add(_TRACED)
-    return needs
+def carry_again(sites: Sequence[Site]) -> bool:
+    """Do the same as ``carry`` for the sites of a block that is entered again; False if that needs a lock. On the road.
 
-
-def _is_of_instance(site: Site) -> bool:
-    """Return True for a function of ours in the ``__dict__`` of a torch module."""
-    if not isinstance(site.slot, AttributeSlot) or site.slot.in_class is not None or not site.stand_ins:
+    ``carry_no_longer`` ends what was begun, all of it or a part.
+    """
+    if _pending:
         return False
-    return any((cls.__module__, cls.__name__) in _NOT_COMPILED for cls in mro(type(site.slot.owner)))
+    for site in sites:
+        needed.note(site, needed.needs_of(site))
+    return all(_carriers.begin_again(needed.sites[site]) for site in sites if site in needed.sites)
 
 
-def _original(site: Site) -> Any:
-    """Return the callable that a site's patches lie over: of a function patched in place the copy."""
-    return site.slot.copy if isinstance(site.slot, FunctionSlot) else inner(site.original)
+def may_carry_no_longer(sites: Sequence[Site]) -> bool:
+    """Return True if ``carry_no_longer`` can end what sites needed. Asked on the road."""
+    if not _carriers.sessions:
+        return True
+    others = {target for target, users in needed.users.items() if not users.keys() <= set(sites)}
+    return not _pending and _carriers.may_end_again(others)
 
 
-def _methods_of(slot: Slot) -> list[type]:
-    """Return the classes that have a slot as a method."""
-    return [] if isinstance(slot, FunctionSlot) and not slot.binds else classes_of(slot)
-
-
-def is_of_torch(module: object) -> bool:
-    """Return True if the name of a module belongs to torch."""
-    return isinstance(module, str) and module.partition(".")[0] == "torch"
+def carry_no_longer(sites: Sequence[Site]) -> bool:
+    """Restore the torch functions that only these sites needed; return False if that needs a lock. On the road."""
+    for site in sites:
+        needed.note(site, set())
+    return not _carriers.sessions or _carriers.end_again(needed.targets_needed())
 
 
 def _carrier(target: str) -> Patch:
@@ -119,17 +92,17 @@ def _trace(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 
 def _is_there_by_name(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     (value,) = args
-    return wrapped(value) and not any(value is _original(site) for site in list(_needs))
+    return wrapped(value) and not any(value is needed.original(site) for site in list(needed.sites))
 
 
 def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     # A torch function passes itself, found by its name: our wrapper, which is running already. A mode or tensor
     # subclass is to get the original instead; of a function patched in place the copy.
     function, *others = args
-    for site in list(_needs):
+    for site in list(needed.sites):
         slot = site.slot
         if function is (slot.owner if isinstance(slot, FunctionSlot) else inner(site.stands)):
-            function = _original(site)
+            function = needed.original(site)
             break
     return wrapped(function, *others, **kwargs)
 
@@ -138,8 +111,10 @@ def _refuse_class(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     named: Any = args[0]
     if isinstance(named, type):
         bases = {*mro(inspect.unwrap(named))}
-        of_classes = [site for site, needs in [*_needs.items()] if _CLASS in needs]
-        met = [site for site in of_classes if site.stands is named or not bases.isdisjoint(_methods_of(site.slot))]
+        of_classes = [site for site, needs in [*needed.sites.items()] if needed.CLASS in needs]
+        met = [
+            site for site in of_classes if site.stands is named or not bases.isdisjoint(needed.methods_of(site.slot))
+        ]
         if met:
             problem = (
                 "TorchScript compiles a class from its text and calls nothing that is put around it or its methods"
@@ -152,7 +127,7 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     try:
         module = wrapped(*args, **kwargs)
     except Exception as error:
-        scripted = [site for site, needs in [*_needs.items()] if _SCRIPTED in needs]
+        scripted = [site for site, needs in [*needed.sites.items()] if needed.SCRIPTED in needs]
         blamed = [site for site in scripted if _is_blamed(site, str(error))]
         if isinstance(error, BypassError) or not blamed:
             raise
@@ -165,12 +140,14 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     # The tallies of patched methods note a module scripted with their classes.
     parts = dict(args[0].named_modules())
     classes = {cls for part in parts.values() for cls in mro(type(part))}
-    met = {site: found for site in list(_needs) if (found := classes.intersection(_methods_of(site.slot)))}
+    met = {site: found for site in list(needed.sites) if (found := classes.intersection(needed.methods_of(site.slot)))}
     for layer in chain.from_iterable(site.layers for site in met):
         if (tally := getattr(layer.call, "tally", None)) is not None:
             tally.captured("script")
     is_traced = kwargs.get("is_tracing")
-    of_instances = [site for site in list(_needs) if _is_of_instance(site) and site.slot.owner in parts.values()]
+    of_instances = [
+        site for site in list(needed.sites) if needed.is_of_instance(site) and site.slot.owner in parts.values()
+    ]
     of_instances += [site for site in met if any(_is_for_one_of(layer, parts.values()) for layer in site.layers)]
     if of_instances and not is_traced:
         problem = "TorchScript compiles the class, and calls its methods with another object than the instance"
@@ -200,7 +177,7 @@ def _complete(part: Any, scripted: Any, sites: Sequence[Site], is_whole: bool) -
     Raises:
         BypassError: the code of a patched method of a submodule names what the submodule lacks.
     """
-    classes = takewhile(lambda cls: (cls.__module__, cls.__name__) not in _NOT_COMPILED, mro(type(part)))
+    classes = takewhile(lambda cls: (cls.__module__, cls.__name__) not in needed.NOT_COMPILED, mro(type(part)))
     names = {name for owner in (part, *classes) for name in vars(owner) if not name.startswith("__")}
     lacking = {
         name: getattr(part, name)
@@ -210,7 +187,7 @@ def _complete(part: Any, scripted: Any, sites: Sequence[Site], is_whole: bool) -
     if not is_whole:
         functions = [stand_in.base for site in sites for stand_in in site.stand_ins]
         functions += [layer.patch.change for site in sites for layer in site.layers]
-        functions += [_original(site) for site in sites if not any(_hides(layer) for layer in site.layers)]
+        functions += [needed.original(site) for site in sites if not any(_hides(layer) for layer in site.layers)]
         codes = [function.__code__ for function in map(inner, functions) if type(function) is FunctionType]
         if used := sorted(lacking.keys() & chain.from_iterable(map(names_in, codes))):
             problem = f"it calls a patched method of a submodule in Python, where the submodule lacks {', '.join(used)}"
@@ -245,26 +222,16 @@ def _targets(sites: Iterable[Site]) -> str:
     return ", ".join(dict.fromkeys(layer.patch.address for site in sites for layer in site.layers))
 
 
-_WRAP: Final = "torch._dynamo.variables.builder:VariableBuilder._wrap"
-_NAMED: Final = "torch.fx.graph:_is_from_torch"
-_DISPATCH: Final = "handle_torch_function"  # imported by every module of torch that dispatches
-_TRACED: Final = "torch.fx._symbolic_trace:Tracer.create_args_for_root"
-_CLASS: Final = "torch._jit_internal:_qualified_name"  # called by TorchScript to look up a compiled class
-_SCRIPTED: Final = "torch.jit._recursive:create_script_module"
-# Base classes whose methods TorchScript does not compile as part of a class.
-_NOT_COMPILED: Final = {("torch.nn.modules.module", "Module"), ("torch.autograd.function", "Function")}
 _CARRIERS: Final[dict[str, tuple[Wrapper, str]]] = {
-    _WRAP: (_see, "has Dynamo see patches that are no plain functions"),
-    _TRACED: (_trace, "has torch.fx see the parameters of a patched function"),
-    _NAMED: (_is_there_by_name, "has graphs call what they captured, and not what has its name"),
-    _DISPATCH: (_dispatch_once, "keeps torch functions from running a patch again when they dispatch to themselves"),
-    _CLASS: (_refuse_class, "keeps TorchScript from going past the patch of a class"),
-    _SCRIPTED: (_name_patches, "names the patches for which TorchScript fails"),
+    needed.WRAP: (_see, "has Dynamo see patches that are no plain functions"),
+    needed.TRACED: (_trace, "has torch.fx see the parameters of a patched function"),
+    needed.NAMED: (_is_there_by_name, "has graphs call what they captured, and not what has its name"),
+    needed.DISPATCH: (
+        _dispatch_once,
+        "keeps torch functions that dispatch to themselves from running a patch again",
+    ),
+    needed.CLASS: (_refuse_class, "keeps TorchScript from going past the patch of a class"),
+    needed.SCRIPTED: (_name_patches, "names the patches for which TorchScript fails"),
 }
-# The owners of our own patches: on torch, and on the start of processes and threads, called by no captured code.
-_OWN: Final = {Requested(_carrier(_WRAP), name, "hookpatch").owner for name in ("torch", "hookpatch")}
-
-_needs: Final[dict[Site, set[str]]] = {}
-_counts: Final[Counter[str]] = Counter()  # of the sites that need a target
 _pending: Final[deque[Sequence[Site]]] = deque()
 _carriers: Final = OwnPatches(lambda target: Requested(_carrier(target), "torch", "hookpatch"), are_listed=True)

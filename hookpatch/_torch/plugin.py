@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -24,7 +24,9 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.holders import classes_of
 from hookpatch._engine.slots.referrers import classes
 from hookpatch._engine.slots.slot import inner
-from hookpatch._torch.patches import carry, is_of_torch
+from hookpatch._plugins.notify import Hearer, hearers
+from hookpatch._torch.needed import is_of_torch
+from hookpatch._torch.patches import carry, carry_again, carry_no_longer, may_carry_no_longer
 from hookpatch.errors import BypassWarning
 from hookpatch.hookspecs import hookimpl
 
@@ -40,8 +42,7 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
     """Show the values of these sites to torch; drop code compiled or scripted from their earlier values."""
     carry(sites)
     for site in sites:
-        cls = site.slot.in_class
-        if cls is not None and (cls.__module__, cls.__name__) in _TENSORS:
+        if _is_of_tensor(site):
             for layer in site.layers:
                 message = (
                     f"{layer.patch.address} of {layer.owner}: torch.compile, torch.export and torch.jit.script take "
@@ -53,6 +54,50 @@ def hookpatch_changed(sites: Sequence[Site]) -> None:
         _drop_compiled(frames, sites)
     if (scripting := imports.loaded("torch.jit._recursive")) is not None:
         _drop_scripted(scripting, sites)
+
+
+def _is_of_tensor(site: Site) -> bool:
+    cls = site.slot.in_class
+    return cls is not None and (cls.__module__, cls.__name__) in _TENSORS
+
+
+# --- a block that is entered again, on the road
+
+
+def _begin(sites: Sequence[Site]) -> bool:
+    """Apply what these sites need; return False if torch has captured what may depend on their earlier values."""
+    return not (_is_captured(sites) or any(map(_is_of_tensor, sites))) and carry_again(sites)
+
+
+def _may_end(sites: Sequence[Site]) -> bool:
+    return not _is_captured(sites) and may_carry_no_longer(sites)
+
+
+def _end(sites: Sequence[Site]) -> bool:
+    """Restore what these sites needed; return False if torch has captured their values meanwhile."""
+    return carry_no_longer(sites) and not _is_captured(sites)
+
+
+def _is_captured(sites: Sequence[Site]) -> bool:
+    """Return True if torch keeps code that ``hookpatch_changed`` might have to drop."""
+    frames: Any = imports.loaded("torch._dynamo.convert_frame")
+    if frames is not None and frames.input_codes.seen:
+        return True
+    scripting: Any = imports.loaded("torch.jit._recursive")
+    if scripting is None:
+        return False
+    state: Any = imports.loaded("torch.jit._state")
+    store, functions = scripting.concrete_type_store, state._jit_caching_layer
+    if store.type_store or store.methods_compiled:
+        return True
+    return bool(functions) and any(_is_scripted(value, functions) for site in sites for value in site.stood)
+
+
+def _is_scripted(value: Any, functions: Mapping[Any, Any]) -> bool:
+    return type(function := inner(value)) is FunctionType and function in functions
+
+
+hearers.append(Hearer(_begin, _may_end, _end))
 
 
 # --- torch.compile and torch.export(strict=True)

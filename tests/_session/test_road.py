@@ -27,9 +27,9 @@ class Thing:
 
 
 @pytest.fixture
-def vendor(make_module: Callable[[str, str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> Any:
-    # As in a program without multiprocessing, whose processes blocks that are handed on would have to reach.
-    monkeypatch.delitem(sys.modules, "multiprocessing.process", raising=False)
+def vendor(make_module: Callable[[str, str], ModuleType]) -> Any:
+    if (dynamo := sys.modules.get("torch._dynamo")) is not None:
+        dynamo.reset()  # with compiled code in the process a block takes locks: tests/_torch/test_road_with_torch.py
     module = make_module("vendor", SOURCE)
     for _ in range(2):  # imports what blocks and reports need: after an import a block looks for lazy names
         with active(PATCHES["replace a value"]()) as session:

@@ -3,7 +3,8 @@
 Each piece of work is interrupted at each line and at each instruction that it runs, in a fork each, by an exception
 raised from a signal handler; and at random moments by a timer. A point is bad if what the user sees at once is half of
 the patches, or if after the next look anything is not as before: a slot, os.environ, sys.meta_path, a watch, a lock.
-usage: python tests/benchmarks/interrupts.py [--most POINTS] [--only hookpatch]
+With --torch the process has imported torch and multiprocessing, which need patches of hookpatch's own in each block.
+usage: python tests/benchmarks/interrupts.py [--most POINTS] [--only hookpatch] [--torch]
 Exit status 1: hookpatch left something behind.
 """
 
@@ -14,14 +15,17 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from typing import Final
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import pytest
 import wrapt
-from interrupts import NAME, Result, Work, block, by_alarm, louder, sweep, vendor, works, write_vendor
+from interrupts import NAME, PLACES, Result, Work, block, by_alarm, louder, sweep, vendor, works, write_vendor
 
 
 def _new() -> str:
@@ -56,6 +60,22 @@ OTHERS = (
 )
 
 
+# With torch: those that have most of what an ML engineer's process does, each point of which takes longer.
+_WITH_TORCH: Final = (
+    *("two patches", "two patches, inherit", "wrap a method", "a decorated function", "a patch applied before"),
+    "two patches applied before, inherit",
+)
+
+
+def _import_torch() -> None:
+    for module, name in (
+        *(("torch.fx._symbolic_trace", "Tracer.create_args_for_root"), ("torch._jit_internal", "_qualified_name")),
+        *(("torch.jit._recursive", "create_script_module"), ("multiprocessing.process", "BaseProcess.start")),
+    ):
+        *cls, name = name.split(".")
+        PLACES.append((attrgetter(*cls)(import_module(module)) if cls else import_module(module), name))
+
+
 def _show(work: Work, results: list[Result]) -> None:
     cells = (f"{result.bad} of {result.points}" for result in results)
     print("|", " | ".join([work.name, *cells]), "|", flush=True)
@@ -69,12 +89,16 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--most", type=int, help="points of each piece of work, evenly spread; all without it")
     parser.add_argument("--only", choices=["hookpatch"])
+    parser.add_argument("--torch", action="store_true", help="import torch and multiprocessing first")
     options = parser.parse_args()
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
-        write_vendor(Path(folder))
+        if options.torch:
+            _import_torch()
+        write_vendor(Path(folder), "import torch" if options.torch else "")
+        tried = [work for work in works().values() if not options.torch or work.name in _WITH_TORCH]
         print("| work | lines | instructions | a timer |\n|---|---|---|---|", flush=True)
-        for work in (*works().values(), *(() if options.only else OTHERS)):
+        for work in (*tried, *(() if options.only else OTHERS)):
             # A look for holders runs tens of thousands of lines, most of them in one loop.
             most = options.most or (2_000 if work.name == "report" else None)
             results = [sweep(work, "line", most), sweep(work, "opcode", most), by_alarm(work, options.most or 300)]

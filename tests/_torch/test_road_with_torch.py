@@ -1,0 +1,219 @@
+"""A session that is opened again on the road, in a process that has imported torch: all of torch sees its patches."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import hookpatch
+from hookpatch import Patch, active
+
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),
+]
+
+SOURCE = """\
+import torch
+limit = 3.0
+def scale(x): return x * 2
+def triple(x): return x * 3
+def speak(word="x"): return f"vendor {word}"
+class Layer(torch.nn.Module):
+    def forward(self, x): return scale(x) + limit
+class Plain:
+    def __init__(self): self.factor = 2
+    def run(self, x): return x * 2
+class Small(torch.nn.Module):
+    def forward(self, x): return scale(x)
+class Whole(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.plain = Layer(), Plain()
+    def forward(self, x): return self.layer(x) + self.plain.run(x) + torch.nn.functional.relu(x)
+"""
+
+
+def imported(name: str) -> Any:
+    return sys.modules[name]
+
+
+def more(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs) + 100
+
+
+PATCHES: dict[str, Callable[[], Patch]] = {
+    "wrap": lambda: hookpatch.wrap("torch_vendor:scale", more),
+    "replace": lambda: hookpatch.replace("torch_vendor:scale", imported("torch_vendor").triple),
+    "replace a value": lambda: hookpatch.replace("torch_vendor:limit", 9.0),
+    "a method of a module": lambda: hookpatch.wrap("torch_vendor:Layer.forward", more),
+    "a method": lambda: hookpatch.wrap("torch_vendor:Plain.run", more),
+    "a function of torch": lambda: hookpatch.wrap("torch.nn.functional:relu", more),
+}
+# Of torch, where hookpatch's own patches may be while a block is open.
+PLACES = (
+    *(("torch.fx._symbolic_trace", "Tracer"), ("torch.jit._recursive", None), ("torch._jit_internal", None)),
+    *(("torch.fx.graph", None), ("torch.nn.functional", None), ("multiprocessing.process", "BaseProcess")),
+)
+
+
+@pytest.fixture
+def vendor(make_module: Callable[[str, str], ModuleType]) -> Iterator[Any]:
+    import torch
+
+    importlib.import_module("multiprocessing.process")
+    torch._dynamo.reset()  # what other tests have compiled
+    module: Any = make_module("torch_vendor", SOURCE)
+    module.x = torch.ones(2)
+    yield module
+    torch._dynamo.reset()
+
+
+def values() -> list[dict[str, Any]]:
+    """Return the attributes of all places, among them those of hookpatch's own patches."""
+    owners = [
+        vars(sys.modules[module]) if cls is None else vars(vars(sys.modules[module])[cls]) for module, cls in PLACES
+    ]
+    return [{name: value for name, value in owner.items() if name != "__warningregistry__"} for owner in owners]
+
+
+def changed(before: list[dict[str, Any]]) -> set[str]:
+    pairs = zip(before, values(), strict=True)
+    return {name for was, now in pairs for name in was.keys() | now.keys() if was.get(name) is not now.get(name)}
+
+
+@pytest.mark.parametrize("children", ["local", "inherit"])
+@pytest.mark.parametrize("name", PATCHES)
+def test_each_time_is_as_the_first(vendor: Any, name: str, children: Any) -> None:
+    """The patches on torch and on multiprocessing come and go with the block; from the third time on the road."""
+    call, before = vendor.Whole(), values()
+    session, plain = active(PATCHES[name](), children=children), call(vendor.x).tolist()
+    fast, places, results = [], [], []
+    for _ in range(5):
+        with session:
+            fast.append(session._is_fast)
+            places.append(changed(before))
+            results.append(call(vendor.x).tolist())
+        assert call(vendor.x).tolist() == plain
+        assert changed(before) == set()
+    assert results == [results[0]] * 5
+    assert results[0] != plain
+    assert places == [places[0]] * 5
+    assert ("start" in places[0]) is (children == "inherit")
+    assert fast[2:] == [True] * 3
+
+
+CAPTURES: dict[str, Callable[[Any, Any], Any]] = {
+    "compile": lambda model, x: imported("torch").compile(model, backend="eager"),
+    "export": lambda model, x: imported("torch").export.export(model, (x,), strict=True).module(),
+    "fx": lambda model, x: imported("torch").fx.symbolic_trace(model),
+    "jit.trace": lambda model, x: imported("torch").jit.trace(model, (x,)),
+}
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("name", PATCHES)
+def test_captures_see_the_patch_each_time(vendor: Any, name: str, capture: str) -> None:
+    """Captured inside and outside, before and after blocks on the road; compiled code follows the patch."""
+    model, session = vendor.Whole(), active(PATCHES[name](), children="local")
+    plain = model(vendor.x).tolist()
+    for _ in range(3):
+        with session:
+            patched, is_fast = model(vendor.x).tolist(), session._is_fast
+    assert is_fast
+    assert patched != plain
+    made: list[Callable[..., Any]] = []
+
+    def look(now: list[float]) -> None:
+        made.append(CAPTURES[capture](model, vendor.x))
+        for function in made if capture == "compile" else made[-1:]:
+            assert function(vendor.x).tolist() == now
+
+    for _ in range(2):
+        with session:
+            look(patched)
+        look(plain)
+        with session:
+            pass
+        look(plain)
+        with session:
+            look(patched)
+            look(patched)
+
+
+def test_road_is_free_again_after_the_captures(vendor: Any) -> None:
+    """While torch keeps compiled code, a block takes locks; without compiled code no more."""
+    import torch
+
+    session = active(PATCHES["wrap"](), children="local")
+    for _ in range(3):
+        with session:
+            assert vendor.scale(vendor.x).tolist() == [102, 102]
+    function = torch.compile(vendor.Layer(), backend="eager")
+    fast = []
+    for _ in range(2):
+        with session:
+            fast.append(session._is_fast)
+            assert function(vendor.x).tolist() == [105, 105]
+        assert function(vendor.x).tolist() == [5, 5]
+    torch._dynamo.reset()
+    for _ in range(2):
+        with session:
+            fast.append(session._is_fast)
+    assert fast == [True, False, True, True]
+
+
+def test_scripted_inside(vendor: Any) -> None:
+    """A function scripted inside a block on the road, and outside, each as it is at its moment."""
+    import torch
+
+    session = active(PATCHES["replace"](), children="local")
+    for _ in range(3):
+        with session:
+            pass
+    for _ in range(2):
+        with session:
+            assert torch.jit.script(vendor.Small())(vendor.x).tolist() == [3, 3]
+        assert torch.jit.script(vendor.Small())(vendor.x).tolist() == [2, 2]
+
+
+def test_other_block_on_torch_beside(vendor: Any) -> None:
+    """Two sessions need the same patches on torch: these stay until the last has ended, whichever that is."""
+    before = values()
+    one, two = (active(PATCHES[name](), children="local") for name in ("wrap", "a method of a module"))
+    for _ in range(3):
+        with one, two:
+            inside = changed(before)
+    for first, second in ((one, two), (two, one)):
+        first.open()
+        second.open()
+        assert changed(before) == inside
+        first.close()
+        assert "create_args_for_root" in changed(before)
+        second.close()
+        assert changed(before) == set()
+
+
+def test_foreign_value_over_a_patch_on_torch(vendor: Any) -> None:
+    """Other code overwrites hookpatch's own patch inside the block: it is left alone, and told of, as ever."""
+    import torch
+
+    session = active(PATCHES["wrap"](), children="local")
+    for _ in range(3):
+        with session:
+            pass
+    original = torch.fx.Tracer.create_args_for_root
+    try:
+        with pytest.warns(hookpatch.errors.DisplacedWarning), session:
+            torch.fx.Tracer.create_args_for_root = more  # type: ignore[assignment, method-assign]
+        assert torch.fx.Tracer.create_args_for_root is more
+    finally:
+        torch.fx.Tracer.create_args_for_root = original  # type: ignore[method-assign]
+    with session:
+        assert vendor.scale(vendor.x).tolist() == [102, 102]
+    assert torch.fx.Tracer.create_args_for_root is original
