@@ -39,6 +39,7 @@ def other():
     return "other"
 
 class Vendor:
+    kind = "kind"
     def method(self):
         return "method"
 
@@ -186,6 +187,10 @@ def _imported_anew() -> None:
     importlib.import_module(NAME)
 
 
+def _vendor_is_on() -> list[bool]:
+    return [vendor().Vendor().method() != "method", vendor().Vendor.kind != "kind", hasattr(vendor().Vendor, "added")]
+
+
 def _size_is_on() -> list[bool]:
     return [vendor().thing.size != 1, vendor().thing.double() not in (2, 14)]
 
@@ -209,6 +214,18 @@ _TWO: Final = (hookpatch.wrap(f"{NAME}:run", louder), hookpatch.replace(f"{NAME}
 
 _RULE: Final = hookpatch.wrap(f"{NAME}:*r*", louder, only=isfunction, matches=2)
 _SOURCE: Final = hookpatch.edit(NAME, 'return "original"', 'return "patched", "original"', reload=True)
+_CLASS: Final = hookpatch.edit(
+    f"{NAME}:Vendor",
+    diff="""
+@@ -1,3 +1,4 @@
+-    kind = "kind"
++    kind = "patched"
++    added = 1
+     def method(self):
+-        return "method"
++        return "patched"
+""",
+)
 _ANEW: Final = ("import", "reload", "the source of a module")  # they execute the module anew
 
 
@@ -231,6 +248,7 @@ def works() -> dict[str, Work]:
         "remove": (hookpatch.remove(f"{NAME}:limit"), lambda: [not hasattr(vendor(), "limit")]),
         "enter": (hookpatch.enter(NAME, _entered), list),
         "a rule": (_RULE, _run_and_other_are_on),
+        "the source of a class": (_CLASS, _vendor_is_on),
     }
     of_instances = partial(hookpatch.active, *_OF_INSTANCES, children="local")
     found = [
@@ -265,19 +283,20 @@ def _state() -> list[Any]:
     run = module["run"]
     sized, thing = vars(module["Sized"]), vars(module["thing"])
     parts = [run, run.__code__, run.__kwdefaults__, module.get("limit"), vars(module["Vendor"])["method"]]
-    parts.append(type(module["one"]))
+    parts += [parts[-1].__code__, {**vars(module["Vendor"])}.keys(), module["Vendor"].kind, type(module["one"])]
     parts += [sorted(sized), thing.copy(), sized["__init__"], sized["double"]]
     parts += [list(module["table"].items()), sorted(vars(run)), dict(os.environ), list(sys.meta_path)]
     return [*parts, *(vars(owner)[name] for owner, name in PLACES)]
 
 
 _PARTS: Final = (
-    *("run", "its code", "its defaults", "limit", "method", "class"),
+    *("run", "its code", "its defaults", "limit", "method", "code of method"),
+    *("names of Vendor", "kind", "class"),
     *("contents", "thing", "__init__", "double"),
     *("table", "attributes", "os.environ", "meta_path"),
 )
 
-_FUNCTIONS: Final = ("run", "its code", "method", "class", "__init__", "double")
+_FUNCTIONS: Final = ("run", "its code", "method", "code of method", "class", "__init__", "double")
 
 
 def _differences(before: list[Any], is_anew: bool) -> Iterator[str]:

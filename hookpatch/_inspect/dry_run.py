@@ -10,9 +10,9 @@ from hookpatch._engine.calls.signatures import takes
 from hookpatch._engine.calls.trampoline import as_it_was, is_changed_in_place
 from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.versions import check_requirement, unneeded
-from hookpatch._engine.site.reach import DECORATED, innermost
+from hookpatch._engine.site.reach import DECORATED
 from hookpatch._engine.site.stand_in import binds
-from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.function import FunctionSlot, innermost
 from hookpatch._engine.slots.guard import check_call, check_kept, getter_of, unchecked
 from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import seen_from
@@ -47,6 +47,9 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
     if outcome.state != "waiting" or (module is None and patch.module is not None):  # it is just being imported
         return outcome
     try:
+        target = patch.target if patch.verb == "edit" else None
+        if target is not None and issubclass(type(beneath(seen_from(target, module, owner))), type):
+            return outcome  # statements of its body may run for that, and in no process of the user
         # A session skips the check of an optional patch, and finds out when it applies the patch.
         asked = requested._replace(patch=replace(patch, required=True))
         Lifecycle(asked, (0, 0), Ledger(), "warn", drift=drift).check()
@@ -81,10 +84,12 @@ def _by_matches(requested: Requested, drift: Drift | None) -> Outcome:
     except ApplyError as error:
         return _refused(requested, error, ())
     matches = [
-        MatchOutcome(patch.address, patch.module, by_target(requested._replace(patch=patch, rule=requested), drift))
+        MatchOutcome(
+            patch.address, patch.module, by_target(requested._replace(patch=patch, rule=requested), drift), patch.verb
+        )
         for patch in patches
     ]
-    failed = next((outcome for _, _, outcome in matches if outcome.state == "failed"), None)
+    failed = next((outcome for _, _, outcome, _ in matches if outcome.state == "failed"), None)
     return failed or Outcome("applied" if matches else "waiting", in_words, matches=tuple(matches))
 
 

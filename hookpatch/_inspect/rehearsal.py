@@ -8,12 +8,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from hookpatch._engine.lock.drift import Drift
 from hookpatch._engine.patch.module_lookup import matching_modules
-from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.patch import Patch, Verb
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.site.sites import patched
 from hookpatch._engine.slots.function import FunctionSlot
@@ -32,11 +33,19 @@ SEVERITY: Final[Mapping[str, int]] = {
 
 
 class MatchOutcome(NamedTuple):
-    """One match of a rule: its address, its module (None for an object at hand), and what became of its patch."""
+    """One match of a rule, or one part of an edited class.
+
+    Attributes:
+        address: the target.
+        module: its module, None for an object at hand.
+        outcome: what became of its patch.
+        verb: the verb of its patch.
+    """
 
     address: str
     module: str | None
     outcome: Outcome
+    verb: Verb
 
 
 class Outcome(NamedTuple):
@@ -120,7 +129,9 @@ def _outcomes(
     for place, (index, request) in enumerate(requests.items()):
         outcome = _outcome(entries[id(request)], imported[request.patch.module], depths, place)
         of_matches = [
-            MatchOutcome(of.asked.patch.address, of.asked.patch.module, _outcome(group, None, depths, place))
+            MatchOutcome(
+                of.asked.patch.address, of.asked.patch.module, _outcome(group, None, depths, place), of.asked.patch.verb
+            )
             for group in matches.get(id(request), {}).values()
             for of in group[:1]
         ]
@@ -203,8 +214,10 @@ def with_matches(requests: Iterable[Requested], outcomes: Iterable[Outcome]) -> 
     """Yield each patch with its outcome; after a rule, the patch of each match with its own."""
     for request, outcome in zip(requests, outcomes, strict=True):
         yield request, outcome
-        for address, module, of_match in outcome.matches:
+        for address, module, of_match, verb in outcome.matches:
             patch = request.patch.of_match(_target(address, module), request.patch.change)
+            if verb != patch.verb:  # an attribute of an edited class
+                patch = replace(patch, verb=verb, reach="slot", change=None)
             yield request._replace(patch=patch, rule=request), of_match
 
 

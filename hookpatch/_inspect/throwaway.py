@@ -93,7 +93,7 @@ def _matched(result: Result, requests: Sequence[Requested]) -> list[Outcome]:
 def _outcome(row: Sequence[Any]) -> Outcome:
     """Return an outcome as JSON has it."""
     state, reason, error, warnings, depth, matches = row
-    of_matches = [MatchOutcome(address, module, _outcome(inner)) for address, module, inner in matches]
+    of_matches = [MatchOutcome(address, module, _outcome(inner), verb) for address, module, inner, verb in matches]
     return Outcome(state, reason, error, tuple(warnings), depth and tuple(depth), tuple(of_matches))
 
 

@@ -252,7 +252,7 @@ class _LayerWalk:
         arguments = {name: in_words(value) for name, value in patch.change.items()} if gives else None
         notes = [*filter(None, (note, layer.without_effect, patch.in_calls.strip()))]
         if patch.rule is not None:
-            notes.append(f"by the rule {patch.rule}")
+            notes.append(patch.by_rule)
         if site is not None and isinstance(site.slot, FunctionSlot):
             notes.append("in the function itself, wherever it is bound (reach='everywhere')")
         report = LayerReport(

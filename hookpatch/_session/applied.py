@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, final
 from weakref import ref
 
 from hookpatch._bootstrap.imports import Watch
@@ -150,6 +150,49 @@ class AppliedInstances:
 
 
 _WORST: Final[tuple[State, ...]] = ("failed", "overwritten", "displaced", "dormant", "unlinked")
+
+
+class _Part(Protocol):
+    """The lifecycle of the patch of one part of a class."""
+
+    @property
+    def touched(self) -> list[Site]: ...
+    def check(self) -> list[Any]: ...
+    def restore(self, errors: list[Exception], touched: list[Site], gone: dict[Site, Any]) -> None: ...
+    def forget(self) -> None: ...
+
+
+_P = TypeVar("_P", bound=_Part)
+
+
+@final
+@dataclass(slots=True, eq=False)
+class EditedClass(Generic[_P]):
+    """The functions and attributes that an edit of a class changes.
+
+    Attributes:
+        slot: the slot of the class.
+        cls: the class.
+        doubts: what has used the class as it was, in words.
+        parts: the lifecycle of the patch of each.
+        begun: those that were applied, or begun to be.
+    """
+
+    slot: Slot
+    cls: type
+    doubts: tuple[str, ...]
+    parts: list[_P]
+    begun: list[_P] = field(default_factory=list)
+
+    def restore(self, errors: list[Exception], touched: list[Site], gone: dict[Site, Any]) -> None:
+        """Restore all parts, past every error; collect as ``Lifecycle.restore``."""
+        for part in reversed([*self.begun]):
+            part.restore(errors, touched, gone)
+
+    def forget(self) -> None:
+        """Forget what was restored."""
+        for part in self.begun:
+            part.forget()
 
 
 @final

@@ -31,7 +31,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner
 from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
 from hookpatch._plugins import notify
 from hookpatch._session import task
-from hookpatch._session.applied import AppliedInstances, AppliedLayer, Entered, undo
+from hookpatch._session.applied import AppliedInstances, AppliedLayer, EditedClass, Entered, undo
 from hookpatch._session.ledger import Entry, Ledger, Requested
 from hookpatch._session.prepared import Prepared, keep, prepared
 from hookpatch.errors import (
@@ -76,6 +76,7 @@ class Lifecycle:
             "_count",
             "_derived",
             "_drift",
+            "_edited",
             "_elsewhere",
             "_ended",
             "_entered",
@@ -115,6 +116,7 @@ class Lifecycle:
             AppliedInstances
         ] = ()  # of an address of instances; after a reload of another class, too
         self._unseen: Collection[Site] = ()  # sites by which to hear of new instances
+        self._edited: tuple[EditedClass[Lifecycle], ...] = ()  # by an edit of a class; of a reload, too
         self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
         self._watch: imports.Watch | None = None
         self._change: Change | None = None  # of the source of a module
@@ -128,6 +130,8 @@ class Lifecycle:
         """The sites of its layers, for plugins to hear of; none of a patch that hookpatch needs itself."""
         if self._asked.plugin == "hookpatch":
             return []
+        if self._edited:
+            return [site for edited in self._edited for part in edited.begun for site in part.touched]
         return [site for site in list(self._placed) if site not in self._unseen] if self._unseen else list(self._placed)
 
     def skip(self, reason: str) -> None:
@@ -179,6 +183,8 @@ class Lifecycle:
                 if self._drift is not None and self._drift.policy == "error":
                     self._drift.look(patch, seen_from(patch.target, module, self._owner), self._owner)
                 return []
+            if (edited := self._edited_class(module)) is not None:
+                return [thing for part in edited.parts for thing in part.check()]
             slot, _, everywhere = self._checked_slot(module, anew=False)
             if self._drift is not None and self._drift.policy == "error":
                 self._drift.look(patch, slot, self._owner)
@@ -206,6 +212,47 @@ class Lifecycle:
         everywhere.check(self._owner)
         return slot, own, everywhere
 
+    def _edited_class(self, module: ModuleType | None, anew: bool = False) -> EditedClass[Lifecycle] | None:
+        """Return what an edit of a class changes, not applied yet; None for any other patch."""
+        asked, patch = self._asked, self._asked.patch
+        if patch.verb != "edit" or patch.target is None:
+            return None
+        slot = resolve(patch.target, module, self._owner)
+        if anew:
+            site_at(slot).refresh()
+        cls = beneath(slot)
+        if not issubclass(type(cls), type):
+            return None
+        last = self._edited[-1] if self._edited else None
+        if last is not None and last.cls is cls:
+            return last
+        with imports.for_ourselves():
+            from hookpatch._engine.source.members import members  # few patches edit a class
+        patches, doubts = members(cls, patch, self._owner)
+        make = partial(Lifecycle, rank=self._rank, ledger=self._ledger, policy=self._policy, scope=self._scope)
+        parts = [make(asked._replace(patch=part, rule=asked), count=self._count) for part in patches]
+        edited = EditedClass(slot, cls, doubts, parts)
+        self._edited = (*self._edited, edited)
+        return edited
+
+    def _edit_class(self, edited: EditedClass[Lifecycle], module: ModuleType | None) -> None:
+        """Apply the patches of the parts of a class: all or none."""
+        if self._is_skipped(edited.slot):
+            return
+        try:
+            for part in edited.parts:
+                edited.begun.append(part)  # first: the end of the session restores it
+                part._fit(module, anew=False)
+                if self._ended:
+                    part.restore([], [], {})
+        except Exception as error:
+            if not is_interrupt(error):  # else the session restores it
+                edited.restore([], [], {})
+            raise
+        entry = self._next_entry()
+        entry.become("applied")
+        entry.warnings = (*self._warnings, *edited.doubts)
+
     def restore(self, errors: list[Exception], touched: list[Site], gone: Gone) -> None:
         """Remove all layers, past every error; collect the errors, the sites of the layers, and what may be copied."""
         module = str(self._asked.patch.module)
@@ -217,7 +264,7 @@ class Lifecycle:
         self._ended = True
         if self._elsewhere is not None:
             self._elsewhere.cancel()
-        touched += self.touched
+        touched += [] if self._edited else self.touched
         placed = list(self._placed.values())
         if self._entry.state == "waiting":
             self._entry.become("unused", self._entry.reason or never)
@@ -235,6 +282,10 @@ class Lifecycle:
             undo(applied, self._asked, errors)
         for instances in self._instances:
             instances.ended()
+        for edited in reversed(self._edited):
+            edited.restore(errors, touched, gone)
+        if self._edited and self._entry.state == "applied":
+            self._entry.become("restored")
         self._leave(errors)
         if self._change is not None:
             self._change.end()
@@ -245,6 +296,9 @@ class Lifecycle:
         entries = [applied.entry for applied in placed if applied.entry is not None]
         entries += [instances.entry for instances in self._instances]
         self._instances = ()
+        for edited in self._edited:
+            edited.forget()
+        self._edited = ()
         for entry in entries:
             entry.original, entry.put = None, ()  # a session may be kept for its report alone
             entry.look = entry.differences = None
@@ -405,6 +459,13 @@ class Lifecycle:
         if patch.target is not None and patch.target.of_instances is not None:
             looked_at = seen_from(patch.target, module, owner) if self._drift is not None else None
             return None if looked_at is not None and self._is_skipped(looked_at) else self._over_instances(module)
+        if (edited := self._edited_class(module, anew)) is not None:
+            return self._edit_class(edited, module)
+        return self._fit(module, anew)
+
+    def _fit(self, module: ModuleType | None, anew: bool) -> None:
+        """Apply the patch to its slot, or wherever it goes, if it fits there."""
+        patch = self._asked.patch
         slot, own, everywhere = self._checked_slot(module, anew)
         callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
         if type(callee) is FunctionType and not functions_stand_in():

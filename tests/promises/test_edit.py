@@ -356,7 +356,7 @@ REFUSED: Final = {
     "a comment alone": (("vendor:function", "y = x + 1", "y = (x + 1)  # so"), "changes nothing that runs"),
     "an annotation": (("vendor:function", "x, eps", "x: int, eps"), "changes an annotation"),
     "a default that fails": (("vendor:function", "eps=1e-5", "eps=1/0"), "'eps' raised ZeroDivisionError"),
-    "no function": (("vendor:Kind", "__hidden = 1", "__hidden = 2"), "is a type, which has no source of its own"),
+    "no function": (("vendor:table", "f", "g"), "is a dict, which has no source of its own"),
     "a C function": (("math:cos", "x", "y"), "has no source of its own"),
     "in the slot of a decorated one": (("vendor:decorated", "x + 1", "x + 2"), "take reach='everywhere'"),
 }

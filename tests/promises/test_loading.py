@@ -505,3 +505,14 @@ def test_workers(folder: Path, way: str) -> None:
 
 def _answer() -> int:
     return int(importlib.import_module("vendor").answer())
+
+
+def test_why_tells_the_changes_of_this_module_alone(write_module: Callable[[str, str], Any]) -> None:
+    """Another module with the name of one that runs changed has nothing of that."""
+    write_module("twin", "x = 1\n")
+    with hookpatch.active(hookpatch.edit("twin", "x = 1", "x = 2", keep=True)):
+        assert importlib.import_module("twin").x == 2
+    assert "runs from changed source" in str(hookpatch.why("twin:x"))
+    del sys.modules["twin"]
+    assert importlib.import_module("twin").x == 1
+    assert "runs from changed source" not in str(hookpatch.why("twin:x"))

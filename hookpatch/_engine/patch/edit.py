@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from textwrap import dedent
-from typing import Final, final
+from typing import Any, Final, final
 
 _HUNK: Final = re.compile(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@")
 _HEADERS: Final = ("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "old mode", "new mode", "similarity")
@@ -20,11 +21,15 @@ class Edit:
         pieces: the pieces to replace, each with what takes its place.
         count: how often a piece is to be found; None for once.
         is_diff: True if the pieces are the hunks of a diff, which are whole lines.
+        within: of a method, the qualified name of the class in whose source the pieces are looked for; else empty.
+        values: of a method, the new values of the class by name, for its defaults; None if these are not to run anew.
     """
 
     pieces: tuple[tuple[str, str], ...]
     count: int | None = None
     is_diff: bool = False
+    within: str = ""
+    values: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return "; ".join(f"{old.strip()!r} -> {new.strip()!r}" for old, new in self.pieces)

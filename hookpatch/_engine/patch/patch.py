@@ -101,7 +101,7 @@ class Patch(_Kept):
         add: for ``replace``, True if the name or key may be absent.
         matches, only: see ``Facts``.
         source: for ``replace`` by a rule, the address of the values.
-        rule: the address of the rule, for the patch of one of its matches.
+        rule: the address of the rule, or of the edited class, for the patch of one of its matches.
         reload: for the source of a module, True if the module is executed anew on entering and at the end.
         keep: for the source of a module, True if a block may leave the module as it is.
         is_tree: for ``transform``, True if the function takes and returns a tree.
@@ -145,6 +145,13 @@ class Patch(_Kept):
         """Return the patch of one match of this rule."""
         of_one: dict[str, Any] = {"target": target, "module": target.module, "change": change, "rule": self.address}
         return dataclasses.replace(self, **of_one, matches=None, only=None, source=None)
+
+    @property
+    def by_rule(self) -> str:
+        """In words the rule, or the edit of a class, of which this is the patch of one match; empty if of none."""
+        if self.rule is None:
+            return ""
+        return f"by {'the rule' if '*' in self.rule or '+' in self.rule else 'an edit of'} {self.rule}"
 
     @property
     def is_of_source(self) -> bool:
@@ -373,18 +380,21 @@ def edit(
     keep: bool = False,
     **facts: Unpack[Facts],
 ) -> Patch:
-    """Return a patch that changes a piece of the source of the function or module at ``target``.
+    """Return a patch that changes a piece of the source of the function, class or module at ``target``.
 
     The function is compiled anew from its edited source; globals, cells and defaults stay its own. A piece is looked
     for as whole statements, whatever their formatting and comments, else as tokens. The reach is ``"everywhere"``
     unless another is given: who holds the function already calls the edited one. Of a decorated function the innermost
     one is edited; of an inherited method the class addressed gets an edited copy.
 
+    A class stays the same object. Its functions are edited where they are; of other statements that differ, and of
+    those that use what these bind, the values are made anew. The head of the class stays: bases, metaclass, decorators.
+
     The source of a module is changed before the module runs. What has run cannot be taken back, so a block needs
     ``keep=True`` or ``reload=True``.
 
     Args:
-        target: the address of a function, a method or a property; or the full name of a module.
+        target: the address of a function, a method, a property or a class; or the full name of a module.
         old: the piece to replace.
         new: what takes its place; empty to leave it out.
         count: how often ``old`` is to be found: all of these are replaced.

@@ -103,7 +103,7 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
 
 def _verb(layer: Layer) -> str:
     """Return the verb of a layer, and the rule that stands for the slot."""
-    return f"{layer.patch.verb} by the rule {layer.patch.rule}" if layer.patch.rule else layer.patch.verb
+    return f"{layer.patch.verb} {layer.patch.by_rule}".rstrip()
 
 
 def _check_cycles(outside: Mapping[Layer, Sequence[Layer]], site: object) -> None:

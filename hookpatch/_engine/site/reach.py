@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from inspect import unwrap
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
@@ -21,7 +20,7 @@ from hookpatch._engine.site.sites import over, site_at
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.site.stand_in import binds, is_ours
 from hookpatch._engine.slots.attribute import AttributeSlot
-from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.function import FunctionSlot, innermost
 from hookpatch._engine.slots.guard import getter_of
 from hookpatch._engine.slots.holders import Holder, holders
 from hookpatch._engine.slots.originals import originals
@@ -209,15 +208,6 @@ def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: 
             if is_interrupt(error):
                 raise
             collect(error)
-
-
-def innermost(value: Any) -> Any:
-    """Return the Python function inside the decorators of a value, as ``functools.wraps`` leads to it."""
-    try:
-        thing = unwrap(value)
-    except ValueError:  # it leads round in a circle
-        return value
-    return thing if type(thing) is FunctionType else value
 
 
 def _edits(slot: Slot) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import unwrap
 from types import CodeType, FunctionType
 from typing import Any, Final, final
 
@@ -90,3 +91,12 @@ class FunctionSlot(OwnValueSlot):
 
     def __str__(self) -> str:
         return f"{self.owner.__module__}:{self.owner.__qualname__}"
+
+
+def innermost(value: Any) -> Any:
+    """Return the Python function inside the decorators of a value, as ``functools.wraps`` leads to it."""
+    try:
+        thing = unwrap(value)
+    except ValueError:  # it leads round in a circle
+        return value
+    return thing if type(thing) is FunctionType else value

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from types import CodeType
+from typing import TypeAlias
 
 from hookpatch._engine.source.pieces import NotThere
 
+Way: TypeAlias = tuple[tuple[str, int], ...]
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -26,6 +29,42 @@ def compiled_statement(tree: ast.Module, top: int, file: str) -> CodeType:
         return compile(ast.Module([*beside, tree.body[top]], []), file, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise NotThere(f"what comes of the edit cannot be compiled: {error.msg} (line {error.lineno})") from None
+
+
+def parsed(text: str, file: str) -> ast.Module:
+    """Return the tree of a file; raise NotThere if an edit has left no Python."""
+    try:
+        return ast.parse(text, file)
+    except SyntaxError as error:
+        at = f"line {error.lineno}: {(error.text or '').strip()!r}"
+        raise NotThere(f"what comes of the edit cannot be read: {error.msg} ({at})") from None
+
+
+def codes_in(code: CodeType, way: Way = ()) -> Iterator[tuple[Way, CodeType]]:
+    """Yield all codes inside a code, each with its place: name and number among those of its name, level by level."""
+    seen: Counter[str] = Counter()
+    for one in [constant for constant in code.co_consts if isinstance(constant, CodeType)]:
+        here = (*way, (one.co_name, seen[one.co_name]))
+        seen[one.co_name] += 1
+        yield here, one
+        yield from codes_in(one, here)
+
+
+def first_line(node: ast.stmt | ast.expr) -> int:
+    """Return the line where a statement begins, decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return decorators[0].lineno if decorators else node.lineno
+
+
+def classes_in(node: ast.AST, around: str = "") -> Iterator[tuple[str, ast.ClassDef]]:
+    """Yield the classes inside a node, each with its qualified name."""
+    for child in ast.iter_child_nodes(node):
+        inside = around
+        if isinstance(child, _Scope):
+            inside = f"{around}{child.name}." if isinstance(child, ast.ClassDef) else f"{around}{child.name}.<locals>."
+        if isinstance(child, ast.ClassDef):
+            yield inside[:-1], child
+        yield from classes_in(child, inside)
 
 
 def _in_scope_of_module(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:

@@ -10,26 +10,25 @@ import ast
 import itertools
 import linecache
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
-from typing import Any, Final, NamedTuple, TypeAlias, final
+from typing import Any, Final, NamedTuple, final
 from weakref import finalize
 
 from hookpatch._engine.calls.trampoline import is_changed_in_place, is_trampoline, recompiled
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.edit import Edit
 from hookpatch._engine.patch.patch import Patch
-from hookpatch._engine.source.compiled import compiled_statement
+from hookpatch._engine.source.bodies import names_read
+from hookpatch._engine.source.compiled import Way, classes_in, codes_in, compiled_statement, first_line, parsed
 from hookpatch._engine.source.pieces import NotThere, Source, replaced
 from hookpatch.errors import ConflictError, EditError
 
 _EDITED: Final = ", edited by "
 _numbers: Final = itertools.count(1)
-_Way: TypeAlias = tuple[tuple[str, int], ...]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -67,7 +66,9 @@ def edited(value: Any, patch: Patch, owner: str, in_class: type | None) -> Any:
         if hasattr(value, "__wrapped__"):
             raise NotThere("the function is inside a decorator; take reach='everywhere', which edits it there")
         if kind is not FunctionType:
-            raise NotThere(f"the target is {a_kind(value)}, which has no source of its own; give a Python function")
+            raise NotThere(
+                f"the target is {a_kind(value)}, which has no source of its own; give a function or class in Python"
+            )
         return _edited(value, patch, owner, in_class)
     except NotThere as problem:
         raise EditError(patch.address, owner, str(problem)) from None
@@ -81,7 +82,9 @@ def _edited(function: FunctionType, patch: Patch, owner: str, in_class: type | N
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
     made = _compiled(text, code.co_filename, code, patch, owner)
-    result = recompiled(function, made.code, _cells(made.code, function, in_class), *_defaults(made, function))
+    result = recompiled(
+        function, made.code, _cells(made.code, function, in_class), *_defaults(made, function, patch.change.values)
+    )
     if _doc(made.before) != _doc(made.after):
         result.__doc__ = _doc(made.after)
     return result
@@ -119,7 +122,7 @@ def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) 
         old = _Source.of(text, file, code)
         new_text = _replaced(old, edit)
         new = _Source.edited(new_text, shown, old)
-        if ast.dump(old.definition) == ast.dump(new.definition):
+        if ast.dump(old.definition) == ast.dump(new.definition) and edit.values is None:
             raise NotThere("the edit changes nothing that runs")
     linecache.cache[shown] = len(new_text), None, new_text.splitlines(keepends=True), shown
     _below[shown] = _Below(owner, text, file, code)
@@ -130,6 +133,9 @@ def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) 
 
 def _replaced(old: _Source, edit: Edit) -> str:
     first, last = old.definition.lineno, old.definition.end_lineno or 0
+    for name, node in classes_in(old.tree) if edit.within else ():
+        if name == edit.within and node.lineno <= first and last <= (node.end_lineno or 0):
+            first, last = node.lineno, node.end_lineno or 0
     return replaced(Source(old.text, old.tree, first, last), edit)
 
 
@@ -150,7 +156,7 @@ class _Source:
     tree: ast.Module
     definition: _Definition
     code: CodeType
-    way: _Way
+    way: Way
     top: int
 
     @classmethod
@@ -159,14 +165,14 @@ class _Source:
         name = code.co_qualname
         if not text:
             raise NotThere(f"the source of {name} cannot be read ({file})")
-        tree = _parsed(text, file)
+        tree = parsed(text, file)
         line = code.co_firstlineno
         for top, statement in enumerate(tree.body):
-            if not _first_line(statement) <= line <= (statement.end_lineno or 0):
+            if not first_line(statement) <= line <= (statement.end_lineno or 0):
                 continue
-            definitions = [node for node in _definitions(statement) if _first_line(node) == line]
+            definitions = [node for node in _definitions(statement) if first_line(node) == line]
             definitions = [node for node in definitions if _name(node) == code.co_name]
-            ways = [way for way, one in _codes(compiled_statement(tree, top, file)) if one == code]
+            ways = [way for way, one in codes_in(compiled_statement(tree, top, file)) if one == code]
             if len(definitions) > 1:
                 raise NotThere(f"line {line} of {file} has several functions of one name; write each on its own line")
             if definitions and ways:
@@ -177,45 +183,26 @@ class _Source:
     @classmethod
     def edited(cls, text: str, file: str, old: _Source) -> _Source:
         """Return the edited source; raise NotThere if it cannot be compiled, or is another function."""
-        tree = _parsed(text, file)
-        code = next((code for way, code in _codes(compiled_statement(tree, old.top, file)) if way == old.way), None)
-        line = _first_line(old.definition)
-        found = [node for node in _definitions(tree.body[old.top]) if _first_line(node) == line]
-        same = [node for node in found if _name(node) == _name(old.definition)]
+        tree = parsed(text, file)
+        code = next((code for way, code in codes_in(compiled_statement(tree, old.top, file)) if way == old.way), None)
+        line = 0 if code is None else code.co_firstlineno
+        found = [node for node in _definitions(tree.body[old.top]) if first_line(node) == line]
+        same = [node for node in found if _head(node) == _head(old.definition)]
         if code is None or not same or code.co_name != _name(old.definition):
             raise NotThere("the edit leaves another function there; its name and its decorators stay")
         return cls(text, tree, same[0], code, old.way, old.top)
-
-
-def _parsed(text: str, file: str) -> ast.Module:
-    try:
-        return ast.parse(text, file)
-    except SyntaxError as error:
-        at = f"line {error.lineno}: {(error.text or '').strip()!r}"
-        raise NotThere(f"what comes of the edit cannot be read: {error.msg} ({at})") from None
-
-
-def _codes(code: CodeType, way: _Way = ()) -> Iterator[tuple[_Way, CodeType]]:
-    """Yield all codes inside a code, each with its place."""
-    seen: Counter[str] = Counter()
-    for one in [constant for constant in code.co_consts if isinstance(constant, CodeType)]:
-        here = (*way, (one.co_name, seen[one.co_name]))
-        seen[one.co_name] += 1
-        yield here, one
-        yield from _codes(one, here)
 
 
 def _definitions(statement: ast.stmt) -> list[_Definition]:
     return [node for node in ast.walk(statement) if isinstance(node, _Definition)]
 
 
-def _first_line(node: ast.stmt | ast.expr) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return decorators[0].lineno if decorators else node.lineno
-
-
 def _name(node: _Definition) -> str:
     return "<lambda>" if isinstance(node, ast.Lambda) else node.name
+
+
+def _head(node: _Definition) -> tuple[str, ...]:
+    return _name(node), *map(ast.dump, getattr(node, "decorator_list", ()))
 
 
 def _doc(node: _Definition) -> str | None:
@@ -246,22 +233,28 @@ def _class_of(function: FunctionType) -> type | None:
     return owner
 
 
-def _defaults(made: _Made, function: FunctionType) -> tuple[Any, Any]:
-    """Return the defaults by place and by keyword: those of the function, and what the edit has changed."""
+def _defaults(made: _Made, function: FunctionType, values: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """Return the defaults by place and by keyword: those of the function, and what the edit has changed.
+
+    ``values``: the new values of the class, for the defaults that use these.
+    """
     before, after = made.before.args, made.after.args
     if _annotations(made.before) != _annotations(made.after):
         raise NotThere("the edit changes an annotation, which was evaluated when the module was executed; leave it")
     had = {**_by_place(before, function.__defaults__ or ()), **_by_keyword(before, function.__kwdefaults__ or {})}
 
+    owner = _class_of(function)
+
     def value(name: str, node: ast.expr) -> Any:
         text, held = had.get(name, ("", None))
-        if text == ast.dump(node):
+        if text == ast.dump(node) and not (values and names_read(node) & values.keys()):
             return held
         try:
-            return eval(compile(ast.Expression(node), made.code.co_filename, "eval"), function.__globals__)
+            code = compile(ast.Expression(node), made.code.co_filename, "eval")
+            return eval(code, function.__globals__, None if owner is None else {**vars(owner), **(values or {})})
         except Exception as error:
             problem = f"the default of '{name}' raised {type(error).__name__}: {error}"
-            raise NotThere(f"{problem}; it is evaluated with the names of the module") from None
+            raise NotThere(f"{problem}; it is evaluated with the names of the module and the class") from None
 
     names = [one.arg for one in (*after.posonlyargs, *after.args)]
     by_place = [value(name, node) for name, node in zip(names[::-1], after.defaults[::-1], strict=False)][::-1]

@@ -9,6 +9,7 @@ from contextlib import suppress
 from importlib import reload
 from types import ModuleType
 from typing import Any, Final, Protocol, TypeAlias, final
+from weakref import WeakValueDictionary
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import Turn, is_interrupt
@@ -158,11 +159,14 @@ def _edited(text: str, file: str, patch: Patch) -> str:
 
 
 def who_changed(module: str) -> list[str]:
-    """Return whose changes a module runs, in words."""
+    """Return whose changes a module runs, in words; of another module that now has its name nothing."""
+    if _changed.get(module) is not imports.named(module):
+        return []
     return [f"{change.layer.patch.verb} by {change.layer.owner}" for change in _running.get(module, ())]
 
 
 _running: Final[dict[str, tuple[Change, ...]]] = {}  # by module
+_changed: Final[WeakValueDictionary[str, ModuleType]] = WeakValueDictionary()  # the modules themselves
 
 
 def _execute(loader: Any, module: ModuleType) -> None:
@@ -181,7 +185,7 @@ def _execute(loader: Any, module: ModuleType) -> None:
         compiling.execute(module)
     finally:
         _shown[name] = compiling.files
-    _running[name] = tuple(change for change in changes if change.runs)
+    _running[name], _changed[name] = tuple(change for change in changes if change.runs), module
     for change in _running[name]:
         change.note_added(names.keys(), module)
     return None

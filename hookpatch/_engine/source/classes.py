@@ -1,0 +1,112 @@
+"""Find the source of a class, and refuse one that is not what runs."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from inspect import getsourcefile
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.function import FunctionSlot, innermost
+from hookpatch._engine.slots.guard import getter_of
+from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.slot import ABSENT, inner
+from hookpatch._engine.source.bodies import Definition
+from hookpatch._engine.source.compiled import classes_in, codes_in, compiled_statement, first_line, parsed
+from hookpatch._engine.source.pieces import NotThere
+
+
+class Found(NamedTuple):
+    """The source of a class: text and tree of its file, its top-level statement, its node, the code of its body."""
+
+    text: str
+    file: str
+    tree: ast.Module
+    top: int
+    node: ast.ClassDef
+    code: CodeType
+
+
+def source_of(cls: type) -> Found:
+    """Return the source of a class; raise NotThere if it cannot be read, or its functions are others."""
+    head = f"{cls.__qualname__}."
+    functions = [function for function in functions_of_class(cls) if code_of(function).co_qualname.startswith(head)]
+    try:
+        file = getsourcefile(cls)
+    except (TypeError, OSError):
+        file = next((code_of(function).co_filename for function in functions), None)
+    text = "".join(linecache.getlines(file, globals_of(cls, functions))) if file else ""
+    if not file or not text:
+        raise NotThere(f"the source of {describe(cls)} cannot be read; a class written in C has none")
+    tree = parsed(text, file)
+    files = (file, f"<{file.strip('<>')}, edited by ")  # of a module that runs from changed source
+    codes = [code for code in map(code_of, functions) if code.co_filename.startswith(files)]
+    found, is_there = [], False
+    for top, statement in enumerate(tree.body):
+        nodes = [(name, node) for name, node in classes_in(ast.Module([statement], [])) if name == cls.__qualname__]
+        for _, node in nodes:
+            is_there = True
+            code = body_of(compiled_statement(tree, top, file), node, cls.__qualname__)
+            if all(any(one == other for _, other in codes_in(code)) for one in codes):
+                found.append(Found(text, file, tree, top, node, code))
+    if not is_there:
+        raise NotThere(f"{file} has no class {cls.__qualname__}: it is written in C, or was made by a call")
+    if not found:
+        problem = f"the source of {cls.__qualname__} is not what runs"
+        raise NotThere(f"{problem}: {file} has changed since, or something else rewrote it when it was imported")
+    if len(found) > 1:
+        lines = ", ".join(str(one.node.lineno) for one in found)
+        raise NotThere(f"{file} has several classes {cls.__qualname__} that may be meant (line {lines})")
+    return found[0]
+
+
+def path_of(cls: type) -> str:
+    """Return the qualified name of a class without the function that makes it."""
+    return cls.__qualname__.rpartition("<locals>.")[2]
+
+
+def body_of(code: CodeType, node: ast.ClassDef, name: str) -> CodeType:
+    """Return the code of the body of a class."""
+    return next(
+        one
+        for _, one in codes_in(code)
+        if one.co_name == node.name and one.co_qualname == name and one.co_firstlineno == first_line(node)
+    )
+
+
+def functions_of_class(cls: type) -> Iterator[FunctionType]:
+    """Yield the Python functions of a class, inside their descriptors and decorators, without patches."""
+    # Since Python 3.15 a dataclass makes its __doc__ when that is read.
+    for name in [name for name in vars(cls) if name != "__doc__"]:
+        function = _function(own_beneath(AttributeSlot(cls, name)))
+        if function is not None:
+            yield function
+
+
+def _function(value: Any) -> FunctionType | None:
+    function = innermost(getter_of(value) or inner(value)) if value is not ABSENT else None
+    return function if type(function) is FunctionType else None
+
+
+def runs(cls: type, name: str, definition: Definition, code: CodeType) -> bool:
+    """Return True if a class has a function under a name whose code is that of a definition in the body's code."""
+    function = _function(own_beneath(AttributeSlot(cls, name)))
+    running = None if function is None else code_of(function)
+    line = first_line(definition)
+    return any(one == running and one.co_firstlineno == line for _, one in codes_in(code))
+
+
+def code_of(function: FunctionType) -> CodeType:
+    """Return the code of a function without patches."""
+    code: CodeType = own_beneath(FunctionSlot(function, binds=False))
+    return code
+
+
+def globals_of(cls: type, functions: list[FunctionType]) -> dict[str, Any]:
+    module = imports.named(cls.__module__)
+    return functions[0].__globals__ if functions else {} if module is None else vars(module)

@@ -1,0 +1,243 @@
+"""Find what an edit of a class changes: functions, which are edited, and attributes, which get new values.
+
+Nothing of the class is executed but the statements of its body whose values change.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import linecache
+import warnings
+from abc import ABCMeta
+from dataclasses import dataclass, field, replace
+from types import CellType, CodeType, FunctionType
+from typing import Any, Final, NamedTuple, final
+from weakref import finalize
+
+from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.patch.describe import describe
+from hookpatch._engine.patch.patch import Patch
+from hookpatch._engine.patch.target import Attribute, Step, Target
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.slot import ABSENT, mro
+from hookpatch._engine.source.bodies import bound_by, differing, functions_of, to_run_anew
+from hookpatch._engine.source.classes import body_of, code_of, functions_of_class, globals_of, path_of, runs, source_of
+from hookpatch._engine.source.compiled import classes_in, codes_in, compiled_statement, first_line, parsed
+from hookpatch._engine.source.pieces import NotThere, Source, replaced
+from hookpatch.errors import EditError
+
+_numbers: Final = itertools.count(1)
+_OF_PYTHON: Final = ("__slots__", "__qualname__", "__module__", "__annotations__", "__dict__", "__weakref__")
+_METHOD_KINDS: Final = {"__new__": staticmethod, "__init_subclass__": classmethod, "__class_getitem__": classmethod}
+
+
+class Members(NamedTuple):
+    """The parts of an edited class.
+
+    Attributes:
+        patches: a patch of each.
+        doubts: what has used the class as it was, in words.
+    """
+
+    patches: tuple[Patch, ...]
+    doubts: tuple[str, ...]
+
+
+def members(cls: type, patch: Patch, owner: str) -> Members:
+    """Return a patch of each function and attribute of a class that an edit of the class changes.
+
+    Raises:
+        EditError: the source cannot be read, is not what runs, has not the piece, or cannot be edited so.
+    """
+    assert patch.target is not None  # the caller has its slot
+    try:
+        if patch.is_narrowed:
+            raise NotThere("only_in= and except_in= are for one function, and the target is a class")
+        text, file, tree, top, node, code = source_of(cls)
+        new_text = replaced(Source(text, tree, node.lineno, node.end_lineno or 0), patch.change)
+        shown = f"<{file.strip('<>')}, edited by {owner}, {next(_numbers)}>"
+        new_tree = parsed(new_text, shown)
+        new = [one for name, one in classes_in(new_tree) if name.rpartition("<locals>.")[2] == path_of(cls)]
+        same = [one for one in new if first_line(one) == first_line(node)]
+        if not same:
+            raise NotThere(f"the edit leaves another class there; the name of {cls.__qualname__} stays")
+        edited = _Edited(patch, owner, cls.__qualname__, new_text, shown, new_tree, top)
+        edited.compare(cls, node, same[0], code, patch.target.steps)
+        if not edited.patches:
+            raise NotThere("the edit changes nothing that runs")
+        return Members(tuple(edited.patches), tuple(dict.fromkeys(edited.doubts)))
+    except NotThere as problem:
+        raise EditError(patch.address, owner, str(problem)) from None
+
+
+@final
+@dataclass
+class _Edited:
+    """The edited source of a class, and what has been found in it."""
+
+    patch: Patch
+    owner: str
+    within: str
+    text: str
+    file: str
+    tree: ast.Module
+    top: int
+    patches: list[Patch] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+    def compare(self, cls: type, old: ast.ClassDef, new: ast.ClassDef, code: CodeType, steps: tuple[Step, ...]) -> None:
+        """Add the patches of a class and of its inner classes; ``code``: of the body before."""
+        found = differing(old, new)
+        in_place, names = [], set()
+        for node in found.gone:
+            names |= bound_by(node, old)
+        for name, definition in found.functions:
+            if runs(cls, name, definition, code):
+                in_place.append(name)
+            else:
+                names.add(name)  # inside a decorator that hides it: defined anew
+        stays = {name for name, definition in functions_of(old) if runs(cls, name, definition, code)}
+        stays &= {name for name, _ in functions_of(new)}
+        anew, given = to_run_anew(new, names, found.came, stays) if names or found.came else ([], [])
+        values = self._attributes(cls, new, anew, names, steps) if anew or names else {}
+        for name in dict.fromkeys([*in_place, *given]):
+            if name not in names:
+                change = replace(self.patch.change, within=self.within, values=values if name in given else None)
+                self._add(steps, name, "edit", change, self.patch.reach)
+                if name == "__init_subclass__" and cls.__subclasses__():
+                    self.doubts.append(f"the subclasses of {cls.__qualname__} were made before")
+        for name, before, after in found.classes:
+            one = own_beneath(AttributeSlot(cls, name))
+            qualified = f"{cls.__qualname__}.{before.name}"
+            if name in names:
+                continue  # made anew
+            if not isinstance(one, type) or one.__qualname__ != qualified:
+                raise NotThere(f"{qualified} is not the class that the source defines")
+            self.compare(one, before, after, body_of(code, before, qualified), (*steps, Attribute(name)))
+
+    def _add(self, steps: tuple[Step, ...], name: str, verb: Any, change: Any, reach: Any = "slot") -> None:
+        of = self.patch.target
+        assert of is not None  # the caller has its slot
+        target = Target.made(of.module, of.start, (*steps, Attribute(name)))
+        part = self.patch.of_match(target, change)
+        calls = part.required_calls if callable(change) or verb == "edit" else 0
+        own: dict[str, Any] = {"verb": verb, "reach": reach, "add": verb == "replace", "required_calls": calls}
+        self.patches.append(replace(part, **own, required=True))
+
+    def _attributes(
+        self, cls: type, new: ast.ClassDef, statements: list[ast.stmt], names: set[str], steps: tuple[Step, ...]
+    ) -> dict[str, Any]:
+        """Add a patch of each attribute whose value changes; return the new values by name."""
+        self._check(cls, new, statements, names)
+        values = self._values(cls, new, statements, names) if statements else {}
+        if "__eq__" in values and "__hash__" not in values and "__hash__" not in vars(cls):
+            values["__hash__"] = None  # as a class statement does
+        for name in sorted({*names, *values}):
+            own = own_beneath(AttributeSlot(cls, name))
+            value = values.get(name, ABSENT)
+            if getattr(value, "__isabstractmethod__", False) or getattr(own, "__isabstractmethod__", False):
+                raise NotThere(f"'{name}' is abstract, which counted when {cls.__qualname__} was made")
+            if value is not ABSENT:
+                self._add(steps, name, "replace", value)
+            elif own is not ABSENT:
+                self._add(steps, name, "remove", None)
+        bases = [base for base in mro(cls)[1:-1] if "__init_subclass__" in vars(base)]
+        if bases:
+            self.doubts.append(f"__init_subclass__ of {describe(bases[0])} ran before")
+        if new.decorator_list:
+            self.doubts.append(f"the decorators of {cls.__qualname__} ran before")
+        return values
+
+    def _check(self, cls: type, new: ast.ClassDef, statements: list[ast.stmt], names: set[str]) -> None:
+        """Raise NotThere for attributes of which Python or a library has made something else."""
+        remedy = f"edit the module {cls.__module__} before it runs"
+        kind = type(cls)
+        if kind not in (type, ABCMeta):
+            problem = f"an attribute of {cls.__qualname__}, which its metaclass {describe(kind)} made of the body"
+            raise NotThere(f"the edit changes {problem}; {remedy}")
+        if fixed := sorted(names.intersection(_OF_PYTHON)):
+            raise NotThere(f"the edit changes {fixed[0]}, which counted when {cls.__qualname__} was made; {remedy}")
+        is_made_of_fields = any(name in vars(cls) for name in ("__dataclass_fields__", "__attrs_attrs__", "_fields"))
+        for node in statements:
+            if isinstance(node, ast.AnnAssign) and is_made_of_fields:
+                problem = f"a field of {cls.__qualname__}, of which its __init__ and others were made"
+                raise NotThere(f"the edit changes {problem}; {remedy}")
+            if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
+                problem = f"would run '{ast.unparse(node)}' of {cls.__qualname__} again"
+                raise NotThere(f"the edit {problem}, and the end could not take that back; {remedy}")
+
+    def _values(self, cls: type, new: ast.ClassDef, statements: list[ast.stmt], names: set[str]) -> dict[str, Any]:
+        """Run statements of the body of a class; return the new values by name."""
+        functions = [*functions_of_class(cls)]
+        body, new.body = new.body, [_without_annotation(node) for node in statements]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Python has warned of the file at its import
+                code = body_of(compiled_statement(self.tree, self.top, self.file), new, cls.__qualname__)
+        finally:
+            new.body = body
+        cells = {
+            name: cell
+            for function in functions
+            for name, cell in zip(code_of(function).co_freevars, function.__closure__ or (), strict=False)
+        }
+        if missing := next((name for name in code.co_freevars if name not in cells), None):
+            raise NotThere(f"the edit uses '{missing}' of what is around the class, which its functions do not use")
+        self._show(code)
+        scope = {name: value for name, value in vars(cls).items() if name not in names}
+        before = dict(scope)
+        try:
+            exec(
+                code, globals_of(cls, functions), scope, closure=tuple(cells[name] for name in code.co_freevars) or None
+            )
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            problem = f"the changed lines of {cls.__qualname__} raised {type(error).__name__}: {error}"
+            raise NotThere(f"{problem}; they run with what the class and its module have now") from None
+        cell = scope.pop("__classcell__", None)
+        if isinstance(cell, CellType):
+            cell.cell_contents = cls
+        values = {}
+        for name in [*scope]:
+            value = scope[name]
+            is_of_python = name in _OF_PYTHON or name in _MADE
+            if is_of_python or (name not in names and name in before and before[name] is value):
+                continue
+            wanted = _METHOD_KINDS.get(name)
+            values[name] = wanted(value) if wanted is not None and type(value) is FunctionType else value
+            if hasattr(type(value), "__set_name__"):
+                value.__set_name__(cls, name)
+        return values
+
+    def _show(self, code: CodeType) -> None:
+        """Show the edited source to tracebacks and inspect, as long as a function of it lives."""
+        codes = [one for _, one in codes_in(code)]
+        left, file = {id(one) for one in codes}, self.file
+        if codes:
+            linecache.cache[file] = len(self.text), None, self.text.splitlines(keepends=True), file
+
+        def forget(key: int) -> None:
+            left.discard(key)
+            if not left:
+                linecache.cache.pop(file, None)
+
+        for one in codes:
+            finalize(one, forget, id(one))
+
+
+_MADE: Final = (
+    *("__firstlineno__", "__static_attributes__", "__classdictcell__", "__annotate__", "__annotate_func__"),
+    *("__annotations_cache__", "__conditional_annotations__"),
+)
+
+
+def _without_annotation(node: ast.stmt) -> ast.stmt:
+    """Return an assignment without its annotation, which the class has already."""
+    if not isinstance(node, ast.AnnAssign):
+        return node
+    value = node.value
+    plain = ast.Pass() if value is None else ast.Assign([node.target], value)
+    return ast.copy_location(plain, node)
