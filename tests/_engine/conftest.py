@@ -1,4 +1,4 @@
-"""What the tests of several parts of the engine start from."""
+"""Fixtures for the tests of several parts of the engine."""
 
 from __future__ import annotations
 

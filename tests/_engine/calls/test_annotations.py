@@ -1,4 +1,4 @@
-"""Annotations that are evaluated when they are read (PEP 649, Python 3.14): a patch does not read them."""
+"""Annotations evaluated at reading (PEP 649, Python 3.14): a patch does not read annotations."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _anything(*args: Any, **kwargs: Any) -> Any:
 
 @pytest.fixture
 def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
-    """A module with annotations that cannot be evaluated, and some that note when they are."""
+    """Make a module with annotations that raise at evaluation, and annotations that note the evaluation."""
     return make_module("vendor", SOURCE)
 
 
@@ -107,7 +107,7 @@ def _asked(function: Any) -> list[str]:
 
     def ask(question: Callable[[], Any]) -> str:
         try:
-            return re.sub(r", owner=<.*?>", "", repr(question()))  # of a forward reference: it is another function
+            return re.sub(r", owner=<.*?>", "", repr(question()))  # the owner of a forward reference is another function
         except NameError as error:
             return str(error)
 
@@ -129,12 +129,12 @@ FORMATS = [Format.VALUE, Format.FORWARDREF, Format.STRING] if sys.version_info >
     [
         cell
         for cell in itertools.product(ADDRESSES, PATCHES, ["slot", "everywhere"])
-        # Nothing of another kind can be put into a function: test_everywhere.py.
+        # Only a function's own kind can be put into a function: test_everywhere.py.
         if cell[1:] != ("replace", "everywhere") or not re.search("coroutine|generator", cell[0])
     ],
 )
 def test_patch_evaluates_no_annotation(vendor: ModuleType, address: str, verb: str, reach: str) -> None:
-    """Neither when it comes nor when it goes, nor for a report, a plan or why; what is there answers as before."""
+    """No annotation is evaluated when a patch is applied, restored, reported, planned or explained."""
     with hookpatch.active(PATCHES[verb](f"vendor:{address}", reach), count=False) as session:
         str(session.report())
         str(hookpatch.why(f"vendor:{address}"))
@@ -149,7 +149,7 @@ def test_patch_evaluates_no_annotation(vendor: ModuleType, address: str, verb: s
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_patched_function_answers_in_each_format(vendor: ModuleType, address: str, reach: str) -> None:
-    """Values, forward references and text: each as the original, evaluated when they are asked for."""
+    """Values, forward references and text equal the original's, evaluated on demand."""
     before = _asked(_function(vendor, address))
     with hookpatch.active(hookpatch.wrap(f"vendor:{address}", _through, reach=reach)):  # type: ignore[arg-type]
         assert _asked(_function(vendor, address)) == before
@@ -157,7 +157,7 @@ def test_patched_function_answers_in_each_format(vendor: ModuleType, address: st
 
 
 def test_annotate_function_is_the_original_s_own(vendor: ModuleType) -> None:
-    """As long as nothing has been evaluated there is nothing to share but that."""
+    """Before any evaluation the patched function shares the original's ``__annotate__``."""
     annotate = vendor.unknown.__annotate__
     with hookpatch.active(hookpatch.wrap("vendor:unknown", _through)):
         assert vendor.unknown.__annotate__ is annotate
@@ -165,7 +165,7 @@ def test_annotate_function_is_the_original_s_own(vendor: ModuleType) -> None:
 
 
 def test_annotations_that_were_evaluated_are_shared(vendor: ModuleType) -> None:
-    """Somebody may have changed them in place: before the patch, or through it."""
+    """Evaluated annotations may be changed in place, before the patch or through the patch."""
     vendor.noting.__annotations__["x"] = bool
     with hookpatch.active(hookpatch.wrap("vendor:noting", _through)):
         assert vendor.noting.__annotations__["x"] is bool
@@ -175,7 +175,7 @@ def test_annotations_that_were_evaluated_are_shared(vendor: ModuleType) -> None:
 
 
 def test_annotations_that_were_set_by_hand_are_shared(vendor: ModuleType) -> None:
-    """Such a function has no ``__annotate__``."""
+    """A function with assigned annotations has no ``__annotate__``."""
     vendor.noting.__annotations__ = given = {"x": "text"}
     with hookpatch.active(hookpatch.wrap("vendor:noting", _through)):
         assert vendor.noting.__annotations__ is given
@@ -184,7 +184,7 @@ def test_annotations_that_were_set_by_hand_are_shared(vendor: ModuleType) -> Non
 
 
 def test_patched_function_is_registered_with_a_dispatcher(vendor: ModuleType) -> None:
-    """functools.singledispatch reads for what by the annotation."""
+    """functools.singledispatch registers a patched function by the annotation."""
     with hookpatch.active(hookpatch.wrap("vendor:of_int", _through)):
         assert vendor.dispatcher.register(vendor.of_int) is vendor.of_int
         assert vendor.dispatcher(1) == "int"
@@ -198,7 +198,7 @@ def test_signature_shows_forward_references_for_what_cannot_be_evaluated(vendor:
 
 
 def test_signatures_are_compared_without_their_annotations(vendor: ModuleType) -> None:
-    """A replacement is compared with the original, each of which may have annotations that nobody can evaluate."""
+    """Signatures are compared without annotations, which may be impossible to evaluate."""
     namespace: dict[str, Any] = {"evaluated": vendor.evaluated}
     exec("def like(x: Nowhere, *more: evaluated.append(1)): pass", namespace)
     with hookpatch.active(hookpatch.replace("vendor:noting", namespace["like"])):

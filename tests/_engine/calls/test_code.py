@@ -1,4 +1,4 @@
-"""Code objects and signatures: a patched function shows those of the original function."""
+"""Code objects and signatures: a patched function shows the original's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import hookpatch
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_patched_function_has_the_code_name_of_the_original(kinds: ModuleType, name: str, reach: str) -> None:
-    """A traceback and a profile show the original's name; what stands in a slot says besides whose patch it runs."""
+    """A traceback and a profile show the original's name; the wrapper also names the owner of the patch."""
     code = getattr(kinds, name).__code__
     owner = {"slot": " [hookpatch: a patch given to active()]", "everywhere": ""}[reach]
     with hookpatch.active(wrap_of(name, reach)):
@@ -49,7 +49,7 @@ def test_signature_is_that_of_the_original(kinds: ModuleType, name: str, reach: 
 
 @pytest.mark.parametrize("name", ["plain", "Model.generator", "Model.own"])
 def test_signature_over_a_proxy_of_somebody_else(kinds: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """As without the patch, where what stands there is a wrapt wrapper, or is inherited from one."""
+    """The signature equals the unpatched signature over a wrapt wrapper, own or inherited."""
     owner, last = (kinds.Model, name[6:]) if "." in name else (kinds, name)
     of = owner if last in vars(owner) else kinds.Base
     monkeypatch.setattr(of, last, wrapt.FunctionWrapper(vars(of)[last], passing_through))
@@ -83,7 +83,7 @@ LOOKS: dict[str, Callable[[inspect.Signature], Any]] = {
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_signature_is_a_plain_one_after_any_look(kinds: ModuleType, look: str) -> None:
-    """What is read when somebody looks gives what the original's gives, and is of the standard library's own type."""
+    """A signature read from a patched function equals the original's, and is an inspect.Signature."""
     before = LOOKS[look](inspect.signature(kinds.plain))
     with hookpatch.active(hookpatch.wrap("kinds:plain", passing_through)):
         signature = inspect.signature(kinds.plain)
@@ -93,7 +93,7 @@ def test_signature_is_a_plain_one_after_any_look(kinds: ModuleType, look: str) -
 
 
 def test_signature_is_read_by_many_threads_at_once(kinds: ModuleType) -> None:
-    """Each of them finds it whole."""
+    """Threads reading at once each get a whole signature."""
     before = str(inspect.signature(kinds.plain))
     with ThreadPoolExecutor(8) as pool:
         for _ in range(50):
@@ -103,7 +103,7 @@ def test_signature_is_read_by_many_threads_at_once(kinds: ModuleType) -> None:
 
 
 def test_own_signature_attribute_is_kept(kinds: ModuleType) -> None:
-    """A __signature__ that somebody gave the function is the identical object during and after."""
+    """An assigned __signature__ is the identical object inside and after."""
     signature = inspect.Signature()
     kinds.plain.__signature__ = signature
     with hookpatch.active(wrap_of("plain", "everywhere")):
@@ -115,7 +115,7 @@ def test_own_signature_attribute_is_kept(kinds: ModuleType) -> None:
 
 
 def test_slot_over_everywhere_shows_the_keyword_defaults_of_the_original(kinds: ModuleType) -> None:
-    """What lies over a function that is changed in place shows no argument of ours."""
+    """A wrapper over a function changed in place shows no hidden argument."""
     before = kinds.plain.__kwdefaults__
     with hookpatch.active(wrap_of("plain", "everywhere")), hookpatch.active(wrap_of("plain", "slot")):
         assert kinds.plain.__kwdefaults__ == {"c": 3.0}

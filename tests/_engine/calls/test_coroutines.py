@@ -1,4 +1,4 @@
-"""Coroutines and generators behave the same while they are patched."""
+"""Coroutines and generators behave the same while patched."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import hookpatch
 MakeModule = Callable[[str, str], ModuleType]
 
 
-# --- functions that do not run when they are called
+# --- coroutines and generators
 
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_coroutine_function_gives_a_coroutine(kinds: ModuleType, reach: str) -> None:
-    """The wrapper runs at the call, may await the original, and what it returns is the result."""
+    """The wrapper runs at the call, may await the original, and returns the result."""
     ran: list[str] = []
 
     async def answer(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -52,7 +52,7 @@ def test_async_wrapper_of_a_coroutine_method(kinds: ModuleType, reach: str) -> N
 
 
 def _drive(function: Callable[..., Generator[Any, Any, Any]]) -> list[Any]:
-    """Send into a generator, throw into it, take its return value, close another."""
+    """Send into a generator, throw, take the return value, close another generator."""
     running = function(3)
     out = [next(running), running.send("sent"), running.throw(KeyError("thrown"))]
     with pytest.raises(StopIteration) as ended:
@@ -82,7 +82,7 @@ def test_generator_takes_send_throw_and_close(kinds: ModuleType, reach: str) -> 
 
 
 async def _drive_async(function: Callable[..., AsyncGenerator[Any, Any]]) -> list[Any]:
-    """Send, throw, close early and late, exhaust; return all that could be seen."""
+    """Send, throw, close early and late, exhaust; return all observations."""
     seen: list[Any] = []
     log: list[Any] = []
     running = function(log)
@@ -136,7 +136,7 @@ def test_async_generator_takes_asend_athrow_and_aclose(kinds: ModuleType, reach:
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_async_generator_that_ignores_its_end_raises_as_before(make_module: MakeModule, reach: str) -> None:
-    """An async generator that yields while it is closed is the RuntimeError that Python raises."""
+    """An async generator that yields while closing raises Python's RuntimeError."""
     module = make_module(
         "functions",
         """
@@ -162,7 +162,7 @@ def test_async_generator_that_ignores_its_end_raises_as_before(make_module: Make
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_wrapper_of_an_async_generator_may_be_one(kinds: ModuleType, reach: str) -> None:
-    """A wrapper that is an async generator itself changes the items."""
+    """A wrapper written as an async generator changes the items."""
 
     async def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> AsyncGenerator[Any, Any]:
         async for item in wrapped(*args, **kwargs):
@@ -178,7 +178,7 @@ def test_wrapper_of_an_async_generator_may_be_one(kinds: ModuleType, reach: str)
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_generator_begun_inside_goes_on_after_the_end(kinds: ModuleType, reach: str) -> None:
-    """A generator that has begun goes on where it was."""
+    """A generator begun inside goes on after the end."""
     with hookpatch.active(wrap_of("generator", reach)):
         running = kinds.generator(3)
         assert next(running) == 0
@@ -194,7 +194,7 @@ def test_generator_begun_inside_goes_on_after_the_end(kinds: ModuleType, reach: 
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_generator_that_is_a_coroutine_can_be_awaited(make_module: MakeModule, reach: str) -> None:
-    """What types.coroutine made awaitable can be awaited while it is patched."""
+    """A generator made awaitable by types.coroutine can be awaited while patched."""
     module = make_module(
         "functions",
         """

@@ -1,4 +1,4 @@
-"""reach="everywhere" changes a Python function in place, under every name that it has."""
+"""reach="everywhere" changes a Python function in place, under every name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_function_changed_in_place_is_identical_afterwards(kinds: ModuleType, na
 def test_function_changed_in_place_by_several_sessions_is_identical_afterwards(
     kinds: ModuleType, order: tuple[int, ...]
 ) -> None:
-    """Several sessions on one function, closed in any order, leave it as it was."""
+    """Several sessions on a function, closed in any order, leave the function as before."""
     before = state_of(kinds.inner)
     sessions = [hookpatch.active(wrap_of("inner", "everywhere", around)).open() for _ in range(3)]
     assert kinds.inner(step=0) == "patched(patched(patched(10)))"
@@ -43,7 +43,7 @@ def test_function_changed_in_place_by_several_sessions_is_identical_afterwards(
 
 
 def test_names_bound_before_see_the_change(kinds: ModuleType, make_module: MakeModule) -> None:
-    """An import, a registry, a default argument, a partial and a bound method of before see it, and see its end."""
+    """Earlier imports, registries, default arguments, partials and bound methods see the change and its end."""
     other = make_module(
         "importer",
         """
@@ -75,7 +75,7 @@ def test_names_bound_before_see_the_change(kinds: ModuleType, make_module: MakeM
 
 
 def test_closure_works_and_is_kept(kinds: ModuleType) -> None:
-    """A function with free variables reads and writes them while patched."""
+    """A function with free variables reads and writes the variables while patched."""
     cells = kinds.inner.__closure__
     with hookpatch.active(wrap_of("inner", "everywhere", around)):
         assert kinds.inner() == "patched(11)"
@@ -97,7 +97,7 @@ def test_inherited_method_is_not_changed_inside(kinds: ModuleType) -> None:
 
 
 def test_slot_over_everywhere_and_its_end_in_either_order(kinds: ModuleType) -> None:
-    """A patch of the slot over one of the function itself: both take effect, each ends alone, all is as it was."""
+    """A patch of the slot over a patch in place: both take effect, each ends alone, the function is as before."""
     for order in ((0, 1), (1, 0)):
         function, before = kinds.inner, state_of(kinds.inner)
         sessions = [
@@ -115,7 +115,7 @@ def test_slot_over_everywhere_and_its_end_in_either_order(kinds: ModuleType) -> 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_everywhere_over_slot_and_its_end_in_either_order(kinds: ModuleType, order: tuple[int, int]) -> None:
-    """A patch of the function itself, opened over one of the slot, reaches names bound before both, and outlives it."""
+    """A patch in place, opened over a patch of the slot, reaches earlier names, and outlives the other."""
     function, before = kinds.inner, state_of(kinds.inner)
     sessions = [
         hookpatch.active(wrap_of("inner", "slot", lambda w, i, a, k: ("slot", w(*a, **k)))).open(),
@@ -132,7 +132,7 @@ def test_everywhere_over_slot_and_its_end_in_either_order(kinds: ModuleType, ord
 
 
 def test_arguments_are_injected_everywhere(kinds: ModuleType) -> None:
-    """inject reaches a function under every name; its own defaults stay as they are."""
+    """inject reaches a function under every name, and leaves the function's defaults alone."""
     alias, before = kinds.plain, state_of(kinds.plain)
     with hookpatch.active(hookpatch.inject("functions:plain", b=7, c=8.0, reach="everywhere")):
         assert alias(0) == kinds.plain(0, 5, c=6.0) == (0, 7, (), 8.0, {})

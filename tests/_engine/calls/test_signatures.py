@@ -1,4 +1,4 @@
-"""Signatures: a value that stands for a function must take the calls that the function takes."""
+"""Signatures: a replacement for a function must take the calls of the function."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TAKES_IT: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize("verb", ["replace", "derive"])
 @pytest.mark.parametrize("case", TAKES_IT)
 def test_value_that_takes_what_the_function_takes_stands_for_it(vendor: ModuleType, verb: str, case: str) -> None:
-    """Every call that was right before is right still; what is not known is not refused."""
+    """Every valid call stays valid; an unknown signature is not refused."""
     name, value = TAKES_IT[case]
     assert_states([standing(verb, name, value)], ["applied"])
 
@@ -120,12 +120,12 @@ REFUSES_IT: dict[str, tuple[str, Any, str]] = {
 @pytest.mark.parametrize("verb", ["replace", "derive"])
 @pytest.mark.parametrize("case", REFUSES_IT)
 def test_value_that_does_not_take_what_the_function_takes_is_refused(vendor: ModuleType, verb: str, case: str) -> None:
-    """The message shows what it takes, and a call that would fail; nothing is applied."""
+    """The message has the replacement's signature and a failing call; no patch is applied."""
     name, value, problem = REFUSES_IT[case]
     owner = "." in name
     before = dict(vars(vendor.Model if owner else vendor))
     message = refused(SignatureError, standing(verb, name, value))
-    message = message.replace("required keyword-only argument", "required argument")  # as newer Pythons say it
+    message = message.replace("required keyword-only argument", "required argument")  # the words of newer Pythons
     assert re.sub(r"fails: [^;]*positional.only[^;]*;", "fails: PLACE;", message) == (
         f"what {verb} puts at vendor:{name} {problem}; take what the original takes, or *args, **kwargs "
         f"(target vendor:{name} {OURS})"
@@ -137,7 +137,7 @@ def test_value_that_does_not_take_what_the_function_takes_is_refused(vendor: Mod
 @pytest.mark.parametrize("verb", ["replace", "derive"])
 @pytest.mark.parametrize("value", [None, 3], ids=str)
 def test_value_that_cannot_be_called_may_stand_for_a_function(vendor: ModuleType, verb: str, value: object) -> None:
-    """Many a library asks whether it has a function, or holds one or its name."""
+    """Many libraries accept a function, a name or None."""
     before = vendor.simplify
     with hookpatch.active(standing(verb, "simplify", value)):
         assert vendor.simplify is value
@@ -159,7 +159,7 @@ def a_signature(random: Random) -> Signature:
 
 
 def takes_call(function: Callable[..., None], count: int, names: Iterable[str]) -> bool:
-    """Return True if a call of so many arguments by place, and these by keyword, is right."""
+    """Return True if a call with these numbers of positional and keyword arguments is valid."""
     try:
         function(*range(count), **dict.fromkeys(names))
     except TypeError:
@@ -168,13 +168,13 @@ def takes_call(function: Callable[..., None], count: int, names: Iterable[str]) 
 
 
 def a_function(signature: Signature) -> Callable[..., None]:
-    """Return a function of that signature."""
+    """Return a function with a signature."""
     made: Callable[..., None] = eval(f"lambda {str(signature)[1:-1]}: None")
     return made
 
 
 def test_no_misfit_is_missed() -> None:
-    """A thousand pairs of signatures, and every call of up to six arguments by place and four by keyword.
+    """Compare a thousand pairs of signatures with all calls of up to six positional and four keyword arguments.
 
     Where a call that the one takes fails with the other, that is a misfit; where none does, it is one only for an
     argument that goes to another parameter. And what a lock file holds of a signature is enough to tell.
@@ -191,7 +191,7 @@ def test_no_misfit_is_missed() -> None:
 
 
 def test_first_look_at_two_functions_sees_what_their_signatures_say() -> None:
-    """Whether they take the same: each of these beside each other, and one that says something else of itself."""
+    """The quick comparison agrees with the signatures, for all pairs, and for a function with a false signature."""
     heads = (
         *("", "a", "b", "a, b", "a, b=1", "a=1, b=2", "a, /", "a, /, b", "a, /, b=1", "a=1, /, b=1", "*a", "*b", "**k"),
         *("a, *b", "a, **k", "*, a", "*, a=1", "*, a, b=1", "*, a=1, b", "a, *, b", "a, *b, c", "a, *b, c, **d"),
@@ -213,6 +213,6 @@ def test_first_look_at_two_functions_sees_what_their_signatures_say() -> None:
 
 
 def test_value_is_compared_with_the_original_beneath_other_patches(vendor: ModuleType) -> None:
-    """Callers know that one: what a patch inside takes besides is not asked for."""
+    """A replacement is compared with the original, known to callers, not with an inner patch."""
     wide = hookpatch.replace("vendor:bare", lambda extra=1: "wide", before="b")
     assert_states([hookpatch.derive("vendor:bare", lambda below: lambda: below()), wide], ["applied", "applied"])

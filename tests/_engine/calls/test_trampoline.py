@@ -1,4 +1,4 @@
-"""Trampolines: what stands for a Python function is a plain function that looks and is called like it."""
+"""Trampolines: the stand-in for a Python function is a plain function of equal look and calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MakeModule = Callable[[str, str], ModuleType]
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_patched_function_is_a_plain_function(kinds: ModuleType, name: str, reach: str) -> None:
-    """What stands in the slot is of the type function, not a proxy."""
+    """The slot holds a plain function, not a proxy."""
     with hookpatch.active(wrap_of(name, reach)):
         assert type(getattr(kinds, name)) is FunctionType
 
@@ -48,7 +48,7 @@ def test_patched_function_has_the_attributes_of_the_original(
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_attributes_of_the_function_are_there(kinds: ModuleType, reach: str) -> None:
-    """What somebody set on the function can be read from what stands for it."""
+    """Attributes of the function can be read from the stand-in."""
     note = kinds.plain.note
     with hookpatch.active(wrap_of("plain", reach)):
         assert kinds.plain.note is note
@@ -56,7 +56,7 @@ def test_attributes_of_the_function_are_there(kinds: ModuleType, reach: str) -> 
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_wrapper_is_not_looked_through(kinds: ModuleType, reach: str) -> None:
-    """inspect.unwrap ends at what stands in the slot: nothing leads past the wrapper."""
+    """inspect.unwrap ends at the stand-in, and does not lead past the wrapper."""
     with hookpatch.active(wrap_of("plain", reach)):
         assert inspect.unwrap(kinds.plain) is kinds.plain
 
@@ -90,7 +90,7 @@ def test_kind_of_function_is_told_as_before(
         assert answer() is before
 
 
-# --- it takes and gives what the function does
+# --- arguments and results
 
 
 @pytest.mark.parametrize("reach", REACHES)
@@ -111,7 +111,7 @@ def test_arguments_arrive_as_they_were_passed(kinds: ModuleType, reach: str) -> 
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_wrong_arguments_raise_what_the_original_raises(kinds: ModuleType, reach: str) -> None:
-    """A call that the original would refuse is refused with the same text."""
+    """A wrong call raises the original's error, with the same text."""
     with pytest.raises(TypeError) as before:
         kinds.plain()
     with hookpatch.active(wrap_of("plain", reach)), pytest.raises(TypeError) as caught:
@@ -121,7 +121,7 @@ def test_wrong_arguments_raise_what_the_original_raises(kinds: ModuleType, reach
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_wrapper_of_a_method_gets_the_instance_and_a_bound_original(kinds: ModuleType, reach: str) -> None:
-    """For a method, wrapped is bound, instance is its object and args come without it; super() works inside."""
+    """For a method, wrapped is bound, instance is the object, args lack the object; super() works inside."""
     model = kinds.Model()
     got: list[Any] = []
 
@@ -146,7 +146,7 @@ def test_method_called_without_its_object_raises_as_before(kinds: ModuleType, re
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_wrapper_of_a_class_method_gets_the_class(kinds: ModuleType, reach: str) -> None:
-    """For a class method, instance is the class that it is called on; for a static method None."""
+    """For a class method instance is the class of the call; for a static method None."""
     got: list[Any] = []
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -176,7 +176,7 @@ def test_errors_of_the_original_pass_unchanged(make_module: MakeModule, reach: s
 
 
 def test_leaked_function_passes_through(kinds: ModuleType) -> None:
-    """What stood in the slot and got into a variable calls the original after the end."""
+    """A stand-in held in a variable calls the original after the end."""
     with hookpatch.active(wrap_of("plain", "slot", around)):
         leaked = kinds.plain
         assert leaked(1).startswith("patched(")
@@ -194,7 +194,7 @@ def test_leaked_bound_method_passes_through(kinds: ModuleType) -> None:
 
 
 def test_leaked_wrapped_passes_through(kinds: ModuleType) -> None:
-    """What a wrapper was given as wrapped runs no inner patch after the end, of this session or another."""
+    """A held ``wrapped`` runs no inner patch after the end, of this session or another."""
     leaked: list[Callable[..., Any]] = []
 
     def outer(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
@@ -211,7 +211,7 @@ def test_leaked_wrapped_passes_through(kinds: ModuleType) -> None:
 
 
 def test_function_stays_the_same_object_while_layers_come_and_go(kinds: ModuleType) -> None:
-    """A trampoline that somebody holds sees layers that are added and removed later."""
+    """A held trampoline sees layers added and removed later."""
     first = hookpatch.active(wrap_of("inner", "slot", around)).open()
     held = kinds.inner
     second = hookpatch.active(wrap_of("inner", "slot", around)).open()
@@ -225,7 +225,7 @@ def test_function_stays_the_same_object_while_layers_come_and_go(kinds: ModuleTy
 
 
 def test_functools_wraps_of_a_patched_function_outlives_the_patch(kinds: ModuleType) -> None:
-    """A decorator that was put around the patched function in the block works after it, unpatched."""
+    """A decorator put around the patched function inside works after the end, unpatched."""
     with hookpatch.active(wrap_of("inner", "slot", around)):
 
         @functools.wraps(kinds.inner)
@@ -244,7 +244,7 @@ def test_functools_wraps_of_a_patched_function_outlives_the_patch(kinds: ModuleT
 @pytest.mark.parametrize("name", ["plain", "coroutine", "generator"])
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_patched_function_pickles_by_reference(kinds: ModuleType, name: str, reach: str, protocol: int) -> None:
-    """A pickle made in the block holds the name: it loads what stands there, patched inside, original outside."""
+    """A pickle made inside holds the name, and loads the stand-in inside, the original outside."""
     original = getattr(kinds, name)
     with hookpatch.active(wrap_of(name, reach)):
         data = pickle.dumps(getattr(kinds, name), protocol)
@@ -255,7 +255,7 @@ def test_patched_function_pickles_by_reference(kinds: ModuleType, name: str, rea
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_bound_method_of_a_patched_function_pickles(kinds: ModuleType, reach: str) -> None:
-    """A bound method made in the block loads as that method of the copied object."""
+    """A bound method pickled inside loads as the method of the copied object."""
     with hookpatch.active(wrap_of("Model.named", reach, around)):
         data = pickle.dumps(kinds.Model().named)
         assert pickle.loads(data)() == "patched(model of base)"
@@ -263,7 +263,7 @@ def test_bound_method_of_a_patched_function_pickles(kinds: ModuleType, reach: st
 
 
 def test_pickle_loads_in_a_process_without_hookpatch(kinds: ModuleType) -> None:
-    """A pickle of a patched function needs nothing of hookpatch where it is loaded."""
+    """A pickle of a patched function loads without hookpatch."""
     with hookpatch.active(wrap_of("generator", "slot")):
         data = pickle.dumps(kinds.generator)
     code = (
@@ -289,7 +289,7 @@ def test_restored_descriptor_is_the_identical_one(kind: type, make_module: MakeM
 
 
 def test_inherited_method_called_without_its_object_raises_as_before(kinds: ModuleType) -> None:
-    """Sub.named() of a class that inherits it is the TypeError of before, with its text."""
+    """Sub.named() without an object raises the same TypeError as unpatched."""
     kinds.Sub = type("Sub", (kinds.Base,), {})
     with pytest.raises(TypeError) as before:
         kinds.Sub.named()
@@ -301,7 +301,7 @@ def test_inherited_method_called_without_its_object_raises_as_before(kinds: Modu
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("owner", ["Base", "Sub"])
 def test_method_takes_its_object_by_keyword(kinds: ModuleType, owner: str, reach: str) -> None:
-    """Base.named(self=object) runs the patch with that object, the class's own method or an inherited one."""
+    """Base.named(self=object) runs the patch with the object, for own and inherited methods."""
     kinds.Sub = type("Sub", (kinds.Base,), {})
     klass = getattr(kinds, owner)
     model, got = klass(), []
@@ -316,7 +316,7 @@ def test_method_takes_its_object_by_keyword(kinds: ModuleType, owner: str, reach
 
 
 def test_inherited_method_called_on_something_else(kinds: ModuleType) -> None:
-    """A method called as a plain function, with an object that is none of the class, calls what is inherited."""
+    """A method called as a plain function with a foreign object calls the inherited method."""
     kinds.Sub = type("Sub", (kinds.Base,), {})
     with hookpatch.active(wrap_of("Sub.named", "slot", around)):
         assert kinds.Sub.named(3) == "patched(base)"
@@ -325,7 +325,7 @@ def test_inherited_method_called_on_something_else(kinds: ModuleType) -> None:
 @pytest.mark.model
 @pytest.mark.parametrize("name", ["helper", "of_class", "static"])
 def test_patched_method_is_traced_by_torch_without_a_graph_break(name: str) -> None:
-    """torch.compile sees through what stands in the slot: one graph, with the patch in it."""
+    """torch.compile traces the stand-in: a single graph, with the patch."""
     import torch
 
     class Model(torch.nn.Module):
@@ -403,7 +403,7 @@ def test_call_without_the_object_that_is_needed(make_module: MakeModule, reach: 
 
 
 class Wrapped:
-    """Has a method of each kind, to be wrapped by a decorator while it is patched."""
+    """A class with a method of each kind, to be decorated while patched."""
 
     def method(self, a: int) -> int:
         return a
@@ -418,7 +418,7 @@ class Wrapped:
 
 
 class Heir(Wrapped):
-    """Inherits them."""
+    """A subclass without methods of its own."""
 
 
 @pytest.mark.parametrize("owner", [Wrapped, Heir])

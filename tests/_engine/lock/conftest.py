@@ -1,4 +1,4 @@
-"""What the tests of lock files start from."""
+"""Fixtures for the tests of lock files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparison of a target with its locked fingerprint: same, compatible or changed, with the reasons."""
+"""Compare a target with the locked fingerprint: same, compatible or changed, with reasons."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_diff_is_one_of_what_counts() -> None:
 
 
 def test_source_that_another_python_has_normalised_is_the_same() -> None:
-    """Pythons write the same tree in different ways: the locked text is normalised by the one that looks."""
+    """Pythons write the same tree in different ways: the comparing Python normalises the locked text."""
     before = Fingerprint("a function", source="def f(x):\n    return (x, 1)")
     after = dataclasses.replace(before, source="def f(x):\n    return x, 1")
     assert difference(before, after).change == "same"

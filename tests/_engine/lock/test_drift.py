@@ -1,4 +1,4 @@
-"""Drift: a target that has changed is a warning, a skipped patch or an error."""
+"""Drift: a changed target is a warning, a skipped patch or an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OURS = "a patch given to active()"
 
 @pytest.fixture
 def drifted(write_module: WriteModule, make_module: MakeModule, make_distribution: Any, tmp_path: Path) -> str:
-    """The lock file of a module that has changed since: vendor:speak; vendor:limit has not."""
+    """Return the lock file of a module with a changed vendor:speak and an unchanged vendor:limit."""
     make_distribution("vendor-kit", "1.5")
     make_module("earlier", "def speak(word): return word\nlimit = 3")
     found = {
@@ -49,12 +49,12 @@ def drifted(write_module: WriteModule, make_module: MakeModule, make_distributio
 
 
 def loud(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Say it in capitals."""
+    """Return the result in capitals."""
     return wrapped(*args, **kwargs).upper()
 
 
 def problem(path: str) -> str:
-    """Return the message about the target that has changed."""
+    """Return the message about the changed target."""
     return (
         f"vendor:speak has changed since vendor-kit 1.4 was locked in {path}, and vendor-kit 1.5 is installed: its "
         "source has changed; 'hookpatch check' shows the difference; where the patch still fits, lock it anew"
@@ -65,13 +65,13 @@ PATCHES = hookpatch.replace("vendor:limit", 4), hookpatch.wrap("vendor:speak", l
 
 
 def opened(path: str) -> tuple[hookpatch.Session, ModuleType]:
-    """Open a session, and import the module if it is not there."""
+    """Open a session, and import the module if not imported."""
     return hookpatch.active(*PATCHES, lock=path).open(), importlib.import_module("vendor")
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["present", "late"])
 def test_drift_is_a_warning(drifted: str, late: bool) -> None:
-    """The patch is applied, and the report says it, too; what has not changed is applied in silence."""
+    """The patch is applied with a warning, also in the report; an unchanged target gets no warning."""
     if not late:
         importlib.import_module("vendor")
     with pytest.warns(DriftWarning) as warned:
@@ -100,7 +100,7 @@ def test_drift_is_skipped(drifted: str, late: bool) -> None:
 
 
 def test_drift_is_an_error_before_anything_is_applied(drifted: str) -> None:
-    """The patch before it is not applied either; one that is not required is skipped."""
+    """No patch of the session is applied; an optional patch is skipped."""
     vendor = importlib.import_module("vendor")
     speak, seen = vendor.speak, []
     first = hookpatch.derive("vendor:limit", seen.append)
@@ -116,14 +116,14 @@ def test_drift_is_an_error_before_anything_is_applied(drifted: str) -> None:
 
 
 def test_what_is_not_locked_is_not_compared(drifted: str, make_module: MakeModule) -> None:
-    """A lock file says nothing of other targets."""
+    """Targets outside the lock file are not compared."""
     other = make_module("other", "def speak(): return 'x'")
     with hookpatch.active(hookpatch.wrap("other:speak", loud), lock=Path(drifted), on_drift="error"):
         assert other.speak() == "X"
 
 
 def test_each_call_of_a_decorated_function_looks(drifted: str) -> None:
-    """A session that is opened anew has its lock file still."""
+    """A session opened anew compares with its lock file again."""
     importlib.import_module("vendor")
 
     @hookpatch.active(PATCHES[1], lock=drifted, on_drift="error")
@@ -151,7 +151,7 @@ def test_what_is_no_policy_or_path_is_refused(given: dict[str, Any], problem: st
 def test_environment_has_a_lock_file_and_a_policy(
     drifted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """For blocks too; what the block says counts more."""
+    """The environment's lock file and policy hold for blocks, too; arguments of the block come first."""
     importlib.import_module("vendor")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOOKPATCH_ON_DRIFT", "skip")
@@ -162,7 +162,7 @@ def test_environment_has_a_lock_file_and_a_policy(
     monkeypatch.setenv("HOOKPATCH_LOCK", "hookpatch.lock")
     with pytest.raises(DriftError):
         hookpatch.active(PATCHES[1]).open()
-    assert os.environ["HOOKPATCH_LOCK"] == drifted  # so that a process elsewhere finds it
+    assert os.environ["HOOKPATCH_LOCK"] == drifted  # an absolute path, for child processes in other folders
     for given in ({"on_drift": "skip"}, {"lock": drifted, "on_drift": "skip"}):
         with hookpatch.active(PATCHES[1], **given) as session:  # type: ignore[arg-type]  # typed words in a dict
             assert [entry.state for entry in session.report()] == ["skipped"]
@@ -192,7 +192,7 @@ if __name__ == "__main__":
 
 
 def test_block_hands_its_lock_file_on(home: Environment) -> None:
-    """A process that is started inside skips what is skipped here."""
+    """A child process skips the same patches."""
     home.work_in(home.folder, {"block.py": BLOCK})
     done = home.run("block.py")
     assert (done.stdout, done.stderr, done.returncode) == ("vendor! ['skipped']\n", "", 0)
@@ -233,7 +233,7 @@ def test_program_runs_as_the_policy_has_it(home: Environment, policy: str, print
 def test_program_does_not_start_with_a_wrong_setting(
     home: Environment, variables: dict[str, str], problem: str
 ) -> None:
-    """One line, status 78, before anything runs."""
+    """A wrong setting ends the program with a line and status 78, before any code runs."""
     done = home.run("-c", "print('ran')", HOOKPATCH_PLUGINS="loud", **variables)
     problem = problem.replace("FOLDER", str(home.folder))
     assert (done.stdout, done.returncode) == ("", 78)

@@ -1,4 +1,4 @@
-"""Fingerprints: which facts of a target are locked; comments, formatting and docstrings are not."""
+"""Fingerprints: lock the facts of a target without comments, formatting and docstrings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AS_WRITTEN = '''
 
 
 def test_comments_formatting_and_docstrings_do_not_count() -> None:
-    """They change nothing that a patch meets."""
+    """Comments, formatting and docstrings do not matter to a patch."""
     assert normalised(AS_WRITTEN) == normalised("@decorated(1)\ndef speak(word, times=2):\n  return word * times")
 
 
@@ -57,17 +57,17 @@ def test_what_python_would_warn_of_is_read_all_the_same() -> None:
 
 @pytest.mark.parametrize("text", ["    rows.sort(key=lambda x: x,\n\n", "a documentation, no code", "\0"])
 def test_what_is_no_code_by_itself_is_compared_as_it_stands(text: str) -> None:
-    """But for its indentation."""
+    """Code without a tree of its own is compared as text, without indentation."""
     assert normalised(text) == text.strip()
 
 
 def test_docstring_alone_is_a_body() -> None:
-    """What is left is still a function."""
+    """A function with a docstring alone stays a function."""
     assert normalised("def f():\n    'x'") == "def f():\n    pass"
 
 
 def test_source_of_decorated_function_has_what_is_around_it(make_module: MakeModule) -> None:
-    """inspect.getsource looks through decorators; a patch meets them."""
+    """The source includes decorators, unlike inspect.getsource, since a patch lies over them."""
     source = """
         import functools
         def twice(function):
@@ -84,7 +84,7 @@ def test_source_of_decorated_function_has_what_is_around_it(make_module: MakeMod
     assert taken("two:speak").signature == "(word)"
 
 
-# --- what is noted
+# --- the facts
 
 KINDS: dict[str, tuple[str, str | None]] = {
     "speak": ("a function", "(word, *, deep=None, mark=...)"),
@@ -112,14 +112,14 @@ KINDS: dict[str, tuple[str, str | None]] = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_kind_and_signature_are_noted(make_module: MakeModule, name: str) -> None:
-    """As a caller or a subclass meets it: without the object that it is called on."""
+    """Kind and signature are those for a caller or a subclass, without self."""
     make_module("vendor", VENDOR)
     found = taken(f"vendor:{name}")
     assert (found.kind, found.signature) == KINDS[name]
 
 
 def test_members_of_a_class_are_its_own_that_others_may_use(make_module: MakeModule) -> None:
-    """Sorted, with signatures; what begins with one underscore may change."""
+    """Members are sorted, with signatures; private members may change."""
     make_module("vendor", VENDOR)
     assert taken("vendor:Model").members == (
         *("__init__(size=1)", "kind", "method(x)"),
@@ -135,14 +135,14 @@ def test_keys_of_a_registry_are_noted(make_module: MakeModule) -> None:
 
 
 def test_what_a_c_function_offers_is_noted() -> None:
-    """Its documentation, and its signature where it tells one."""
+    """A C function has its documentation, and a signature if available."""
     found = taken("math:isclose")
     assert found.signature == "(a, b, *, rel_tol=1e-09, abs_tol=0.0)"
     assert (found.source or "").startswith("Determine whether two floating")
 
 
 def test_values_are_noted_and_the_environment_is_not(make_module: MakeModule) -> None:
-    """A lock file is committed: what each machine has, and may be secret, is not in it."""
+    """A lock file is committed: the environment's values, perhaps secret, are left out."""
     make_module("vendor", VENDOR)
     assert [taken(f"vendor:{name}").source for name in ("limit", "name", "table['a']")] == ["3", "'kit'", "1"]
     assert taken("os:environ['PATH']") == Fingerprint("a str")

@@ -1,4 +1,4 @@
-"""The lock file: what is written, how it is read, and which files are refused."""
+"""The lock file: writing, reading, and refused files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_lock_file_is_read_as_it_was_written(tmp_path: Path, make_module: MakeMo
 
 
 def test_lock_file_is_the_same_for_the_same_targets(tmp_path: Path, make_module: MakeModule) -> None:
-    """In whatever order they are found; then it is not even written."""
+    """The lock file does not depend on the order, and an equal file is not written again."""
     lock = written(tmp_path / "hookpatch.lock", make_module)
     backwards = dict(reversed(lock.targets.items()))
     stamp = os.stat(lock.path).st_mtime_ns
@@ -120,7 +120,7 @@ BAD: dict[str, tuple[str | None, str]] = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_lock_file_that_cannot_be_read_is_refused(tmp_path: Path, case: str) -> None:
-    """With the file, the reason, and what writes one."""
+    """The error has the file, the reason, and the command that writes a lock file."""
     text, problem = BAD[case]
     path = tmp_path / "hookpatch.lock"
     if text is not None:
@@ -132,7 +132,7 @@ def test_lock_file_that_cannot_be_read_is_refused(tmp_path: Path, case: str) -> 
 
 
 def test_option_that_toml_cannot_hold_is_refused(tmp_path: Path) -> None:
-    """Nothing is written."""
+    """No lock file is written."""
     lock = Lock(("loud",), {"loud": {"word": None}}, {}, str(tmp_path / "hookpatch.lock"))
     with pytest.raises(SettingError) as caught:
         write_lock(lock)
@@ -141,19 +141,19 @@ def test_option_that_toml_cannot_hold_is_refused(tmp_path: Path) -> None:
 
 
 def test_target_is_known_by_its_address_however_it_is_written(make_module: MakeModule) -> None:
-    """A class at hand has one, a dict at hand has none."""
+    """A class at hand has an address, a dict at hand has none."""
     vendor = make_module("vendor", VENDOR)
     assert key_of(hookpatch.remove('vendor:table["a"]')) == "vendor:table['a']"
     assert key_of(hookpatch.remove(Target.attribute(vendor.Model, "method"))) == "vendor:Model.method"
     assert key_of(hookpatch.remove(Target.item(vendor.table, "a"))) is None
-    assert key_of(hookpatch.enter("vendor", print)) == "vendor"  # type: ignore[arg-type]  # it is not entered
+    assert key_of(hookpatch.enter("vendor", print)) == "vendor"  # type: ignore[arg-type]  # print is not entered
 
 
 # --- unmodified programs
 
 
 def test_lock_file_is_toml(home: Environment) -> None:
-    """Any TOML reader reads it."""
+    """tomllib reads the lock file."""
     with open(home.folder / "hookpatch.lock", "rb") as file:
         content = tomllib.load(file)
     assert content["target"]["vendor:speak"]["source"] == "def speak():\n    return 'vendor'\n"

@@ -20,13 +20,13 @@ Declare = Callable[..., Patch]
 
 
 def doubled(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Give twice what the call gives."""
+    """Return the result twice."""
     return wrapped(*args, **kwargs) * 2
 
 
 @contextmanager
 def nothing(module: ModuleType) -> Iterator[None]:
-    """Change nothing."""
+    """Call through."""
     yield
 
 
@@ -41,19 +41,19 @@ VERBS: dict[str, Declare] = {
 VERB = pytest.mark.parametrize("verb", VERBS)
 
 
-# --- what a declaration keeps
+# --- the parts of a declaration
 
 
 @VERB
 def test_patch_says_its_verb_and_module(verb: str) -> None:
-    """A patch knows the verb that made it and the module whose import makes it possible."""
+    """A patch knows its verb and its module."""
     patch = VERBS[verb]()
     assert (patch.verb, patch.module) == (verb, "vendor")
 
 
 @VERB
 def test_patch_is_named_by_its_address(verb: str) -> None:
-    """The address is the target's; for enter, which has no target, the module's name."""
+    """The address is the target's; for enter, without a target, the module's name."""
     assert VERBS[verb]().address == ("vendor" if verb == "enter" else "vendor:f")
 
 
@@ -93,14 +93,14 @@ def test_before_and_after_take_one_name_or_several(verb: str, side: str) -> None
 
 @VERB
 def test_patch_is_frozen(verb: str) -> None:
-    """A patch cannot be changed after it was declared."""
+    """A declared patch cannot be changed."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         VERBS[verb]().required = False  # type: ignore[misc]  # what is tested
 
 
 @VERB
 def test_making_a_patch_imports_and_changes_nothing(verb: str, write_module: Callable[[str, str], object]) -> None:
-    """A declaration is inert: its module is not imported and nobody waits for it."""
+    """A declaration is inert: no import, no watch."""
     write_module("vendor", "raise AssertionError('imported')")
     finders = list(sys.meta_path)
     VERBS[verb]()
@@ -120,7 +120,7 @@ def test_target_at_hand_has_no_module_to_wait_for() -> None:
 
 
 def test_value_and_wrapper_are_kept_as_they_are() -> None:
-    """What was given is not copied."""
+    """Value and wrapper are not copied."""
     value: list[int] = []
     assert hookpatch.replace("m:a", value).change is value
     assert hookpatch.wrap("m:a", doubled).change is doubled
@@ -130,7 +130,7 @@ def test_value_and_wrapper_are_kept_as_they_are() -> None:
 
 
 def test_inject_keeps_arguments_and_facts_apart() -> None:
-    """Keywords that are facts are facts, all others arguments."""
+    """Keywords named like facts are facts, all others arguments."""
     patch = hookpatch.inject("m:f", x=1, required=False, why="slow")
     assert (dict(patch.change), patch.required, patch.why) == ({"x": 1}, False, "slow")
 
@@ -141,7 +141,7 @@ def test_inject_takes_a_mapping_for_parameters_named_like_facts() -> None:
     assert (dict(patch.change), patch.before) == ({"before": 3, "x": 1}, ("a",))
 
 
-# --- what a declaration does once it is active
+# --- an active declaration
 
 
 def test_wrap_runs_around_each_call(make_module: MakeModule) -> None:
@@ -199,7 +199,7 @@ def test_injected_argument_takes_the_callers_place(
 
 
 def test_method_with_an_injected_argument_is_called_with_its_object_by_keyword(make_module: MakeModule) -> None:
-    """An object given by keyword is the object, and one that is missing is told by the method itself."""
+    """An object given by keyword counts as the object; a missing object is the method's own error."""
     vendor = make_module("vendor", "class C:\n def method(self, x=0, y=0): return self, x, y")
     with hookpatch.active(hookpatch.inject("vendor:C.method", y=9)):
         assert vendor.C.method(self=1, x=2) == (1, 2, 9)
@@ -229,7 +229,7 @@ def test_injected_argument_reaches_methods_of_every_kind(make_module: MakeModule
 
 
 def test_injected_containers_are_new_at_each_call(make_module: MakeModule) -> None:
-    """A callee that changes a list, dict or set that it was given changes nothing of ours, however deep."""
+    """A callee's change of an injected list, dict or set does not reach the patch, at any depth."""
     vendor = make_module(
         "vendor",
         """
@@ -260,7 +260,7 @@ def test_injected_parameter_may_bear_the_name_of_a_fact(make_module: MakeModule)
 
 
 def test_replace_adds_what_is_absent(make_module: MakeModule) -> None:
-    """A name or key that is not there is added, and is absent again afterwards."""
+    """replace adds a missing name or key, which is absent again afterwards."""
     vendor = make_module("vendor", "table = {}")
     with hookpatch.active(
         hookpatch.replace("vendor:new", 1, add=True), hookpatch.replace("vendor:table['k']", 2, add=True)
@@ -271,7 +271,7 @@ def test_replace_adds_what_is_absent(make_module: MakeModule) -> None:
 
 
 def test_derive_makes_the_value_from_the_original(make_module: MakeModule) -> None:
-    """The factory is called with the original, once, when the target is there."""
+    """The factory is called with the original, once, at the target's import."""
     vendor = make_module("vendor", "class C: pass")
     original = vendor.C
     got: list[object] = []
@@ -289,7 +289,7 @@ def test_derive_makes_the_value_from_the_original(make_module: MakeModule) -> No
 
 
 def test_remove_makes_names_and_keys_absent(make_module: MakeModule) -> None:
-    """The name and the key are absent for the block, and the identical objects are there again after it."""
+    """Name and key are absent inside, and the identical objects are back afterwards."""
     vendor = make_module("vendor", "table = {'a': 1, 'b': 2}\nmodel = object()")
     model = vendor.model
     with hookpatch.active(hookpatch.remove("vendor:model"), hookpatch.remove("vendor:table['a']")):
@@ -315,7 +315,7 @@ def test_enter_holds_a_context_manager_for_the_block(make_module: MakeModule) ->
 
 
 def test_patch_is_applied_anew_by_each_session(make_module: MakeModule) -> None:
-    """One declaration serves any number of sessions, one inside the other too."""
+    """A declaration serves any number of sessions, also nested."""
     vendor = make_module("vendor", "def f(x): return x")
     patch = hookpatch.wrap("vendor:f", doubled)
     for _ in range(2):
@@ -326,11 +326,11 @@ def test_patch_is_applied_anew_by_each_session(make_module: MakeModule) -> None:
     assert vendor.f(1) == 1
 
 
-# --- what means nothing
+# --- refused declarations
 
 
 def refused(declare: Callable[[], object]) -> str:
-    """Return the message with which a declaration is refused."""
+    """Return the message of the refusal."""
     with pytest.raises(PatchError) as caught:
         declare()
     assert isinstance(caught.value, HookpatchError)
@@ -340,20 +340,20 @@ def refused(declare: Callable[[], object]) -> str:
 
 
 def test_wrapper_that_cannot_be_called_is_refused() -> None:
-    """wrap takes something to call."""
+    """wrap takes a callable."""
     wrapper: Any = 3
     assert refused(lambda: hookpatch.wrap("m:f", wrapper)) == "wrap(): the wrapper is an int and cannot be called"
 
 
 def test_factory_that_cannot_be_called_is_refused() -> None:
-    """derive and enter take something to call."""
+    """derive and enter take a callable."""
     factory: Any = "text"
     assert refused(lambda: hookpatch.derive("m:f", factory)) == "derive(): the factory is a str and cannot be called"
     assert refused(lambda: hookpatch.enter("m", factory)) == "enter(): the factory is a str and cannot be called"
 
 
 def test_inject_without_an_argument_is_refused() -> None:
-    """inject gives at least one argument; facts are none."""
+    """inject needs an argument; facts do not count."""
     message = "inject(): no argument to give; write inject(target, name=value)"
     assert refused(lambda: hookpatch.inject("m:f")) == message
     assert refused(lambda: hookpatch.inject("m:f", {}, why="slow")) == message
@@ -383,13 +383,13 @@ def test_enter_refuses_what_is_no_name_of_a_module(module: Any) -> None:
     ],
 )
 def test_argument_of_the_wrong_kind_is_refused(declare: Callable[[], Patch], message: str) -> None:
-    """Where it is given, not at the first call of the target."""
+    """A wrong argument is refused at the declaration, not at the first call."""
     assert refused(declare) == message
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "inject"])
 def test_unknown_fact_is_refused(verb: str) -> None:
-    """The message lists the facts there are. (For inject any other name is an argument.)"""
+    """The message lists the facts. (For inject any other name is an argument.)"""
     assert refused(lambda: VERBS[verb](require="vendor>=1", zeal=1)) == (
         f"{verb}(): takes no 'require'; it takes reach, only_in, except_in, callers, of, requires, required, before, "
         "after, why, upstream, until, required_calls, check_signature, matches, only"
@@ -398,13 +398,13 @@ def test_unknown_fact_is_refused(verb: str) -> None:
 
 @VERB
 def test_unknown_reach_is_refused(verb: str) -> None:
-    """reach is one of two words."""
+    """An unknown reach is refused; two words are valid."""
     assert refused(lambda: VERBS[verb](reach="all")) == f"{verb}(): reach='all' is neither 'slot' nor 'everywhere'"
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "enter"])
 def test_address_is_read_when_the_patch_is_declared(verb: str) -> None:
-    """A misspelt address fails where it is written, not when the module comes."""
+    """A misspelt address fails at the declaration, not at the import."""
     declare: dict[str, Callable[[], Patch]] = {
         "wrap": lambda: hookpatch.wrap("vendor.f", doubled),
         "inject": lambda: hookpatch.inject("vendor.f", x=1),
@@ -421,17 +421,17 @@ def test_address_is_read_when_the_patch_is_declared(verb: str) -> None:
 
 
 def twice(x: int) -> Any:
-    """No wrapper: it takes one argument."""
+    """No wrapper: takes a single argument."""
     return x * 2
 
 
 def keyed(*args: Any, mark: str) -> Any:
-    """No wrapper: nobody gives it a mark."""
+    """No wrapper: a call would lack the mark."""
     return args, mark
 
 
 def empty() -> Any:
-    """No factory: it takes nothing."""
+    """No factory: takes no argument."""
 
 
 @pytest.mark.parametrize(
@@ -457,12 +457,12 @@ def empty() -> Any:
     ],
 )
 def test_function_of_another_form_is_refused_where_it_is_given(declare: Callable[[], Patch], problem: str) -> None:
-    """Not at the first call of what it patches, in the midst of the vendor's code."""
+    """A function of the wrong form is refused at the declaration, not inside the vendor's code."""
     assert refused(declare) == problem
 
 
 def test_function_that_takes_more_than_it_has_to_is_taken() -> None:
-    """Whatever parameters it has: it can be called."""
+    """A function with further optional parameters is accepted."""
     hookpatch.wrap("m:f", lambda *all: None)
     hookpatch.wrap("m:f", lambda wrapped, *rest, mark=1: None)
     hookpatch.wrap("m:f", lambda wrapped, instance, args, kwargs, more=1: None)

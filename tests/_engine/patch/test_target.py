@@ -43,7 +43,7 @@ def written(module: str, steps: list[Step]) -> str:
 
 
 def addresses(keys: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[str, list[Step]]]:
-    """Return addresses as a module and steps, the first of them an attribute."""
+    """Return addresses of a module and steps; the first step is an attribute."""
     rest = st.lists(NAMES.map(Attribute) | keys.map(Item), max_size=4)
     return st.tuples(MODULES, st.builds(lambda first, more: [Attribute(first), *more], NAMES, rest))
 
@@ -52,7 +52,7 @@ PATTERNS = st.tuples(st.just("") | NAMES, st.just("") | st.from_regex(r"\w+", fu
 
 
 def rules(keys: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[str, list[Step]]]:
-    """Return addresses of many slots: groups of a name and what may follow, instances after all groups but one."""
+    """Return addresses of many slots: groups of a name and further steps, with instances."""
     name: st.SearchStrategy[Step] = NAMES.map(Attribute) | PATTERNS.map(NameGlob)
     step: st.SearchStrategy[list[Step]] = st.one_of(
         name.map(lambda one: [one]),
@@ -128,7 +128,7 @@ OF_INSTANCES_AND_RULES = [
 
 @pytest.mark.parametrize(("address", "module", "steps"), [*RULES, *OF_INSTANCES, *OF_INSTANCES_AND_RULES])
 def test_address_of_many_slots_is_read_into_steps(address: str, module: str, steps: tuple[Step, ...]) -> None:
-    """Patterns, subclasses, instances and entries are steps; the address tells which of these it has."""
+    """Patterns, subclasses, instances and entries are steps of an address."""
     target = Target(address)
     assert (target.module, target.steps) == (module, steps)
     assert (str(target), written(module, list(steps))) == (address, address.replace("[ * ]", "[*]"))
@@ -171,7 +171,7 @@ def test_address_of_many_slots_is_refused_where_one_is_needed(address: str) -> N
 
 
 def test_text_of_a_target_is_its_address() -> None:
-    """str() gives back the address letter by letter, also where it could be written otherwise."""
+    """str() returns the address as written."""
     assert str(Target('m:mapping[ "text" ]')) == 'm:mapping[ "text" ]'
 
 
@@ -181,7 +181,7 @@ def test_text_of_a_step_is_how_it_is_written() -> None:
 
 
 def test_targets_of_one_address_are_equal() -> None:
-    """Two targets read from one address are equal and hash alike; another address makes another target."""
+    """Targets of equal address are equal and hash alike; others are not."""
     assert Target("m:a") == Target("m:a")
     assert hash(Target("m:a")) == hash(Target("m:a"))
     assert Target("m:a") != Target("m:b")
@@ -194,7 +194,7 @@ def test_target_is_frozen() -> None:
 
 
 def test_making_a_target_imports_nothing(write_module: Callable[[str, str], object]) -> None:
-    """Neither the module of an address nor that of its key is imported."""
+    """Neither the module of an address nor the module of a key is imported."""
     write_module("untouched", "raise AssertionError('imported')")
     write_module("untouched_key", "raise AssertionError('imported')")
     assert Target("untouched:mapping[untouched_key:C]").module == "untouched"
@@ -214,7 +214,7 @@ def test_steps_written_and_read_again_are_the_same(parts: tuple[str, list[Step]]
 @settings(derandomize=True, deadline=None)
 @given(text=st.text() | st.text("ab.:[]'\"\\ 01\n*+()", max_size=12).map(lambda inner: f"m:a[{inner}]"))
 def test_any_text_is_a_target_or_a_syntax_error(text: str) -> None:
-    """No text makes it fail otherwise than by TargetSyntaxError, and what is read keeps its text."""
+    """Any text is a target with the same text, or a TargetSyntaxError."""
     try:
         target = Target(text)
     except TargetSyntaxError:
@@ -280,7 +280,7 @@ def test_any_text_is_a_target_or_a_syntax_error(text: str) -> None:
     ],
 )
 def test_address_that_cannot_be_read_is_refused(address: str, problem: str) -> None:
-    """The message names the address, the place that cannot be read and the forms there are."""
+    """The message has the address, the wrong place and the valid forms."""
     with pytest.raises(TargetSyntaxError) as caught:
         Target(address)
     assert str(caught.value) == f"target '{address}' {problem}{'' if problem.endswith('?') else ';'} {FORMS}"
@@ -290,7 +290,7 @@ def test_address_that_cannot_be_read_is_refused(address: str, problem: str) -> N
 
 
 def test_address_inside_a_key_that_cannot_be_read_is_refused() -> None:
-    """A key that is an address is read by the same rules."""
+    """An address as a key follows the same rules."""
     with pytest.raises(TargetSyntaxError) as caught:
         Target("m:mapping[torch nn:Linear]")
     assert (
@@ -313,7 +313,7 @@ def test_object_given_as_an_address_is_refused() -> None:
 
 
 class Machine:
-    """Something to have at hand."""
+    """A class for an object at hand."""
 
     speed = 1
 
@@ -322,7 +322,7 @@ class Machine:
 
 
 def test_attribute_of_a_class_at_hand_is_a_target() -> None:
-    """A class is named by its address; the target has no module to wait for."""
+    """A class at hand is named by address; the target waits for no module."""
     target = Target.attribute(Machine, "speed")
     assert (target.module, target.slot, target.start) == (None, Attribute("speed"), Machine)
     assert str(target) == f"{__name__}:Machine.speed"
@@ -336,7 +336,7 @@ def test_attribute_of_a_module_at_hand_is_a_target(make_module: MakeModule) -> N
 
 
 def test_item_of_a_mapping_at_hand_is_a_target() -> None:
-    """A mapping has no address: it is named by its type and place in memory."""
+    """A mapping at hand has no address, only a type and a place in memory."""
     parts: dict[str, int] = {}
     target = Target.item(parts, "wheel")
     assert target.start is parts
@@ -399,14 +399,14 @@ def test_keys_nested_too_deeply_are_refused() -> None:
 
 
 def test_empty_key_is_refused() -> None:
-    """The message says what is wrong, not what is read there."""
+    """The message says that the key is empty."""
     with pytest.raises(TargetSyntaxError) as caught:
         Target("m:a[]")
     assert str(caught.value) == f"target 'm:a[]' has an empty key; {FORMS}"
 
 
 def test_name_of_an_attribute_at_hand_is_a_text() -> None:
-    """It is refused where it is given."""
+    """A name other than text is refused at the declaration."""
     with pytest.raises(TargetSyntaxError) as caught:
         Target.attribute(Machine, 3)  # type: ignore[arg-type]  # the mistake under test
     assert caught.value.problem == "has an attribute's name that is an int, not text"

@@ -1,4 +1,4 @@
-"""Versions: a patch is applied where ``requires`` holds; ``until`` warns that the patch can go."""
+"""Versions: ``requires`` decides over a patch; ``until`` warns of a needless patch."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ OURS = "of a patch given to active()"
     ],
 )
 def test_patch_whose_requirement_is_met_is_applied(vendor: ModuleType, requires: str) -> None:
-    """The installed version is among those named; names are compared as distributions' names."""
+    """A met requirement applies the patch; names compare as distribution names."""
     with hookpatch.active(simplify(requires=requires)):
         assert vendor.simplify("m") == ("m", None, 7)
 
 
 def test_prerelease_counts_as_the_version_it_is(vendor: ModuleType, make_distribution: MakeDistribution) -> None:
-    """A pre-release that is installed is judged by its number, not passed over."""
+    """An installed pre-release counts with its number."""
     make_distribution("nightly", "2.0rc1")
     with hookpatch.active(simplify(requires="nightly>=1.9")):
         assert vendor.simplify("m") == ("m", None, 7)
@@ -54,7 +54,7 @@ def test_prerelease_counts_as_the_version_it_is(vendor: ModuleType, make_distrib
 
 @pytest.mark.parametrize("requires", ["vendor-kit>=1.5", "vendor-kit<1.4", "vendor-kit!=1.4", "vendor-kit==1.4.1"])
 def test_patch_whose_requirement_is_not_met_is_refused(vendor: ModuleType, requires: str) -> None:
-    """The message tells what was asked for, what is installed and the ways out; nothing is applied."""
+    """The message has requirement, installed version and remedies; no patch is applied."""
     original = vendor.simplify
     assert refused(RequirementError, simplify(requires=requires)) == (
         f"made for {requires}, but vendor-kit 1.4 is installed; install one that is, or a newer release of the plugin "
@@ -64,14 +64,14 @@ def test_patch_whose_requirement_is_not_met_is_refused(vendor: ModuleType, requi
 
 
 def test_requirement_of_what_is_not_installed_is_refused(vendor: ModuleType) -> None:
-    """The message says that it is not there at all."""
+    """The message says that the distribution is not installed."""
     assert refused(RequirementError, simplify(requires="no-such-kit>=1")) == (
         f"made for no-such-kit>=1, but it is not installed; install it (target vendor:simplify {OURS})"
     )
 
 
 def test_requirement_that_cannot_be_read_is_refused(vendor: ModuleType) -> None:
-    """The message quotes what was written and shows how to write it."""
+    """The message has the text and an example."""
     message = refused(RequirementError, simplify(requires=">=1.4"))
     head, tail = (
         "requires='>=1.4' cannot be read (",
@@ -153,7 +153,7 @@ def test_requirement_that_only_an_installer_understands_is_refused(
 
 
 def test_each_of_several_requirements_is_looked_at(vendor: ModuleType, make_distribution: MakeDistribution) -> None:
-    """The message names the first that is not met."""
+    """The message names the first unmet requirement."""
     make_distribution("other-kit", "3.0")
     with hookpatch.active(simplify(requires=["vendor-kit>=1", "other-kit==3.*"])):
         assert vendor.simplify("m") == ("m", None, 7)
@@ -167,7 +167,7 @@ def test_each_of_several_requirements_is_looked_at(vendor: ModuleType, make_dist
 def test_version_that_cannot_be_compared_is_refused(
     vendor: ModuleType, make_distribution: MakeDistribution, installed: str
 ) -> None:
-    """What a distribution says of itself may be no version."""
+    """A distribution's version may be malformed."""
     make_distribution("odd-kit", installed)
     assert refused(RequirementError, simplify(requires="odd-kit>=1")) == (
         "requires='odd-kit>=1' cannot be compared with the version that odd-kit says it has; install a release of it "
@@ -179,7 +179,7 @@ def test_version_that_cannot_be_compared_is_refused(
 
 
 def test_patch_that_has_become_unneeded_is_applied_with_a_warning(vendor: ModuleType) -> None:
-    """until met is no error: it says that the patch can go."""
+    """A met until is a warning, not an error."""
     with pytest.warns(PatchUnneededWarning) as warned, hookpatch.active(simplify(until="vendor-kit>=1.2")):
         assert vendor.simplify("m") == ("m", None, 7)
     assert [str(warning.message) for warning in warned] == [
@@ -188,7 +188,7 @@ def test_patch_that_has_become_unneeded_is_applied_with_a_warning(vendor: Module
 
 
 def test_patch_that_has_become_unneeded_is_said_to_be_in_the_report(vendor: ModuleType) -> None:
-    """For every verb, enter too; one that is needed has no such line."""
+    """The report says so for every verb, and not for a needed patch."""
     reason = "not needed from vendor-kit>=1.2 on, and vendor-kit 1.4 is installed"
     until = {"until": "vendor-kit>=1.2"}
     patches = (
@@ -213,7 +213,7 @@ def test_patch_that_has_become_unneeded_is_said_to_be_in_the_report(vendor: Modu
 
 @pytest.mark.parametrize("until", ["vendor-kit>=1.5", "no-such-kit>=1"], ids=["older", "not installed"])
 def test_patch_that_is_still_needed_is_applied_in_silence(vendor: ModuleType, until: str) -> None:
-    """Before that version, and where the distribution is not installed, there is nothing to say."""
+    """No warning before the version of until, or without the distribution."""
     with hookpatch.active(simplify(until=until)):
         assert vendor.simplify("m") == ("m", None, 7)
 

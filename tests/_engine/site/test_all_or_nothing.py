@@ -1,4 +1,4 @@
-"""All or nothing: a patch that fails restores those before it, and each undo that fails is reported."""
+"""All or nothing: a failing patch restores the earlier patches, and each failing undo is reported."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_patch_that_cannot_fit_is_found_before_any_is_applied() -> None:
 
 
 def test_interrupt_while_entering_restores_what_was_applied() -> None:
-    """Ctrl-C in a factory leaves nothing applied and reaches the caller."""
+    """Ctrl-C in a factory leaves no patch, and reaches the caller."""
     owner = SimpleNamespace(x=1, y=2)
 
     def interrupted(below: object) -> object:
@@ -98,7 +98,7 @@ def test_interrupt_while_entering_restores_what_was_applied() -> None:
 
 
 def test_owner_that_refuses_is_an_apply_error_and_nothing_is_changed(lock: Callable[[bool], None]) -> None:
-    """An owner that raises when it is set keeps its value, and so do the slots patched before it."""
+    """An owner that refuses a value keeps its own, as do the slots patched before."""
 
     class Owner(metaclass=Stubborn):
         x = 1
@@ -116,7 +116,7 @@ def test_owner_that_refuses_is_an_apply_error_and_nothing_is_changed(lock: Calla
 
 
 def test_failing_undo_leaves_the_rest_restored(lock: Callable[[bool], None]) -> None:
-    """When one slot cannot be restored, all others are; RestoreError holds the one error, the report tells it."""
+    """If a slot cannot be restored, all others are; RestoreError and the report have the error."""
 
     class Owner(metaclass=Stubborn):
         x = 1
@@ -140,7 +140,7 @@ def test_failing_undo_leaves_the_rest_restored(lock: Callable[[bool], None]) -> 
 
 
 def test_each_failing_undo_is_in_the_restore_error(lock: Callable[[bool], None]) -> None:
-    """Two undos that fail are two errors of one group, and what lies between them is restored."""
+    """Two failing undos are two errors of a group; the undos between succeed."""
 
     class Owner(metaclass=Stubborn):
         x = 1
@@ -165,7 +165,7 @@ def test_each_failing_undo_is_in_the_restore_error(lock: Callable[[bool], None])
 
 
 def test_wrapper_that_could_not_be_taken_out_passes_through(lock: Callable[[bool], None]) -> None:
-    """Where the slot cannot be set back, what stands in it runs no patch any more."""
+    """A wrapper left in the slot passes calls through."""
 
     class Owner(metaclass=Stubborn):
         def run(self) -> str:
@@ -195,7 +195,7 @@ def test_error_of_the_block_is_the_context_of_a_restore_error(lock: Callable[[bo
 
 
 def test_nothing_keeps_a_patched_object_alive() -> None:
-    """After the end an owner that nobody else holds goes: no site keeps it."""
+    """After the end no site keeps an owner alive."""
 
     class Owner:
         alive: Final[list[int]] = []

@@ -42,7 +42,7 @@ def _calls(session: hookpatch.Session) -> list[dict[str, int] | None]:
 
 
 def test_each_call_of_each_layer_is_counted(vendor: ModuleType) -> None:
-    """Of what runs around calls; a value that was put there is not counted. The report tells it in words, too."""
+    """Calls of wrappers are counted, calls of replaced values are not. The report has the count in words."""
     patches = [
         hookpatch.wrap("vendor:f", _more),
         hookpatch.inject("vendor:g", by=3),
@@ -58,7 +58,7 @@ def test_each_call_of_each_layer_is_counted(vendor: ModuleType) -> None:
 
 
 def test_nothing_is_counted_unasked(vendor: ModuleType) -> None:
-    """And the wrapper that runs is the one that was given."""
+    """Without count=True the given wrapper runs directly."""
     with hookpatch.active(hookpatch.wrap("vendor:f", _more)) as session:
         (link,) = (cell.cell_contents for cell in vendor.f.__closure__)
         assert link[0] is _more
@@ -76,14 +76,14 @@ def test_no_call_is_lost_between_threads(vendor: ModuleType) -> None:
 
 
 def test_neighbours_of_a_task_are_not_counted(vendor: ModuleType) -> None:
-    """The patch lies there for them, too, but passes through."""
+    """Neighbours of a task pass through the patch uncounted."""
     with hookpatch.active(hookpatch.wrap("vendor:f", _more), scope="task", count=True) as session:
         assert (vendor.f(1), contextvars.Context().run(vendor.f, 1)) == (101, 1)
         assert _calls(session)[0] == {"eager": 1}
 
 
 def test_decorated_function_counts_anew(vendor: ModuleType) -> None:
-    """Each call of it is a session of its own."""
+    """Each call of a decorated function counts anew."""
 
     @hookpatch.active(hookpatch.wrap("vendor:f", _more), count=True)
     def calls(really: bool) -> int | None:
@@ -118,7 +118,7 @@ def test_required_patch_that_was_never_called_is_named(vendor: ModuleType) -> No
 
 
 def test_one_place_of_many_is_enough(make_module: Callable[[str, str], ModuleType]) -> None:
-    """A C function that is held in two modules is called through one of them."""
+    """A C function held in two modules counts when called through either."""
     first = make_module("first", "from math import sqrt\n")
     make_module("second", "from math import sqrt\n")
     with warnings.catch_warnings():
@@ -128,7 +128,7 @@ def test_one_place_of_many_is_enough(make_module: Callable[[str, str], ModuleTyp
 
 
 def test_block_that_raises_tells_nothing_of_it(vendor: ModuleType) -> None:
-    """It did not get so far."""
+    """A block that raises gets no warning about calls."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(KeyError), hookpatch.active(hookpatch.wrap("vendor:f", _more), count=True):
@@ -136,7 +136,7 @@ def test_block_that_raises_tells_nothing_of_it(vendor: ModuleType) -> None:
 
 
 def test_warning_made_an_error_comes_after_the_end(vendor: ModuleType) -> None:
-    """Everything is restored by then."""
+    """A warning turned into an error comes after the restore."""
     session = hookpatch.active(hookpatch.wrap("vendor:f", _more), count=True).open()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -160,7 +160,7 @@ PLUGIN: Final = '''
 
 
 def test_command_tells_what_was_called_and_what_was_not(environment: Environment) -> None:
-    """On stderr, when the process ends; the JSON report has it, too."""
+    """The counts come on stderr at the end of the process, and in the JSON report."""
     environment.add_plugin("counted", PLUGIN)
     (environment.folder / "vendor.py").write_text(SOURCE)
     code = "import os, vendor; vendor.f(1); vendor.f(2); print(os.getpid())"
@@ -178,7 +178,7 @@ def test_command_tells_what_was_called_and_what_was_not(environment: Environment
     assert command(environment, "run", "-p", "counted", "-c", code).stderr == ""
 
 
-# --- what captures a call
+# --- captured calls
 
 MODELS: Final = """
 import torch
@@ -200,7 +200,7 @@ class Net(nn.Module):
 def test_captured_calls_are_counted_by_what_captured_them(
     make_module: Callable[[str, str], ModuleType], reach: Any
 ) -> None:
-    """Once for each capture, in a full graph that is neither broken nor compiled anew by it."""
+    """Counted once for each capture, in a full graph without a break or recompilation."""
     import torch
     from torch._dynamo.testing import CompileCounter
 

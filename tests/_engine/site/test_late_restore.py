@@ -22,7 +22,7 @@ def _around(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...]
 
 
 class Owner:
-    """An owner that refuses, while ``locked``, to be set."""
+    """An owner that refuses new values while ``locked``."""
 
     locked = False
 
@@ -42,7 +42,7 @@ def _given() -> str:
 
 @pytest.fixture
 def owner() -> SimpleNamespace:
-    """An owner of an attribute ``x``, and of nothing else."""
+    """Make an owner of an attribute ``x`` alone."""
     return SimpleNamespace(x=_original)
 
 
