@@ -107,7 +107,7 @@ def _asked(function: Any) -> list[str]:
 
     def ask(question: Callable[[], Any]) -> str:
         try:
-            return re.sub(r", owner=<.*?>", "", repr(question()))  # the owner of a forward reference is another function
+            return re.sub(r", owner=<.*?>", "", repr(question()))  # without the owner of a forward reference
         except NameError as error:
             return str(error)
 

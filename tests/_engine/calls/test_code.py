@@ -17,7 +17,7 @@ from function_kinds import FUNCTIONS, REACHES, passing_through, wrap_of
 
 import hookpatch
 
-# --- it looks like the function
+# --- the look of a function
 
 
 @pytest.mark.parametrize("reach", REACHES)
@@ -111,7 +111,7 @@ def test_own_signature_attribute_is_kept(kinds: ModuleType) -> None:
     assert vars(kinds.plain)["__signature__"] is signature
 
 
-# --- what is awaited, and ways to call a method
+# --- awaitables, and ways to call a method
 
 
 def test_slot_over_everywhere_shows_the_keyword_defaults_of_the_original(kinds: ModuleType) -> None:

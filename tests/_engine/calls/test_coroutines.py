@@ -189,7 +189,7 @@ def test_generator_begun_inside_goes_on_after_the_end(kinds: ModuleType, reach: 
     assert ended.value.value == ["after", "the end", None]
 
 
-# --- what is awaited, and ways to call a method
+# --- awaitables, and ways to call a method
 
 
 @pytest.mark.parametrize("reach", REACHES)

@@ -21,7 +21,7 @@ from hookpatch import Target
 MakeModule = Callable[[str, str], ModuleType]
 
 
-# --- it looks like the function
+# --- the look of a function
 
 
 @pytest.mark.parametrize("reach", REACHES)
@@ -285,7 +285,7 @@ def test_restored_descriptor_is_the_identical_one(kind: type, make_module: MakeM
     assert vars(module.C)["f"] is before
 
 
-# --- what is awaited, and ways to call a method
+# --- awaitables, and ways to call a method
 
 
 def test_inherited_method_called_without_its_object_raises_as_before(kinds: ModuleType) -> None:

@@ -210,7 +210,7 @@ def test_method_with_an_injected_argument_is_called_with_its_object_by_keyword(m
 
 
 def test_injected_argument_reaches_methods_of_every_kind(make_module: MakeModule) -> None:
-    """The object or class that a method is called on is not counted as an argument."""
+    """The object or class of a method call is not counted as an argument."""
     vendor = make_module(
         "vendor",
         """

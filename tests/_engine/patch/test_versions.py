@@ -83,7 +83,7 @@ def test_requirement_that_cannot_be_read_is_refused(vendor: ModuleType) -> None:
 
 
 def test_requirement_is_looked_at_before_anything_is_applied(vendor: ModuleType) -> None:
-    """All is checked first: a patch that fits is not applied when the next does not."""
+    """All patches are checked first: no patch is applied if a later one does not fit."""
     seen: list[object] = []
 
     def factory(limit: object) -> object:

@@ -211,7 +211,7 @@ def test_injected_positional_only_argument(vendor: ModuleType) -> None:
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_injected_argument_of_methods_of_every_kind(vendor: ModuleType, reach: Any) -> None:
-    """The object or class that a method is called on is not counted as an argument."""
+    """The object or class of a method call is not counted as an argument."""
     with hookpatch.active(
         hookpatch.inject("vendor:Model.run", mode="eval", reach=reach),
         hookpatch.inject("vendor:Model.load", strict=False, reach=reach),

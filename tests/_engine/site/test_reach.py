@@ -1,4 +1,4 @@
-"""reach="everywhere" patches the names that were bound before the session."""
+"""reach="everywhere" patches names bound before the session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 def test_every_name_bound_before_is_reached(
     vendor: ModuleType, make_module: Callable[[str, str], ModuleType], name: str, verb: str
 ) -> None:
-    """For Python functions, C functions and classes; and each of them holds the identical thing again at the end."""
+    """Functions, C functions and classes are reached under every name, and restored to the identical object."""
     holder = make_module("holder", HOLDERS.format(name=name))
     thing = vars(vendor)[name]
     before = identities(whole(holder))
@@ -93,7 +93,7 @@ def test_functions_are_reached_where_nothing_can_be_set(make_module: Callable[[s
 def test_a_module_imported_inside_that_copies_the_name(
     vendor: ModuleType, write_module: Callable[[str, str], Path]
 ) -> None:
-    """It is patched inside; used after the end it has the original, like everybody."""
+    """A module imported inside is patched; after the end the module has the original."""
     write_module("late", HOLDERS.format(name="Kind"))
     write_module("late_c", HOLDERS.format(name="c"))
     write_module("late_function", HOLDERS.format(name="plain"))
@@ -114,7 +114,7 @@ def test_a_module_imported_inside_that_copies_the_name(
 
 @pytest.mark.parametrize("verb", ["replace", "derive", "wrap"])
 def test_a_module_whose_import_brings_the_target(verb: str, write_module: Callable[[str, str], Path]) -> None:
-    """It is half imported when the patch is applied, and copies the name after that."""
+    """A half imported module copies the name after the patch is applied."""
     write_module("brought", "class Kind: pass")
     write_module("brings", "import brought\nfrom brought import Kind as copied")
     patches = {
@@ -143,7 +143,7 @@ def test_a_value_in_its_own_home_stays(vendor: ModuleType, write_module: Callabl
 
 
 def test_a_factory_keeps_the_original_for_itself(make_module: Callable[[str, str], ModuleType]) -> None:
-    """What a derived class or a wrapper holds in a closure of its own is the original: no endless recursion."""
+    """A derived class or wrapper keeps the original in a closure: no endless recursion."""
     vendor = make_module("vendor", VENDOR)
     kind, c = vendor.Kind, vendor.c
 
@@ -167,7 +167,7 @@ def test_a_factory_keeps_the_original_for_itself(make_module: Callable[[str, str
 
 
 def test_a_function_replaced_in_place(make_module: Callable[[str, str], ModuleType]) -> None:
-    """It calls what is given, with that one's kind and signature; layers lie over it and beneath it."""
+    """A function replaced in place calls the given function, with its kind and signature, among other layers."""
     vendor = make_module(
         "vendor",
         """
@@ -223,7 +223,7 @@ def test_a_function_replaced_in_place(make_module: Callable[[str, str], ModuleTy
 
 
 def test_overlapping_sessions_everywhere(vendor: ModuleType, make_module: Callable[[str, str], ModuleType]) -> None:
-    """One over the other, with one that reaches the slot alone; ended in every order."""
+    """Sessions with both reaches overlap and end in every order."""
     holder = make_module("holder", HOLDERS.format(name="c"))
     before, c = identities(whole(holder)), vendor.c
 
@@ -265,7 +265,7 @@ def test_overlapping_sessions_everywhere(vendor: ModuleType, make_module: Callab
     ids=["remove", "number", "function"],
 )
 def test_refused(make_module: Callable[[str, str], ModuleType], patch: hookpatch.Patch, problem: str) -> None:
-    """With what to do now; nothing is changed."""
+    """The error has a remedy, and no object is changed."""
     vendor = make_module("vendor", "from math import sqrt as c\nnumber = 7\ndef function(): pass")
     before = dict(vars(vendor)), vendor.function.__code__
     with pytest.raises(TargetRefused) as raised, hookpatch.active(patch):
@@ -275,7 +275,7 @@ def test_refused(make_module: Callable[[str, str], ModuleType], patch: hookpatch
 
 
 def test_a_reload_inside(make_module: Callable[[str, str], ModuleType]) -> None:
-    """The new object is looked for anew; in the end each holder has its own again."""
+    """A reload starts a new search; at the end each holder has its own object again."""
     vendor = make_module("vendor", "class Kind: pass")
     holder = make_module("holder", "from vendor import Kind")
     first = holder.Kind
@@ -290,7 +290,7 @@ def test_a_reload_inside(make_module: Callable[[str, str], ModuleType]) -> None:
 
 
 def test_an_inherited_method_and_the_same_in_its_base(vendor: ModuleType) -> None:
-    """Everywhere means the function itself where the class has it; for a class that inherits it that class alone."""
+    """Everywhere changes a class's own function in place; for an inherited function only the class's slot."""
     method, held = vars(vendor.Kind)["method"], vendor.Kind.method
 
     class Child(vendor.Kind):  # type: ignore[name-defined,misc]
@@ -311,7 +311,7 @@ def test_an_inherited_method_and_the_same_in_its_base(vendor: ModuleType) -> Non
 
 
 def test_a_coroutine_function_is_not_made_to_call_what_is_none(make_module: Callable[[str, str], ModuleType]) -> None:
-    """Python lets no function change its kind: refused, with what to do, on every version."""
+    """A change of a function's kind is refused on every Python, with a remedy."""
     vendor = make_module("vendor", "async def later(): return 1")
     code = vendor.later.__code__
     with (
@@ -327,7 +327,7 @@ def test_a_coroutine_function_is_not_made_to_call_what_is_none(make_module: Call
 
 
 def test_a_parameter_of_our_name(make_module: Callable[[str, str], ModuleType]) -> None:
-    """A function that is changed in place gets its patch by that name; in the slot the name is free."""
+    """A function changed in place finds its patch by a hidden parameter; with reach="slot" the name is free."""
     vendor = make_module("vendor", "def price(__hookpatch__=3): return __hookpatch__")
     doubled = hookpatch.wrap("vendor:price", lambda wrapped, instance, args, kwargs: 2 * wrapped(*args, **kwargs))
     with hookpatch.active(doubled):
@@ -354,7 +354,7 @@ def test_an_ordered_dict_is_not_set_while_it_is_being_set() -> None:
 def test_a_module_that_was_there_and_is_reloaded_inside(
     name: str, vendor: Any, make_module: Callable[[str, str], ModuleType]
 ) -> None:
-    """What it has copied by its reload is ours; at the end it holds the original, and nobody is said to be over us."""
+    """A reloaded module copies our value, and holds the original at the end, without a warning."""
     user = make_module("user", f"from vendor import {name}")
     original = getattr(vendor, name)
     with hookpatch.active(
@@ -367,7 +367,7 @@ def test_a_module_that_was_there_and_is_reloaded_inside(
 
 
 def test_what_another_patch_has_made_keeps_the_original_for_itself(vendor: Any) -> None:
-    """A derived function, or class, that calls the original by its name: it is not changed inside."""
+    """A derived function or class that calls the original by name is not changed."""
     kind = vendor.Kind
 
     def derived_function(below: Any) -> Any:
@@ -402,7 +402,7 @@ def test_what_another_patch_has_made_keeps_the_original_for_itself(vendor: Any) 
 
 
 def test_what_was_derived_and_has_ended_is_left_alone(vendor: Any) -> None:
-    """A function derived by a patch that has ended lives on beneath a wrap: nobody goes into it any more."""
+    """A function derived by an ended patch lives on beneath a wrap, unchanged."""
     made: list[Any] = []
 
     def derive(below: Any) -> Any:
@@ -450,7 +450,7 @@ def test_objects_held_side_by_side_in_one_session(make_module: Callable[[str, st
 def test_a_module_imported_inside_that_copies_the_names_of_several_patches(
     write_module: Callable[[str, str], Path],
 ) -> None:
-    """All its copies are restored in one look, when the session ends."""
+    """All copies are restored by a single look at the end."""
     write_module("copies", "from math import cos, sin\nboth = [sin, cos]\n")
 
     def doubled(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Layers that cannot lie over what is left when another session ends."""
+"""Layers without a fitting value after the end of another session."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_derive_that_cannot_be_made_of_what_is_left() -> None:
 
 
 def test_wrap_over_a_replace_that_ends_first() -> None:
-    """A wrap is taken over what can be called; when the value beneath it turns out none, that is told, not raised."""
+    """A wrap over a value that stops being callable is a warning, not an error."""
     value = 3000
     owner = SimpleNamespace(x=value)
     target = Target.attribute(owner, "x")
@@ -58,7 +58,7 @@ def test_wrap_over_a_replace_that_ends_first() -> None:
 
 
 def test_layer_that_was_left_out_is_told_once_and_hinders_nobody() -> None:
-    """Later sessions come and go; the report of the one left out says so to its end, unless its layer lies again."""
+    """The report of a left-out layer says so until the end, unless the layer is applied again."""
     owner = SimpleNamespace(x=3)
     target = Target.attribute(owner, "x")
     lower = hookpatch.active(hookpatch.replace(target, lambda: "given")).open()
@@ -76,7 +76,7 @@ def test_layer_that_was_left_out_is_told_once_and_hinders_nobody() -> None:
 
 
 def test_layer_that_lies_again_is_applied_again(make_module: MakeModule) -> None:
-    """After a reload that brings something to call where there was none."""
+    """A left-out layer is applied again after a reload with a callable."""
     module = make_module("changing", "run = 3\n")
     lower = hookpatch.active(hookpatch.replace("changing:run", lambda: "given")).open()
     upper = hookpatch.active(hookpatch.wrap("changing:run", tagged("p"))).open()
@@ -93,7 +93,7 @@ def test_layer_that_lies_again_is_applied_again(make_module: MakeModule) -> None
 
 
 def test_warning_that_is_an_error_does_not_make_an_undo_one() -> None:
-    """Under -W error the warning ends up in the RestoreError; the patch that ended is restored, and says so."""
+    """Under -W error the warning is in the RestoreError; the ended patch is restored and reported."""
     owner = SimpleNamespace(x=3)
     target = Target.attribute(owner, "x")
     lower = hookpatch.active(hookpatch.replace(target, lambda: "given")).open()
@@ -109,7 +109,7 @@ def test_warning_that_is_an_error_does_not_make_an_undo_one() -> None:
 
 @pytest.mark.parametrize("verb", ["wrap", "derive"])
 def test_layer_over_a_name_that_an_ended_session_had_added(verb: str) -> None:
-    """When the session that added a name ends, a layer over it has nothing to lie on: told, and the name is absent."""
+    """A layer over an added name is left out, with a warning, when the adding session ends."""
     owner = SimpleNamespace()
     target = Target.attribute(owner, "x")
     lower = hookpatch.active(hookpatch.replace(target, lambda: "given", add=True)).open()

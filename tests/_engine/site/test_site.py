@@ -23,7 +23,7 @@ MakeModule = Callable[[str, str], ModuleType]
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 @pytest.mark.parametrize("kind", ["own", "inherited", "class", "static", "item", "member", "instance"])
 def test_overlapping_sessions_close_in_any_order(order: tuple[int, ...], kind: str) -> None:
-    """Three sessions on one slot, closed in any order: the open ones hold, the last restores exactly."""
+    """Three sessions on a slot, closed in any order: open sessions hold, the last end restores exactly."""
 
     class Base:
         def inherited(self) -> str:
@@ -138,7 +138,7 @@ def test_inherited_method_follows_the_mro_of_its_object() -> None:
 
 
 def test_inherited_slot_stands_on_the_base_whatever_lies_over_it() -> None:
-    """Layers over an inherited slot never count as what is inherited: derived once each, the function one object."""
+    """Layers over an inherited slot never count as the inherited value; each derive runs once."""
 
     class Base:
         limit = 1
@@ -163,7 +163,7 @@ def test_inherited_slot_stands_on_the_base_whatever_lies_over_it() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_remove_and_replace_overlap_in_either_order(order: tuple[int, int]) -> None:
-    """A key removed by one session and given by another: each state is that of the sessions still open."""
+    """A key removed by a session and replaced by another: each state follows the open sessions."""
     mapping = {"a": 1000, "k": 2000, "z": 3000}
     original = mapping["k"]
     sessions = [
@@ -180,7 +180,7 @@ def test_remove_and_replace_overlap_in_either_order(order: tuple[int, int]) -> N
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_name_added_by_two_sessions_is_absent_at_the_end(order: tuple[int, int]) -> None:
-    """A name that two sessions add holds the value of the one still open, and is absent when both are closed."""
+    """A name added by two sessions holds the open session's value, and is absent at the end."""
     owner = SimpleNamespace()
     sessions = [
         hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), name, add=True)).open() for name in "ab"
@@ -193,7 +193,7 @@ def test_name_added_by_two_sessions_is_absent_at_the_end(order: tuple[int, int])
 
 
 def test_replacing_by_the_same_object_changes_and_leaves_nothing() -> None:
-    """A value that stands there already can be put there again, by any number of sessions."""
+    """The present value may be put into the slot again, by any number of sessions."""
     value = object()
     owner = SimpleNamespace(x=value)
     target = Target.attribute(owner, "x")
@@ -207,13 +207,13 @@ def test_replacing_by_the_same_object_changes_and_leaves_nothing() -> None:
     assert [patch.state for patch in outer.report()] == ["restored"]
 
 
-# --- more than one site, and runs of layers that change
+# --- several sites, and changing runs of layers
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("keys", [("b", "a"), ("a", "b"), ("b", "c"), ("c", "b"), ("a", "c"), ("c", "a")])
 def test_overlapping_removes_restore_the_order(keys: tuple[str, str], order: tuple[int, int]) -> None:
-    """Two keys of one mapping that two sessions removed are back at their positions, whichever comes back first."""
+    """Two removed keys of a mapping return to their positions, in either order."""
     mapping = {"a": 1000, "b": 2000, "c": 3000}
     before = list(mapping.items())
     sessions = [hookpatch.active(hookpatch.remove(Target.item(mapping, key))).open() for key in keys]
@@ -226,7 +226,7 @@ def test_overlapping_removes_restore_the_order(keys: tuple[str, str], order: tup
 
 
 def test_inherited_c_method_follows_the_mro_of_its_object() -> None:
-    """A patch on a method that a class has from C calls what super() finds: in a diamond the sibling's own method."""
+    """A patch on an inherited C method calls the next method of super(): in a diamond the sibling's."""
     ran: list[str] = []
 
     class Left:
@@ -271,7 +271,7 @@ def test_held_method_of_an_instance_sees_later_layers() -> None:
 
 
 def test_function_stays_the_same_while_a_run_of_layers_below_it_goes() -> None:
-    """What stands over a replaced value is the same object, whether or not a wrap lies beneath that value."""
+    """A wrapper over a replaced value stays the same object, with or without a wrap beneath."""
 
     def original() -> str:
         return "o"
@@ -293,7 +293,7 @@ def test_function_stays_the_same_while_a_run_of_layers_below_it_goes() -> None:
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_method_of_a_wrapped_class_is_the_same_site(order: tuple[int, ...], make_module: MakeModule) -> None:
-    """A method named through a class that is itself wrapped is that of the class beneath: one site for all."""
+    """A method addressed through a wrapped class is the original class's method: a single site."""
     module = make_module("wrapped_class", "class Model:\n    def run(self):\n        return 'o'\n")
     model, before = module.Model, list(vars(module.Model).items())
     sessions = [
@@ -311,7 +311,7 @@ def test_method_of_a_wrapped_class_is_the_same_site(order: tuple[int, ...], make
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_method_named_through_a_derived_class(order: tuple[int, int], make_module: MakeModule) -> None:
-    """A method patched through a class that a session derived is the original's: it holds when the derive ends."""
+    """A method patched through a derived class is the original's, and holds after the derive's end."""
     module = make_module("derived_class", "class Model:\n    def run(self):\n        return 'o'\n")
     model, before = module.Model, vars(module.Model)["run"]
     sessions = [

@@ -1,4 +1,4 @@
-"""Foreign values in a slot: a patch under one takes part, or is refused."""
+"""Foreign values in a slot: a patch beneath a foreign value takes part, or is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hookpatch import Target, errors
 
 
 def test_patch_that_would_not_show_beneath_somebody_elses_is_refused() -> None:
-    """What is not ours is not written over, and a patch that has no effect is not reported as applied."""
+    """A foreign value is not overwritten, and a patch without effect is not reported as applied."""
     owner = SimpleNamespace(x=3)
     target = Target.attribute(owner, "x")
     lower = hookpatch.active(hookpatch.replace(target, 4)).open()
@@ -33,7 +33,7 @@ def test_patch_that_would_not_show_beneath_somebody_elses_is_refused() -> None:
 
 
 def test_wrap_beneath_somebody_elses_wrapper_takes_part() -> None:
-    """A function of ours that somebody wrapped stays the same object: later layers are run inside theirs."""
+    """Our wrapper beneath a foreign wrapper stays the same object, and runs later layers."""
 
     def original() -> str:
         return "o"
@@ -58,7 +58,7 @@ def test_wrap_beneath_somebody_elses_wrapper_takes_part() -> None:
 @pytest.mark.parametrize("kind", [staticmethod, classmethod])
 @pytest.mark.parametrize("verb", ["wrap", "derive"])
 def test_patch_over_somebody_elses_proxy_of_a_static_or_class_method(kind: Any, verb: str) -> None:
-    """Their proxy says that it is a static method; it is patched as the proxy that it is, and lies there again."""
+    """A foreign proxy of a static method is patched as a proxy, and restored."""
 
     class Owner:
         run: Any = wrapt.FunctionWrapper(kind(lambda *args: "original"), lambda w, i, a, k: f"theirs({w(*a, **k)})")

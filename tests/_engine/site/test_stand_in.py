@@ -92,7 +92,7 @@ def marked():
 
 @pytest.fixture
 def things(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
-    """A module with a function of every kind, alone and in a class, and of other things that can be called."""
+    """Make a module with functions of every kind, alone and in a class, and other callables."""
     return make_module("things", SOURCE)
 
 
@@ -119,9 +119,9 @@ def _found(owner: Any, address: str) -> Any:
 NAMES = ["name", "qualname", "module", "doc", "defaults", "annotations", "text_signature", "self", "wrapped"]
 QUESTIONS: dict[str, Callable[[Any], Any]] = {
     **{f"__{name}__": lambda found, name=name: getattr(found, f"__{name}__") for name in NAMES},
-    # In place a function has one more keyword default, in which the new code finds its trampoline.
+    # In place a function has a further keyword default, with the trampoline.
     "__kwdefaults__": lambda found: {**(found.__kwdefaults__ or {}), "__hookpatch__": None},
-    # By the names they are found under: torch.package puts a function of its own into inspect.getfile.
+    # By name: torch.package replaces inspect.getfile.
     **{
         f"{module.__name__}.{name}": getattr(module, name)
         for module, names in {
@@ -172,8 +172,8 @@ def test_function_answers_as_the_original(things: ModuleType, address: str, reac
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("address", ["decorated", "dispatcher"])
 def test_decorated_function_answers_as_the_original(things: ModuleType, address: str, reach: str) -> None:
-    """Text, signature and type hints are those of the function inside, though nothing leads there past the patch."""
-    # The code of the decorator itself, which lies in another file and takes anything.
+    """Text, signature and type hints are the inner function's, though no attribute leads past the patch."""
+    # The decorator's code lies in another file and takes any argument.
     names = {"place of the code", "inspect.getfile", "inspect.getsourcefile", "inspect.getfullargspec", "__wrapped__"}
 
     def answers() -> dict[str, Any]:
@@ -193,12 +193,16 @@ def test_what_is_no_python_function_answers_as_the_original(things: ModuleType, 
         standing = _found(things, address)
         assert standing is not original
         assert (standing, hash(standing)) == (original, hash(original))
-        wrapts = {"__wrapped__": [], "inspect.ismethoddescriptor": [], "inspect.isroutine": []}  # its type's own
+        wrapts = {
+            "__wrapped__": [],
+            "inspect.ismethoddescriptor": [],
+            "inspect.isroutine": [],
+        }  # attributes of the type
         assert {**_answers(standing), **wrapts} == {**before, **wrapts}
 
 
 def test_source_is_read_from_the_files_that_there_are(things: ModuleType) -> None:
-    """To show the text, nothing but the original's file is put into linecache."""
+    """Showing the source puts only the original's file into linecache."""
     with hookpatch.active(_wrap("plain"), _wrap("coroutine", "everywhere")):
         linecache.clearcache()
         assert inspect.getsource(things.plain) + "\n" + inspect.getsource(things.coroutine) in SOURCE
@@ -207,7 +211,7 @@ def test_source_is_read_from_the_files_that_there_are(things: ModuleType) -> Non
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_function_that_is_marked_as_a_coroutine_function_runs_when_it_is_called(things: ModuleType, reach: str) -> None:
-    """Its mark is seen, and it does at the call what it did there, not when its result is awaited."""
+    """A function marked as a coroutine function runs at the call, not at the await."""
     before = inspect.iscoroutinefunction(things.marked)
     with hookpatch.active(_wrap("marked", reach)):
         coroutine = things.marked()
@@ -218,7 +222,7 @@ def test_function_that_is_marked_as_a_coroutine_function_runs_when_it_is_called(
 
 @pytest.mark.parametrize("address", [*KINDS, "Model.own_plain", "sqrt", "Model"])
 def test_what_stood_is_freed_after_the_end(things: ModuleType, address: str) -> None:
-    """It can be referred to weakly, and is gone when the session is and nobody holds it."""
+    """A stand-in takes weak references, and dies after the session's end."""
     with hookpatch.active(_wrap(address)):
         standing = weakref.ref(_found(things, address))
         assert standing() is _found(things, address)
@@ -231,7 +235,7 @@ def test_what_stood_is_freed_after_the_end(things: ModuleType, address: str) -> 
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_patched_dispatcher_dispatches(things: ModuleType, reach: str) -> None:
-    """Implementations are found and added through it, while it is patched and after."""
+    """A patched dispatcher finds and registers implementations, inside and after."""
     original, registry = things.dispatcher, things.dispatcher.registry
     with hookpatch.active(_wrap("dispatcher", reach, _around)):
         things.dispatcher.register(str, lambda value: "str")
@@ -246,7 +250,7 @@ def test_patched_dispatcher_dispatches(things: ModuleType, reach: str) -> None:
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_patched_function_is_registered_with_a_dispatcher(things: ModuleType, reach: str) -> None:
-    """Its annotation says for what; after the end it stays registered and passes through."""
+    """A function registered by annotation stays registered after the end, and passes through."""
     with hookpatch.active(_wrap("of_int", reach, _around)):
         assert things.dispatcher.register(things.of_int) is things.of_int
         assert things.dispatcher.dispatch(int) is things.of_int
@@ -283,7 +287,7 @@ PLUGIN = """
 def test_traceback_of_an_error_in_a_wrapper_names_its_plugin(
     things: ModuleType, make_distribution: Callable[..., Path], address: str, reach: str
 ) -> None:
-    """A frame of each layer that ran says whose it is, in the original's place; the error itself is left as it is."""
+    """The traceback has a frame with the owner for each layer, in the original's place; the error is unchanged."""
     name, call = FAILING[address]
     place = [QUESTIONS["place of the code"](_found(things, address))] * 2 if ":" not in name else []
     make_distribution("fuse-dist", "1.5", {"fuse_x": "plugin_x"}, {"plugin_x": PLUGIN.format(address, reach)})
@@ -314,7 +318,7 @@ def test_traceback_of_what_passes_through_names_nobody(things: ModuleType) -> No
 
 @pytest.mark.model
 def test_patched_function_is_traced_by_torch_and_traced_anew(make_module: Callable[[str, str], ModuleType]) -> None:
-    """Without a graph break; layers that come and go are seen by the next call."""
+    """torch traces a patched function without a graph break, and anew after each change of layers."""
     import torch
 
     things = make_module("things", "def plain(x):\n    return x + 1\n")
@@ -339,7 +343,7 @@ def test_patched_function_is_traced_by_torch_and_traced_anew(make_module: Callab
 @pytest.mark.model
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_torchscript_is_right_or_loud(make_module: Callable[[str, str], ModuleType], reach: Any) -> None:
-    """It compiles source, and that of a patched function has no patch: it calls the function, or is told not to."""
+    """TorchScript compiles source without the patch: a patched function is called in Python, or refused."""
     import torch
 
     vendor = make_module(

@@ -1,4 +1,4 @@
-"""A site that another thread is changing."""
+"""A site under change by another thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hookpatch._engine.slots.resolve import resolve
 
 
 def test_site_that_another_thread_is_about_to_change_can_be_looked_at() -> None:
-    """A session notes its sites before it changes them; whoever is told of its sites meanwhile finds nothing there."""
+    """A session notes a site before the change; a look in between finds no layer."""
 
     class Owner:
         def run(self) -> str:
@@ -28,7 +28,7 @@ def test_site_that_another_thread_is_about_to_change_can_be_looked_at() -> None:
 
 
 def test_error_of_a_change_that_was_put_off_is_not_swallowed() -> None:
-    """Whatever the owner raises: an IndexError is no sign that there is nothing left to do."""
+    """Any error of the owner is raised, even an IndexError."""
 
     def change() -> None:
         raise IndexError("of the owner")

@@ -32,7 +32,7 @@ def test_removed_attribute_is_the_identical_object_again(kinds: ModuleType, addr
 
 
 def test_unset_member_of_slots_is_unset_again(kinds: ModuleType) -> None:
-    """A member of __slots__ that held nothing holds nothing again."""
+    """An unset member of __slots__ is unset again."""
     with hookpatch.active(hookpatch.replace("kinds:slotted.unset", 5)):
         assert kinds.slotted.unset == 5
     assert not hasattr(kinds.slotted, "unset")
@@ -60,7 +60,7 @@ def test_inherited_value_is_deleted_not_set(kinds: ModuleType) -> None:
 @pytest.mark.parametrize("verb", ["replace", "derive"])
 @pytest.mark.parametrize("name", ["Base.plain", "Child.plain"])
 def test_descriptor_is_told_its_name(make_module: Callable[[str, str], ModuleType], verb: str, name: str) -> None:
-    """A cached_property fails without; a descriptor that replace puts there may belong to another class already."""
+    """replace calls __set_name__, without which a cached_property fails; not for a descriptor of another class."""
     vendor = make_module(
         "vendor",
         """
@@ -101,7 +101,7 @@ def test_instance_attribute_hides_its_class_only_in_the_block(kinds: ModuleType)
 
 
 def test_attribute_absent_before_is_absent_again(kinds: ModuleType) -> None:
-    """A name that replace added is gone from module, class and instance; so is it from hasattr."""
+    """A name added by replace is gone from module, class and instance afterwards."""
     owners = (kinds, kinds.Child, kinds.instance)
     before = contents_of(kinds)
     patches = [hookpatch.replace(Target.attribute(owner, "added"), owner, add=True) for owner in owners]
@@ -112,7 +112,7 @@ def test_attribute_absent_before_is_absent_again(kinds: ModuleType) -> None:
 
 
 def test_property_is_not_run_and_restored_as_descriptor(make_module: MakeModule) -> None:
-    """A property is read as it lies in the class: its getter does not run, and the identical property comes back."""
+    """A property is read raw: the getter does not run, and the identical property is restored."""
     module = make_module(
         "properties",
         """
@@ -164,7 +164,7 @@ def test_name_that_a_module_fetches_on_demand_is_absent_again(make_module: MakeM
     assert list(vars(module)) == before
 
 
-# --- what an object keeps itself
+# --- an object's own attributes
 
 
 def test_defaults_of_a_function_are_the_identical_object_again() -> None:
@@ -181,7 +181,7 @@ def test_defaults_of_a_function_are_the_identical_object_again() -> None:
 
 
 def test_name_of_a_class_is_restored() -> None:
-    """A name that the interpreter keeps for a class is restored, and nothing is left in the class."""
+    """A name kept by the interpreter for a class is restored, without a trace in the class."""
 
     class Model:
         pass
@@ -209,11 +209,11 @@ def test_class_of_an_instance_is_restored() -> None:
     assert vars(model) == {}
 
 
-# --- owners that keep elsewhere, or otherwise, what is set
+# --- owners with another storage
 
 
 def test_property_with_a_setter_is_refused_on_an_instance(make_module: MakeModule) -> None:
-    """Setting it would run the setter, which nothing can undo: refused with the property's address, which works."""
+    """A property with a setter is refused on an instance, with the address of the property in the class."""
     module = make_module(
         "properties",
         """
@@ -246,7 +246,7 @@ def test_property_with_a_setter_is_refused_on_an_instance(make_module: MakeModul
 
 @pytest.mark.model
 def test_parameter_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
-    """A parameter is refused as an attribute; as the entry that the message names it is replaced and restored."""
+    """A parameter is refused as an attribute, and replaced as the entry named in the message."""
     import torch
 
     layer, other = torch.nn.Linear(2, 2), torch.nn.Parameter(torch.zeros(2, 2))
@@ -272,7 +272,7 @@ def test_parameter_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
 
 @pytest.mark.model
 def test_submodule_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
-    """A submodule is refused as an attribute; as an entry of ``_modules`` it is replaced and restored in its place."""
+    """A submodule is refused as an attribute, and replaced as an entry of ``_modules``."""
     import torch
 
     model = torch.nn.Sequential(OrderedDict(a=torch.nn.ReLU(), b=torch.nn.Tanh()))
@@ -298,7 +298,7 @@ def test_submodule_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
 
 
 def test_new_of_object_is_refused_and_the_class_can_be_called() -> None:
-    """CPython cannot undo a __new__ that was set and deleted: refused, and the class still takes its arguments."""
+    """CPython cannot undo a deleted __new__: refused, and the class takes the same arguments."""
 
     class Model:
         def __init__(self, size: int) -> None:
@@ -320,7 +320,7 @@ def test_new_of_object_is_refused_and_the_class_can_be_called() -> None:
 
 
 class Deaf(type):
-    """A metaclass whose classes do not hear when their ``size`` is set."""
+    """A metaclass whose classes ignore a new ``size``."""
 
     def __setattr__(cls, name: str, value: object) -> None:
         if name != "size":
@@ -328,7 +328,7 @@ class Deaf(type):
 
 
 def test_class_that_does_not_keep_what_is_set_is_refused() -> None:
-    """An owner that ignores what is set is found out: refused, not reported as patched, and it is as before."""
+    """An owner that ignores a new value is refused, not reported as patched, and unchanged."""
 
     class Model(metaclass=Deaf):
         size = 1000
@@ -350,7 +350,7 @@ def test_class_that_does_not_keep_what_is_set_is_refused() -> None:
 
 @pytest.mark.model
 def test_name_added_to_a_torch_module_is_absent_again() -> None:
-    """The module keeps submodules and parameters elsewhere; what it takes in is taken out."""
+    """A torch module stores an added submodule or parameter elsewhere; the end removes the entry."""
     import torch
 
     layer = torch.nn.Linear(2, 2)
@@ -363,7 +363,7 @@ def test_name_added_to_a_torch_module_is_absent_again() -> None:
 
 
 class Forwarding:
-    """A proxy without a __dict__ that hands everything on by __getattr__."""
+    """A proxy without a __dict__ that forwards every access by __getattr__."""
 
     __slots__ = ("_kept",)
 
@@ -409,7 +409,7 @@ class Kept:
 @pytest.mark.parametrize("proxy", [Forwarding, ForwardingAll])
 @pytest.mark.parametrize("name", ["own", "method", "absent"])
 def test_proxy_that_hands_on_is_patched_as_mock_does(proxy: type[Any], name: str) -> None:
-    """What it hands on to holds afterwards what it holds after mock.patch, and the same while patched."""
+    """The object behind the proxy holds the same values as with mock.patch, inside and after."""
     kept, by_mock = Kept(), Kept()
     with mock.patch.object(proxy(by_mock), name, "other", create=True):
         assert vars(by_mock)[name] == "other"
@@ -421,7 +421,7 @@ def test_proxy_that_hands_on_is_patched_as_mock_does(proxy: type[Any], name: str
 
 @pytest.mark.parametrize("proxy", [Forwarding, ForwardingAll])
 def test_method_of_a_proxy_is_wrapped(proxy: type[Any]) -> None:
-    """It is reached through the proxy and beside it; sessions overlap; nothing is left."""
+    """A method is patched through a proxy and directly; sessions overlap, and leave no trace."""
     kept = Kept()
     target = Target.attribute(proxy(kept), "method")
 

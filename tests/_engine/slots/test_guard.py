@@ -59,7 +59,7 @@ def test_replace_adds_a_name_only_where_that_is_asked_for(vendor: ModuleType, ow
 
 @pytest.mark.parametrize("address", ["Model.inherited", "fetching.any", "slotted.unset", "instance.__call__"])
 def test_name_that_comes_from_elsewhere_is_not_absent(vendor: ModuleType, address: str) -> None:
-    """It comes from a base class, a ``__getattr__``, ``__slots__``, or the class."""
+    """A name from a base class, ``__getattr__``, ``__slots__`` or the class is not absent."""
 
     def new(*args: object, **kwargs: object) -> None: ...
 
@@ -69,28 +69,28 @@ def test_name_that_comes_from_elsewhere_is_not_absent(vendor: ModuleType, addres
 
 
 def test_name_unlike_any_is_refused_without_a_proposal(vendor: ModuleType) -> None:
-    """Nothing is proposed that is not near."""
+    """A distant name gets no proposal."""
     assert refused(TargetNotFound, hookpatch.remove("vendor:zzzzzz")) == (
         f"vendor has no attribute 'zzzzzz' (target vendor:zzzzzz {OURS})"
     )
 
 
 def test_method_that_is_not_there_is_refused(vendor: ModuleType) -> None:
-    """The class is named by its address; inherited names are proposed, too."""
+    """The message has the class's address; proposals include inherited names."""
     assert refused(TargetNotFound, hookpatch.wrap("vendor:Model.inherit", passing)) == (
         f"vendor:Model has no attribute 'inherit'; did you mean 'inherited'? (target vendor:Model.inherit {OURS})"
     )
 
 
 def test_key_that_is_not_there_is_refused(vendor: ModuleType) -> None:
-    """The mapping is named by its address, and the nearest key proposed."""
+    """The message has the mapping's address and the nearest key."""
     assert refused(TargetNotFound, hookpatch.derive("vendor:table['gelu']", repr)) == (
         f"vendor:table has no key 'gelu'; did you mean 'gelu_new'? (target vendor:table['gelu'] {OURS})"
     )
 
 
 def test_name_that_python_code_may_fetch_counts_as_there(make_module: Callable[[str, str], ModuleType]) -> None:
-    """Beneath a class whose attributes C code looks up, too."""
+    """A name fetched by Python code counts as present, also beneath a class."""
     vendor = make_module(
         "vendor",
         """
@@ -107,14 +107,14 @@ def test_name_that_python_code_may_fetch_counts_as_there(make_module: Callable[[
 
 @pytest.mark.parametrize("place", [3, -3])
 def test_place_that_a_list_does_not_have_is_refused(vendor: ModuleType, place: int) -> None:
-    """A list is made longer at its end alone."""
+    """A list can be extended only at its end."""
     assert refused(TargetNotFound, hookpatch.replace(f"vendor:entries[{place}]", 1)) == (
         f"vendor:entries has no key {place} (target vendor:entries[{place}] {OURS})"
     )
 
 
 def test_value_that_cannot_be_called_is_refused_by_wrap(vendor: ModuleType) -> None:
-    """wrap and inject are for what is called; the message names the verbs for values."""
+    """wrap and inject need a callable; the message has the verbs for values."""
     for patch in (hookpatch.wrap("vendor:limit", passing), hookpatch.inject("vendor:limit", x=1)):
         assert refused(TargetRefused, patch) == (
             "vendor:limit holds an int, which cannot be called; take hookpatch.replace or hookpatch.derive "
@@ -123,7 +123,7 @@ def test_value_that_cannot_be_called_is_refused_by_wrap(vendor: ModuleType) -> N
 
 
 def test_removing_what_is_inherited_is_refused(vendor: ModuleType) -> None:
-    """A class cannot be without what its base has."""
+    """A class cannot lack an inherited name."""
     assert refused(TargetRefused, hookpatch.remove("vendor:Model.inherited")) == (
         "vendor:Model.inherited is inherited; remove it from the class that defines it "
         f"(target vendor:Model.inherited {OURS})"
@@ -150,7 +150,7 @@ def test_removing_what_is_inherited_is_refused(vendor: ModuleType) -> None:
     ],
 )
 def test_argument_that_the_target_takes_is_injected(vendor: ModuleType, address: str, argument: str) -> None:
-    """Parameters of every kind, and anything where there is ``**``, can be given."""
+    """inject takes parameters of every kind, and any name with ``**``."""
     with hookpatch.active(hookpatch.inject(address, {argument: 1})) as session:
         assert [entry.state for entry in session.report()] == ["applied"]
 
@@ -166,7 +166,7 @@ def test_argument_goes_to_the_keywords_of_an_open_signature(vendor: ModuleType) 
 def test_option_that_is_misspelt_is_refused_where_any_argument_is_taken(
     vendor: ModuleType, name: str, word: str, option: str
 ) -> None:
-    """It would be an argument of each call. In a mapping it is meant as one."""
+    """A misspelt option would be an argument of each call; in a mapping the name counts as an argument."""
     assert refused(SignatureError, hookpatch.inject(f"vendor:{name}", anything=1, **{word: "x"})) == (
         f"vendor:{name} takes any argument, and '{word}' is nearly an option of inject; did you mean '{option}'? an "
         f"argument of that name is given as inject(target, {{'{word}': ...}}) (target vendor:{name} {OURS})"
@@ -177,7 +177,7 @@ def test_option_that_is_misspelt_is_refused_where_any_argument_is_taken(
 
 
 def test_argument_goes_to_a_c_function_without_a_signature(vendor: ModuleType) -> None:
-    """What tells no signature is not refused for it."""
+    """A target without a signature is not refused."""
     with hookpatch.active(hookpatch.inject("vendor:biggest", default=5)):
         assert vendor.biggest([]) == 5
     assert vendor.biggest is max
@@ -192,7 +192,7 @@ def test_argument_that_the_target_does_not_take_is_refused(vendor: ModuleType) -
 
 
 def test_argument_unlike_any_is_refused_without_a_proposal(vendor: ModuleType) -> None:
-    """Nothing is proposed that is not near; ``*args`` is not a name to give."""
+    """A distant name gets no proposal; ``*args`` is not a name to inject."""
     assert refused(SignatureError, hookpatch.inject("vendor:packed", args=[])) == (
         f"vendor:packed takes no argument 'args'; it takes x (target vendor:packed {OURS})"
     )
@@ -209,17 +209,17 @@ def test_signature_of_a_static_or_class_method_is_read(vendor: ModuleType, metho
 
 
 def test_wrong_argument_changes_nothing(vendor: ModuleType) -> None:
-    """All is checked first: a patch that fits is not applied when the next does not."""
+    """All patches are checked first: no patch is applied if a later one does not fit."""
     original = vendor.bare
     refused(SignatureError, hookpatch.wrap("vendor:bare", passing), hookpatch.inject("vendor:simplify", chek=1))
     assert vendor.bare is original
 
 
-# --- what a wrapper expects
+# --- expects
 
 
 def test_wrapper_that_finds_what_it_expects_is_applied(vendor: ModuleType) -> None:
-    """One parameter or several, of every kind."""
+    """expects takes a parameter or several, of every kind."""
     for expects in ("skipped", ("model", "check"), ()):
         with hookpatch.active(hookpatch.wrap("vendor:simplify", passing, expects=expects)):
             assert vendor.simplify("m", check=1) == ("m", None, 1)
@@ -229,7 +229,7 @@ def test_wrapper_that_finds_what_it_expects_is_applied(vendor: ModuleType) -> No
 
 
 def test_wrapper_that_misses_what_it_expects_is_refused(vendor: ModuleType) -> None:
-    """The message proposes the nearest parameter; what ``**`` would take is not there to be found."""
+    """The message has the nearest parameter; a name for ``**`` does not count as found."""
     original = vendor.simplify
     patch = hookpatch.wrap("vendor:simplify", passing, expects=("model", "skiped"))
     assert refused(SignatureError, patch) == (
@@ -243,12 +243,12 @@ def test_wrapper_that_misses_what_it_expects_is_refused(vendor: ModuleType) -> N
 
 
 def test_what_tells_no_signature_is_taken_to_have_what_is_expected(vendor: ModuleType) -> None:
-    """What is not known is not refused."""
+    """An unknown signature is not refused."""
     with hookpatch.active(hookpatch.wrap("vendor:biggest", passing, expects="default")):
         assert vendor.biggest(1, 2) == 2
 
 
-# --- patches that are not required
+# --- optional patches
 
 MISFITS: dict[str, Callable[..., Patch]] = {
     "version": lambda **facts: simplify(requires="vendor-kit>=2", **facts),
@@ -281,7 +281,7 @@ def test_patch_that_is_not_required_is_skipped_with_the_reason(vendor: ModuleTyp
 
 
 def test_patch_that_is_not_required_is_skipped_in_a_module_that_comes_later(make_module: MakeModule) -> None:
-    """There it is skipped without a warning, and the reason is in the report."""
+    """An optional patch is skipped without a warning; the report has the reason."""
     patches = (
         hookpatch.wrap("late:gone", passing, required=False),
         hookpatch.replace("late:limit", 4),
@@ -295,11 +295,11 @@ def test_patch_that_is_not_required_is_skipped_in_a_module_that_comes_later(make
         ]
 
 
-# --- the signature is that of what the layer lies over
+# --- the signature beneath a layer
 
 
 def test_argument_is_checked_against_what_lies_beneath(vendor: ModuleType) -> None:
-    """An outer patch of another signature does not matter, an inner one does."""
+    """The signature beneath the layer counts: inner patches matter, outer patches do not."""
     loose = hookpatch.derive("vendor:simplify", lambda original: lambda *args, **kwargs: original(*args, **kwargs))
     with hookpatch.active(loose, hookpatch.inject("vendor:simplify", skipped=["a"])):
         assert vendor.simplify("m", ["b"]) == ("m", ["a"], 0)
@@ -316,7 +316,7 @@ def test_argument_is_checked_against_what_lies_beneath(vendor: ModuleType) -> No
 
 @pytest.mark.parametrize(("name", "own"), [("method", "self"), ("of_class", "cls")])
 def test_object_that_a_method_is_called_on_is_no_argument(vendor: ModuleType, name: str, own: str) -> None:
-    """It cannot be given."""
+    """inject cannot give the object of a method call."""
     with pytest.raises(SignatureError) as caught, hookpatch.active(hookpatch.inject(f"vendor:Model.{name}", {own: 3})):
         pass
     address = f"vendor:Model.{name}"
@@ -324,14 +324,14 @@ def test_object_that_a_method_is_called_on_is_no_argument(vendor: ModuleType, na
 
 
 def test_function_without_parameters_takes_nothing(vendor: ModuleType) -> None:
-    """The message says so."""
+    """The message says that the function has no parameters."""
     with pytest.raises(SignatureError) as caught, hookpatch.active(hookpatch.inject("vendor:bare", x=1)):
         pass
     assert str(caught.value) == f"vendor:bare takes no argument 'x'; it takes nothing (target vendor:bare {OURS})"
 
 
 def test_entry_of_a_list_cannot_be_removed(vendor: ModuleType) -> None:
-    """Its neighbours would move, and come back in the wrong places."""
+    """A removed list entry would move its neighbours."""
     target = hookpatch.Target.item(vendor.entries, 0)
     for patch in (hookpatch.remove("vendor:entries[0]"), hookpatch.remove(target)):
         with (
@@ -343,7 +343,7 @@ def test_entry_of_a_list_cannot_be_removed(vendor: ModuleType) -> None:
 
 
 def test_patch_beneath_an_outer_remove_is_applied(vendor: ModuleType) -> None:
-    """What counts is what the slot holds without us, not what our other patches left there."""
+    """The slot's original counts, not the value of other patches."""
     limit = vendor.limit
     with hookpatch.active(hookpatch.remove("vendor:limit")), hookpatch.active(hookpatch.replace("vendor:limit", 4)):
         assert vendor.limit == 4
@@ -353,13 +353,13 @@ def test_patch_beneath_an_outer_remove_is_applied(vendor: ModuleType) -> None:
 
 
 def test_warning_that_was_made_an_error_stays_one(vendor: ModuleType) -> None:
-    """It is not turned into an error of the patch."""
+    """A warning made an error stays a warning's error, not an error of the patch."""
     with pytest.raises(PatchUnneededWarning), hookpatch.active(hookpatch.wrap("vendor:bare", print, until="pytest>=1")):
         pass
 
 
 def test_function_that_another_thread_changes_in_place_just_now_is_read_again() -> None:
-    """Its code is exchanged first, what it tells of itself after that: in between it seems to take our parameter."""
+    """A function under change by another thread is read again: for a moment its signature has our parameter."""
 
     def spread(*args: object, mark: object = None) -> None: ...
 

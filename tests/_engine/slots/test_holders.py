@@ -1,4 +1,4 @@
-"""Holders: who holds a patched object is found and reported, and the search changes nothing."""
+"""Holders: find and report the holders of a patched object, without a change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 
 
 def test_what_cannot_be_reached_is_listed(make_module: Callable[[str, str], ModuleType]) -> None:
-    """With the name of who holds it."""
+    """An unreachable holder is listed with its name."""
     holder = make_module(
         "holder",
         """
@@ -61,7 +61,7 @@ def test_what_cannot_be_reached_is_listed(make_module: Callable[[str, str], Modu
 def test_stale_holders_of_a_patched_slot_are_reported(
     vendor: ModuleType, make_module: Callable[[str, str], ModuleType]
 ) -> None:
-    """Each by module and name; nobody is changed, and what was patched everywhere has none."""
+    """Stale holders are reported by module and name, unchanged; a patch everywhere has none."""
     holder = make_module("holder", HOLDERS.format(name="plain"))
     before = identities(whole(holder))
     with hookpatch.active(
@@ -151,7 +151,7 @@ def test_looking_for_holders_wakes_nothing(vendor: ModuleType, make_module: Call
 def test_modules_that_the_collector_was_told_to_leave_out(
     vendor: ModuleType, make_module: Callable[[str, str], ModuleType]
 ) -> None:
-    """After gc.freeze(), which servers call before they fork, names in modules and classes are found all the same."""
+    """After gc.freeze(), as in servers before a fork, names in modules and classes are still found."""
     holder = make_module("holder", HOLDERS.format(name="c"))
     c = holder.thing
     gc.freeze()
@@ -208,6 +208,6 @@ with hookpatch.active(*patches):
 
 
 def test_iterators_that_asyncio_keeps_for_later_are_left_alone() -> None:
-    """The collector shows them though they are dead: whoever gets a reference to one has the next look never end."""
+    """asyncio's dead iterators, visible to the collector, are left alone: a reference would hang the next look."""
     done = subprocess.run([sys.executable, "-c", AFTER_ASYNCIO], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["20"] * 3, done.stderr

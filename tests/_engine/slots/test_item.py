@@ -1,4 +1,4 @@
-"""Entries of mappings, lists and arrays are restored exactly, at the position that they had."""
+"""Entries of mappings, lists and arrays are restored exactly, at their positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MakeModule = Callable[[str, str], ModuleType]
 @pytest.mark.parametrize("kind", [dict, OrderedDict, lambda items: defaultdict(list, items), Counter])
 @pytest.mark.parametrize("key", ["a", "b", "c"])
 def test_removed_key_comes_back_at_its_position(kind: Callable[[dict[str, int]], Any], key: str) -> None:
-    """A removed key is back between the neighbours that it had, with the identical key and value."""
+    """A removed key is back between its neighbours, with identical key and value."""
     mapping = kind({"a": 1000, "b": 2000, "c": 3000})
     before = list(mapping.items())
     with hookpatch.active(hookpatch.remove(Target.item(mapping, key))):
@@ -33,7 +33,7 @@ def test_removed_key_comes_back_at_its_position(kind: Callable[[dict[str, int]],
 
 
 def test_keys_others_added_stay_behind_the_key_that_comes_back() -> None:
-    """Keys that others added meanwhile keep their value, order and place at the end."""
+    """Foreign keys added meanwhile keep value, order and place at the end."""
     mapping = {"a": 1, "b": 2, "c": 3}
     with hookpatch.active(hookpatch.remove(Target.item(mapping, "b"))):
         mapping["x"] = 10
@@ -43,7 +43,7 @@ def test_keys_others_added_stay_behind_the_key_that_comes_back() -> None:
 
 
 def test_replaced_key_keeps_its_position() -> None:
-    """A key that is replaced never moves, neither while it is nor afterwards."""
+    """A replaced key never moves, inside or afterwards."""
     mapping = {"a": object(), "b": object(), "c": object()}
     before = list(mapping.items())
     with hookpatch.active(hookpatch.replace(Target.item(mapping, "b"), 5)):
@@ -53,7 +53,7 @@ def test_replaced_key_keeps_its_position() -> None:
 
 
 def test_key_absent_before_is_absent_again() -> None:
-    """An entry that replace added to a mapping goes again, and nothing else moves."""
+    """An entry added by replace is removed, and no other entry moves."""
     mapping = {"a": 1, "b": 2}
     with hookpatch.active(hookpatch.replace(Target.item(mapping, "new"), 3, add=True)):
         mapping["x"] = 4
@@ -74,7 +74,7 @@ def test_defaultdict_is_read_without_making_entries() -> None:
 
 
 class Folded(MutableMapping[str, Any]):
-    """A mapping that is no dict: keys without regard to case, in order of insertion, no ``get`` of its own."""
+    """A mapping of another class than dict: keys without regard to case, in order of insertion, without ``get``."""
 
     def __init__(self, items: Mapping[str, Any]) -> None:
         self._items = {key.lower(): value for key, value in items.items()}
@@ -112,7 +112,7 @@ def test_mapping_that_is_no_dict_is_patched_through_its_own_methods() -> None:
 
 
 def test_read_only_mapping_is_refused_and_unchanged(kinds: ModuleType) -> None:
-    """An entry of a MappingProxyType is refused with where to go instead; what it shows is as before."""
+    """An entry of a MappingProxyType is refused, with another address; the mapping is unchanged."""
     before = contents_of(kinds)
     with (
         pytest.raises(errors.TargetRefused) as caught,
@@ -129,7 +129,7 @@ def test_read_only_mapping_is_refused_and_unchanged(kinds: ModuleType) -> None:
 @pytest.mark.parametrize("index", [0, 2, -1, -3])
 @pytest.mark.parametrize("kind", [list, deque])
 def test_list_index_is_replaced_and_restored(kind: Callable[[list[Any]], Any], index: int) -> None:
-    """An index of a list, negative ones too, holds the value and afterwards the identical object."""
+    """An index of a list, even negative, holds the value, and afterwards the identical object."""
     items = kind([object(), object(), object()])
     before = list(items)
     value = object()
@@ -140,7 +140,7 @@ def test_list_index_is_replaced_and_restored(kind: Callable[[list[Any]], Any], i
 
 
 def test_negative_and_positive_index_are_one_site() -> None:
-    """Two patches that name one place of a list differently lie over each other and come off in any order."""
+    """Two indexes of the same list entry share a site, and end in any order."""
     items = [lambda: "a", lambda: "b"]
     original = items[1]
     first = hookpatch.active(hookpatch.wrap(Target.item(items, 1), around)).open()
@@ -154,7 +154,7 @@ def test_negative_and_positive_index_are_one_site() -> None:
 
 @pytest.mark.parametrize("index", [2, -3])
 def test_index_outside_the_list_is_refused(index: int) -> None:
-    """A place that a list does not have is not there, and the list keeps its length."""
+    """An index outside the list is refused, and the list keeps its length."""
     items = [1, 2]
     with pytest.raises(errors.TargetNotFound), hookpatch.active(hookpatch.replace(Target.item(items, index), 3)):
         pass
@@ -163,7 +163,7 @@ def test_index_outside_the_list_is_refused(index: int) -> None:
 
 @pytest.mark.parametrize("kind", [list, deque])
 def test_entry_of_a_list_cannot_be_removed(kinds: ModuleType, kind: Callable[[list[Any]], Any]) -> None:
-    """Removing an entry would move its neighbours: it is refused, by address and at hand, and the list is as it was."""
+    """Removing a list entry is refused, by address and at hand, and the list is unchanged."""
     kinds.rows = kind([0, 1, 2])
     before = list(kinds.rows)
     for target in (Target("kinds:rows[1]"), Target.item(kinds.rows, 1)):
@@ -183,7 +183,7 @@ def test_key_of_any_hashable_kind(key: Any) -> None:
 
 
 def test_key_that_is_an_address(make_module: MakeModule) -> None:
-    """A key can be an object named by its address; the entry under it is patched."""
+    """A key may be an object named by address; the entry of the object is patched."""
     module = make_module("keyed", "class Linear: pass\nTABLE = {Linear: lambda: 'original'}\n")
     original = module.TABLE[module.Linear]
     with hookpatch.active(hookpatch.wrap("keyed:TABLE[keyed:Linear]", around)):
@@ -192,7 +192,7 @@ def test_key_that_is_an_address(make_module: MakeModule) -> None:
 
 
 class Texts(dict[str, str]):
-    """A mapping that makes text of what is put there."""
+    """A mapping that converts values to text."""
 
     def __setitem__(self, key: str, value: object) -> None:
         super().__setitem__(key, str(value))
@@ -200,7 +200,7 @@ class Texts(dict[str, str]):
 
 @pytest.mark.parametrize("key", ["a", "new"])
 def test_dict_that_makes_something_else_of_its_values_is_patched_as_it_keeps_them(key: str) -> None:
-    """What its class does on setting and getting is passed by, so that what it kept is there again, as it was."""
+    """A dict's own setter and getter are bypassed, so that the stored value is restored exactly."""
     texts = Texts(a="first", b="second")
     before = list(dict.items(texts))
     with hookpatch.active(hookpatch.replace(Target.item(texts, key), 5, add=True)):
@@ -214,7 +214,7 @@ def test_dict_that_makes_something_else_of_its_values_is_patched_as_it_keeps_the
 
 @pytest.mark.parametrize("key", ["a", "new"])
 def test_mapping_that_keeps_something_else_is_refused(key: str) -> None:
-    """A mapping that is no dict is set and read by its own methods; if these do not agree, the patch is refused."""
+    """A mapping is set and read by its methods; if these disagree, the patch is refused."""
 
     class Tagged(UserDict[str, str]):
         def __setitem__(self, name: str, value: str) -> None:
@@ -236,11 +236,11 @@ def test_mapping_that_keeps_something_else_is_refused(key: str) -> None:
 
 
 class First:
-    """What a Registry makes."""
+    """The first product of a Registry."""
 
 
 class Second:
-    """What a Registry makes otherwise."""
+    """Another product of a Registry."""
 
 
 class Registry(OrderedDict[str, Any]):
@@ -253,7 +253,7 @@ class Registry(OrderedDict[str, Any]):
 
 
 def test_mapping_that_gives_a_new_object_at_each_reading() -> None:
-    """What such a mapping keeps is patched and restored, not what it makes of it."""
+    """The stored value is patched and restored, not the product of a read."""
     registry = Registry(a=First, b=(First, {}), c=First)
     before = list(dict.items(registry))
     with hookpatch.active(hookpatch.replace(Target.item(registry, "a"), Second)):
@@ -266,7 +266,7 @@ def test_mapping_that_gives_a_new_object_at_each_reading() -> None:
 
 @pytest.mark.parametrize("key", ["a", "b", "c"])
 def test_removed_entry_of_a_mapping_that_gives_a_new_object_at_each_reading(key: str) -> None:
-    """What such a mapping kept comes back itself, between the neighbours that it had."""
+    """The stored value itself is restored, between its neighbours."""
     registry = Registry(a=First, b=(First, {}), c=First)
     before = dict(dict.items(registry))
     with hookpatch.active(hookpatch.remove(Target.item(registry, key))):
@@ -276,7 +276,7 @@ def test_removed_entry_of_a_mapping_that_gives_a_new_object_at_each_reading(key:
 
 
 def test_environment_variable_is_replaced_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """os.environ makes its texts anew at each reading; its entry is restored all the same."""
+    """os.environ makes new texts at each read; the entry is restored all the same."""
     monkeypatch.setenv("HOOKPATCH_TEST", "original")
     with hookpatch.active(hookpatch.replace("os:environ['HOOKPATCH_TEST']", "patched")) as session:
         assert os.environ["HOOKPATCH_TEST"] == "patched"
@@ -285,7 +285,7 @@ def test_environment_variable_is_replaced_and_restored(monkeypatch: pytest.Monke
 
 
 def test_environment_variable_absent_before_is_absent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that a patch added is gone."""
+    """A variable added by a patch is removed."""
     monkeypatch.delenv("HOOKPATCH_TEST", raising=False)
     with hookpatch.active(hookpatch.replace("os:environ['HOOKPATCH_TEST']", "patched", add=True)):
         assert os.environ["HOOKPATCH_TEST"] == "patched"
@@ -294,7 +294,7 @@ def test_environment_variable_absent_before_is_absent_again(monkeypatch: pytest.
 
 
 def test_place_of_an_array_is_replaced_and_restored() -> None:
-    """An array makes its numbers anew at each reading; its place holds the number of before."""
+    """An array makes new numbers at each read; the index holds the earlier number again."""
     numbers = array.array("d", [1.5, 2.5])
     with hookpatch.active(hookpatch.replace(Target.item(numbers, 0), 9.5)):
         assert numbers.tolist() == [9.5, 2.5]
@@ -302,13 +302,13 @@ def test_place_of_an_array_is_replaced_and_restored() -> None:
 
 
 class Color(StrEnum):
-    """Text that is more than text."""
+    """A subclass of str."""
 
     RED = "red"
 
 
 def test_key_that_comes_back_is_the_identical_key() -> None:
-    """A key removed by another that is equal to it comes back as the object that it was."""
+    """A key removed through an equal key is restored as the identical object."""
     mapping = {Color.RED: 1, "b": 2}
     with hookpatch.active(hookpatch.remove(Target.item(mapping, "red"))):
         assert list(mapping) == ["b"]
@@ -316,7 +316,7 @@ def test_key_that_comes_back_is_the_identical_key() -> None:
 
 
 def test_last_key_comes_back_before_the_keys_that_others_added() -> None:
-    """A key that was the last is not put behind keys that were added while it was away."""
+    """A last key comes back before the keys added meanwhile."""
     mapping = {"a": 1, "b": 2}
     with hookpatch.active(hookpatch.remove(Target.item(mapping, "b"))):
         mapping["z"] = 3

@@ -1,4 +1,4 @@
-"""Names that are imported lazily (PEP 810, Python 3.15): hookpatch resolves none, and none keeps a patched value."""
+"""Lazily imported names (PEP 810, Python 3.15): hookpatch resolves none, and none keeps a patched value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ lazy import unrelated
 def use():
     return LIMIT, Base, renamed, Other, v.f
 """
-# What a program may do to say so without the keyword: each is a way to have `from vendor import ...` wait.
+# Ways without the keyword to make `from vendor import ...` lazy.
 WAYS = {
     "statement": ([], {}, USER),
     "flag": (["-X", "lazy_imports=all"], {}, USER.replace("lazy ", "")),
@@ -66,7 +66,7 @@ Run = Callable[..., list[str]]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Run a program in a folder with the vendor and its user; return the lines that it prints."""
+    """Run a program in a folder with the vendor and its user; return the printed lines."""
     for name, text in {"vendor": VENDOR, "again": "from vendor import Base\n", "unrelated": "print('WOKEN')\n"}.items():
         (tmp_path / f"{name}.py").write_text(text)
 
@@ -94,7 +94,7 @@ def _plain_environment() -> dict[str, str]:
 def test_name_that_is_first_used_inside_has_the_original_after_the_end(
     run: Run, what: str, reach: str, way: str
 ) -> None:
-    """It is bound to what its source holds then; nothing wakes because of the patch, its report, a plan or why."""
+    """A lazy name first used inside has the original afterwards; patch, report, plan and why wake no name."""
     program = f"""
     def main():
         import user
@@ -116,7 +116,7 @@ def test_name_that_is_first_used_inside_has_the_original_after_the_end(
 
 
 def test_name_that_is_used_inside_one_block_keeps_its_value_in_the_next(run: Run) -> None:
-    """As a name that was bound before: what it was bound to stays."""
+    """A lazy name used in a block keeps its value in the next block, as a bound name does."""
     program = """
     def main():
         import user, vendor
@@ -130,7 +130,7 @@ def test_name_that_is_used_inside_one_block_keeps_its_value_in_the_next(run: Run
 
 
 def test_pristine_why_and_a_look_for_holders_wake_nothing(run: Run) -> None:
-    """Nothing of a module is looked up by name."""
+    """Neither pristine(), why nor a search for holders wakes a lazy name."""
     program = """
     def main():
         import user, vendor
@@ -155,7 +155,7 @@ def test_pristine_why_and_a_look_for_holders_wake_nothing(run: Run) -> None:
     ],
 )
 def test_patch_of_a_name_that_is_still_lazy_is_refused_with_its_source(run: Run, patch: str, verb: str) -> None:
-    """What the name will be bound to is not known here; it stays lazy."""
+    """A patch of a lazy name is refused, with the source's address; the name stays lazy."""
     program = f"""
     def main():
         import user
@@ -174,7 +174,7 @@ def test_patch_of_a_name_that_is_still_lazy_is_refused_with_its_source(run: Run,
 
 @pytest.mark.parametrize("verb", ["replace('user:renamed', wrapper)", "remove('user:renamed')"])
 def test_name_that_is_still_lazy_is_exchanged_and_lazy_again(run: Run, verb: str) -> None:
-    """The very object is there again, unused."""
+    """The identical lazy object is restored, unused."""
     program = f"""
     def main():
         import user
@@ -190,7 +190,7 @@ def test_name_that_is_still_lazy_is_exchanged_and_lazy_again(run: Run, verb: str
 
 @pytest.mark.parametrize("way", WAYS)
 def test_module_that_is_first_used_inside_is_patched(run: Run, way: str) -> None:
-    """A lazy import goes through the finders of that moment."""
+    """A lazy module first used inside goes through hookpatch's finder."""
     program = """
     def main():
         import user
@@ -224,7 +224,7 @@ def test_filter_that_keeps_our_imports_from_being_lazy_or_makes_them_so(run: Run
 
 @pytest.mark.parametrize("way", ["flag", "variable"])
 def test_plugin_asked_for_where_all_imports_are_lazy(environment: Environment, tmp_path: Path, way: str) -> None:
-    """What is imported lazily by hookpatch and by the plugin comes when it is used: inside imports, too."""
+    """With all imports lazy, a plugin's and hookpatch's imports happen at use, even inside other imports."""
     plugin = """
         '''Patch the vendor.'''
         import hookpatch, colorsys

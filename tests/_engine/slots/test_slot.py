@@ -1,4 +1,4 @@
-"""Slots: every kind of slot is patched, and afterwards holds again exactly what it held."""
+"""Slots: every kind of slot is patched, and afterwards restored exactly."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_replaced_slot_of_every_kind_is_restored_exactly(kinds: ModuleType, addr
     before = contents_of(kinds)
     value = staticmethod(lambda: "value") if address.startswith(("Child", "Meta")) else lambda: "value"
     if address == "Meta.meta_method":
-        value = lambda cls: "value"  # noqa: E731 - a function of one argument, for the metaclass
+        value = lambda cls: "value"  # noqa: E731 - a function of a single argument, for the metaclass
     with hookpatch.active(hookpatch.replace(f"kinds:{address}", value)):
         assert CALLABLE[address](kinds) == "value"
         held = [entry for owner in owners_of(kinds) for entry in owner.values()]
@@ -73,7 +73,7 @@ def test_derive_gets_what_lies_in_the_slot(kinds: ModuleType, address: str) -> N
     ],
 )
 def test_built_in_type_is_refused_with_nothing_changed(address: str, verb: str) -> None:
-    """A type of the interpreter's own takes no patch; it is refused and its vars() are as before."""
+    """A built-in type is refused, and its vars() are unchanged."""
     path = address.partition(":")[2].split(".")[0]
     owner = getattr(sys.modules[address.partition(":")[0]], path)
     before = dict(vars(owner))
@@ -90,7 +90,7 @@ def test_built_in_type_is_refused_with_nothing_changed(address: str, verb: str) 
 
 
 def test_frozen_instance_is_refused_with_nothing_changed() -> None:
-    """An instance that lets nobody set its attributes keeps them."""
+    """A frozen instance is refused, and keeps its attributes."""
 
     @dataclass(frozen=True)
     class Options:
@@ -115,7 +115,7 @@ def test_name_that_is_not_there_is_an_error(
 
 
 def test_inherited_attribute_cannot_be_removed(kinds: ModuleType) -> None:
-    """What is inherited is not in the class: removing it there is refused with where to remove it."""
+    """Removing an inherited attribute is refused, with the address in the base class."""
     with pytest.raises(errors.TargetRefused) as caught, hookpatch.active(hookpatch.remove("kinds:Child.inherited")):
         pass
     assert str(caught.value) == (
@@ -126,7 +126,7 @@ def test_inherited_attribute_cannot_be_removed(kinds: ModuleType) -> None:
 
 
 def test_value_that_cannot_be_called_is_refused_for_wrap(kinds: ModuleType) -> None:
-    """A wrap needs something to call."""
+    """A wrap needs a callable."""
     with (
         pytest.raises(errors.TargetRefused, match="kinds:LIMIT holds an int, which cannot be called"),
         hookpatch.active(hookpatch.wrap("kinds:LIMIT", around)),
@@ -136,7 +136,7 @@ def test_value_that_cannot_be_called_is_refused_for_wrap(kinds: ModuleType) -> N
 
 
 def test_none_is_a_value_and_not_absence() -> None:
-    """A slot that held None holds None again; one that held nothing does not."""
+    """A slot with None holds None again; an empty slot is empty again."""
     owner = SimpleNamespace(value=None)
     mapping = {"value": None}
     with hookpatch.active(
@@ -148,7 +148,7 @@ def test_none_is_a_value_and_not_absence() -> None:
 
 
 def test_none_can_be_put_into_a_slot(kinds: ModuleType) -> None:
-    """None put into a slot stands there: the name is not absent."""
+    """None as a value does not make the name absent."""
     with hookpatch.active(hookpatch.replace("kinds:LIMIT", None), hookpatch.replace("kinds:table['first']", None)):
         assert vars(kinds)["LIMIT"] is None
         assert kinds.table["first"] is None

@@ -1,4 +1,4 @@
-"""Steps of an address: what is read may be anything with entries; what is set is a mapping, a list or an attribute."""
+"""Steps of an address read any object with entries; the last step is a mapping, a list or an attribute."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_is_read_may_be_read_only(vendor: ModuleType, way: str, reach: Any)
 
 
 def test_a_patched_entry_on_the_way_is_looked_through(make_module: Callable[[str, str], ModuleType]) -> None:
-    """Of whatever can be patched there, a mapping by its methods alone too: that patch may end first."""
+    """A step through a patched entry goes to the original, even if the entry's patch ends first."""
     vendor = make_module(
         "vendor",
         """
@@ -117,7 +117,7 @@ def test_what_cannot_be_read_or_set(vendor: ModuleType, address: str, error: typ
 
 @pytest.mark.model
 def test_layers_of_a_torch_model(make_module: Callable[[str, str], ModuleType]) -> None:
-    """A method of a layer; and the layer itself, where torch keeps it."""
+    """Patch a method of a layer, and the layer itself in torch's own storage."""
     import torch
 
     vendor = make_module(
@@ -145,7 +145,7 @@ def test_layers_of_a_torch_model(make_module: Callable[[str, str], ModuleType]) 
 
 
 def test_an_entry_is_appended_and_removed(vendor: ModuleType) -> None:
-    """What others append meanwhile stays."""
+    """Entries appended by other code stay."""
     listed = vendor.listed
     with pristine(), hookpatch.active(hookpatch.replace("vendor:listed[3]", "new", add=True)) as session:
         assert listed == [1, 2, 3, "new"]
@@ -183,7 +183,7 @@ def test_there_is_nothing_at_the_end_of_a_list(
 @pytest.mark.parametrize("address", ["vendor:Part.size", "vendor:Part.size.fget"])
 @pytest.mark.parametrize("scope", ["process", "task"])
 def test_a_property_is_wrapped_in_place(vendor: ModuleType, address: str, scope: Any) -> None:
-    """Its getter is changed inside; the property stays the same object."""
+    """A property's getter is changed in place; the property stays the same object."""
     seen: list[object] = []
 
     def noting(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
@@ -215,7 +215,7 @@ def test_a_property_in_its_slot_is_refused_with_the_way(vendor: ModuleType) -> N
             hookpatch.active(hookpatch.wrap(address, named)).open()
 
 
-# --- a signature that is not checked
+# --- an unchecked signature
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_property_in_its_slot_is_refused_with_the_way(vendor: ModuleType) -> N
     ],
 )
 def test_a_signature_that_tells_a_lie(vendor: ModuleType, declare: Callable[..., hookpatch.Patch]) -> None:
-    """Refused; applied with check_signature=False and a reason, which plan and report show."""
+    """A false signature is refused, or applied with check_signature=False and a reason for plan and report."""
     with pytest.raises(SignatureError):
         hookpatch.active(declare()).open()
     patch = declare(check_signature=False, why="it takes more than it says")

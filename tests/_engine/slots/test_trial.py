@@ -1,4 +1,4 @@
-"""An unsupported Python: each fact about Python that hookpatch relies on is broken here on purpose.
+"""An unsupported Python: each fact about Python behind hookpatch is broken on purpose.
 
 No traceback at import: something else takes its place, or what needs it is refused by name, and doctor and the report
 say so.
@@ -37,7 +37,7 @@ class Model:
 class Sub(Model):
     pass
 '''
-# What is executed before hookpatch is imported.
+# Run before the import of hookpatch.
 BREAKS = {
     "code is laid out otherwise": """
 import hookpatch._engine.calls.code
@@ -110,7 +110,7 @@ except errors.TargetRefused as error:
 
 @pytest.fixture
 def home(environment: Environment, tmp_path: Path) -> Environment:
-    """An environment in whose folder the vendor's module lies."""
+    """Make an environment with the vendor's module."""
     environment.work_in(tmp_path / "work", {"vendor.py": VENDOR})
     return environment
 
@@ -123,7 +123,7 @@ def _printed(home: Environment, broken: str, program: str) -> list[str]:
 
 
 def _doctor(home: Environment, broken: str) -> str:
-    """Return what doctor prints."""
+    """Return the output of doctor."""
     program = "import sys\nsys.argv = ['hookpatch', 'doctor']\nfrom hookpatch.command import main\nmain()"
     (home.folder / "hookpatch_doctor.py").write_text(BREAKS.get(broken, broken) + "\n" + program)
     done = home.run("hookpatch_doctor.py", COLUMNS="1000")
@@ -137,7 +137,7 @@ REFUSED = f"reach='everywhere' relies on what {THIS} does otherwise than hookpat
 
 
 def test_nothing_fails_on_this_python() -> None:
-    """The trials pass on each Python that hookpatch is tested on; which those are is no secret."""
+    """The trials pass on each tested Python, and the list of these is documented."""
     assert functions_stand_in()
     assert functions_change_inside()
     assert OLDEST <= sys.version_info[:2] <= NEWEST
@@ -145,7 +145,7 @@ def test_nothing_fails_on_this_python() -> None:
 
 @pytest.mark.parametrize("broken", BREAKS)
 def test_patch_holds_and_is_restored_whatever_is_broken(home: Environment, broken: str) -> None:
-    """Functions of each kind, alone and in classes; where a proxy stands the report says so."""
+    """Patches hold and are restored for functions of each kind; the report says where a proxy is used."""
     warned = f" {PROXIES}" if broken == "code is laid out otherwise" else ""
     warned += f" {UNSEEN}" if "collector" in broken else ""
     names = ["plain", "coroutine", "generator", "async_generator", "Model.method", "Model.of_class", "Model.static"]
@@ -211,7 +211,7 @@ def test_modules_that_come_later_are_patched(home: Environment, broken: str) -> 
     ],
 )
 def test_doctor_says_what_is_broken(home: Environment, broken: str, said: list[str]) -> None:
-    """And what is done in its place."""
+    """doctor names the broken fact and the replacement."""
     printed = _doctor(home, broken)
     for text in said:
         assert text in printed
@@ -219,13 +219,13 @@ def test_doctor_says_what_is_broken(home: Environment, broken: str, said: list[s
 
 
 def test_doctor_says_that_a_python_is_newer_than_any_that_was_tested(home: Environment) -> None:
-    """It is nothing to mend by itself: what hookpatch relies on is tried out."""
+    """A newer Python alone is no fault: the trials decide."""
     printed = _doctor(home, "import hookpatch._engine.slots.trial\nhookpatch._engine.slots.trial.NEWEST = (3, 10)")
     assert "hookpatch was tested on Python 3.11 to 3.10; what it relies on beyond Python's promises is tried" in printed
 
 
 def test_doctor_calls_a_free_threaded_build_untested(home: Environment) -> None:
-    """Such a build is not to be had here: it says of itself that its GIL is off."""
+    """A free-threaded build is simulated by a false answer about the GIL."""
     printed = _doctor(home, "import sys\nsys._is_gil_enabled = lambda: False")
     assert "a free-threaded build, its GIL is off" in printed
     assert "run it with PYTHON_GIL=1" in printed

@@ -1,4 +1,4 @@
-"""The source of a function is found and compiled as its module compiles it, whatever else the module has."""
+"""A function's source is found and compiled as its module compiles the function."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Kind(Base):
 
 @pytest.mark.parametrize("beside", BESIDE)
 def test_calls_of_what_the_module_imports(write_module: Callable[[str, str], Path], beside: str) -> None:
-    """Of 3,829 functions of the standard library 473 were refused: their source "is not what runs"."""
+    """Of 3,829 functions of the standard library 473 were refused before, as running other code than their source."""
     write_module("package.__init__", "import json\nfrom json import loads")
     last = "import json\n" if beside == "after the function" else ""
     write_module("vendor", f"from __future__ import annotations\n{BESIDE[beside]}\n{FUNCTIONS}\n{last}")
@@ -63,7 +63,7 @@ def test_calls_of_what_the_module_imports(write_module: Callable[[str, str], Pat
 
 
 def functions(module: ModuleType) -> Iterator[FunctionType]:
-    """Yield the functions of a module and the methods of its classes."""
+    """Yield a module's functions and methods."""
     own = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
     for value in own:
         yield from (
@@ -75,7 +75,7 @@ def functions(module: ModuleType) -> Iterator[FunctionType]:
 
 @pytest.mark.parametrize("module", [asyncio.base_events, shutil, unittest.mock], ids=lambda module: module.__name__)
 def test_the_source_of_every_function_is_found(module: ModuleType) -> None:
-    """Modules that import in ``try`` and ``if``, and one that mentions super."""
+    """Find the sources in modules with imports in ``try`` and ``if``, and with super."""
     text = inspect.getsource(module)
     codes = [function.__code__ for function in functions(module)]
     codes = [code for code in codes if code.co_filename == module.__file__]

@@ -1,4 +1,4 @@
-"""A piece of code is found whatever its layout, and never by chance; what takes its place is indented as it was."""
+"""A piece of code is found in any layout, and never by chance; the new piece gets the old indentation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def edit(old: str, new: str, count: int | None = None) -> str:
 
 
 def change(edit: Edit) -> str:
-    """Return the function's lines after an edit; what is around them has to be as before."""
+    """Return the function's lines after an edit; lines around must be unchanged."""
     text = replaced(Source(FILE, ast.parse(FILE), 3, 15), edit)
     head, tail = FILE.index("def"), FILE.index("after")
     assert text.startswith(FILE[:head])
@@ -103,7 +103,7 @@ def diff(text: str) -> str:
 
 @pytest.mark.parametrize("margin", ["", "    ", "            "])
 def test_a_hunk_may_be_indented_otherwise(margin: str) -> None:
-    """As a whole; its lines stand to each other as in the file."""
+    """A hunk may be indented differently as a whole."""
     head = "@@ -1 +1,3 @@ def function\n"
     lines = [" elif x == 3:", "-    return x", "+    if x:", "+        return [x]"]
     text = head + "".join(f"{line[0]}{margin}{line[1:]}\n" for line in lines)
@@ -114,7 +114,7 @@ def test_a_hunk_may_be_indented_otherwise(margin: str) -> None:
 @pytest.mark.parametrize(
     ("hunk", "there", "instead"),
     [
-        # As git writes them, with lines around the function; the function's last line, its first, and one more line.
+        # As git writes hunks: with lines around the function, at its last line and its first.
         ('             for _ in a]\n+    # the end\n \n after = f(1, "a")', "in a]\n", "in a]\n    # the end\n"),
         (' before = f(1, "a")\n \n-def function(a, b=(1, 2)):\n+def function(a, b=3):', "b=(1, 2)", "b=3"),
     ],
