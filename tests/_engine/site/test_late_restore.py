@@ -47,7 +47,7 @@ def owner() -> SimpleNamespace:
 
 
 def test_any_object_of_ours_that_comes_to_light_is_known(owner: SimpleNamespace) -> None:
-    """Not only what stood there last: somebody may have saved what stood there before another patch ended."""
+    """Any earlier wrapper of ours is recognised, not only the last: foreign code may have saved any of these."""
     target = Target.attribute(owner, "x")
     low = hookpatch.active(hookpatch.wrap(target, _around)).open()
     up = hookpatch.active(hookpatch.wrap(target, _around), hookpatch.replace(target, _given)).open()
@@ -74,7 +74,7 @@ def _beneath_their_proxy(owner: SimpleNamespace) -> tuple[hookpatch.Session, hoo
 
 
 def test_proxy_of_theirs_that_puts_back_what_it_had_found(owner: SimpleNamespace) -> None:
-    """What stands there may have been exchanged beneath their proxy since they saved what they found."""
+    """The value beneath a foreign proxy may differ from the value that the foreign code saved."""
     low, up, saved = _beneath_their_proxy(owner)
     owner.x = saved
     hookpatch.report()
@@ -85,9 +85,9 @@ def test_proxy_of_theirs_that_puts_back_what_it_had_found(owner: SimpleNamespace
 
 
 def test_looking_often_forgets_nothing(owner: SimpleNamespace) -> None:
-    """A slot that is looked at while their proxy lies over it is given back however often that was."""
+    """A slot under a foreign proxy is restored late after any number of looks."""
     low, up, saved = _beneath_their_proxy(owner)
-    for _ in range(34):  # more than a site remembers of what it has put there
+    for _ in range(34):  # more than a site remembers of its own values
         hookpatch.report()
     low.close()
     up.close()
@@ -97,7 +97,7 @@ def test_looking_often_forgets_nothing(owner: SimpleNamespace) -> None:
 
 
 def test_value_that_is_put_there_again_over_theirs(owner: SimpleNamespace) -> None:
-    """It lies there by right, and has not come to light from beneath theirs."""
+    """A given value written anew over a foreign value is a foreign write, not a leftover of ours."""
     target, theirs = Target.attribute(owner, "x"), lambda: "theirs"
     with pytest.warns(DisplacedWarning), hookpatch.active(hookpatch.replace(target, _given)):
         owner.x = theirs
@@ -105,13 +105,13 @@ def test_value_that_is_put_there_again_over_theirs(owner: SimpleNamespace) -> No
         hookpatch.report()
         assert owner.x is _given
     assert owner.x is theirs
-    owner.x = _given  # they put back what they had found
+    owner.x = _given  # the foreign code restores the value that it found
     hookpatch.report()
     assert owner.x is _original
 
 
 def test_deleted_by_somebody_who_puts_ours_back(owner: SimpleNamespace) -> None:
-    """A name that was absent before and at the end is not to come back as a patch that has ended."""
+    """A name absent before and at the end does not come back with an ended patch."""
     target = Target.attribute(owner, "added")
     session = hookpatch.active(hookpatch.replace(target, _given, add=True)).open()
     saved = owner.added
@@ -125,7 +125,7 @@ def test_deleted_by_somebody_who_puts_ours_back(owner: SimpleNamespace) -> None:
 
 
 def test_deleted_by_somebody_who_puts_theirs_back_over_ours(owner: SimpleNamespace) -> None:
-    """A patch of a name that was absent when it began does not go beneath a proxy that comes back with an older one."""
+    """A patch of a name absent at its begin does not go beneath a foreign proxy with an older wrapper."""
     target = Target.attribute(owner, "x")
     older = hookpatch.active(hookpatch.wrap(target, _around)).open()
     owner.x = theirs = wrapt.FunctionWrapper(owner.x, lambda wrapped, instance, args, kwargs: f"theirs({wrapped()})")
@@ -139,7 +139,7 @@ def test_deleted_by_somebody_who_puts_theirs_back_over_ours(owner: SimpleNamespa
     assert owner.x() == "theirs(original)"
     with pytest.warns(DisplacedWarning):
         newer.close()
-    del newer  # and what it had put there, which nobody can put back any more
+    del newer  # with its value, which no code can write back any more
     hookpatch.report()
     assert owner.x is theirs
     assert owner.x() == "theirs(original)"
@@ -149,7 +149,7 @@ def test_deleted_by_somebody_who_puts_theirs_back_over_ours(owner: SimpleNamespa
 
 
 def test_deleted_while_another_patch_lies_over_it(owner: SimpleNamespace) -> None:
-    """That the name was taken away is not forgotten when a patch ends that left nothing to lie over."""
+    """A deleted name stays deleted at the end of a patch without a value beneath."""
     target = Target.attribute(owner, "added")
     low = hookpatch.active(hookpatch.replace(target, _given, add=True)).open()
     up = hookpatch.active(hookpatch.wrap(target, _around)).open()
@@ -167,7 +167,7 @@ def test_deleted_while_another_patch_lies_over_it(owner: SimpleNamespace) -> Non
 
 
 def test_what_a_look_cannot_give_back_is_given_back_by_the_next() -> None:
-    """An owner that refuses at one look raises nothing there, where nobody has asked for it."""
+    """An owner that refuses at a look raises no error in the looking code."""
     owner = Owner()
     owner.x = _original  # type: ignore[attr-defined]
     low = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), "low", add=True)).open()
@@ -185,10 +185,10 @@ def test_what_a_look_cannot_give_back_is_given_back_by_the_next() -> None:
 
 
 def test_owner_is_not_kept_alive() -> None:
-    """Neither by what was given, which lives for ever in its plugin, nor by theirs, which holds it."""
+    """Neither the given value, which lives in the plugin, nor the foreign value keeps the owner alive."""
 
     class Plain:
-        """An owner that can be referred to weakly."""
+        """An owner with weak references."""
 
     owner: Any = Plain()
     session = hookpatch.active(hookpatch.replace(Target.attribute(owner, "x"), _given, add=True)).open()
@@ -206,7 +206,7 @@ def test_owner_is_not_kept_alive() -> None:
 
 
 def test_each_of_many_is_given_back() -> None:
-    """A hundred slots that wait are given back one by one as ours comes to light, and nothing of them is kept."""
+    """A hundred slots are restored late, one by one, and no late restore is left."""
     owners = [SimpleNamespace(x=_original) for _ in range(100)]
     saved = []
     for owner in owners:

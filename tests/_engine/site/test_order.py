@@ -1,4 +1,4 @@
-"""Order: layers of one site lie as `before` and `after` declare, then as selected. A conflict is refused."""
+"""Order: layers of a site lie by `before` and `after`, then by selection. A conflict is refused."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def vendor(make_module: MakeModule) -> ModuleType:
-    """A module whose ``call`` answers with the wrappers that it came through, the outermost first."""
+    """Make a module whose ``call`` returns the names of the wrappers around the call, the outermost first."""
     return make_module("vendor", "def call(): return []\nvalue = 'original'\nclass Base: pass\n")
 
 
 @pytest.fixture
 def install(vendor: ModuleType, make_distribution: MakeDistribution) -> Install:
-    """Install plugins, each of a distribution of its own: name and the expression that it yields."""
+    """Install plugins, each in a distribution of its own: by name, with an expression to yield."""
 
     def all_of(**patches: str) -> None:
         for name, patch in patches.items():
@@ -63,7 +63,7 @@ def install(vendor: ModuleType, make_distribution: MakeDistribution) -> Install:
 
 
 def tagging(name: str, **facts: Any) -> Patch:
-    """Return a patch without a plugin that tags calls of ``vendor.call``."""
+    """Return a patch that tags calls of ``vendor.call``, without a plugin."""
     return hookpatch.wrap(
         "vendor:call", lambda wrapped, instance, args, kwargs: [name, *wrapped(*args, **kwargs)], **facts
     )
@@ -73,7 +73,7 @@ def tagging(name: str, **facts: Any) -> Patch:
 
 
 def test_first_selected_lies_outermost(install: Install, vendor: ModuleType) -> None:
-    """In one session the order of selection is the order from outside to inside."""
+    """In a session the order of selection is the order from outside to inside."""
     install(a="wrap()", b="wrap()", c="wrap()")
     with hookpatch.active("b", "c", "a"):
         assert vendor.call() == ["b", "c", "a"]
@@ -88,7 +88,7 @@ def test_patches_and_plugins_lie_in_the_order_given(install: Install, vendor: Mo
 
 
 def test_patches_of_one_plugin_lie_in_the_order_yielded(install: Install, vendor: ModuleType) -> None:
-    """Of two patches that a plugin has on a site, the first yielded lies outside."""
+    """Of a plugin's two patches on a site the first yielded lies outside."""
     first, second = (f"hookpatch.wrap('vendor:call', lambda w, i, a, k: ['{word}', *w()])" for word in ("1st", "2nd"))
     install(a=f"{first}, {second}")
     with hookpatch.active("a"):
@@ -96,7 +96,7 @@ def test_patches_of_one_plugin_lie_in_the_order_yielded(install: Install, vendor
 
 
 def test_later_session_lies_outside(install: Install, vendor: ModuleType) -> None:
-    """A session opened later lies outside, and the rest keeps its order when one in the middle ends."""
+    """A later session lies outside, and the end of a middle session does not change the order."""
     install(a="wrap()", b="wrap()")
     first, second, third = hookpatch.active("a", "b"), hookpatch.active(tagging("2")), hookpatch.active(tagging("3"))
     with first:
@@ -120,14 +120,14 @@ def test_order_of_opening_counts_not_of_making(vendor: ModuleType) -> None:
 
 
 def test_before_lies_outside_of_what_it_names(install: Install, vendor: ModuleType) -> None:
-    """before names plugins whose patches lie inside, wherever they were selected; the others stay in their order."""
+    """before names plugins with patches inside, in any order of selection; the others keep their order."""
     install(a="wrap()", b="wrap()", c="wrap(before='a')")
     with hookpatch.active("a", "b", "c"):
         assert vendor.call() == ["c", "a", "b"]
 
 
 def test_after_lies_inside_of_what_it_names(install: Install, vendor: ModuleType) -> None:
-    """after names plugins whose patches lie outside, wherever they were selected."""
+    """after names plugins with patches outside, in any order of selection."""
     install(a="wrap(after=['b', 'c'])", b="wrap()", c="wrap()")
     with hookpatch.active("a", "b", "c"):
         assert vendor.call() == ["b", "c", "a"]
@@ -148,14 +148,14 @@ def test_names_in_before_and_after_are_compared_as_names_of_plugins(install: Ins
 
 
 def test_before_a_plugin_that_is_not_there_changes_nothing(install: Install, vendor: ModuleType) -> None:
-    """Naming a plugin that is not selected, or not installed, is no error."""
+    """A plugin in before may be unselected, or not installed."""
     install(a="wrap(after='c')", b="wrap(before='nobody')", c="wrap()")
     with hookpatch.active("a", "b"):
         assert vendor.call() == ["a", "b"]
 
 
 def test_own_name_in_before_changes_nothing(install: Install, vendor: ModuleType) -> None:
-    """A plugin cannot get in its own way."""
+    """A plugin's own name in before has no effect."""
     install(a="wrap(before='a', after='a'), wrap(before='a')")
     with hookpatch.active("a"):
         assert vendor.call() == ["a", "a"]
@@ -195,7 +195,7 @@ def layers(names: Iterable[str], before: dict[str, list[str]], after: dict[str, 
 @settings(derandomize=True, deadline=None)
 @given(selected=PLUGINS, data=st.data())
 def test_layers_that_declare_nothing_lie_as_selected(selected: list[str], data: st.DataObject) -> None:
-    """In whatever order layers came to a site, they lie by rank."""
+    """Layers lie by rank, in any order of arrival."""
     shuffled = data.draw(st.permutations(layers(selected, {}, {})))
     assert [layer.plugin for layer in ordered(shuffled, "m:f")] == selected
 
@@ -203,7 +203,7 @@ def test_layers_that_declare_nothing_lie_as_selected(selected: list[str], data: 
 @settings(derandomize=True, deadline=None)
 @given(selected=PLUGINS, data=st.data())
 def test_every_declared_place_is_kept(selected: list[str], data: st.DataObject) -> None:
-    """Whatever places are declared, if they can be kept at all, all of them are, and no layer is lost."""
+    """Any declared places are all kept, if possible at all, and no layer is lost."""
     possible = data.draw(st.permutations(selected))
     pairs = list(combinations(possible, 2))
     wanted = data.draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
@@ -222,7 +222,7 @@ def test_every_declared_place_is_kept(selected: list[str], data: st.DataObject) 
 @settings(derandomize=True, deadline=None)
 @given(selected=PLUGINS, data=st.data())
 def test_who_declares_a_place_moves_and_the_others_stay(selected: list[str], data: st.DataObject) -> None:
-    """With one plugin that declares, the others keep their order, and it moves no further than it must."""
+    """The declaring plugin moves no further than needed, and the others keep their order."""
     assume(selected)
     mover = data.draw(st.sampled_from(selected))
     others = [name for name in selected if name != mover]
@@ -243,7 +243,7 @@ def test_who_declares_a_place_moves_and_the_others_stay(selected: list[str], dat
 
 
 def test_cycle_of_two_is_refused(install: Install, vendor: ModuleType) -> None:
-    """Two plugins that both want to lie outside are an error that prints the cycle; nothing stays applied."""
+    """Two plugins declared outside each other are an error with the cycle; no patch stays applied."""
     install(a="wrap(before='b')", b="wrap(before='a')")
     original = vendor.call
     with pytest.raises(OrderError) as caught:
@@ -258,7 +258,7 @@ def test_cycle_of_two_is_refused(install: Install, vendor: ModuleType) -> None:
 
 
 def test_cycle_of_three_is_printed_in_its_direction(install: Install, vendor: ModuleType) -> None:
-    """From outside to inside, from the first of the alphabet on, with what makes each step of it, declared by whom."""
+    """The cycle is printed from outside to inside, from the first name on, with the declaration of each step."""
     install(a="wrap(before='b')", b="wrap()", c="wrap(before='a', after='b')")
     with pytest.raises(OrderError) as caught:
         hookpatch.active("b", "a", "c").open()
@@ -274,7 +274,7 @@ def test_cycle_of_three_is_printed_in_its_direction(install: Install, vendor: Mo
 
 
 def test_cycle_across_sessions_leaves_the_earlier_session_alone(install: Install, vendor: ModuleType) -> None:
-    """The session that would close the cycle is refused; the one that was open holds on."""
+    """The session that would close the cycle is refused; the earlier session stays open."""
     install(a="wrap(after='b')", b="wrap(after='a')")
     with hookpatch.active("a"):
         with pytest.raises(OrderError):
@@ -290,7 +290,7 @@ def test_cycle_across_sessions_leaves_the_earlier_session_alone(install: Install
 def test_two_values_of_two_plugins_are_a_conflict(
     install: Install, vendor: ModuleType, first: str, second: str
 ) -> None:
-    """Two plugins that each put a value of their own are refused, both named; nothing stays applied."""
+    """Two plugins with a value each are refused by name; no patch stays applied."""
     install(a=first, b=second)
     with pytest.raises(ConflictError) as caught:
         hookpatch.active("a", "b").open()
@@ -301,7 +301,7 @@ def test_two_values_of_two_plugins_are_a_conflict(
 
 
 def test_conflict_with_an_earlier_session_names_both(install: Install, vendor: ModuleType) -> None:
-    """The later session is refused and told who was there before; the earlier one holds on."""
+    """The later session is refused, with the name of the earlier, which stays open."""
     install(a="put()", b="derive()")
     with hookpatch.active("a"):
         with pytest.raises(ConflictError) as caught:
@@ -316,7 +316,7 @@ def test_conflict_with_an_earlier_session_names_both(install: Install, vendor: M
 
 
 def test_conflict_in_one_session_is_told_of_the_one_that_came_second(install: Install, vendor: ModuleType) -> None:
-    """It is the second that is skipped where it is not required, so the reason names the first."""
+    """The second patch is refused, or skipped if optional; the reason names the first."""
     install(a="put()", b="derive(required=False)")
     with hookpatch.active("a", "b") as session:
         assert vendor.value == "a"
@@ -350,7 +350,7 @@ def test_conflict_of_a_patch_that_is_not_required_skips_it(install: Install, ven
     ],
 )
 def test_declared_place_resolves_a_conflict(install: Install, vendor: ModuleType, a: str, b: str, value: str) -> None:
-    """One of the two that declares its place is enough: the outermost value stands there."""
+    """A declaration by either plugin is enough: the outermost value holds."""
     install(a=a, b=b)
     with hookpatch.active("a", "b"):
         assert vendor.value == value
@@ -358,7 +358,7 @@ def test_declared_place_resolves_a_conflict(install: Install, vendor: ModuleType
 
 
 def test_value_and_wrapper_are_no_conflict(install: Install, vendor: ModuleType) -> None:
-    """A wrapper lies over a value that another plugin puts."""
+    """A wrapper lies over another plugin's value."""
     install(a="wrap()", b="hookpatch.replace('vendor:call', lambda: ['mine'])")
     with hookpatch.active("a", "b"):
         assert vendor.call() == ["a", "mine"]
@@ -372,7 +372,7 @@ def test_two_values_of_one_plugin_are_no_conflict(install: Install, vendor: Modu
 
 
 def test_value_given_to_active_lies_over_that_of_a_plugin(install: Install, vendor: ModuleType) -> None:
-    """Who gives patches by hand sees their order in his own line."""
+    """A value given to active() lies over a plugin's value."""
     install(a="put()")
     with hookpatch.active(hookpatch.replace("vendor:value", "outer"), "a"):
         assert vendor.value == "outer"
@@ -383,7 +383,7 @@ def test_value_given_to_active_lies_over_that_of_a_plugin(install: Install, vend
 def test_two_values_of_one_owner_in_one_session_are_a_conflict(
     install: Install, vendor: ModuleType, outer: str, inner: str
 ) -> None:
-    """The inner one would be without effect, given by hand or by one plugin."""
+    """The inner value would have no effect, given by hand or by a plugin."""
     written = {
         "replace": "hookpatch.replace('vendor:value', 'new')",
         "remove": "hookpatch.remove('vendor:value')",
@@ -407,7 +407,7 @@ def test_values_of_two_sessions_are_no_conflict(vendor: ModuleType) -> None:
 
 
 def test_values_at_different_sites_are_no_conflict(install: Install, vendor: ModuleType) -> None:
-    """Only what lies in one slot can be in conflict."""
+    """Values in different slots are no conflict."""
     install(a="put()", b="hookpatch.replace('vendor:other', 1, add=True)")
     with hookpatch.active("a", "b"):
         assert (vendor.value, vendor.other) == ("a", 1)

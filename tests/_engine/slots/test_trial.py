@@ -1,6 +1,6 @@
 """An unsupported Python: each fact about Python behind hookpatch is broken on purpose.
 
-No traceback at import: something else takes its place, or what needs it is refused by name, and doctor and the report
+No traceback at import: a replacement is used, or a patch in need of the fact is refused by name; doctor and the report
 say so.
 """
 
