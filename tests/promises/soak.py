@@ -1,6 +1,6 @@
 """Run the state machine of machine.py for some minutes, from new seeds: ``make soak MINUTES=10``.
 
-It stops at the first failure, with the steps that lead to it and the line that repeats it; the exit status is 1 then.
+The run stops at the first failure, with its steps and the line to repeat the failure; the exit status is then 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plan of the house: imports point one way, and every dangerous act has one address."""
+"""The plan of the house: imports point downwards, and every dangerous act has a single address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from house import DOORS, FILES, HOUSE, PACKAGE, PLUGINS, ROOMS, ROOT, Package, picture
 
 LONG: Final = 300  # lines
-MOST_FILES: Final = 12  # in a folder, beside its __init__
+MOST_FILES: Final = 12  # files in a folder, without __init__
 
 
 def test_every_file_has_its_room() -> None:
@@ -30,19 +30,19 @@ def test_imports_point_one_way() -> None:
 
 @pytest.mark.parametrize("package", [HOUSE, *PLUGINS], ids=lambda package: package.name)
 def test_imports_make_no_circle(package: Package) -> None:
-    """Not even one that is hidden in functions, in hookpatch or in a plugin."""
+    """Imports make no circle in hookpatch or a plugin, not even inside functions."""
     assert package.circle() == []
     assert package.arrows_up() == []
 
 
 def test_a_folder_can_be_read_at_a_glance() -> None:
-    """A dozen files are the most that one folder has."""
+    """A folder has at most a dozen files."""
     count = Counter(path.parent for path in [*FILES.values(), *plugin_files()] if path.name != "__init__.py")
     assert {str(folder): files for folder, files in count.items() if files > MOST_FILES} == {}
 
 
 def test_a_room_begins_with_its_law() -> None:
-    """Its ``__init__`` is one line, a docstring; the two rooms that users import have their names there."""
+    """The ``__init__`` of a room is a docstring; the two rooms for users also have their names."""
     for room in ROOMS:
         if (PACKAGE / room).is_dir() and room not in ("testing", "command"):
             [law] = (PACKAGE / room / "__init__.py").read_text().splitlines()
@@ -61,7 +61,7 @@ def test_the_picture_of_the_house_is_true() -> None:
 @pytest.mark.repository
 @pytest.mark.parametrize(("page", "least"), [("docs/design.md", 30), ("CONTRIBUTING.md", 5)])
 def test_files_named_in_a_page_exist(page: str, least: int) -> None:
-    """Who looks for a file that a page names finds it."""
+    """Each file named in a page exists."""
     root = PACKAGE.parent
     named = set(re.findall(r"\w+\.py\b", (root / page).read_text()))
     there = {
@@ -88,19 +88,19 @@ def test_the_imports_are_seen(tmp_path: Path) -> None:
 
 @pytest.mark.repository
 def test_a_long_file_says_why() -> None:
-    """One idea a file: one of more than 300 lines tells in its docstring why it is one (`Long because ...`)."""
+    """A file of more than 300 lines gives the reason in its docstring (`Long because ...`)."""
     files = [*FILES.values(), *plugin_files()]
     assert len(files) > 150
     long = [path for path in files if len(path.read_text().splitlines()) > LONG]
     saying = [path for path in files if "\nLong because " in (ast.get_docstring(ast.parse(path.read_text())) or "")]
-    assert sorted(map(str, saying)) == sorted(map(str, long))  # and none says so that is not
+    assert sorted(map(str, saying)) == sorted(map(str, long))  # and no short file gives such a reason
 
 
 @pytest.mark.parametrize(
     ("act", "addresses"),
     [
         (r"\bos\.environ\b", {"_bootstrap.environment"}),
-        (r"\bsys\.meta_path\b", {"_bootstrap.imports", "testing._pristine"}),  # _pristine: names it in a message
+        (r"\bsys\.meta_path\b", {"_bootstrap.imports", "testing._pristine"}),  # _pristine: in a message
         (
             r"\bsys\.modules\b",
             {"_bootstrap.imports", "_inspect.doctor", "_inspect.audit.compare"},
@@ -139,7 +139,7 @@ def test_a_long_file_says_why() -> None:
     ],
 )
 def test_dangerous_act_has_one_address(act: str, addresses: set[str]) -> None:
-    """A reviewer who looks for it finds one file."""
+    """A reviewer finds each dangerous act in a single file."""
     found = {name for name, path in FILES.items() if re.search(act, code_of(path), re.MULTILINE)}
     assert found == addresses
 
@@ -156,7 +156,7 @@ def code_of(path: Path) -> str:
 
 
 def modules_after(code: str) -> set[str]:
-    """Return the modules that code brings into a new interpreter."""
+    """Return the modules imported by code in a new interpreter."""
     program = f"import sys; before = set(sys.modules)\n{code}\nprint(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
@@ -168,7 +168,7 @@ def test_importing_the_face_imports_nothing() -> None:
 
 
 def test_a_patch_on_a_function_needs_neither_wrapt_nor_pluggy() -> None:
-    """They are imported when a plugin is selected, or something else than a Python function is wrapped."""
+    """pluggy is imported for a plugin, and wrapt for a wrapper of another callable than a Python function."""
     code = "import hookpatch\nwith hookpatch.active(hookpatch.inject('inspect:signature', eval_str=True)): pass"
     assert not {"wrapt", "pluggy", "msgspec", "packaging", "typer", "rich"} & modules_after(code)
     assert "wrapt" in modules_after(
@@ -177,7 +177,7 @@ def test_a_patch_on_a_function_needs_neither_wrapt_nor_pluggy() -> None:
 
 
 def test_the_pytest_plugin_needs_nothing_but_the_face() -> None:
-    """It is loaded by every pytest run, patched or not."""
+    """Every pytest run loads the pytest plugin, patched or not."""
     loaded = modules_after("import pytest, hookpatch._pytest")
     assert {name for name in loaded if name.startswith("hookpatch")} == {
         *("hookpatch", "hookpatch.testing", "hookpatch.testing._fixtures", "hookpatch._pytest")
@@ -185,13 +185,13 @@ def test_the_pytest_plugin_needs_nothing_but_the_face() -> None:
 
 
 def test_the_start_up_file_needs_nothing_that_is_not_there() -> None:
-    """What each start of the interpreter imports from Python 3.15 on, asked for or not."""
+    """From Python 3.15 on each start of the interpreter imports the start-up file."""
     ours = {"hookpatch", "hookpatch._bootstrap", "hookpatch._bootstrap.environment", "hookpatch._startup"}
     assert modules_after("import hookpatch._startup") == ours | {"__future__"}
 
 
 def test_the_face_is_sorted_and_whole() -> None:
-    """Every public name is there, and nothing else."""
+    """The face lists every public name, and no other."""
     import hookpatch
 
     assert hookpatch.__all__ == sorted(hookpatch.__all__)

@@ -1,4 +1,4 @@
-"""hookpatch beside wrapt and mock, judged by one oracle: hookpatch is never silently wrong."""
+"""hookpatch beside wrapt and mock, judged by the same oracle: hookpatch is never silently wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from beside import VERBS, Cell, cells, verdict
 
-SAMPLE: Final = 13  # each of so many cells in the quick lane
+SAMPLE: Final = 13  # a cell of so many in the quick lane
 
 
 def _problems(folder: Path, found: list[Cell]) -> list[Any]:

@@ -44,7 +44,7 @@ VENDOR: Final = """
     thing = Kind()
     table = {"f": function}
     """
-# Each calls what its module's caller hands over, in a frame of its own.
+# Each calls the function given by the module's caller, in a frame of its own.
 USER: Final = """
     def call(callee, *args, **kwargs): return callee(*args, **kwargs)
     def read(owner, name): return getattr(owner, name)
@@ -131,7 +131,7 @@ def called(user: str, callee: Any, *args: Any, **kwargs: Any) -> Any:
 @pytest.mark.parametrize("scope", ["process", "task"])
 @pytest.mark.parametrize(("verb", "kind", "reach"), CELLS)
 def test_in_effect_for_these_callers_alone(vendor: ModuleType, verb: str, kind: str, reach: Any, scope: Any) -> None:
-    """A package and what is in it; others get what was there; a generator and a coroutine are judged at the call."""
+    """callers= takes a package and its modules; generators and coroutines count at the call."""
     _, find, _ = KINDS[kind]
     with pristine():
         with hookpatch.active(patch_of(verb, kind, callers="shop.*", reach=reach), scope=scope):
@@ -181,7 +181,7 @@ def test_c_code_between_is_looked_through(vendor: ModuleType, make_module: Calla
 
 
 def test_a_call_by_no_python_code_is_nobody_s(vendor: ModuleType) -> None:
-    """The frame that starts a thread is threading's."""
+    """The caller of a thread's target is the module threading."""
     with hookpatch.active(hookpatch.inject("vendor:function", b=5, callers=__name__)):
         got: list[Any] = []
         thread = threading.Thread(target=lambda: got.append(vendor.function()))
@@ -200,7 +200,7 @@ def test_a_call_by_no_python_code_is_nobody_s(vendor: ModuleType) -> None:
 )
 @pytest.mark.parametrize("place", range(3))
 def test_other_patches_of_the_target_are_looked_through(vendor: ModuleType, place: int, kind: str, reach: Any) -> None:
-    """Their wrappers are no callers, wherever the patch lies among them, and though they are this module's."""
+    """Wrappers of other patches are no callers, in any order, even from the calling module."""
 
     def through(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
         return (lambda: wrapped(*args, **kwargs))()
@@ -236,7 +236,7 @@ def test_a_function_that_calls_itself_is_a_caller(make_module: Callable[[str, st
 
 
 def test_order_and_conflicts(vendor: ModuleType, make_distribution: Callable[..., Path]) -> None:
-    """Callers of their own do not conflict; the same ones do. An inject leaves what another gives to these callers."""
+    """Patches conflict for the same callers only. An inject leaves another's argument."""
     sources = {
         "one": "inject('vendor:function', b=1, callers='shop.*')",
         "two": "inject('vendor:function', b=2, callers='other')",

@@ -1,4 +1,4 @@
-"""Compiled code follows a patch in whatever holds what it calls or reads."""
+"""Compiled code follows a patch in any holder of a called or read value."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_compiled_code_follows(make_module: Callable[[str, str], ModuleType], wa
     """Compiled before and called inside, inside and called inside, and both called after."""
     import torch
 
-    name = f"compiled_vendor{next(_numbers)}"  # its own: Dynamo keeps the first module that it has seen under a name
+    name = f"compiled_vendor{next(_numbers)}"  # a new name: Dynamo keeps the first module under a name
     net = make_module(name, SOURCE).Net()
     x = torch.ones(1)
     torch._dynamo.reset()
@@ -163,7 +163,7 @@ def test_compiled_code_follows(make_module: Callable[[str, str], ModuleType], wa
 
 @pytest.mark.model
 def test_compiled_function_that_is_changed_in_place(make_module: Callable[[str, str], ModuleType]) -> None:
-    """Dynamo traces no code of a file of its own: it calls the patch in Python, or refuses a full graph."""
+    """Dynamo calls a function changed in place in Python, or refuses a full graph."""
     import torch
 
     name = f"compiled_vendor{next(_numbers)}"

@@ -103,7 +103,7 @@ def called(callee: Any, *args: Any, **kwargs: Any) -> Any:
 @pytest.mark.parametrize("scope", ["process", "task"])
 @pytest.mark.parametrize(("kind", "reach"), CELLS)
 def test_given_where_the_caller_gave_none(vendor: ModuleType, kind: str, reach: Any, scope: Any) -> None:
-    """By place, by keyword, through a partial; a None of the caller stays; and the end gives back what was there."""
+    """A default counts for calls by place, by keyword and by partial; a caller's None stays; the end restores."""
     address, find = KINDS[kind]
     gives_b_by_place = kind not in ("keyword only", "any keyword")
     with pristine():
@@ -127,7 +127,7 @@ def test_given_where_the_caller_gave_none(vendor: ModuleType, kind: str, reach: 
 
 
 def test_a_gap_before_it_is_filled_with_the_defaults(vendor: ModuleType) -> None:
-    """Where an argument has no keyword, those before it get the function's own defaults; a required one is missed."""
+    """A positional-only default fills earlier parameters with the function's defaults; a required one stays missing."""
     with hookpatch.active(hookpatch.default("vendor:no_way", b=5, c=6)):
         assert vendor.no_way(1) == (1, 5, 6)
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
@@ -156,7 +156,7 @@ def test_each_call_gets_a_list_of_its_own(make_module: Callable[[str, str], Modu
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 @pytest.mark.parametrize("is_default_outside", [True, False])
 def test_inject_beats_default(vendor: ModuleType, is_default_outside: bool, reach: Any) -> None:
-    """In any order, also in one session; the default still gives what is not injected, and says what it does not."""
+    """inject beats default in any order; the default gives the other arguments, and reports the overruled."""
     default = hookpatch.default("vendor:function", a=1, b=2, reach=reach)
     inject = hookpatch.inject("vendor:function", b=9, reach=reach)
     patches = (default, inject) if is_default_outside else (inject, default)
@@ -180,7 +180,7 @@ def test_inject_beats_default(vendor: ModuleType, is_default_outside: bool, reac
 def test_two_plugins_with_two_defaults_are_a_conflict(
     vendor: ModuleType, make_distribution: Callable[..., Path]
 ) -> None:
-    """Unless one declares its place: then the outer one gives it. What they do not share both give."""
+    """Two defaults for a parameter conflict unless a plugin declares its place; other parameters get both."""
     sources = {
         "one": "default('vendor:function', b=1)",
         "two": "default('vendor:function', b=2)",
@@ -229,7 +229,7 @@ def test_bad_input(vendor: ModuleType) -> None:
 
 
 def test_counted_planned_and_explained(vendor: ModuleType) -> None:
-    """Plan, report and why tell what a default gives."""
+    """Plan, report and why show the arguments of a default."""
     with hookpatch.active(hookpatch.default("vendor:function", b=5, required_calls=1), count=True) as session:
         vendor.function()
         (entry,) = session.report()

@@ -1,4 +1,4 @@
-"""``edit`` changes a piece of a function's source; the rest stays itself, and the end gives back what was there."""
+"""``edit`` changes a piece of a function's source and leaves the rest; the end restores the original."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ PIECES: Final = {"one": ("y = x + 1", "y = x + 10"), "two": ("'many'", "'few'"),
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("order", [*itertools.permutations(PIECES)])
 def test_several_edits_of_one_function(vendor: ModuleType, order: tuple[str, ...], reach: Any) -> None:
-    """Edits of other pieces join, in one session and in several that end in any order."""
+    """Edits of different pieces join, in a session or in several sessions with ends in any order."""
 
     def expected(on: set[str]) -> list[Any]:
         low, many = 1 + (10 if "one" in on else 1), "few" if "two" in on else "many"
@@ -217,7 +217,7 @@ def test_edits_that_meet_are_a_conflict_that_names_both(
 
 
 def test_outermost_of_replace_and_edit(vendor: ModuleType) -> None:
-    """An edit over what stands there by another session edits that; a derive over an edit gets the edited function."""
+    """An edit over a replacement edits the replacement; a derive over an edit gets the edited function."""
 
     def other(x: int, eps: float = 0, *, more: int = 2) -> int:
         return x + 1 + 100
@@ -249,7 +249,7 @@ def test_everybody_who_has_the_function_has_the_edit(vendor: ModuleType) -> None
 
 
 def test_the_rest_of_the_function_stays(vendor: ModuleType) -> None:
-    """Name, signature, defaults that are not edited, documentation, annotations, cells that are shared."""
+    """An edit keeps name, signature, other defaults, documentation, annotations and shared cells."""
     original = vendor.function
     default = original.__defaults__[0]
     with hookpatch.active(hookpatch.edit("vendor:function", "x + 1", "x + 2", reach="slot")):
@@ -386,7 +386,7 @@ def test_a_file_that_has_changed_since_is_refused(vendor: ModuleType) -> None:
 
 
 def test_a_wrap_everywhere_says_that_the_slot_has_a_copy(vendor: ModuleType) -> None:
-    """It would not be reached from there; the other way round the edit is refused."""
+    """A wrap everywhere over an edit warns of the copy in the slot; in the other order the edit is refused."""
     wrap = hookpatch.wrap("vendor:function", lambda wrapped, instance, args, kwargs: 0, reach="everywhere")
     edit = hookpatch.edit("vendor:function", "x + 1", "x + 2", reach="slot")
     with hookpatch.active(edit), pytest.raises(TargetRefused, match="holds a copy of the function"):

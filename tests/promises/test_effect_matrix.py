@@ -1,4 +1,4 @@
-"""A patch has its effect under torch's capture modes inside its block, and none outside, whenever it was captured.
+"""A patch takes effect under torch's capture modes inside its block, and not outside, for any time of the capture.
 
 What is not right is an artifact that keeps what it captured, or an error that names the patch; nothing is silent. Here
 are the cells that take little time; ``make effect`` runs them all, beside other tools.
@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-# By name: effect.py imports torch, which is not to be there yet while the other tests run.
+# By name: effect.py imports torch, and other tests run without torch.
 TARGETS: Final = (
     *(
         "function",
@@ -64,7 +64,7 @@ LOUD_IN_PLACE: Final = {"helper method", "submodule forward"}
 
 @pytest.mark.model
 def test_all_targets_are_there() -> None:
-    """Those of the matrix, in its order."""
+    """The targets are the matrix's, in order."""
     from effect import ROWS
 
     assert tuple(row.name for row in ROWS) == TARGETS
@@ -92,7 +92,7 @@ def test_patch_is_right_whenever_code_was_captured(target: str, kind: tuple[str,
     for mode in KINDS[kind]:
         cell = Cell(row, mode, *kind)
         outcome = run(cell, "hookpatch", folder)
-        if outcome is None:  # torch cannot capture it so, patched or not
+        if outcome is None:  # torch cannot capture the target in this mode, even unpatched
             continue
         seen.update(outcome.states.values())
         allowed = {"right", *(["product"] if MODES[mode].keeps else []), *(["loud"] if mode in loud_modes else [])}
@@ -112,5 +112,5 @@ def test_slow_modes_are_right_too(mode: str, reach: str, folder: Path) -> None:
     row = ROWS[TARGETS.index("torch.nn.functional")]
     outcome = run(Cell(row, mode, "wrap", reach), "hookpatch", folder)
     assert outcome is None or set(outcome.states.values()) <= {"right", "product"}, outcome
-    if mode != "inductor":  # for which there may be no compiler
+    if mode != "inductor":  # inductor may lack a compiler
         assert outcome is not None

@@ -1,4 +1,4 @@
-"""Exact restore: slots of every kind, patched by every verb, hold their original values after every ending.
+"""Exact restore: slots of every kind hold their original values after every verb and every ending.
 
 Each cell is a slot and a verb (cells.py), and each case a cell and an ending. After it all that lies within reach of
 the module is compared with before (snapshot.py): the very keys and objects of every owner, and their order. Not
@@ -42,7 +42,7 @@ from hookpatch._engine.site.sites import patched
 
 
 def _fits(cell: Cell, ending: str) -> bool:
-    """Return True if an ending applies to a cell; the module's docstring lists those that do not."""
+    """Return True if an ending applies to a cell; the module's docstring lists the exceptions."""
     if ending == "keys-added":
         return not cell.address.startswith("slotted.")
     if ending.startswith("subclass"):
@@ -52,17 +52,17 @@ def _fits(cell: Cell, ending: str) -> bool:
     if ending.startswith("mock") and cell.address.startswith("rows"):
         return False
     if ending.endswith("death") and any(kind in cell.slot for kind in ("forwarded", "ObjectProxy", "OrderedDict")):
-        return False  # while its own code sets it nothing is exchanged: the next look sees that theirs has gone
+        return False  # no exchange inside the owner's own setter: the next look restores the slot
     if cell.verb == "remove":
         return ending.split("-")[0] not in ("wrapt", "closure", "deleted") and not ending.endswith("death")
     if ending != "deleted":
         return True
-    return cell.slot != "forwarded attribute"  # with which goes what was there before us
+    return cell.slot != "forwarded attribute"  # whose deletion also removes the earlier value
 
 
 @pytest.fixture(autouse=True)
 def _nothing_open() -> Iterator[None]:
-    """Leave no patch of a test that fails, and no module."""
+    """Leave neither a patch nor a module of a failed test."""
     yield
     targets.executed.clear()
     sys.modules.pop(NAME, None)
@@ -78,7 +78,7 @@ def _nothing_open() -> Iterator[None]:
     [pytest.param(cell, name, id=f"{cell}-{name}") for name in ENDINGS for cell in CELLS if _fits(cell, name)],
 )
 def test_slot_is_exact(cell: Cell, ending: str) -> None:
-    """What was there is there again and nothing else, wherever nobody else has put something since."""
+    """The slot holds its original afterwards, unless other code has written another value."""
     world = World(cell, imported=ending not in LATE)
     left = ENDINGS[ending](world) or {}
     by_others = (cell.verb == "remove" and "after-us" in ending) or ending in ("beneath-off-before-us", "deleted")
@@ -88,11 +88,11 @@ def test_slot_is_exact(cell: Cell, ending: str) -> None:
     assert [vars(given) for given in world.given if vars(given)] == []
 
 
-# --- ends of processes: this file is run as a script, in which there are no threads of a test run
+# --- ends of processes: this file runs as a script, without threads of a test run
 
 
 def forked(cell: Cell) -> str:
-    """Fork inside a session: return how child and parent fared, of which each ends its own."""
+    """Fork inside a session: return the outcome of child and parent, each with its own end."""
     world = World(cell)
     session = world.open()
     child = os.fork()
@@ -117,7 +117,7 @@ def _main(status: str = "") -> None:
     for cell in CELLS:
         try:
             found[str(cell)] = forked(cell)
-        except Exception as error:  # the others follow, and the cell's test shows it
+        except Exception as error:  # the others follow, and the cell's test shows the error
             found[str(cell)] = repr(error)
     print(json.dumps(found))
 
@@ -135,23 +135,23 @@ def _all_forked() -> dict[str, str]:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_slot_is_exact_after_a_fork(cell: Cell) -> None:
-    """A child that was forked inside a session and its parent each restore their own."""
+    """A child process forked inside a session and its parent each restore their slots."""
     assert _all_forked()[str(cell)] == "parent True, child True"
 
 
 @pytest.mark.parametrize("status", [0, 7])
 def test_interpreter_ends_in_silence_with_its_status(status: int) -> None:
-    """With a session open in every cell at once, and one that waits for a module."""
+    """The interpreter ends silently with an open session in every cell, and a session waiting for a module."""
     command = [sys.executable, "-X", "dev", __file__, str(status)]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("", "", status)
 
 
-# --- slots that take no patch
+# --- refused slots
 
 BUT_REPLACE: Final = (*CALLS, "derive", "remove")
 
-REFUSED: Final = [  # where, the verbs, and what is said
+REFUSED: Final = [  # the slot, the verbs, and the message
     (f"{NAME}:shown['b']", ALL, f"{NAME}:shown is a read-only mappingproxy; patch what it shows instead"),
     (
         "builtins:dict.get",
@@ -173,7 +173,7 @@ REFUSED: Final = [  # where, the verbs, and what is said
     ],
 )
 def test_slot_that_takes_no_patch_is_exact(target: str, verb: str, problem: str) -> None:
-    """It is refused with the reason, and what was applied before it is taken back."""
+    """A refused slot has a reason, and earlier patches are restored."""
     world, built_in = World(CELLS[0]), list(vars(dict).items())
     with pytest.raises(errors.ApplyError) as caught, hookpatch.active(world.patch(), world.patch(verb, target)):
         pytest.fail("the block must not run")

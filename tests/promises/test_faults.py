@@ -33,7 +33,7 @@ from hookpatch._processes.run_report import receipts
 
 pytestmark = pytest.mark.once
 
-# --- plugins that fail when they are loaded: the code of the module, and the error that names the plugin
+# --- plugins failing at their import: the module's code, and the error with the plugin's name
 
 PATCHES: Final = LOUDER.replace("'''Speak louder.'''", "'''{}'''\n    {}")
 RAISES: Final = {
@@ -73,7 +73,7 @@ def source(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with a plugin of each fault, one without, and one that sorts last."""
+    """Make an environment with a plugin for each fault, a good plugin, and a plugin last in the order."""
     plugins = {name: source(name) for name in (RAISES | IN_HOOK | ENDS | DOES)}
     files = {"script.py": SCRIPT, "vendor.py": VENDOR}
     return furnished(tmp_path_factory.mktemp("faults"), wheels, {"loud": LOUDER, "zoo": LOUDER, **plugins}, files)
@@ -81,7 +81,7 @@ def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture(scope="module")
 def listed(home: Environment) -> dict[str, tuple[str, str]]:
-    """What `hookpatch list` says of each plugin, asked for by nobody."""
+    """Return the lines of `hookpatch list` for unselected plugins."""
     done = hookpatch(home, "list", "--json")
     assert (done.stderr, done.returncode) == ("", 0)
     return {row["name"]: (row["status"], row["reason"] or "") for row in json.loads(done.stdout)["plugins"]}
@@ -89,7 +89,7 @@ def listed(home: Environment) -> dict[str, tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def findings(home: Environment) -> dict[str, list[str]]:
-    """What `hookpatch doctor` says of each plugin."""
+    """Return the lines of `hookpatch doctor` for each plugin."""
     done = hookpatch(home, "doctor", "--json")
     assert (done.stderr, done.returncode) == ("", 1)
     found: dict[str, list[str]] = {}
@@ -102,7 +102,7 @@ def findings(home: Environment) -> dict[str, list[str]]:
 def test_broken_plugin_is_told_and_hides_no_other(
     home: Environment, listed: dict[str, tuple[str, str]], findings: dict[str, list[str]], name: str
 ) -> None:
-    """Nobody has asked for it: list and doctor tell of it, and of all others."""
+    """list and doctor name an unselected broken plugin, and list all others."""
     status, reason = listed[name]
     assert status == "broken"
     assert reason.startswith(f"plugin '{name}' ({name.replace('_', '-')}-dist 1.0) ")
@@ -116,7 +116,7 @@ def test_broken_plugin_is_told_and_hides_no_other(
 def test_plugin_that_changes_the_process_spoils_no_listing(
     listed: dict[str, tuple[str, str]], findings: dict[str, list[str]], name: str
 ) -> None:
-    """Its output is in no table and no JSON; the path and the folder of the others are those of the user."""
+    """A plugin's output reaches neither table nor JSON; other plugins see the user's path and folder."""
     assert listed[name][0] == "not found"
     assert findings[f"plugin {name}"] == ["wrap vendor:speak"]
 
@@ -132,7 +132,7 @@ def of_each(names: Iterable[str]) -> list[Any]:
 @pytest.mark.parametrize("name", of_each(RAISES | IN_HOOK))
 @pytest.mark.parametrize("way", ["run", "environment", "warn", "block"])
 def test_broken_plugin_that_is_asked_for_refuses_the_program(home: Environment, way: str, name: str) -> None:
-    """One line names the plugin; status 78, or a warning if the policy says so. Nothing of the program has run."""
+    """A line names the plugin; the status is 78, or a warning comes by policy. No line of the program has run."""
     code = "import hookpatch\ntry:\n    with hookpatch.active('{}'): pass\nexcept Exception as error: print(error)"
     match way:
         case "run":
@@ -161,7 +161,7 @@ def test_ctrl_c_stays_ctrl_c(home: Environment, way: str) -> None:
     finally:
         for path in home.site_packages.glob(f"slow_{way}*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    # In the listing it has interrupted the child process that loaded it.
+    # In the listing the plugin interrupted its child process.
     assert (done.returncode, "Fatal Python error" in done.stderr) == (0 if way == "list" else 130, False)
     assert "fix or uninstall" not in done.stderr
 
@@ -180,7 +180,7 @@ def test_output_of_a_plugin_is_in_the_program_once(home: Environment) -> None:
 
 @pytest.fixture
 def hanging(make_distribution: object) -> None:
-    """A plugin whose import never ends, and one after it."""
+    """Make a plugin whose import never ends, and a plugin after the first."""
     make = make_distribution
     assert callable(make)
     module = "while True: pass"
@@ -191,7 +191,7 @@ def hanging(make_distribution: object) -> None:
 
 @pytest.mark.ends  # ten seconds
 def test_plugin_that_hangs_costs_its_time_and_no_other(hanging: None) -> None:
-    """It is named; the next plugin is loaded in another process; nothing of the first one goes on."""
+    """The hanging plugin is named; the next plugin loads in another process; the first process is gone."""
     plugins = [plugin for plugin in installed() if plugin.name in ("a_hang", "well")]
     began = time.monotonic()
     results = aside.results([looking.call(plugin, Look(imports=False), "a test") for plugin in plugins], limit=10)
@@ -205,7 +205,7 @@ def test_plugin_that_hangs_costs_its_time_and_no_other(hanging: None) -> None:
     assert "hangs_module" not in sys.modules
 
 
-# --- programs that look like an installer, and installers that do not
+# --- programs like installers, and unlikely installers
 
 PROGRAMS: Final = ["pip.py", "pip3.11.py", "ensurepip.py", "venv.py", "hookpatch.py", "pip3", "hookpatch", "pip.exe"]
 
@@ -213,7 +213,7 @@ PROGRAMS: Final = ["pip.py", "pip3.11.py", "ensurepip.py", "venv.py", "hookpatch
 @pytest.mark.parametrize("way", ["environment", pytest.param("run", marks=pytest.mark.ends)])
 @pytest.mark.parametrize("name", [PROGRAMS[0], *(pytest.param(name, marks=pytest.mark.ends) for name in PROGRAMS[1:])])
 def test_program_named_like_an_installer_is_patched(home: Environment, tmp_path: Path, name: str, way: str) -> None:
-    """A name says nothing."""
+    """A program is not taken for an installer by its name."""
     (tmp_path / name).write_text(SCRIPT)
     (tmp_path / "vendor.py").write_text(VENDOR)
     script = str(tmp_path / name)
@@ -225,7 +225,7 @@ def test_program_named_like_an_installer_is_patched(home: Environment, tmp_path:
 def test_package_of_the_user_named_like_an_installer_is_patched(
     home: Environment, tmp_path: Path, words: list[str]
 ) -> None:
-    """A folder pip beside the script, run in each way that Python has."""
+    """A folder pip beside the script is no installer, in each way to run Python."""
     for name in ("__init__.py", "__main__.py", "other.py"):
         (tmp_path / "pip" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "pip" / name).write_text(SCRIPT if name != "__init__.py" else "")
@@ -263,7 +263,7 @@ def test_installer_runs_plain_however_it_is_started(home: Environment, way: str)
 
 
 def test_installer_under_the_command_says_that_it_is_plain(home: Environment) -> None:
-    """Somebody has asked for patches in it."""
+    """An installer under hookpatch run warns that no patch is applied."""
     done = hookpatch(home, "run", "-p", "loud", "-m", "pip", "--version")
     assert done.stdout.startswith("pip ")
     assert done.stderr == "hookpatch: warning: pip runs without patches: an installer is never patched\n"
@@ -285,15 +285,15 @@ def test_installer_under_the_command_says_that_it_is_plain(home: Environment) ->
     ],
 )
 def test_words_of_a_command_line(command: str, words: str) -> None:
-    """The flags of Python, their values, then the program."""
+    """Parse Python's flags, their values, and the program."""
     assert words_of(command.split()) == words.split()
 
 
-# --- report files: the folder, the files in it, what they show
+# --- report files: folder, files, content
 
 
 def program(home: Environment, reports: Path | str, *words: str, **more: str) -> tuple[str, str, int]:
-    """Run a program that leaves a report; return its output, its errors and its status."""
+    """Run a program with a report folder; return output, errors and status."""
     done = home.run(*(words or ("script.py",)), HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(reports), **more)
     return done.stdout, done.stderr, done.returncode
 
@@ -348,7 +348,7 @@ FOLDERS: Final = {
 
 @pytest.mark.parametrize("folder", of_each(FOLDERS))
 def test_report_that_cannot_be_left_fails_no_run(home: Environment, folder: str) -> None:
-    """One line says so."""
+    """An unwritable report folder is a line on stderr, and does not fail the program."""
     out, errors, status = program(home, FOLDERS[folder])
     assert (out, status) == ("VENDOR! __main__\n", 0)
     (line,) = errors.splitlines()
@@ -428,7 +428,7 @@ def test_small_disk_is_one_warning(home: Environment, tmp_path: Path) -> None:
 
 
 def test_home_that_cannot_be_written_spoils_no_command(home: Environment, tmp_path: Path) -> None:
-    """Results are kept there, if they can be."""
+    """Commands work without a writable home; results are not kept."""
     (tmp_path / "home").write_text("no folder")
     for words in (["list", "--look"], ["plan", "loud"], ["doctor"]):
         variables = {"HOME": str(tmp_path / "home"), "HOOKPATCH_CACHE": "", "XDG_CACHE_HOME": ""}
@@ -436,7 +436,7 @@ def test_home_that_cannot_be_written_spoils_no_command(home: Environment, tmp_pa
         assert (done.stderr, done.returncode in (0, 1)) == ("", True)
 
 
-# --- the files that `hookpatch report` reads
+# --- files for `hookpatch report`
 
 GOOD: Final[dict[str, Any]] = {
     "format": 1,
@@ -476,13 +476,13 @@ TEXT: Final = json.dumps({"processes": [GOOD]})
 
 
 def with_field(field: str, value: object) -> bytes:
-    """Return a report file with one field changed; without the field for ``...``."""
+    """Return a report file with a changed field; ``...`` removes the field."""
     process = {name: kept for name, kept in {**GOOD, field: value}.items() if kept is not ...}
     return json.dumps({"processes": [process]}).encode()
 
 
 def with_patch(field: str, value: object) -> bytes:
-    """Return a report file with one field of its patch changed."""
+    """Return a report file with a changed field of its patch."""
     patch = {name: kept for name, kept in {**PATCH, field: value}.items() if kept is not ...}
     return json.dumps({"processes": [{**GOOD, "patches": [patch]}]}).encode()
 
@@ -519,7 +519,7 @@ DAMAGED: Final = {
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_file_is_told_and_hides_no_other(tmp_path: Path, name: str) -> None:
-    """It may be the report of a process of this run."""
+    """A damaged file may belong to the run, and is named."""
     (tmp_path / "hookpatch-7.json").write_text(TEXT)
     (tmp_path / "hookpatch-8.json").write_bytes(DAMAGED[name])
     run = receipts(tmp_path)
@@ -554,7 +554,7 @@ def test_what_is_no_file_is_told_and_does_not_hang(tmp_path: Path, what: str) ->
 
 
 def test_report_command_ends_with_1_for_a_damaged_file(home: Environment, tmp_path: Path) -> None:
-    """The table and the page have it; without a good file it is an error of one line."""
+    """The table and the page have the damaged file; without a good file the command ends with an error."""
     for number in range(5):
         (tmp_path / f"hookpatch-{number}.json").write_text("{")
     alone = hookpatch(home, "report", str(tmp_path))
@@ -591,7 +591,7 @@ def test_names_in_a_report_act_on_no_terminal_and_no_page(tmp_path: Path, name: 
     process = {**GOOD, "argv": [text, text], "host": text, "problems": [text], "asked": [text], "patches": [patch]}
     process["started"] = [{"pid": 3, "argv": [text]}]
     content = json.dumps({"processes": [process]})
-    if name == "undecodable":  # as a command line may hold it: written by us as an escape
+    if name == "undecodable":  # as in a command line: written as an escape
         content = content.replace("\\udce9", "\\\\udce9")
     (tmp_path / "hookpatch-7.json").write_text(content)
     run = receipts(tmp_path)
@@ -645,7 +645,7 @@ def test_secrets_in_a_command_line_are_hidden(name: str) -> None:
 
 
 def test_command_line_in_a_report(home: Environment, tmp_path: Path) -> None:
-    """Of -c and -m what is run; secrets hidden, in this process and those it starts; with a setting nothing of it."""
+    """A command line has the target of -c and -m; secrets are hidden, in child processes too; a setting hides all."""
     code = "import vendor, subprocess, sys; subprocess.run([sys.executable, '-c', 'pass', '--token=abc'])"
     hidden = code.replace("abc", "***")
     for number, (words, more, shown) in enumerate(
@@ -663,7 +663,7 @@ def test_command_line_in_a_report(home: Environment, tmp_path: Path) -> None:
 
 
 def test_clock_that_goes_back_spoils_no_report(tmp_path: Path) -> None:
-    """A process has ended before it began."""
+    """A process with an end before its begin is reported."""
     late = {**GOOD, "pid": 8, "first": False, "began": 5.0, "written": 1.0, "patches": [{**PATCH, "ended_at": 2.0}]}
     (tmp_path / "hookpatch-7.json").write_text(json.dumps({"processes": [{**GOOD, "began": 20.0, "written": 10.0}]}))
     (tmp_path / "hookpatch-8.json").write_text(json.dumps({"processes": [late]}))
@@ -675,7 +675,7 @@ def test_clock_that_goes_back_spoils_no_report(tmp_path: Path) -> None:
 
 
 def test_two_thousand_reports_are_read_in_two_seconds(home: Environment, tmp_path: Path) -> None:
-    """Of processor time: other programs run beside this test."""
+    """Measured in processor time, since other programs run beside the test."""
     for number in range(2000):
         process = {**GOOD, "pid": number, "first": number == 0, "patches": [PATCH, {**PATCH, "target": "vendor:b"}]}
         (tmp_path / f"hookpatch-{number}.json").write_text(json.dumps({"processes": [process]}))
@@ -686,14 +686,14 @@ def test_two_thousand_reports_are_read_in_two_seconds(home: Environment, tmp_pat
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
-# --- what an interrupted installation leaves
+# --- leftovers of an interrupted installation
 
 
 LEFT: Final = ("~loud_dist-1.0.dist-info", "~oud_dist-1.0.dist-info", "~~oud_dist-0.9.dist-info")
 
 
 def test_what_a_killed_pip_leaves_is_no_distribution(home: Environment) -> None:
-    """pip renames what it is about to delete: the plugin of that name is offered once, and doctor names the folder."""
+    """pip renames folders before deletion: the plugin is offered once, and doctor names the folder."""
     for left in LEFT:
         shutil.copytree(home.site_packages / "loud_dist-1.0.dist-info", home.site_packages / left)
     try:
@@ -710,7 +710,7 @@ def test_what_a_killed_pip_leaves_is_no_distribution(home: Environment) -> None:
 
 @pytest.mark.parametrize("newer", ["1.1", pytest.param("1.0", marks=pytest.mark.ends)])
 def test_two_dist_infos_of_one_distribution_are_told(home: Environment, newer: str) -> None:
-    """The one written last counts; doctor says which files there are, and which to delete."""
+    """The newer of two dist-info folders counts; doctor names both, and the folder to delete."""
     one, two = (home.site_packages / f"loud_dist-{version}.dist-info" for version in ("1.0", "1.1"))
     shutil.copytree(one, two)
     (home.site_packages / "loud_dist_loud.py").touch()
@@ -734,7 +734,7 @@ def test_two_dist_infos_of_one_distribution_are_told(home: Environment, newer: s
     ]
 
 
-# --- settings with anything in them
+# --- malformed settings
 
 
 SETTINGS: Final = ("PLUGINS", "OPTIONS", "CONFIG", "ON_ERROR", "ON_DRIFT", "LOCK")
@@ -803,7 +803,7 @@ DAMAGED_BLOCKS: Final = {
 
 @pytest.mark.parametrize("name", of_each(DAMAGED_BLOCKS))
 def test_damaged_blocks_are_one_line(home: Environment, name: str) -> None:
-    """Which says what to unset, or which patch it is; nothing of the program runs."""
+    """A damaged HOOKPATCH_INHERIT is a line with the remedy, or the patch; the program does not run."""
     done = home.run("script.py", HOOKPATCH_INHERIT=DAMAGED_BLOCKS[name])
     assert (done.stdout, done.returncode) == ("", 78), done.stderr
     (line,) = done.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""Foreign code runs outside of hookpatch's locks: threads that it waits for can patch and import."""
+"""Foreign code runs without hookpatch's locks: the code may wait for threads that patch and import."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _around(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...]
 
 
 class Elsewhere:
-    """What foreign code does here: it waits for a thread that patches, imports, and asks for a report.
+    """Foreign code that waits for a thread with patches, imports and a report.
 
     Attributes:
         ended: for each time, whether the thread came to its end; one that waits for a lock of ours does not.
@@ -115,7 +115,7 @@ def setter_of_an_instance(elsewhere: Elsewhere, make_module: MakeModule, monkeyp
 
 
 class _Mapping(UserDict[str, Any]):
-    """A mapping that is no dict, and whose methods do what a test sets."""
+    """A mapping of another class than dict, with methods set by a test."""
 
     act: Callable[[], None] = staticmethod(lambda: None)
 
@@ -259,7 +259,7 @@ def test_no_lock_is_held_while_foreign_code_runs(
 def test_plugin_may_wait_for_a_thread(
     write_module: WriteModule, make_distribution: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its module, its options and its hook run with no lock of ours held."""
+    """A plugin's module, options and hook run without hookpatch's locks."""
     elsewhere = Elsewhere(write_module)
     monkeypatch.setattr("builtins.elsewhere_of_a_test", elsewhere, raising=False)
     source = """

@@ -1,4 +1,4 @@
-"""Forks: a child process that is forked while other threads patch can patch."""
+"""Forks: a child process forked while other threads patch can patch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FORKING: Final = """
 
 
 def _run_forking(folder: Path, code: str) -> str:
-    """Run a program that forks in a process of its own, and return what it printed."""
+    """Run a forking program in a process of its own, and return the output."""
     program = (
         inspect.cleandoc(FORKING.format(limit=int(6 * PATIENCE), patience=int(PATIENCE)))
         + "\n"
@@ -64,7 +64,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 
 @forks
 def test_child_forked_while_other_threads_patch_can_patch(write_module: WriteModule, folder: Path) -> None:
-    """A child opens and closes sessions, on targets that other threads patched at that moment too, and imports."""
+    """A child process opens and closes sessions, even on targets under change by other threads, and imports."""
     write_module("shared", SHARED)
     for number in range(41):
         write_module(f"fresh{number}", "def run():\n    return 'original'\noriginal = run\n")
@@ -125,7 +125,7 @@ def test_child_forked_while_other_threads_patch_can_patch(write_module: WriteMod
 def test_child_forked_while_a_setter_runs_can_patch(
     patch: str, call: str, write_module: WriteModule, folder: Path
 ) -> None:
-    """Another thread is in the midst of a change when the child is made: it can patch there and elsewhere."""
+    """A child process forked during another thread's change can patch the same target and others."""
     write_module("shared", SHARED)
     code = f"""
         reached, go_on = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""An inherited ``__new__`` can be patched, unless it is that of object: the class takes the same calls afterwards."""
+"""An inherited ``__new__``, except object's, can be patched: the class takes the same calls afterwards."""
 
 from __future__ import annotations
 

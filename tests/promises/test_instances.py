@@ -151,7 +151,7 @@ def _own(thing: Any) -> Any:
     return thing.own()
 
 
-# Each patch, what is read of an instance, and what it reads as from what it was.
+# Each patch, a read of an instance, and the patched result from the original result.
 PATCHES: Final[dict[str, tuple[Callable[[str], Any], Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "wrap a method": (lambda c: hookpatch.wrap(f"{c}().f", loud), _f, lambda was: ("loud", *was)),
     "inject": (lambda c: hookpatch.inject(f"{c}().f", x=7), _f3, lambda was: (*was[:-1], 7)),
@@ -186,7 +186,7 @@ def vendor(make_module: Callable[..., ModuleType]) -> ModuleType:
 
 
 def state(thing: Any) -> dict[str, Any]:
-    """Return what an instance holds itself, whatever its class has."""
+    """Return an instance's own state, without the class."""
     own = dict(vars(thing)) if hasattr(thing, "__dict__") else {}
     return own | {name: getattr(thing, name) for name in getattr(type(thing), "__slots__", ()) if name != "__weakref__"}
 
@@ -200,7 +200,7 @@ def _cells() -> list[Any]:
 
 @pytest.mark.parametrize(("name", "what"), _cells())
 def test_alive_and_to_come(vendor: ModuleType, name: str, what: str) -> None:
-    """Each instance reads as patched inside, however it is made, and afterwards as if there had been no patch."""
+    """Each instance, made in any way, is patched inside, and afterwards as without a patch."""
     cls, (patch, read, patched) = getattr(vendor, name), PATCHES[what]
     pickle.dumps(cls())  # copyreg notes the slots in the class
     alive = cls()
@@ -218,7 +218,7 @@ def test_alive_and_to_come(vendor: ModuleType, name: str, what: str) -> None:
         assert state(alive) == held
         assert {way: read(thing) for way, thing in made.items()} == dict.fromkeys(ways, was)
         assert {way: state(thing) for way, thing in made.items()} == dict.fromkeys(ways, held)
-        assert state(pickle.loads(data)) == held  # nothing of a patch is in the pickle
+        assert state(pickle.loads(data)) == held  # the pickle has no trace of a patch
     [row] = session.report()
     assert row.state == "restored"
 

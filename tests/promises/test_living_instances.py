@@ -187,7 +187,7 @@ def test_sessions_that_end_in_any_order(kinds: ModuleType, ends: tuple[int, ...]
 
 
 def test_an_instance_whose_class_changed_meanwhile(kinds: ModuleType) -> None:
-    """A foreign class is left alone, and that is said; the original class given by hand is what the end gives."""
+    """A foreign class is left alone, with a warning; an original class assigned by hand stays."""
     other, back, came = kinds.Base(), kinds.Base(), kinds.Sub()
     with hookpatch.active(derived("Base")) as session:
         other.__class__ = kinds.Below
@@ -209,7 +209,7 @@ def test_no_instance_is_kept_alive(kinds: ModuleType) -> None:
 
 
 def test_a_refusal_in_the_midst_leaves_all_as_they_were() -> None:
-    """An audit hook that forbids the second: none has the new class, and they are counted."""
+    """An audit hook forbids the second instance: no instance has the new class, and the error has the count."""
     script = """
 import sys, types, hookpatch
 kinds = types.ModuleType("kinds"); sys.modules["kinds"] = kinds
@@ -239,7 +239,7 @@ print([type(one).__name__ for one in held])
 
 
 def test_a_class_that_comes_with_its_module(write_module: Any) -> None:
-    """The instances that the module makes while it is imported follow, too."""
+    """Instances made during the module's import follow, too."""
     write_module("late", "class Late:\n    def run(self): return 'old'\nmade = Late()\n")
     with pristine():
         with hookpatch.active(hookpatch.derive("late:Late", newer("new"), reach="everywhere")):
@@ -251,7 +251,7 @@ def test_a_class_that_comes_with_its_module(write_module: Any) -> None:
 @pytest.mark.model
 @pytest.mark.parametrize("compiled", ["before", "inside"])
 def test_a_model_whose_part_has_the_class(make_module: Callable[[str, str], ModuleType], compiled: str) -> None:
-    """Code that torch compiled before, or inside, runs what is on."""
+    """Code compiled by torch before or inside follows the patch."""
     torch = importlib.import_module("torch")
     make_module(
         "norms",

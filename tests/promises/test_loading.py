@@ -87,7 +87,7 @@ _numbers: Final = itertools.count()
 
 @pytest.fixture(params=["module", "package", "submodule", "latin-1", "bom", "crlf", "zip", "rewritten"])
 def written(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a module that lies there in one of many forms, not imported."""
+    """Return the name of a module in one of many forms, not imported."""
     name, kind = f"loaded_{next(_numbers)}", request.param
     path, text = folder / f"{name}.py", SOURCE
     if kind == "package":
@@ -118,7 +118,7 @@ def written(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.Mo
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Rewrites what it loads, as beartype and typeguard do."""
+    """A loader that rewrites modules, as beartype and typeguard do."""
 
     def source_to_code(self, data: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
         tree = ast.parse(data)
@@ -153,12 +153,12 @@ def is_changed(module: ModuleType) -> bool:
 def test_a_module_runs_changed(
     written: str, change: str, way: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In each form, in each way; nothing on disk changes, no bytecode is read or written; a reload has it, too."""
+    """A module of each form runs changed, also after a reload; no file changes, no bytecode is read or written."""
     if way == "anew at both ends":
         assert not is_changed(importlib.import_module(written))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     if "." in written:
-        importlib.import_module(written.split(".")[0])  # a package that is not changed has its bytecode written
+        importlib.import_module(written.split(".")[0])  # an unchanged package has its bytecode written
     before = files(folder)
     facts = {"keep": True} if way == "kept" else {"reload": True}
     with pristine():
@@ -276,7 +276,7 @@ UNFIT: Final[dict[str, tuple[Callable[..., hookpatch.Patch], str]]] = {
 
 @pytest.mark.parametrize("unfit", UNFIT)
 def test_what_does_not_fit(folder: Path, unfit: str) -> None:
-    """At an import: a warning, and the module runs as it is. On entering: an error, and it does not run again."""
+    """An unfit change is a warning at an import, and an error on entering; the module is unchanged."""
     make, text = UNFIT[unfit]
     (folder / "vendor.py").write_text(SOURCE + "import builtins\nbuiltins.runs += 1\n")
     import builtins
@@ -334,14 +334,14 @@ def test_what_has_no_source_is_refused_by_name(folder: Path, monkeypatch: pytest
 
 
 class _Executing(importlib.machinery.SourceFileLoader):
-    """A loader that compiles by itself, as pytest's does."""
+    """A loader with its own compile, like pytest's."""
 
     def exec_module(self, module: ModuleType) -> None:
         exec(Path(self.path).read_text(), vars(module))
 
 
 class _Own:
-    """A loader that executes what it likes."""
+    """A loader that executes other code."""
 
     def create_module(self, spec: Any) -> None:
         return None
@@ -351,7 +351,7 @@ class _Own:
 
 
 def test_several_changes_are_made_in_order(folder: Path, make_distribution: Callable[..., Path]) -> None:
-    """Edits that do not meet join; transforms lie over them; two transforms of two plugins need an order."""
+    """Edits of different pieces join, transforms lie over edits, and transforms of two plugins need an order."""
     (folder / "vendor.py").write_text(SOURCE)
     plugins = {
         "one": "edit('vendor', 'LIMIT = 42', 'LIMIT = 43', reload=True)",
@@ -463,7 +463,7 @@ print(json.dumps([vendor.LIMIT, vendor.answer()]))
 
 
 def test_processes(folder: Path, make_distribution: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child process has it; from the environment it needs no keep=, and one that does not fit ends the program."""
+    """A child process has the change; from the environment no keep= is needed, and an unfit change ends the program."""
     monkeypatch.setenv("PYTHONPATH", str(folder))
     (folder / "vendor.py").write_text(SOURCE)
     for name, piece in (("raised", "LIMIT = 42"), ("unfit", "LIMIT = 41")):

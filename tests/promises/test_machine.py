@@ -1,4 +1,4 @@
-"""Random sequences: after each step every slot holds what a simple model says."""
+"""Random sequences: after each step every slot agrees with a simple model."""
 
 from __future__ import annotations
 

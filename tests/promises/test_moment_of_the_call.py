@@ -1,4 +1,4 @@
-"""The patches of the moment of the call hold, whenever the coroutine or generator that it returns is consumed."""
+"""The patches at the moment of a call hold for the coroutine or generator, consumed at any time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> Any:
 
 
 def raised(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
-    """Add one to what the caller passes: a wrapper that works for every kind."""
+    """Add one to the caller's argument: a wrapper for every kind."""
     return wrapped(args[0] + 1, **kwargs)
 
 
@@ -73,7 +73,7 @@ def called(vendor: Any, name: str, *args: Any) -> Any:
 
 
 def consumed(result: Any) -> list[Any]:
-    """Return all that a coroutine, generator or async generator gives."""
+    """Return all results of a coroutine, generator or async generator."""
 
     async def main() -> list[Any]:
         if inspect.isasyncgen(result):
@@ -124,7 +124,7 @@ def test_as_wrapt_does(vendor: Any, name: str) -> None:
 
 @pytest.mark.parametrize(("name", "reach"), REACHED)
 def test_each_layer_is_that_of_the_call(vendor: Any, name: str, reach: Any) -> None:
-    """Two sessions, of which one ends between the call and its use."""
+    """Of two sessions one ends between the call and the use."""
     outer = hookpatch.active(hookpatch.wrap(f"vendor:{name}", raised, reach=reach)).open()
     both = called(vendor, name, 1)
     with hookpatch.active(hookpatch.wrap(f"vendor:{name}", doubled, reach=reach)):

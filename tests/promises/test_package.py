@@ -53,7 +53,7 @@ def metadata_in(wheel: Path) -> Message:
 
 
 def files_below(folder: Path) -> set[str]:
-    """Return the files of a folder as they are named from its parent, but for what Python and its tools leave there."""
+    """Return the files of a folder by their paths from its parent, without caches of Python and its tools."""
     return {
         path.relative_to(folder.parent).as_posix()
         for path in folder.rglob("*")
@@ -63,7 +63,7 @@ def files_below(folder: Path) -> set[str]:
 
 
 def brought_by(name: str) -> Iterator[str]:
-    """Yield what pip installs with a distribution: what it requires, and what that requires, without extras."""
+    """Yield the distributions that pip installs with a distribution: all requirements, without extras."""
     for line in importlib.metadata.requires(name) or []:
         requirement = Requirement(line)
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
@@ -72,7 +72,7 @@ def brought_by(name: str) -> Iterator[str]:
 
 
 def test_start_up_files_lie_in_the_root_of_the_wheel(wheels: Path) -> None:
-    """There the interpreter looks for them; all else is the package and its metadata."""
+    """Start-up files lie in the wheel's root, for the interpreter; the rest is the package and its metadata."""
     (wheel,) = wheels.glob("hookpatch-*.whl")
     top = {name.partition("/")[0] for name in names_in(wheel)}
     assert top == {"hookpatch", f"hookpatch-{__version__}.dist-info", *STARTUP}
@@ -80,7 +80,7 @@ def test_start_up_files_lie_in_the_root_of_the_wheel(wheels: Path) -> None:
 
 
 def test_start_up_line_is_one_line_that_imports_nothing_of_ours_when_unset(wheels: Path) -> None:
-    """A reviewer reads it in the wheel: no exec, two looks at the environment."""
+    """A reviewer reads the start-up line in the wheel: no exec, two looks at the environment."""
     (wheel,) = wheels.glob("hookpatch-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         line, end = archive.read("hookpatch.pth").decode().split("\n")
@@ -93,7 +93,7 @@ def test_start_up_line_is_one_line_that_imports_nothing_of_ours_when_unset(wheel
 @pytest.mark.once
 @each_project
 def test_wheel_from_the_sdist_has_the_whole_package_and_nothing_else(project: Path, all_wheels: Path) -> None:
-    """Each file that lies in the package, and no test, no cache and no setting; its types are for all to read."""
+    """The wheel has each file of the package, without tests, caches and settings; the package is typed."""
     package = package_of(project)
     found = {name for name in names_in(wheel_of(project, all_wheels)) if ".dist-info/" not in name}
     from_docs = {"hookpatch/messages.md"} if project == ROOT else set()  # docs/messages.md, for `hookpatch explain`
@@ -104,7 +104,7 @@ def test_wheel_from_the_sdist_has_the_whole_package_and_nothing_else(project: Pa
 @pytest.mark.once
 @each_project
 def test_sdist_has_its_tests_and_what_they_need(project: Path, all_wheels: Path) -> None:
-    """Who builds from it can test it: `make test-dist` does. No test of a plugin lies outside of its project."""
+    """An sdist has its tests, as `make test-dist` runs; no test of a plugin lies outside the project."""
     (sdist,) = all_wheels.glob(f"{package_of(project)}-*.tar.gz")
     with tarfile.open(sdist) as archive:
         found = {name.partition("/")[2] for name in archive.getnames()}
@@ -118,7 +118,7 @@ def test_sdist_has_its_tests_and_what_they_need(project: Path, all_wheels: Path)
 @pytest.mark.once
 @each_project
 def test_licence_is_whole_and_goes_along(project: Path, all_wheels: Path) -> None:
-    """MIT, one text for all; what hookpatch-onnx has of others in its pages comes with theirs."""
+    """The licence is MIT, the same text for all; foreign libraries in hookpatch-onnx's pages have their licences."""
     wheel = wheel_of(project, all_wheels)
     files = metadata_in(wheel).get_all("License-File", [])
     others = [name for name in names_in(wheel) if name.endswith(".LICENSE") and "/licenses/" not in name]
@@ -139,7 +139,7 @@ def test_licence_is_whole_and_goes_along(project: Path, all_wheels: Path) -> Non
 @pytest.mark.once
 @each_project
 def test_what_an_index_shows_is_true_of_all(project: Path, all_wheels: Path) -> None:
-    """Version and licence are hookpatch's, the text is the README's; no address is given: there is none.
+    """Version and licence are hookpatch's, the text is the README's; no address is given without a home.
 
     Of the Pythons a plugin names those that its tests run on: torch is at hand for one of them alone.
     """
@@ -159,7 +159,7 @@ def test_what_an_index_shows_is_true_of_all(project: Path, all_wheels: Path) -> 
 
 @pytest.mark.once
 def test_hookpatch_brings_neither_torch_nor_onnx() -> None:
-    """`pip install hookpatch` installs six libraries and what those need: nothing of what we are developed with."""
+    """`pip install hookpatch` installs six libraries with their requirements, and no development tool."""
     direct = {canonicalize_name(Requirement(line).name) for line in settings_of(ROOT)["dependencies"]}
     assert direct == {"pluggy", "wrapt", "packaging", "msgspec", "typer", "rich"}
     brought = {*brought_by("hookpatch")}
@@ -172,7 +172,7 @@ def test_hookpatch_brings_neither_torch_nor_onnx() -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("project", PROJECTS[1:], ids=lambda project: project.name)
 def test_plugin_brings_no_torch(project: Path) -> None:
-    """Who exports with torch has the one that he wants; a plugin waits for it, and needs it for its tests alone."""
+    """A plugin waits for the user's torch, and requires torch only for its tests."""
     needs = [canonicalize_name(Requirement(line).name) for line in settings_of(project)["dependencies"]]
     assert {name for name in needs if not name.startswith("hookpatch")} <= {"onnx", "rich"}
     for name in needs:
@@ -182,7 +182,7 @@ def test_plugin_brings_no_torch(project: Path) -> None:
 
 @pytest.mark.once
 def test_git_ignores_the_libraries_of_pages() -> None:
-    """What hookpatch-onnx fetches when it is built never gets into the repository."""
+    """Files fetched by hookpatch-onnx's build never get into the repository."""
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     assert "plugins/hookpatch-onnx/hookpatch_onnx/_picture/page/libraries/" in ignored
 
@@ -191,7 +191,7 @@ def test_git_ignores_the_libraries_of_pages() -> None:
     "way", ["editable", "wheel", *(pytest.param(way, marks=pytest.mark.once) for way in ("folder", "sdist"))]
 )
 def test_every_install_has_the_start_up_file(way: str, wheels: Path, tmp_path: Path) -> None:
-    """`pip install .`, `pip install -e .`, from an sdist and from a wheel; uninstalling takes it away."""
+    """`pip install .` and `-e .`, from sdist and wheel, install the start-up file; uninstalling removes the file."""
     source = tmp_path / "source"
     kept = shutil.ignore_patterns(".*", "docs", "plugins", "tests", "__pycache__")
     shutil.copytree(ROOT, source, ignore=kept)

@@ -80,7 +80,7 @@ PICKLERS: dict[str, Callable[[Any], bytes]] = {
 
 @pytest.fixture
 def pooled(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
-    """A module of things that can be called, and of patches for them."""
+    """Make a module of callables, and of patches for these."""
     return make_module("pooled", SOURCE)
 
 
@@ -101,7 +101,7 @@ def test_copy_is_the_thing_itself(pooled: ModuleType, address: str, reach: str) 
     with _patched(pooled, address, reach):
         found = _found(pooled, address)
         for copied in (copy.copy(found), copy.deepcopy(found), copy.deepcopy([found])[0]):
-            assert copied is found if address != "Model.named" else copied == found  # each look binds it anew
+            assert copied is found if address != "Model.named" else copied == found  # each read binds anew
 
 
 @pytest.mark.parametrize("reach", REACHES)
@@ -111,7 +111,7 @@ def test_copy_is_the_thing_itself(pooled: ModuleType, address: str, reach: str) 
 def test_pickle_of_a_function_is_that_of_the_original(
     pooled: ModuleType, address: str, reach: str, pickler: str
 ) -> None:
-    """Every pickle holds the name alone: it loads what stands there, inside and after the end."""
+    """Every pickle holds the name alone, and loads the slot's value, inside and after the end."""
     dumps, original = PICKLERS[pickler], _found(pooled, address)
     before = dumps(original)
     with _patched(pooled, address, reach):
@@ -124,7 +124,7 @@ def test_pickle_of_a_function_is_that_of_the_original(
 @pytest.mark.parametrize("address", PROXIES)
 @pytest.mark.parametrize("pickler", PICKLERS)
 def test_pickle_of_a_proxy_needs_nothing_of_ours(pooled: ModuleType, address: str, pickler: str) -> None:
-    """It names the standard library and the target alone, inside and after the end, and loads what stands there."""
+    """A proxy's pickle names the standard library and the target alone, and loads the slot's value."""
     with _patched(pooled, address):
         leaked = _found(pooled, address)
         data = PICKLERS[pickler](leaked)
@@ -136,7 +136,7 @@ def test_pickle_of_a_proxy_needs_nothing_of_ours(pooled: ModuleType, address: st
 
 
 def test_what_does_not_stand_under_its_name_is_refused_by_pickle(pooled: ModuleType) -> None:
-    """The original under another name inside, what stood there after the end: an error, and with cloudpickle a copy."""
+    """pickle refuses the original inside and the wrapper after the end; cloudpickle copies."""
     original = pooled.double
     with _patched(pooled, "double"):
         leaked = pooled.double
@@ -149,7 +149,7 @@ def test_what_does_not_stand_under_its_name_is_refused_by_pickle(pooled: ModuleT
 
 
 def test_in_place_every_name_is_pickled(pooled: ModuleType) -> None:
-    """With reach="everywhere" there is one function, under its name at all times."""
+    """With reach="everywhere" the function stays under its name at all times."""
     original = pooled.double
     with _patched(pooled, "double", "everywhere"):
         leaked = pooled.double
@@ -159,7 +159,7 @@ def test_in_place_every_name_is_pickled(pooled: ModuleType) -> None:
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_what_cloudpickle_takes_by_value_takes_its_patch_along(pooled: ModuleType, reach: str) -> None:
-    """A bound class method, patched or not, is no name to cloudpickle: it copies the code that is there at the time."""
+    """cloudpickle copies the present code of a bound class method, patched or not."""
     with _patched(pooled, "Model.named", reach):
         data = cloudpickle.dumps(pooled.Model.named)
     assert pickle.loads(data)(1) == ("patched", "Model")
@@ -210,7 +210,7 @@ SCRIPT = """
 def test_pools_run_what_stands_under_the_name_there(
     write_module: Callable[[str, str], Path], method: str, reach: str
 ) -> None:
-    """A patched function or method that is sent to another process is patched there if that one is, and not else."""
+    """A patched function sent to another process is patched there if the process is patched, and plain otherwise."""
     write_module("pooled", SOURCE)
     script = write_module("script", SCRIPT)
     done = subprocess.run([sys.executable, script, method, reach], capture_output=True, text=True, timeout=120)

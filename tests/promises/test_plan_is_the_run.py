@@ -1,4 +1,4 @@
-"""What a plan says of a selection is what the report of a run says: for plugins that do not fit, alone and together."""
+"""The plan of a selection equals the report of its run: for unfit plugins, alone and together."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ QUIET: Final = {"deadline": None, "database": None, "derandomize": True, "suppre
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder on the path with the plugins, each of a distribution of its own, and what they patch."""
+    """Make a folder on the path with the plugins, each in a distribution of its own, and their targets."""
     site = tmp_path_factory.mktemp("site")
     for name, text in MODULES.items():
         (site / f"{name}.py").write_text(textwrap.dedent(text))
@@ -64,7 +64,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def lock(site: Path) -> str:
-    """A lock file from which one target differs."""
+    """Make a lock file with a changed target."""
     entries, _ = lockable(
         [
             Requested(hookpatch.wrap("awkward_vendor:simplify", print)),
@@ -86,7 +86,7 @@ def forget() -> None:
 
 
 def planned(names: list[str], lock: str, on_drift: Policy, **how: bool) -> list[State]:
-    """Return what the plan says, in the words of a report."""
+    """Return the plan in the words of a report."""
     plan = hookpatch.plan(*names, lock=lock if on_drift else None, on_drift=on_drift, **how)
     return sorted(
         (patch.plugin, target.target, patch.verb, STATES[patch.finding], patch.reason or "")
@@ -96,7 +96,7 @@ def planned(names: list[str], lock: str, on_drift: Policy, **how: bool) -> list[
 
 
 def reported(names: list[str], lock: str, on_drift: Policy) -> list[State]:
-    """Return what the report of a run says."""
+    """Return the report of a run."""
     session = hookpatch.active(*names, lock=lock if on_drift else None, on_drift=on_drift, children="local")
     try:
         with warnings.catch_warnings(), session:
@@ -125,7 +125,7 @@ def differences(names: list[str], lock: str, on_drift: Policy) -> list[tuple[Sta
 
 @pytest.mark.parametrize("on_drift", [None, "error"])
 def test_each_plugin_and_those_that_meet(site: Path, lock: str, on_drift: Policy) -> None:
-    """A plugin alone, and selections of some that meet at one target; optional ones are among the random selections."""
+    """Compare each plugin alone, and selections of plugins with the same target."""
     chance = random.Random(1)
     alone = [[name] for name in PATCHES if not name.endswith("_perhaps")]
     selections = [*(alone if on_drift is None else chance.sample(alone, 8)), *TOGETHER]
@@ -169,5 +169,5 @@ def test_some_selections(site: Path, lock: str, names: list[str], on_drift: Poli
 @settings(max_examples=MANY, **QUIET)
 @given(selections, policies)
 def test_many_selections(site: Path, lock: str, names: list[str], on_drift: Policy) -> None:
-    """200 of them."""
+    """Compare 200 random selections."""
     assert differences(names, lock, on_drift) == []

@@ -1,4 +1,4 @@
-"""What users import stays where it is: every public name, by the module that they import it from."""
+"""Every public name stays in the module of its import."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PUBLIC = {
 
 @pytest.mark.parametrize("module", PUBLIC)
 def test_every_public_name_can_be_imported(module: str) -> None:
-    """As the first thing that a program imports."""
+    """Each public name can be the first import of a program."""
     if module == "hookpatch.notebook":
         pytest.importorskip("IPython")
     names = ", ".join(PUBLIC[module].split())
@@ -48,6 +48,6 @@ def test_every_public_name_can_be_imported(module: str) -> None:
 
 @pytest.mark.parametrize("module", ["hookpatch", "hookpatch.testing"])
 def test_no_public_name_is_missing_here(module: str) -> None:
-    """The lists above name all of what these modules declare."""
+    """The lists above have all names declared by these modules."""
     declared = set(__import__(module, fromlist=["__all__"]).__all__)
     assert declared <= set(PUBLIC[module].split())

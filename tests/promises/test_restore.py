@@ -27,7 +27,7 @@ def of_page(tool: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("tool", ["hookpatch", "by hand", "mock", "pytest", "wrapt"])
 def test_table_says_what_the_probes_find(tool: str) -> None:
-    """Each in a process of its own; what is not installed here `make bench-restore` looks at."""
+    """Each probe runs in a process of its own; `make bench-restore` has the tools that are not installed."""
     command = [sys.executable, str(BENCHMARKS / "restore_probes.py"), tool]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
     page = of_page(tool)

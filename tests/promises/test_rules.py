@@ -1,4 +1,4 @@
-"""Rules: one patch for many slots. Each match is a patch of its own, there or to come, and the end restores all."""
+"""Rules: a patch for many slots. Each match, present or to come, is a patch of its own, restored at the end."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ forward = "no function"
 
 
 def louder(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Mark what a call returns."""
+    """Mark the result of a call."""
     return f"<{wrapped(*args, **kwargs)}>"
 
 
@@ -160,7 +160,7 @@ VERBS: dict[str, tuple[Callable[[str], hookpatch.Patch], Any]] = {
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_takes_a_rule(verb: str, vendor: Any) -> None:
-    """What a verb does to one slot it does to each match."""
+    """Each verb acts on each match as on a single slot."""
     declare, expected = VERBS[verb]
     with hookpatch.active(declare("ruled_vendor:*Norm.forward"), children="local"):
         said = tuple(cls().forward() for cls in (vendor.ANorm, vendor.BNorm, vendor.Other))
@@ -183,7 +183,7 @@ def test_inject_default_and_remove_take_a_rule(make_module: Callable[[str, str],
 
 
 def test_each_level_that_is_called_runs_the_wrapper(vendor: Any) -> None:
-    """``super().run()`` included; a class that inherits runs it once."""
+    """Each called level runs the wrapper, with ``super().run()``; an inheriting class once."""
     with hookpatch.active(hookpatch.wrap("ruled_vendor:Base+.run", louder)):
         assert (vendor.Sub().run(), vendor.Middle().run()) == ("<sub <base>>", "<base>")
     assert vendor.Sub().run() == "sub base"
@@ -213,12 +213,12 @@ def test_a_task_alone(vendor: Any) -> None:
     assert heard == ["a"]
 
 
-# --- modules that come
+# --- later imports
 
 
 @pytest.fixture
 def models(write_module: Callable[[str, str], Path]) -> list[str]:
-    """The names of three modules below one package, not imported, each with two norms."""
+    """Return the names of three modules of a package, not imported, each with two norms."""
     names = [f"ruled_zoo.models.{name}.modeling_{name}" for name in ("ape", "bee", "cat")]
     for package in ("ruled_zoo", "ruled_zoo.models", *(name.rpartition(".")[0] for name in names)):
         write_module(f"{package}.__init__", "")
@@ -233,7 +233,7 @@ RULE = "ruled_zoo.models.*.modeling_*:*Norm.forward"
 
 @pytest.mark.parametrize("before", range(4))
 def test_modules_imported_before_and_after(before: int, models: list[str]) -> None:
-    """A pattern of modules: those there at entering, and each one that is imported inside the block."""
+    """A pattern of modules takes modules imported before entering, and modules imported inside."""
     for name in models[:before]:
         importlib.import_module(name)
     with hookpatch.active(hookpatch.wrap(RULE, louder)) as session:
@@ -247,7 +247,7 @@ def test_modules_imported_before_and_after(before: int, models: list[str]) -> No
 
 
 def test_a_module_that_is_executed_anew_is_patched_anew(models: list[str]) -> None:
-    """A reload makes new classes: the match is one row, and what came new is another."""
+    """A reload makes new classes: the old match is a row, the new match another."""
     module: Any = importlib.import_module(models[0])
     path = Path(str(module.__file__))
     with hookpatch.active(hookpatch.wrap(RULE, louder)) as session:
@@ -264,7 +264,7 @@ def test_a_module_that_is_executed_anew_is_patched_anew(models: list[str]) -> No
 
 
 def test_a_subclass_in_a_module_that_comes(vendor: Any, write_module: Callable[[str, str], Path]) -> None:
-    """Its module is no module of the rule: the end of its import tells."""
+    """A subclass in a module outside the rule is found at the end of the import."""
     write_module(
         "ruled_below", "import ruled_vendor\nclass Below(ruled_vendor.Base):\n    def run(self): return 'below'\n"
     )
@@ -276,7 +276,7 @@ def test_a_subclass_in_a_module_that_comes(vendor: Any, write_module: Callable[[
 
 
 def test_what_no_import_tells_of_is_patched_at_the_next_look(vendor: Any) -> None:
-    """A class made inside the block, a name and an entry added there: at a report, with a warning that it is late."""
+    """A class made inside, and an added name or entry, are patched at the next report, with a LateWarning."""
     rules = [
         hookpatch.wrap("ruled_vendor:Base+.run", louder),
         hookpatch.replace("ruled_vendor:TABLE[*]", "new"),
@@ -312,7 +312,7 @@ def test_an_open_rule_is_not_found_by_a_module_that_does_not_match(models: list[
 
 
 def test_threads_that_import_at_once(vendor: Any, write_module: Callable[[str, str], Path]) -> None:
-    """Each looks at all subclasses: one makes the patch of a match, and the end restores it."""
+    """Threads importing at once look at all subclasses: a match is patched once, and restored."""
     names = [f"ruled_thread_{at}" for at in range(8)]
     for name in names:
         source = "".join(f"class C{at}(Base):\n    def run(self): return 'c'\n" for at in range(20))
@@ -359,7 +359,7 @@ def test_a_number_that_is_met(allowed: str, vendor: Any) -> None:
 @pytest.mark.parametrize("is_required", [True, False])
 @pytest.mark.parametrize("allowed", ENTERING)
 def test_a_number_that_is_not_met_at_entering(allowed: str, is_required: bool, vendor: Any) -> None:
-    """The session is refused, and what is near is named; a rule that is not required is skipped with that reason."""
+    """The session is refused with the near misses; an optional rule is skipped with the same reason."""
     matches = int(allowed) if allowed.isdigit() else allowed
     rule = hookpatch.wrap("ruled_vendor:*Norm.forward", louder, matches=matches, required=is_required)
     problem = f"ruled_vendor:{ENTERING[allowed]}"
@@ -380,7 +380,7 @@ def test_a_number_that_is_not_met_at_entering(allowed: str, is_required: bool, v
 
 
 def test_too_many_as_modules_come(models: list[str]) -> None:
-    """The one too many is not patched, with a warning; those before keep the patch."""
+    """A match beyond the number is not patched, with a warning; earlier matches keep the patch."""
     with hookpatch.active(hookpatch.wrap(RULE, louder, matches="<=1")) as session:
         first: Any = importlib.import_module(models[0])
         with pytest.warns(PatchFailedWarning, match="matches 2 slots, and must match at most 1") as caught:
@@ -392,7 +392,7 @@ def test_too_many_as_modules_come(models: list[str]) -> None:
 
 
 def test_too_few_at_the_end(models: list[str]) -> None:
-    """Of a pattern of modules the end tells; with nothing imported a number that was given is judged, else none."""
+    """The end judges the number for a pattern of modules; without an import only a given number."""
     with pytest.warns(TooFewMatchesWarning) as caught, hookpatch.active(hookpatch.wrap(RULE, louder, matches=3)):
         importlib.import_module(models[0])
     assert [str(one.message) for one in caught] == [
@@ -419,7 +419,7 @@ NEAR = {
 
 @pytest.mark.parametrize("address", NEAR)
 def test_near_misses_are_told(address: str, vendor: Any) -> None:
-    """What all parts but one match: another name, an inherited one, an alias."""
+    """A near miss matches in all parts but one: another name, an inherited name, an alias."""
     with pytest.raises(MatchesError) as caught, hookpatch.active(hookpatch.wrap(address, louder)):
         pass
     assert f"near: {NEAR[address]}" in caught.value.problem
@@ -437,7 +437,7 @@ def test_a_near_module_is_told(models: list[str]) -> None:
     )
 
 
-# --- from one module to another
+# --- from a module to another
 
 
 def test_names_of_one_module_onto_another(vendor: Any) -> None:
@@ -471,7 +471,7 @@ def test_entries_of_a_source(vendor: Any, make_module: Callable[[str, str], Any]
 
 
 def test_a_source_that_imports_the_package_of_the_target(write_module: Callable[[str, str], Path]) -> None:
-    """The source waits until the package is imported, or it would meet half of it."""
+    """The source waits for the end of the package's import, instead of a half import."""
     write_module("ruled_torch.__init__", "from ruled_torch import cuda\nREADY = True\n")
     write_module("ruled_torch.cuda", "def sync(): return 'cuda'\n")
     write_module("ruled_npu", "import ruled_torch\nassert ruled_torch.READY\ndef sync(): return 'npu'\n")
@@ -482,13 +482,13 @@ def test_a_source_that_imports_the_package_of_the_target(write_module: Callable[
 
 
 def test_a_source_that_does_not_exist_is_refused(vendor: Any) -> None:
-    """The message names it."""
+    """The message has the missing source."""
     with pytest.raises(ApplyError, match=r"the source ruled_nowhere:\* cannot be imported: No module named"):
         hookpatch.active(hookpatch.replace("ruled_vendor:*", source="ruled_nowhere:*", only=callable)).open()
 
 
 def test_a_hundred_names_at_once(make_module: Callable[[str, str], Any]) -> None:
-    """104 of them, as of torch.cuda; each restored."""
+    """Replace and restore 104 names, as of torch.cuda."""
     names = [f"name_{at}" for at in range(104)]
     here = make_module("ruled_cuda", "".join(f"def {name}(): return 'cuda'\n" for name in names) + "LIMIT = 1\n")
     make_module("ruled_npu", "".join(f"def {name}(): return 'npu'\n" for name in names) + "LIMIT = 2\n")
@@ -506,7 +506,7 @@ def test_a_hundred_names_at_once(make_module: Callable[[str, str], Any]) -> None
 
 
 def test_only_takes_the_original_value(vendor: Any) -> None:
-    """Also where another patch lies over it; an error in it refuses the session."""
+    """only= gets the original value, also beneath another patch; its error refuses the session."""
     seen: list[Any] = []
 
     def only(value: object) -> bool:
@@ -524,7 +524,7 @@ def test_only_takes_the_original_value(vendor: Any) -> None:
 
 
 def test_a_conflict_names_the_rule(vendor: Any) -> None:
-    """A rule and a single address on one slot."""
+    """The conflict of a rule with a single address names the rule."""
     one = hookpatch.replace("ruled_vendor:get_b", louder, check_signature=False, why="a test")
     rule = hookpatch.replace("ruled_vendor:get_*", louder, check_signature=False, why="a test")
     for what in ((rule, one), (one, rule)):
@@ -536,7 +536,7 @@ def test_a_conflict_names_the_rule(vendor: Any) -> None:
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_rule_and_a_single_wrapper(order: tuple[int, int], vendor: Any) -> None:
-    """The first is the outermost, whichever it is."""
+    """Of a rule and a single patch the first lies outermost."""
 
     def other(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
         return f"({wrapped(*args, **kwargs)})"
@@ -547,7 +547,7 @@ def test_a_rule_and_a_single_wrapper(order: tuple[int, int], vendor: Any) -> Non
 
 
 def test_a_rule_over_a_rule(vendor: Any) -> None:
-    """Sessions that overlap, and end in any order."""
+    """Sessions with rules overlap, and end in any order."""
     first = hookpatch.active(hookpatch.wrap("ruled_vendor:get_*", louder)).open()
     second = hookpatch.active(hookpatch.wrap("ruled_vendor:*_a", louder)).open()
     assert (vendor.get_a(), vendor.get_b()) == ("<<a>>", "<b>")
@@ -568,7 +568,7 @@ def test_a_session_is_entered_again(models: list[str]) -> None:
 
 
 def test_a_match_that_does_not_fit_refuses_all(vendor: Any) -> None:
-    """A required rule is all or nothing; one that is not required leaves out the match, with the reason."""
+    """A required rule is all or nothing; an optional rule leaves out the match, with the reason."""
     with pytest.raises(
         TargetRefused,
         match=r"ruled_vendor:ANorm\.eps holds an int, which cannot be called; only=callable leaves it out",
@@ -586,7 +586,7 @@ def test_a_match_that_does_not_fit_refuses_all(vendor: Any) -> None:
 
 
 def test_required_calls_are_of_all_matches(vendor: Any) -> None:
-    """One call of any match is a call of the rule."""
+    """A call of any match counts as a call of the rule."""
     with hookpatch.active(hookpatch.wrap("ruled_vendor:get_*", louder, required_calls=2)) as session:
         vendor.get_a()
         vendor.get_b()
@@ -623,7 +623,7 @@ def test_names_may_be_added(vendor: Any) -> None:
 
 
 def test_why_names_the_rule_and_its_slots(vendor: Any) -> None:
-    """Of a match, the rule beside the patch; of a rule, the slots that it stands for."""
+    """why shows the rule beside a match's patch, and the slots of a rule."""
     report = hookpatch.why("ruled_vendor:*Norm.forward")
     slots = "ruled_vendor:ANorm.forward, ruled_vendor:BNorm.forward"
     assert (report.layers, report.note) == ((), f"stands for {slots} here; ask for one slot")
@@ -665,19 +665,19 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_mistake_is_told_where_it_is_declared(case: str) -> None:
-    """Each with its own message."""
+    """Each mistake has its own message, at the declaration."""
     declare, problem = WRONG[case]
     with pytest.raises(PatchError) as caught:
         declare()
     assert caught.value.problem.startswith(problem)
 
 
-# --- a library that nobody here wrote
+# --- a foreign library
 
 
 @pytest.fixture(scope="session")
 def llama() -> Any:
-    """A module of transformers, which puts a finder of its own in place when it is imported."""
+    """Import a module of transformers, which installs its own finder."""
     return importlib.import_module("transformers.models.llama.modeling_llama")
 
 

@@ -1,4 +1,4 @@
-"""Rules of plugins that the environment names, in child processes, and under hookpatch run."""
+"""Rules of plugins from the environment, in child processes, and under hookpatch run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ADDRESS = "zoo.models.*.modeling_*:*Norm.forward"
 
 @pytest.fixture
 def home(environment: Environment, tmp_path: Path) -> Environment:
-    """An environment whose programs have the zoo beside them."""
+    """Make an environment with the zoo beside its programs."""
     environment.work_in(tmp_path / "work", ZOO)
     return environment
 
@@ -46,7 +46,7 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
 @pytest.mark.parametrize("address", [ADDRESS, "zoo.models.ape.modeling_ape:*Norm.forward"])
 @pytest.mark.parametrize("waits_for", ["", "zoo", "zoo.models.*.modeling_*"])
 def test_a_plugin_with_a_rule(waits_for: str, address: str, home: Environment) -> None:
-    """With and without what its distribution has it wait for, which may be a pattern: nothing else is imported."""
+    """A plugin with a rule loads with and without waits_for, which may be a pattern; no other module is imported."""
     home.add_plugin("marks", PLUGIN.format(address=address, options=""), waits_for=waits_for)
     done = home.run("script.py", HOOKPATCH_PLUGINS="marks")
     assert (done.stdout, done.stderr, done.returncode) == ("<ape>\n", "", 0)
@@ -56,7 +56,7 @@ def test_a_plugin_with_a_rule(waits_for: str, address: str, home: Environment) -
 
 
 def test_a_rule_outside_of_what_its_plugin_waits_for_is_refused(home: Environment) -> None:
-    """A pattern that reaches farther than the pattern waited for."""
+    """Refuse a pattern wider than the awaited pattern."""
     home.add_plugin(
         "marks", PLUGIN.format(address="zoo.*:*Norm.forward", options=""), waits_for="zoo.models.*.modeling_*"
     )
@@ -95,7 +95,7 @@ CHILD = """
 
 
 def test_a_rule_goes_to_child_processes(home: Environment) -> None:
-    """A block hands its rule on, with its predicate."""
+    """A block hands its rule on, with the predicate."""
     (home.folder / "marking.py").write_text(
         "def marked(wrapped, instance, args, kwargs):\n    return f'<{wrapped(*args, **kwargs)}>'\n"
     )

@@ -1,4 +1,4 @@
-"""Attacks on what docs/security.md promises: hookpatch runs no code that was not asked for and installed."""
+"""Attacks on the promises of docs/security.md: hookpatch runs only requested and installed code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
 
 
 def evil(home: Environment) -> list[str]:
-    """Return the planted modules that were run."""
+    """Return the planted modules after their run."""
     path = home.folder / "EVIL"
     return path.read_text().split() if path.exists() else []
 
@@ -50,7 +50,7 @@ def evil(home: Environment) -> list[str]:
     "way", [["script.py"], ["-c", "import script"], ["-m", "script"]], ids=["script", "code", "module"]
 )
 def test_planted_module_is_not_run(home: Environment, way: list[str]) -> None:
-    """One in the current folder, which is the script's, under the name of what we need, at start-up or later."""
+    """A planted module in the script's folder, named like a dependency, is not run at start-up or later."""
     names = "hookpatch wrapt pluggy packaging msgspec typer rich loud_dist_loud difflib asyncio email".split()  # noqa: SIM905
     for name in (*names, "sitecustomize", "hookpatch_loud", "loud"):
         (home.folder / f"{name}.py").write_text(PLANTED)
@@ -60,7 +60,7 @@ def test_planted_module_is_not_run(home: Environment, way: list[str]) -> None:
 
 
 def test_planted_distribution_is_not_a_plugin(home: Environment) -> None:
-    """A dist-info folder in the current folder offers nothing."""
+    """A dist-info folder in the current folder offers no plugin."""
     info = home.folder / "evil-1.0.dist-info"
     info.mkdir()
     (info / "entry_points.txt").write_text("[hookpatch]\nevil = evil\n")
@@ -96,7 +96,7 @@ def test_name_of_two_distributions_is_refused(home: Environment) -> None:
 
 @pytest.mark.parametrize("flag", ["-I", "-E"])
 def test_flags_that_ignore_the_environment_switch_us_off(home: Environment, flag: str) -> None:
-    """Nothing of ours is imported."""
+    """With these flags no file of hookpatch is imported."""
     code = "import sys; print([name for name in sys.modules if name.startswith('hookpatch')])"
     for variable in ("HOOKPATCH_PLUGINS", "HOOKPATCH_CONFIG", "HOOKPATCH_INHERIT"):
         done = home.run(flag, "-c", code, **{variable: "loud"})
@@ -104,7 +104,7 @@ def test_flags_that_ignore_the_environment_switch_us_off(home: Environment, flag
 
 
 def test_configuration_that_lies_there_is_not_looked_at(home: Environment) -> None:
-    """Not by a program, wherever it is started; one that is named chooses among the plugins that are installed."""
+    """No program reads an unnamed configuration; a named configuration chooses among installed plugins."""
     table = "[tool.hookpatch]\nplugins = ['{}']\n"
     (home.folder / "pyproject.toml").write_text(table.format("loud"))
     assert home.run("script.py").stdout == "vendor 2\n"
@@ -133,13 +133,13 @@ def test_allow_list_of_a_configuration_only_narrows(home: Environment) -> None:
 
 
 def test_nothing_is_imported_when_nothing_is_asked_for(home: Environment) -> None:
-    """Every start of every Python there."""
+    """Each start of each Python imports no file of hookpatch without a request."""
     code = "import sys; print([name for name in sys.modules if name.startswith(('hookpatch', 'wrapt', 'pluggy'))])"
     assert home.run("-c", code).stdout == "[]\n"
 
 
 def test_installer_and_resource_tracker_are_not_patched(home: Environment) -> None:
-    """`HOOKPATCH_PLUGINS=x pip install y` works, with a plugin that patches what pip uses."""
+    """`HOOKPATCH_PLUGINS=x pip install y` works, even with a plugin for a library inside pip."""
     home.add_plugin("breaks", LOUD.replace("vendor:speak", "os:replace").replace("vendor:length", "os.path:join"))
     project = home.folder / "project"
     project.mkdir()
@@ -173,7 +173,7 @@ def test_installer_and_resource_tracker_are_not_patched(home: Environment) -> No
 
 
 def test_allow_list_of_the_environment(home: Environment) -> None:
-    """Where there is one, other plugins are refused, in a block too; a comment and a blank line say nothing."""
+    """An allow list refuses other plugins, also in a block; comments and blank lines are ignored."""
     home.add_plugin("other", LOUD.replace("upper", "lower"))
     allow = home.python.parents[1] / "hookpatch.allow"
     block = "import hookpatch, vendor\nwith hookpatch.active('loud'): print(vendor.speak())"
@@ -196,7 +196,7 @@ def test_allow_list_of_the_environment(home: Environment) -> None:
 
 
 def test_what_only_looks_at_plugins_loads_none_that_is_not_allowed(home: Environment) -> None:
-    """The command lists and examines it by its name alone: its module is not imported."""
+    """Commands list and examine a plugin outside the allow list by name, without an import."""
     home.add_plugin("noisy", "print('loaded')")
     (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
     for words in (["list"], ["list", "--json"], ["doctor"]):
@@ -217,7 +217,7 @@ def test_what_only_looks_at_plugins_loads_none_that_is_not_allowed(home: Environ
     ],
 )
 def test_what_is_asked_for_and_not_allowed_is_not_loaded(home: Environment, words: list[str]) -> None:
-    """By a variable or by name, with an option for it or without: it is refused, and its module is not imported."""
+    """A selected plugin outside the allow list is refused without an import, with or without options."""
     home.add_plugin("noisy", "print('loaded')")
     (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
     done = home.run("-m", "hookpatch", *words, HOOKPATCH_PLUGINS="noisy")
@@ -236,7 +236,7 @@ def test_allow_list_is_that_of_the_environment_alone(home: Environment) -> None:
     assert done.stdout == "VENDOR 2\n"
 
 
-# --- commands, and the processes that they start
+# --- commands, and their child processes
 
 CALLED = """
     '''Has to be called.'''
@@ -336,7 +336,7 @@ def test_no_command_runs_what_lies_in_the_current_folder(planted: Environment, w
     (planted.folder / "EVIL").unlink(missing_ok=True)
     shutil.rmtree(planted.folder / "hookpatch-mine", ignore_errors=True)
     start = [planted.python.parent / "hookpatch"] if way == "script" else ["-m", "hookpatch"]
-    for name in ("hookpatch", "importlib", "threading") if way == "module" else ():  # Python itself runs these
+    for name in ("hookpatch", "importlib", "threading") if way == "module" else ():  # run by Python itself
         (planted.folder / f"{name}.py").unlink(missing_ok=True)
     done = planted.run(*start, *COMMANDS[command])
     assert "Traceback" not in done.stderr

@@ -57,16 +57,16 @@ WriteModule: TypeAlias = Callable[[str, str], Path]
 # --- sessions on shared targets
 
 
-@pytest.mark.filterwarnings("ignore::hookpatch.errors.PatchFailedWarning")  # what a patch lay over may be removed
+@pytest.mark.filterwarnings("ignore::hookpatch.errors.PatchFailedWarning")  # the value beneath a patch may be removed
 @pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
 @pytest.mark.parametrize("library", [pytest.param("", id="alone"), pytest.param("torch", marks=pytest.mark.model)])
 def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule, library: str) -> None:
-    """Eight threads patch the same targets while others call them: each call gives what some set of patches gives.
+    """Eight threads patch the same targets while others call: each call agrees with some set of patches.
 
     At the end every owner holds what it held, in the same order, and no site, no watch and no finder is left.
     """
     if library:
-        importlib.import_module(library)  # it hears of every change
+        importlib.import_module(library)  # notified of every change
     m: Any = make_module("shared", SHARED)
     spread, entered, left = m.spread, itertools.count(), itertools.count()
 
@@ -103,7 +103,7 @@ def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule, libra
         [contents_of(owner) for owner in owners],
         (spread.__code__, spread.__kwdefaults__, spread.__defaults__),
     )
-    removed = {"plain", "own", "static"}  # attributes: they come back, but not to their places
+    removed = {"plain", "own", "static"}  # attributes: restored, but not at their positions
     seed, end = SEED, time.monotonic() + (SECONDS / 6 if library else SECONDS)
     while time.monotonic() < end:
         with switching_often(seed):
@@ -148,13 +148,13 @@ def test_report_while_sessions_come_and_go() -> None:
         together(look, *[come_and_go] * 4)
 
 
-# --- modules that are imported, again and again
+# --- repeated imports
 
 HOOKED: Final = ("hooked0", "hooked1", "hooked2")
 
 
 def _import_at_random(spot: Spot, seen: list[ModuleType], choose: Random, stop: Event) -> None:
-    """Import a module anew that no other thread imports: the sessions that were open before hold in it afterwards."""
+    """Import a module anew, in this thread alone: sessions open before hold afterwards."""
     name = spot.address.partition(":")[0]
     while not stop.is_set():
         began = tick()
@@ -174,7 +174,7 @@ def _import_the_unhooked(choose: Random, stop: Event) -> None:
 
 @pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
 def test_imports_while_sessions_come_and_go(write_module: WriteModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Modules are imported anew while four threads open and close sessions on them: nothing is missed, nothing left.
+    """Modules are imported anew while four threads open and close sessions: no patch is missed or left.
 
     A session that was open when an import began holds when it has ended. An import that nobody waits for is not
     disturbed. At the end every module that there ever was holds its original, and has its real loader and spec.
@@ -226,12 +226,12 @@ def test_threads_that_import_hooked_modules_at_once_do_not_deadlock() -> None:
 
 
 def test_finalizers_in_the_middle_of_changes_do_not_wait_for_each_other(make_module: MakeModule) -> None:
-    """A session dropped while this thread changes a slot is closed after that, since closing takes other locks."""
+    """A session dropped during a change of a slot closes after the change, since closing takes other locks."""
     m: Any = make_module("crossed", "left = {'a': 1, 'b': 2}\nright = {'a': 1, 'b': 2}")
     inside: list[object] = []
 
     class Key(str):
-        """A key whose comparison, under the lock of the site, drops a session."""
+        """A key that drops a session when compared, under the lock of the site."""
 
         __slots__ = ()
         __hash__ = str.__hash__

@@ -1,4 +1,4 @@
-"""reach="everywhere" goes to what its target holds, where only_in= and except_in= let it, and nowhere else."""
+"""reach="everywhere" reaches the target's value within only_in= and except_in=, and no other place."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WriteModule = Callable[..., Path]
 
 
 def named(name: str) -> Any:
-    """Return a wrapper whose calls answer with a name and what came from beneath."""
+    """Return a wrapper that adds a name to the result from beneath."""
     return lambda wrapped, instance, args, kwargs: (name, wrapped(*args, **kwargs))
 
 
-# --- what is inherited belongs to another owner
+# --- inherited names belong to another owner
 
 
 KINDS: Final = """
@@ -56,7 +56,7 @@ KINDS: Final = """
     norm, mine, other, mapping, lazy = Norm(), Mine(), Other(), Mapping(a=1), Lazy()
     unrelated = [object.__init__, dict.get, str.upper, Norm.method]
     """
-# The address, what the patch changes, and what it leaves alone.
+# The address, the changed places, and the unchanged places.
 INHERITED: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "Mine.method": (
         lambda kinds: (kinds.mine.method(), kinds.Below().method()),
@@ -108,7 +108,7 @@ def kinds(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 def test_what_is_inherited_is_patched_where_it_was_addressed(
     kinds: ModuleType, name: str, verb: str, reach: Any
 ) -> None:
-    """The base class, its other children and what holds the same object stay as they are; with both reaches alike."""
+    """The base class, its other children and holders of the same object are unchanged, with both reaches."""
     patched, left = INHERITED[name]
     plain, others = patched(kinds), left(kinds)
     held = list(kinds.unrelated)
@@ -137,7 +137,7 @@ def test_what_is_inherited_is_patched_where_it_was_addressed(
 
 
 def test_init_that_a_class_does_not_have_itself(kinds: ModuleType) -> None:
-    """It is object's, which a list may hold by chance."""
+    """An inherited ``__init__`` is object's, perhaps held in a list by chance."""
     made = []
 
     def noting(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> None:
@@ -175,7 +175,7 @@ HELD: Final = {"function": "f", "thing": "t", "c_function": "c", "Kind": "k"}
 
 @pytest.fixture
 def shop(write_module: WriteModule) -> ModuleType:
-    """Three modules that hold the vendor's names: shop.cart and shop.till, and stock."""
+    """Make three modules with the vendor's names: shop.cart, shop.till and stock."""
     write_module("vendor", VENDOR)
     write_module("shop", "")
     for name in ("shop.cart", "shop.till", "stock", "shop.late", "store"):
@@ -186,7 +186,7 @@ def shop(write_module: WriteModule) -> ModuleType:
 
 
 def seen(name: str, *modules: str) -> dict[str, list[bool]]:
-    """Return for each module whether it has the patch, under its name and in its table."""
+    """Return for each module whether name and table have the patch."""
     return {
         module: [
             "new" in str(getattr(one(), "name", None) or one())
@@ -219,7 +219,7 @@ def patch_of(name: str, verb: str, **where: Any) -> hookpatch.Patch:
 @pytest.mark.parametrize("verb", ["wrap", "replace", "derive"])
 @pytest.mark.parametrize("name", HELD)
 def test_only_these_modules_and_no_others(shop: ModuleType, name: str, verb: str) -> None:
-    """The target's own slot is one place like any other; modules that are imported later follow."""
+    """The target's own slot counts like any place; modules imported later follow."""
     with pristine():
         patch = patch_of(name, verb, reach="everywhere", only_in=["shop.*", "store"])
         with hookpatch.active(patch) as session:
@@ -243,7 +243,7 @@ def test_only_these_modules_and_no_others(shop: ModuleType, name: str, verb: str
 @pytest.mark.parametrize("verb", ["wrap", "replace", "derive"])
 @pytest.mark.parametrize("name", HELD)
 def test_these_modules_excepted(shop: ModuleType, name: str, verb: str) -> None:
-    """A module that is imported later and copies the patched name gets the original."""
+    """An excepted module imported later gets the original."""
     with pristine():
         patch = patch_of(name, verb, reach="everywhere", except_in="shop.*")
         with hookpatch.active(patch) as session:
@@ -277,7 +277,7 @@ def test_time_is_frozen_but_for_who_waits() -> None:
 
 
 def test_a_function_that_its_patch_keeps_is_not_changed_inside(shop: ModuleType) -> None:
-    """In its closure, in its defaults, or in another patch of the session: it is called as it was."""
+    """A function kept in a closure, in defaults or by another patch of the session is called unchanged."""
     vendor = sys.modules["vendor"]
     original = vendor.function
     closure = hookpatch.wrap("vendor:function", lambda w, i, a, k: ("new", original()), reach="everywhere")
@@ -298,7 +298,7 @@ def test_a_function_that_its_patch_keeps_is_not_changed_inside(shop: ModuleType)
 def test_modules_of_a_plugin_keep_the_original(
     shop: ModuleType, make_distribution: Callable[..., Path], name: str, where: str
 ) -> None:
-    """What a plugin has imported for itself, in its module or in one beside it, is not patched by the plugin."""
+    """A plugin's own imports, in its module or its package, are not patched by the plugin."""
     source = """
         import hookpatch
         from kit_plugin import own
@@ -337,7 +337,7 @@ def test_a_pattern_that_no_module_can_match_is_an_error(shop: ModuleType) -> Non
 
 
 def test_nothing_holds_it_yet(shop: ModuleType) -> None:
-    """The patch waits, and says for what."""
+    """The patch waits, and names the awaited module."""
     patch = hookpatch.wrap("vendor:function", named("new"), reach="everywhere", only_in="store")
     with hookpatch.active(patch) as session:
         (report,) = session.report()
@@ -364,7 +364,7 @@ def test_options_that_cannot_be(option: str) -> None:
 
 @pytest.mark.parametrize("name", ["Norm.method", "Norm.of_class", "Norm.static"])
 def test_a_replacement_that_wraps_the_original(kinds: ModuleType, name: str) -> None:
-    """It keeps the original in its closure and in ``__wrapped__``: neither is a place to go to."""
+    """The replacement keeps the original in its closure and in ``__wrapped__``; neither is changed."""
     cls, attribute = kinds.Norm, name.partition(".")[2]
     original = vars(cls)[attribute]
     callee = getattr(original, "__func__", original)
@@ -390,7 +390,7 @@ def test_a_replacement_that_wraps_the_original(kinds: ModuleType, name: str) -> 
 def test_an_inherited_method_that_was_bound_inside(
     make_module: Callable[[str, str], Any], name: str, reach: Any, way: str
 ) -> None:
-    """The end gives it the function of the base class, or lets it pass through: no undo fails."""
+    """The end restores the base class's function, or lets the wrapper pass through, without an error."""
     base = make_module(
         "base",
         """
