@@ -1,6 +1,6 @@
-"""What each distribution of plugins/ keeps, so that who knows one of them knows all.
+"""The contract of each distribution in plugins/: all have the same shape.
 
-hookpatch-probe is a library that two of them share: it has no plugin, and keeps what is not about plugins.
+hookpatch-probe is a library without a plugin, and keeps the rest of the contract.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Declared = Mapping[str, Mapping[str, Any]]
 
 
 def problems(one: Project, declared: Declared) -> Iterator[str]:
-    """Yield what a distribution does not keep: its files, and what its plugins declare."""
+    """Yield a distribution's violations: of its files, and of its plugins' declarations."""
     headings = re.findall(r"^## (.+)$", (one.folder / "README.md").read_text(), re.MULTILINE)
     if [heading for heading in headings if heading in HEADINGS] != HEADINGS:
         yield f"README.md: its headings are {', '.join(headings)}; among them, in this order: {', '.join(HEADINGS)}"
@@ -52,12 +52,12 @@ def problems(one: Project, declared: Declared) -> Iterator[str]:
 
 
 def problems_of_plugin(plugin: Mapping[str, Any], is_always_given_options: bool) -> Iterator[str]:
-    """Yield what a plugin does not keep."""
+    """Yield a plugin's violations."""
     if not plugin["description"]:
         yield "its module says nothing in its docstring"
     if plugin["imported"]:
         yield f"it imports its target: {', '.join(plugin['imported'])}"
-    # With options given, a plugin is loaded at once: they may be wrong.
+    # A plugin with options is loaded at once, to check the options.
     if plugin["patches"] and not plugin["waits_for"] and not is_always_given_options:
         yield "it waits for nothing"
     for patch in plugin["patches"]:
@@ -78,19 +78,19 @@ def is_link_or_reason(upstream: str | None) -> bool:
 
 @pytest.fixture(scope="session")
 def declared() -> Declared:
-    """What the plugins declare that are installed here, as one process is told that imports no target."""
+    """Return the declarations of the installed plugins, read in a process without the targets."""
     return facts()
 
 
 @pytest.mark.parametrize("one", PROJECTS, ids=lambda one: one.name)
 def test_distribution_keeps_the_contract(one: Project, declared: Declared) -> None:
-    """Its README, licence, types, version and entry points; its plugins' descriptions, targets and facts."""
+    """Check README, licence, types, version and entry points; descriptions, targets and facts of the plugins."""
     assert list(problems(one, declared)) == []
     assert metadata.version(one.name) == one.version
 
 
 def test_every_plugin_here_is_installed_and_every_target_is_known(declared: Declared) -> None:
-    """So that nothing above is true of nothing: options that a plugin cannot do without are given."""
+    """Every plugin is installed, and every target known: the tests above are not empty."""
     assert {*declared} >= {name for one in PROJECTS for name in one.plugins}
     targets = [patch["module"] for plugin in declared.values() for patch in plugin["patches"]]
     assert {"torch.onnx", "onnxsim.onnx_simplifier", "third_party_api"} <= {*targets}
@@ -105,7 +105,7 @@ PATCHING = sorted({name for one in PROJECTS for name in one.plugins} - {"runtime
 def test_plugin_is_applied_and_leaves_nothing_behind(
     name: str, declared: Declared, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """In the modules of its targets, which are as before afterwards, exactly."""
+    """A plugin is applied to its targets' modules, which are as before afterwards, exactly."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples" / "prepare_model"))
     patches = declared[name]["patches"]
@@ -117,7 +117,7 @@ def test_plugin_is_applied_and_leaves_nothing_behind(
 
 
 def test_plugins_with_commands_alone_are_those(declared: Declared) -> None:
-    """The test above leaves out none that patches."""
+    """The test above leaves out only plugins without patches."""
     assert [name for name in PATCHING if not declared[name]["patches"]] == []
     assert {name for name, plugin in declared.items() if not plugin["patches"]} & {"runtimes", "scan"} == {
         "runtimes",
@@ -126,7 +126,7 @@ def test_plugins_with_commands_alone_are_those(declared: Declared) -> None:
 
 
 def test_table_is_up_to_date(declared: Declared) -> None:
-    """plugins/README.md is what `make plugins-table` writes."""
+    """plugins/README.md equals the output of `make plugins-table`."""
     assert plugins_table.PAGE.read_text() == plugins_table.page(declared)
 
 
@@ -135,7 +135,7 @@ def test_table_is_up_to_date(declared: Declared) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A plugin that keeps it: what `hookpatch new` writes, with what its author has to fill in."""
+    """Write a plugin within the contract: by `hookpatch new`, with the author's parts filled in."""
     folder = write_plugin("mine", "iniconfig:IniConfig.get", str(tmp_path_factory.mktemp("new") / "mine")).folder
     module = folder / "hookpatch_mine" / "mine.py"
     link = '"https://example.org/1"'
@@ -148,7 +148,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_hookpatch_new_writes_keeps_it(written: Path) -> None:
-    """So the template is of the shape of the plugins here."""
+    """A plugin by `hookpatch new` keeps the contract."""
     assert list(problems(project(written), facts(written))) == []
 
 
@@ -194,7 +194,7 @@ TARGET = "iniconfig:IniConfig.get"
     ],
 )
 def test_what_breaks_it_is_told(breaking: Callable[[Path], None], problem: str, written: Path, tmp_path: Path) -> None:
-    """Each clause, by a plugin that keeps all others."""
+    """Each clause is checked with a plugin that breaks this clause alone."""
     folder = tmp_path / "broken"
     shutil.copytree(written, folder)
     breaking(folder)

@@ -1,4 +1,4 @@
-"""What users of the plugins import stays where it is."""
+"""The public names of the plugins stay in their modules."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PUBLIC = {
 
 @pytest.mark.parametrize("module", PUBLIC)
 def test_every_public_name_can_be_imported(module: str) -> None:
-    """Of the modules that the plugins document."""
+    """Every public name of the documented modules can be imported."""
     imported = pytest.importorskip(module)
     for name in PUBLIC[module].split():
         assert getattr(imported, name) is not None
 
 
 def test_every_entry_point_leads_somewhere() -> None:
-    """The modules that installed plugins name are there."""
+    """Every entry point of the installed plugins names an existing module."""
     ours = [entry for entry in metadata.entry_points(group="hookpatch") if entry.value.startswith("hookpatch_")]
     assert len(ours) >= 14
     for entry in ours:

@@ -11,7 +11,7 @@ import hookpatch
 def with_shapes(printer: type[Any]) -> type[Any]:
     """Return a subclass of the vendor's printer for Linear that prints shapes.
 
-    It is called when the vendor's module has been imported, so that this one imports neither it nor torch.
+    hookpatch calls the factory after the import of the vendor's module, so the plugin imports neither vendor nor torch.
     """
 
     class LinearShapePrinter(printer):  # type: ignore[misc]  # the vendor's class is known at run time only
@@ -24,7 +24,7 @@ def with_shapes(printer: type[Any]) -> type[Any]:
 
 @hookpatch.hookimpl
 def hookpatch_patches() -> Iterator[hookpatch.Patch]:
-    """Put the subclass where the vendor looks its printer up."""
+    """Put the subclass into the vendor's registry."""
     yield hookpatch.derive(
         "third_party_api:PRINT_BY_MODULE_TYPE[torch.nn:Linear]",
         with_shapes,

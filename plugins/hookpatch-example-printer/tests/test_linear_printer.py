@@ -1,4 +1,4 @@
-"""linear_printer in the vendor's registry: the three tests that every plugin has, and what is its own."""
+"""linear_printer in the vendor's registry: the three tests of every plugin, and its own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def vendor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTy
 
 
 def test_lines_tell_the_shapes(vendor: ModuleType, patched: Patched, capsys: pytest.CaptureFixture[str]) -> None:
-    """With and without a bias; the fixture sees to it that the registry is afterwards as it was before."""
+    """Lines have the shapes, with and without a bias; the fixture compares the registry before and after."""
     import torch
 
     patched("linear_printer")
@@ -62,7 +62,7 @@ PROGRAM = """
 
 
 def test_unmodified_program_is_patched_from_outside(tmp_path: Path, fresh_process: FreshProcess) -> None:
-    """It prints what the plugin prints, and without the plugin what the vendor prints."""
+    """An unmodified program prints the plugin's lines, and without the plugin the vendor's."""
     (tmp_path / "third_party_api.py").write_text(VENDOR)
     where = {"PYTHONPATH": str(tmp_path)}
     assert fresh_process(PROGRAM, env=where).check().output == "Linear 0: 3 -> 5\n"
@@ -70,7 +70,7 @@ def test_unmodified_program_is_patched_from_outside(tmp_path: Path, fresh_proces
 
 
 def test_captured_code_sees_the_entry(vendor: ModuleType, effect: EffectOf) -> None:
-    """What asks the registry in code that torch captures gets the subclass inside, and the vendor's class outside."""
+    """Code captured by torch gets the subclass from the registry inside, and the vendor's class outside."""
     import torch
 
     registry, vendors = vendor.PRINT_BY_MODULE_TYPE, vendor.LinearPrinter
@@ -82,7 +82,7 @@ def test_captured_code_sees_the_entry(vendor: ModuleType, effect: EffectOf) -> N
 
 
 def test_registry_holds_a_subclass_in_the_place_of_the_vendors_class(vendor: ModuleType, patched: Patched) -> None:
-    """The key keeps its place, the other entry is not touched."""
+    """The key keeps its position, and the other entry is unchanged."""
     import torch
 
     registry = vendor.PRINT_BY_MODULE_TYPE
@@ -96,7 +96,7 @@ def test_registry_holds_a_subclass_in_the_place_of_the_vendors_class(vendor: Mod
 
 
 def test_plugin_imports_neither_torch_nor_the_vendor(fresh_process: FreshProcess) -> None:
-    """The target's key is an address: torch is not imported for it before its time."""
+    """The target's key is an address, so the plugin does not import torch."""
     program = "import sys; print([m for m in ('torch', 'third_party_api') if m in sys.modules])"
     done = fresh_process(program, "linear_printer")
     assert (done.status, done.output) == (0, "[]\n")

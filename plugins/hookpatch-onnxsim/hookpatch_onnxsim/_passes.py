@@ -10,13 +10,13 @@ from hookpatch import Patch, wrap
 
 SIMPLIFIER: Final = "onnxsim.onnx_simplifier"
 RELEASES: Final = "onnxsim>=0.4.36"
-FUSED: Final = "https://github.com/onnxsim/onnxsim/issues/356"  # how the projections can be kept from being one MatMul
+FUSED: Final = "https://github.com/onnxsim/onnxsim/issues/356"  # how to keep the projections apart
 
 _SKIPPED: Final = "skipped_optimizers"
 
 
 def skip_passes(passes: Iterable[str], why: str, requires: str = RELEASES, upstream: str = FUSED) -> Patch:
-    """Return the patch that has every call of ``simplify`` skip these passes, besides those the caller skips.
+    """Return a patch that makes every call of ``simplify`` skip passes, besides the caller's.
 
     The callee gets a new list each time: onnxsim appends to it. With ``perform_optimization=False`` onnxsim runs no
     pass whatever the list says, and so it stays.
@@ -32,7 +32,7 @@ def skip_passes(passes: Iterable[str], why: str, requires: str = RELEASES, upstr
         at = list(inspect.signature(wrapped).parameters).index(_SKIPPED)
         callers = args[at] if at < len(args) else kwargs.get(_SKIPPED)
         if not isinstance(callers, list | tuple | None):
-            return wrapped(*args, **kwargs)  # onnxsim refuses it; we would read a text letter by letter
+            return wrapped(*args, **kwargs)  # refused by onnxsim; a text would be read letter by letter
         merged = list(dict.fromkeys([*(callers or ()), *passes]))
         if at < len(args):
             return wrapped(*args[:at], merged, *args[at + 1 :], **kwargs)

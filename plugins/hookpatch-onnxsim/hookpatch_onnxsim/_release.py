@@ -1,4 +1,4 @@
-"""Which optimizer passes the installed onnxsim has."""
+"""Find the optimizer passes of the installed onnxsim."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Final
 
-# Releases that are out do not change: what they have is noted here where they do not tell it.
+# Published releases do not change: passes are noted here for releases without a list.
 _BEFORE_REWRITE_WHERE: Final = frozenset(
     {
         "eliminate_common_subexpression",
@@ -77,6 +77,6 @@ def passes_of(simplifier: ModuleType) -> frozenset[str]:
     release, extension = metadata.version("onnxsim"), simplifier.C
     if release in _WITHOUT_A_LIST:
         return _WITHOUT_A_LIST[release]
-    # This one first: it registers what the other one lacks until the first model (in 0.8.1, 25 of 65).
+    # The default list first: its call registers passes for the other list (in 0.8.1, 25 of 65).
     others = extension._list_other_optimizers() if hasattr(extension, "_list_other_optimizers") else ()
     return frozenset({*others, *extension._list_optimizers(), *_UNLISTED.get(release, ())})

@@ -10,8 +10,8 @@ from hookpatch_onnxsim._passes import skip_passes
 
 @hookpatch.hookimpl
 def hookpatch_patches() -> Iterator[hookpatch.Patch]:
-    """Skip fuse_qkv at every call of onnxsim.simplify, and what joins the three in its place."""
+    """Skip fuse_qkv at every call of onnxsim.simplify, and the passes that join the three instead."""
     yield skip_passes(
-        ["fuse_qkv", "fuse_attention"],  # the second, of 0.8.1, finds its pattern only where the first did not run
+        ["fuse_qkv", "fuse_attention"],  # the second, of 0.8.1, finds its pattern only without the first
         why="fuse_qkv turns the three projections of an attention into one MatMul and Split",
     )

@@ -14,12 +14,12 @@ from hookpatch.errors import OptionsError
 from hookpatch_onnxsim._passes import RELEASES, SIMPLIFIER, skip_passes
 from hookpatch_onnxsim._release import passes_of
 
-IGNORED: Final = "https://github.com/onnxsim/onnxsim/issues/278"  # a name that is not known is ignored in silence
+IGNORED: Final = "https://github.com/onnxsim/onnxsim/issues/278"  # an unknown name is silently ignored
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the plugin can be told.
+    """The options of the plugin.
 
     Attributes:
         passes: names of the passes to skip, as ``python -m hookpatch_onnxsim`` prints them.
@@ -34,7 +34,7 @@ class Options:
 
 @hookpatch.hookimpl
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
-    """Skip the chosen passes at every call of onnxsim.simplify, once onnxsim is there and has them all.
+    """Skip the chosen passes at every call of onnxsim.simplify, once onnxsim is imported and has all passes.
 
     onnxsim ignores the name of a pass that it does not have. So the names are looked at as soon as it can tell which
     it has: on entering when it is imported already, else when it is imported. Nothing is skipped until then.
@@ -70,7 +70,7 @@ def _check(passes: Sequence[str], known: frozenset[str]) -> None:
 
 def _nearest(name: str, known: frozenset[str]) -> str:
     """Return `` (did you mean 'fuse_qkv'?)`` for the known name nearest to ``FuseQKV``, else nothing."""
-    import difflib  # only the failing path pays for it
+    import difflib  # imported by the failing path alone
 
     squeezed = {other.replace("_", ""): other for other in sorted(known)}
     near = difflib.get_close_matches("".join(filter(str.isalnum, name.lower())), squeezed, n=1)

@@ -1,4 +1,4 @@
-"""Fixtures: the release of onnxsim that the tests run on, and what it is given."""
+"""Fixtures: the tested release of onnxsim, and its input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from packaging.version import Version
 
 @pytest.fixture(autouse=True, scope="session")
 def installed() -> Version:
-    """The release of onnxsim; the one that test_releases.py means, where that runs us."""
+    """Return the release of onnxsim, or the release under test by test_releases.py."""
     version = metadata.version("onnxsim")
     assert version == os.environ.get("ONNXSIM_RELEASE", version)
     return Version(version)
@@ -53,7 +53,7 @@ def ops() -> Callable[[onnx.ModelProto], Counter[str]]:
 
 @pytest.fixture(scope="session")
 def projections(graph: Callable[..., onnx.ModelProto]) -> onnx.ModelProto:
-    """A graph with what fuse_qkv looks for: one value that three MatMuls of one shape use, and no fourth."""
+    """Return a graph with fuse_qkv's pattern: a value used by exactly three MatMuls of equal shape."""
     rng = numpy.random.default_rng(0)
     nodes = [("Relu", "x", "h"), *(("MatMul", f"h w{name}", name) for name in "qkv"), ("Sum", "q k v", "y")]
     weights = {f"w{name}": rng.standard_normal((4, 4)).astype(numpy.float32) for name in "qkv"}

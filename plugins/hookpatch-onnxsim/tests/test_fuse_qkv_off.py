@@ -26,7 +26,7 @@ Simplified = Callable[..., Counter[str]]
 
 @pytest.fixture
 def simplified(projections: onnx.ModelProto, ops: Callable[[onnx.ModelProto], Counter[str]]) -> Simplified:
-    """Simplify the projections with these arguments, and count what is left."""
+    """Simplify the projections with arguments, and count the remaining nodes."""
 
     def run(*arguments: Any, **more: Any) -> Counter[str]:
         model, agrees = onnxsim.simplify(projections, *arguments, **more)
@@ -51,14 +51,14 @@ def test_projections_stay_apart_inside_and_are_fused_outside(simplified: Simplif
 def test_every_name_of_the_function_is_patched(
     projections: onnx.ModelProto, ops: Callable[[onnx.ModelProto], Counter[str]]
 ) -> None:
-    """`onnxsim.simplify`, `onnxsim.onnx_simplifier.simplify` and a name imported before us are one function."""
+    """`onnxsim.simplify`, `onnxsim.onnx_simplifier.simplify` and earlier imported names are the same function."""
     with hookpatch.active("fuse_qkv_off"):
         for simplify in (onnxsim.simplify, onnxsim.onnx_simplifier.simplify, bound_before):
             assert ops(simplify(projections)[0]) == APART
 
 
 def test_what_the_caller_skips_is_skipped_too_and_its_list_is_left_alone() -> None:
-    """Merged, in the caller's order first, and handed over as a list of its own."""
+    """The lists are merged, the caller's first, into a new list."""
     seen: list[list[str]] = []
 
     def record(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -80,7 +80,7 @@ def test_what_the_caller_skips_is_skipped_too_and_its_list_is_left_alone() -> No
 
 
 def test_the_callers_list_is_left_alone_by_onnxsim_too(simplified: Simplified) -> None:
-    """With skip_fuse_bn onnxsim appends to the list that it is given: outside to the caller's, inside to ours."""
+    """With skip_fuse_bn onnxsim appends to the given list: outside to the caller's, inside to the plugin's."""
     callers = ["eliminate_identity"]
     with hookpatch.active("fuse_qkv_off"):
         assert simplified(skipped_optimizers=callers, skip_fuse_bn=True) == APART
@@ -119,7 +119,7 @@ def test_wrong_call_gets_the_error_of_onnxsim_itself(simplified: Simplified, wro
 def test_projections_of_a_graph_input(
     graph: Callable[..., onnx.ModelProto], ops: Callable[[onnx.ModelProto], Counter[str]], installed: Version
 ) -> None:
-    """Up to 0.7.3 onnxsim's fuse_qkv fails on them, in 0.8.1 it leaves them; with the plugin all simplify them."""
+    """Up to 0.7.3 fuse_qkv fails on a graph input, in 0.8.1 not; with the plugin all releases simplify the graph."""
     weights = {f"w{name}": numpy.eye(4, dtype=numpy.float32) * n for n, name in enumerate("qkv", 1)}
     model = graph([*(("MatMul", f"x w{name}", name) for name in "qkv"), ("Sum", "q k v", "y")], weights, [2, 4], [2, 4])
     if installed < Version("0.8"):

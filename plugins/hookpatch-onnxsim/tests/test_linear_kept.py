@@ -1,4 +1,4 @@
-"""linear_kept on the real onnxsim: each Linear stays what it was exported as, and computes the same."""
+"""linear_kept on the real onnxsim: each Linear stays as exported, with the same result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ THREE_WITH_BIAS = [
 SUM = ("Sum", "p1 p2 p3", "y")
 TURNED = [("Transpose", f"w{n}", f"t{n}", {"perm": [1, 0]}) for n in "123"]
 
-# What follows a Relu of x, by name; all of it is a Linear or needed by one.
+# Nodes after a Relu of x, by name: a Linear, or needed by a Linear.
 GRAPHS: Final[dict[str, list[tuple[Any, ...]]]] = {
     "with bias": [*LINEAR, ("Tanh", "l1", "y")],
     "bias first": [("MatMul", "h w1", "m"), ("Add", "b1 m", "l"), ("Tanh", "l", "y")],
@@ -88,7 +88,7 @@ def linears(model: onnx.ModelProto) -> Counter[tuple[str, bytes]]:
 
 
 def computed(model: onnx.ModelProto, x: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-    """Run it as it is."""
+    """Run the model without an optimisation."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -121,7 +121,7 @@ def test_matmul_and_add_are_kept(
 
 @pytest.mark.parametrize("name", GEMMS)
 def test_gemm_is_kept(graph: Graph, ops: Callable[[onnx.ModelProto], Counter[str]], name: str) -> None:
-    """What a Linear of two dimensions is exported as."""
+    """A Linear of two dimensions stays a Gemm."""
     nodes = [("Relu", "x", "h"), *GEMMS[name]]
     check_kept(graph(nodes, constants(nodes), SHAPES["2-D"], SHAPES["2-D"]), ops)
 
@@ -142,7 +142,7 @@ def test_projections_of_an_attention_are_kept(
 def test_without_the_plugin_linears_are_not_kept(
     graph: Graph, ops: Callable[[onnx.ModelProto], Counter[str]], installed: Version
 ) -> None:
-    """What the tests above would see: each release's own way with three Linears and with one."""
+    """Without the plugin each release changes three Linears and a single Linear in its own way."""
 
     def plain(name: str, shape: str) -> Counter[str]:
         nodes = [("Relu", "x", "h"), *GRAPHS[name]]

@@ -38,7 +38,7 @@ def skip(*passes: str, also: Sequence[str] = (), scope: str = "process") -> hook
 def simplified(
     projections: onnx.ModelProto, ops: Callable[[onnx.ModelProto], Counter[str]]
 ) -> Callable[[], Counter[str]]:
-    """Simplify the projections, and count what is left."""
+    """Simplify the projections, and count the remaining nodes."""
     return lambda: ops(onnxsim.simplify(projections)[0])
 
 
@@ -48,7 +48,7 @@ def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_passes_named_are_skipped(simplified: Callable[[], Counter[str]]) -> None:
-    """Its options say which."""
+    """The passes of the options are skipped."""
     with skip("fuse_qkv") as session:
         assert simplified() == APART
     assert [(patch.verb, patch.state) for patch in session.report()] == [("enter", "restored"), ("wrap", "restored")]
@@ -60,7 +60,7 @@ def test_passes_named_are_skipped(simplified: Callable[[], Counter[str]]) -> Non
 
 
 def test_together_with_another_plugin(simplified: Callable[[], Counter[str]]) -> None:
-    """They compose on one function."""
+    """Two plugins compose on the same function."""
     with skip("eliminate_identity", also=["fuse_qkv_off"]):
         assert simplified() == APART
     assert simplified() == FUSED
@@ -75,7 +75,7 @@ def test_together_with_another_plugin(simplified: Callable[[], Counter[str]]) ->
     ],
 )
 def test_wrong_name_is_refused_on_entering(simplified: Callable[[], Counter[str]], names: list[str], told: str) -> None:
-    """onnxsim is here, so it can tell: the error says which names it does not have, and nothing is patched."""
+    """With onnxsim imported the error has the unknown names, and no patch is applied."""
     code = onnxsim.simplify.__code__
     session = skip(*names, also=["fuse_qkv_off"])
     with pytest.raises(errors.OptionsError) as caught, session:
@@ -87,7 +87,7 @@ def test_wrong_name_is_refused_on_entering(simplified: Callable[[], Counter[str]
 
 
 def test_wrong_name_ends_a_program_when_it_imports_onnxsim() -> None:
-    """In a program that the environment patches: one line on stderr and status 78, before any model is made."""
+    """A program patched from the environment ends with a line and status 78, at the import of onnxsim."""
     done = run(
         "-c",
         "print('before'); import onnxsim; print('after')",
@@ -140,14 +140,14 @@ def test_wrong_name_in_a_block_before_onnxsim_is_imported_is_a_warning(
     ],
 )
 def test_options_that_say_nothing_are_refused(options: dict[str, dict[str, object]] | None, told: str) -> None:
-    """Before anything is looked for: no list, an empty one, one of other things than names."""
+    """Refuse at once: no list, an empty list, a list without names."""
     with pytest.raises(errors.OptionsError) as caught:
         hookpatch.active("onnxsim_skip", options=options)
     assert str(caught.value) == f"{PLUGIN}{told}; it takes passes: list[str]"
 
 
 def test_scope_task_is_refused() -> None:
-    """The look at the names is for the whole process, and says so."""
+    """Refuse scope="task", since the check of the names is for the process."""
     with pytest.raises(errors.TargetRefused) as caught, skip("fuse_qkv", scope="task"):
         pass
     assert str(caught.value) == (
@@ -163,7 +163,7 @@ def test_all_passes_that_the_release_runs_are_known(simplified: Callable[[], Cou
     assert (done.returncode, done.stderr) == (0, "")
     known = done.stdout.split()
     assert known == sorted(set(known))
-    simplified()  # registers what is registered late
+    simplified()  # registers the late passes
     extension = onnxsim.onnx_simplifier.C
     lists = [getattr(extension, name) for name in dir(extension) if name.endswith("_optimizers")]
     assert len(lists) == (0 if installed < Version("0.6.3") else 1 if installed < Version("0.8") else 2)
@@ -174,7 +174,7 @@ def test_all_passes_that_the_release_runs_are_known(simplified: Callable[[], Cou
 
 
 def test_plugins_import_neither_onnx_nor_onnxsim() -> None:
-    """They are loaded at interpreter start: the target is imported by whoever uses it."""
+    """Plugins load at the interpreter's start, and leave the import of the target to the program."""
     done = run(
         "-c",
         "import sys; print([m for m in ('onnx', 'onnxsim', 'torch', 'numpy') if m in sys.modules])",

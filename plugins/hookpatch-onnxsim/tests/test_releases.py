@@ -19,12 +19,12 @@ HERE = Path(__file__).parent
 @pytest.mark.skipif(find_spec("onnxruntime") is None, reason="onnxruntime is not installed: no build for this Python")
 @pytest.mark.hookpatch_releases(file="releases.txt")
 def test_plugins_on_an_older_release(fresh_process: FreshProcess, release: str) -> None:
-    """Every test of the plugins holds there, and none is left out."""
+    """Every test of the plugins passes on an older release, and none is left out."""
     tests = sorted(str(path) for path in HERE.glob("test_*.py") if path != Path(__file__))
     done = fresh_process(
         "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))",
         args=["-q", "-p", "no:cacheprovider", *tests],
-        # No report: what leaves one stays until the process ends, and each test looks at what it left.
+        # No report: a report file stays until the end of the process, and each test checks its leftovers.
         env={"ONNXSIM_RELEASE": release.removeprefix("onnxsim=="), "HOOKPATCH_REPORT": ""},
         timeout=300,
     ).check()
@@ -43,7 +43,7 @@ PASSES = """
 
 @pytest.mark.hookpatch_releases("onnxsim==0.4.36; python_version < '3.12'")
 def test_passes_of_a_release_without_a_list_are_those_in_its_extension(fresh_process: FreshProcess) -> None:
-    """What we note of 0.4.36 is what its binary has: a class for each pass, but for two that are named otherwise."""
+    """The noted passes of 0.4.36 are the classes in its binary, except two with other names."""
     classes = set(fresh_process(PASSES).check().output.split())
     noted = {name.replace("_", "") for name in _release._WITHOUT_A_LIST["0.4.36"]}
     assert noted - classes == {"nop", "eliminatenopwithunit"}
