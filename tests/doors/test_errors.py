@@ -1,4 +1,4 @@
-"""Errors and warnings: each names who, what, where and what now, and has an entry in docs/messages.md."""
+"""Errors and warnings: each has owner, problem, place and remedy, and an entry in docs/messages.md."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ ONNXSIM = "plugin 'fuse_qkv_off' from hookpatch-onnxsim 0.1.0"
 
 GIVEN = "a patch given to active()"
 
-# An error of each class, or of a class below it where it is never raised itself, as docs/messages.md shows it.
+# An error of each class, or of a subclass if the class is never raised, as in docs/messages.md.
 EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
     HookpatchError: UnknownPlugin("fuse_qkv", "active()", ["fuse_qkv_off"]),
     SelectionError: OptionsError("fuse_qkv_off", "hookpatch-onnxsim 0.1.0", "it has none, but 'passes' was given"),
@@ -184,13 +184,13 @@ EXAMPLES: dict[type[HookpatchError], HookpatchError] = {
 
 
 def test_each_class_has_its_heading_and_no_heading_is_too_many() -> None:
-    """docs/messages.md has a section for each error and warning, in the order in which they are defined."""
+    """docs/messages.md has a section for each error and warning, in the order of definition."""
     assert list(sections()) == list(CLASSES)
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_each_section_says_what_it_means_and_what_to_do(name: str) -> None:
-    """A meaning, a message in full, and what to do now, in this order."""
+    """A section has a meaning, a full message, and a remedy, in order."""
     meaning, message, now = sections()[name].partition("```text\n")
     assert meaning.strip()
     assert message
@@ -199,7 +199,7 @@ def test_each_section_says_what_it_means_and_what_to_do(name: str) -> None:
 
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 def test_page_shows_what_the_class_writes(kind: type[HookpatchError]) -> None:
-    """The message on the page is letter by letter the text of such an error."""
+    """The message on the page equals the text of a raised error."""
     assert isinstance(EXAMPLES[kind], kind)
     assert str(EXAMPLES[kind]) == shown(kind)
 
@@ -214,7 +214,7 @@ def test_each_error_has_an_example() -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_each_class_has_its_root_and_its_docstring(name: str) -> None:
-    """Errors descend from HookpatchError, warnings from HookpatchWarning, and each says what it means."""
+    """Errors descend from HookpatchError, warnings from HookpatchWarning; each has a docstring."""
     kind = CLASSES[name]
     assert issubclass(kind, HookpatchError) != issubclass(kind, HookpatchWarning)
     assert kind.__doc__
@@ -235,13 +235,13 @@ def test_each_class_has_its_root_and_its_docstring(name: str) -> None:
     ],
 )
 def test_docstring_of_a_warning_is_a_remedy(kind: type[Warning]) -> None:
-    """A warning tells what to do about it."""
+    """The docstring of a warning has a remedy."""
     assert "\n\nRemedy: " in str(inspect.getdoc(kind))
     assert issubclass(kind, UserWarning)
 
 
 def test_errors_are_what_python_calls_them_too() -> None:
-    """Wrong arguments are a TypeError, addresses that cannot be read a ValueError, failed undos a group."""
+    """Wrong arguments are a TypeError, malformed addresses a ValueError, failed undos a group."""
     assert issubclass(PatchError, TypeError)
     assert issubclass(TargetSyntaxError, ValueError)
     assert issubclass(RestoreError, ExceptionGroup)
@@ -251,7 +251,7 @@ def test_errors_are_what_python_calls_them_too() -> None:
     "kind", [UnknownPlugin, AmbiguousPlugin, MissingPlugin, ConflictingPlugins, OptionsError, SettingError]
 )
 def test_errors_in_what_was_asked_for_are_of_one_class(kind: type[HookpatchError]) -> None:
-    """One except clause catches them all."""
+    """A single except clause catches all errors of a selection."""
     assert issubclass(kind, SelectionError)
 
 
@@ -259,7 +259,7 @@ def test_errors_in_what_was_asked_for_are_of_one_class(kind: type[HookpatchError
     "kind", [TargetNotFound, TargetRefused, SignatureError, EditError, MatchesError, RequirementError, ConflictError]
 )
 def test_errors_at_the_target_are_of_one_class(kind: type[HookpatchError]) -> None:
-    """One except clause catches them all; they are what required=False skips."""
+    """A single except clause catches all errors at a target, which required=False skips."""
     assert issubclass(kind, ApplyError)
 
 
@@ -307,7 +307,7 @@ def test_key_that_is_no_text_is_not_guessed() -> None:
 
 
 def test_failed_undos_are_counted() -> None:
-    """The message says how many undos failed, and that the others did not."""
+    """The message has the number of failed undos; the others succeeded."""
     group = RestoreError([ValueError("a"), KeyError("b")])
     assert str(group) == ("2 undos failed at the end of a session; everything else was restored (2 sub-exceptions)")
     assert [type(error) for error in group.exceptions] == [ValueError, KeyError]
@@ -362,7 +362,7 @@ def vendor(make_module: MakeModule) -> ModuleType:
 def test_session_that_another_thread_does_not_finish_opening(
     vendor: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two threads that wait for each other end with an error in one of them."""
+    """Two threads waiting for each other end with an error in a thread."""
     monkeypatch.setattr("hookpatch._session.session._PATIENCE", 0.2)
     started, go_on = threading.Event(), threading.Event()
 
@@ -392,7 +392,7 @@ def test_session_of_nothing_has_a_name() -> None:
 
 
 def test_generator_is_not_decorated() -> None:
-    """Patches would hold while it is suspended; the message says what to write."""
+    """Patches would hold while a generator is suspended; the message has a remedy."""
 
     def generator() -> Iterator[int]:
         yield 1

@@ -47,13 +47,13 @@ def execute(home: Environment, *cells: str) -> list[list[dict[str, Any]]]:
 
 
 def text(outputs: list[dict[str, Any]]) -> str:
-    """Return what a cell says in plain text."""
+    """Return the text of a cell's outputs."""
     return "\n".join(one.get("text") or one.get("evalue") or one["data"]["text/plain"] for one in outputs).strip()
 
 
 @pytest.mark.launcher
 def test_plugins_are_switched_on_and_off(home: Environment) -> None:
-    """Each for itself; what is on is shown, as a table where it can be."""
+    """Plugins are switched on and off each; the open plugins are shown, as a table if possible."""
     speak = "print(vendor.speak())"
     outputs = execute(
         home,
@@ -75,7 +75,7 @@ def test_plugins_are_switched_on_and_off(home: Environment) -> None:
 
 @pytest.mark.launcher
 def test_one_cell_is_run_with_plugins(home: Environment) -> None:
-    """Its value is shown as ever; afterwards they are off, after an error too, which whoever runs the notebook sees."""
+    """A cell with plugins shows its value; afterwards the plugins are off, also after an error, which is raised."""
     outputs = execute(
         home,
         "%%hookpatch loud twice\nword = vendor.speak()\nword",
@@ -97,7 +97,7 @@ def test_one_cell_is_run_with_plugins(home: Environment) -> None:
 
 @pytest.mark.launcher
 def test_mistakes_are_one_line(home: Environment) -> None:
-    """Without a traceback of ours; nothing is left half on."""
+    """A mistake is a line without a traceback, and switches no plugin on."""
     usage = "there is %hookpatch on NAME..., %hookpatch off [NAME...], %hookpatch for a table, "
     usage += "%%hookpatch NAME... for a cell"
     outputs = execute(
@@ -119,7 +119,7 @@ def test_mistakes_are_one_line(home: Environment) -> None:
 
 @pytest.mark.launcher
 def test_extension_is_unloaded_and_loaded_again(home: Environment) -> None:
-    """Unloading switches off what it switched on, and nothing else; a second load keeps what is on."""
+    """Unloading switches the notebook's plugins off, and no others; a second load keeps open plugins."""
     outputs = execute(
         home,
         "import hookpatch; other = hookpatch.active('twice').open()",

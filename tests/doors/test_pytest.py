@@ -1,4 +1,4 @@
-"""The pytest plugin, in real pytest runs: a test that leaves a patch behind fails and is told which."""
+"""The pytest plugin, in real pytest runs: a test with a leftover patch fails, with the patch's name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def told(done: pytest.RunResult) -> list[str]:
-    """Return what the first test that left something was told."""
+    """Return the message of the first test with a leftover."""
     start = next(at for at, line in enumerate(done.outlines) if "left patches behind" in line)
     end = next(at for at, line in enumerate(done.outlines[start:], start) if line.startswith(("=", "_")))
     return done.outlines[start:end]
@@ -63,7 +63,7 @@ def first(test: str) -> str:
 
 
 def test_test_that_leaves_patches_fails_and_the_next_starts_clean(run: Run) -> None:
-    """It is told the session, who opened it, and each patch: applied, waiting or skipped."""
+    """The message has the session, its opener, and the state of each patch."""
     source = """
 def test_leaves():
     opened.append(leak(hookpatch.wrap("later:speak", shout), hookpatch.remove("vendor:x", required=False)))
@@ -97,7 +97,7 @@ def test_patch_that_ends_with_its_test_is_no_leak(run: Run, source: str) -> None
 
 
 def test_fixture_of_the_test_is_named(run: Run) -> None:
-    """The inner one that opened the session, not the outer one that asked for it."""
+    """The message names the fixture that opened the session, not the requesting fixture."""
     source = """
 @pytest.fixture
 def inner(): opened.append(leak())
@@ -112,7 +112,7 @@ def test_leaves(outer): pass
 
 @pytest.mark.parametrize("scope", ["class", "module", "package", "session"])
 def test_session_of_a_wider_fixture_may_stay_until_that_ends(run: Run, scope: str) -> None:
-    """Its tests pass, with the patch on; what a module that is imported meanwhile gets is the session's, too."""
+    """Tests within a wider fixture's session pass, patched; a module imported meanwhile belongs to the session."""
     source = f"""
 @pytest.fixture(scope="{scope}", autouse=True)
 def patched():
@@ -130,7 +130,7 @@ class Test:
 
 
 def test_wider_fixture_that_leaves_patches_fails_its_last_test(run: Run) -> None:
-    """It may hold them until it ends, and no longer."""
+    """A wider fixture may hold patches until its own end."""
     source = """
 @pytest.fixture(scope="class")
 def patched():
@@ -146,7 +146,7 @@ class Test:
 
 
 def test_wider_fixture_that_fails_may_leave_nothing(run: Run) -> None:
-    """Nobody would close what it opened."""
+    """No code would close the session of a failed fixture."""
     source = """
 @pytest.fixture(scope="module")
 def patched():
@@ -160,7 +160,7 @@ def test_leaves(patched): pass
 
 
 def test_leak_beside_a_wider_fixture_is_told(run: Run) -> None:
-    """Only that; the fixture's stays."""
+    """Only the test's leak is reported; the fixture's session stays."""
     source = """
 @pytest.fixture(scope="module", autouse=True)
 def patched():
@@ -175,7 +175,7 @@ def test_next():
 
 
 def test_setup_functions_count_as_fixtures(run: Run) -> None:
-    """setup_module and setUpClass may hold patches for their tests; setUp has to give them back."""
+    """setup_module and setUpClass may hold patches for their tests; setUp must restore."""
     source = """
 def setup_module(): opened.append(hookpatch.active(hookpatch.replace("vendor:word", 1, add=True)).open())
 def teardown_module(): opened[0].close()
@@ -229,7 +229,7 @@ def test_what_became_of_the_test_itself_stays(run: Run, source: str, outcomes: d
 
 
 def test_error_of_the_teardown_goes_on_with_a_note(run: Run) -> None:
-    """The test has one error, which tells both."""
+    """The test has a single error with both causes."""
     source = """
 @pytest.fixture
 def raises():
@@ -268,7 +268,7 @@ def test_leaves():
 
 
 def test_patch_that_cannot_be_taken_back_is_told(run: Run) -> None:
-    """Somebody else's value lies over ours; a context manager does not end."""
+    """A foreign value lies over our wrapper; a context manager does not end."""
     source = """
 import contextlib
 @contextlib.contextmanager
@@ -292,7 +292,7 @@ def test_leaves():
 
 
 def test_watch_without_a_session_is_told(run: Run) -> None:
-    """None can come from outside; a defect of ours would leave one."""
+    """Only a defect of hookpatch can leave a watch without a session."""
     source = """
 from hookpatch._bootstrap import imports
 def test_leaves(): opened.append(imports.watch("nowhere", print))
@@ -327,7 +327,7 @@ def test_stays(): assert vendor.speak is over
 
 
 def test_marked_test_may_leave_patches(run: Run) -> None:
-    """They stay, and are not held against the next."""
+    """Patches of a marked test stay, and do not fail the next test."""
     source = """
 @pytest.mark.hookpatch_leaves
 def test_leaves(): opened.append(leak())
@@ -338,7 +338,7 @@ def test_last(): opened[0].close()
 
 
 def test_nothing_of_ours_is_imported_for_tests_that_do_not_patch(run: Run) -> None:
-    """Having it installed costs a pytest user next to nothing."""
+    """Tests without patches import no further file of hookpatch."""
     done = run("""
 @pytest.fixture(scope="module", autouse=True)
 def wide(): yield
@@ -354,7 +354,7 @@ LEAVES = HEAD.replace(", vendor", "") + "def test_leaves(): opened.append(leak()
 
 
 def test_plugin_comes_with_the_wheel_and_can_be_switched_off(environment: Environment, tmp_path: Path) -> None:
-    """It is found by its entry point, under the name ``hookpatch``."""
+    """pytest finds the plugin by its entry point, under the name ``hookpatch``."""
     (tmp_path / "vendor.py").write_text("def speak(): return 'vendor'")
     (tmp_path / "test_it.py").write_text(LEAVES)
     pytest_here = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
@@ -366,7 +366,7 @@ def test_plugin_comes_with_the_wheel_and_can_be_switched_off(environment: Enviro
 
 
 def test_session_of_the_environment_stays(environment: Environment, tmp_path: Path) -> None:
-    """It was there before, and pytest does not complain that hookpatch was."""
+    """The environment's session stays, and pytest does not warn of an early import."""
     plugin = """
     import hookpatch
     @hookpatch.hookimpl

@@ -13,7 +13,7 @@ from environments import LOUDER, SCRIPT, VENDOR, Environment
 
 @pytest.fixture
 def home(environment: Environment, tmp_path: Path) -> Environment:
-    """An environment with one plugin, and a folder with the vendor's module and a script."""
+    """Make an environment with a plugin, and a folder with the vendor's module and a script."""
     environment.add_plugin("loud", LOUDER)
     environment.work_in(tmp_path / "work", {"vendor.py": VENDOR, "script.py": SCRIPT})
     return environment
@@ -51,7 +51,7 @@ def test_nothing_asked_for_is_nothing_imported(home: Environment, plugins: str) 
 
 @pytest.mark.parametrize(("policy", "out", "status"), [("exit", "", 78), ("warn", "vendor __main__\n", 0)])
 def test_refusal_without_a_stderr(home: Environment, policy: str, out: str, status: int) -> None:
-    """A service that has closed its stderr is refused, or goes on, as any other program: only nothing is said."""
+    """A service with a closed stderr is refused, or goes on, without a message."""
     closed = "import os, sys; os.close(2); os.environ['HOOKPATCH_PLUGINS'] = 'nope'"
     done = home.run(
         *("-c", f"{closed}; os.execv(sys.executable, [sys.executable, 'script.py'])"), HOOKPATCH_ON_ERROR=policy
@@ -61,7 +61,7 @@ def test_refusal_without_a_stderr(home: Environment, policy: str, out: str, stat
 
 @pytest.mark.parametrize("flag", ["-I", "-E"])
 def test_isolated_interpreter_is_not_patched(home: Environment, flag: str) -> None:
-    """-I and -E ignore the environment, and so ours."""
+    """-I and -E ignore the environment, with hookpatch's variables."""
     program = "import sys; sys.path.insert(0, '.'); " + SCRIPT + "; print('hookpatch' in sys.modules)"
     done = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="loud")
     assert done.stdout == "vendor __main__\nFalse\n"
@@ -71,7 +71,7 @@ def test_isolated_interpreter_is_not_patched(home: Environment, flag: str) -> No
 
 @pytest.mark.parametrize("way", WAYS)
 def test_misspelt_name_refuses_the_program_before_it_starts(home: Environment, way: list[str]) -> None:
-    """One line on stderr, status 78, and not a line of the program has run."""
+    """A misspelt name is a line on stderr and status 78, before the program's first line."""
     done = home.run(*way, HOOKPATCH_PLUGINS="luod")
     said = (
         "hookpatch: error: no plugin 'luod' (asked for by HOOKPATCH_PLUGINS=luod); "
@@ -81,7 +81,7 @@ def test_misspelt_name_refuses_the_program_before_it_starts(home: Environment, w
 
 
 def test_unknown_name_refuses_the_program(home: Environment) -> None:
-    """One bad name among good ones is enough."""
+    """A single bad name among good names refuses the program."""
     done = home.run("script.py", HOOKPATCH_PLUGINS="loud,zebra")
     said = (
         "hookpatch: error: no plugin 'zebra' (asked for by HOOKPATCH_PLUGINS=loud,zebra); installed: loud "
@@ -104,7 +104,7 @@ def test_ambiguous_name_refuses_the_program_and_the_distribution_settles_it(home
 
 
 def test_plugin_that_raises_when_loaded_refuses_the_program(home: Environment) -> None:
-    """It names the plugin, its distribution and the error."""
+    """The message has the plugin, its distribution and the error."""
     home.add_plugin("broken", "raise RuntimeError('no')")
     done = home.run("script.py", HOOKPATCH_PLUGINS="broken")
     said = (
@@ -142,7 +142,7 @@ def test_kill_switch_wins(home: Environment) -> None:
 
 
 def test_target_that_is_gone_ends_the_program_at_its_import(home: Environment) -> None:
-    """A required patch that no longer fits: one line, status 78; with the policy warn, a warning and on it goes."""
+    """A required patch without a fit is a line and status 78; with the policy warn, a warning."""
     home.add_plugin("late", LOUDER.replace("vendor:speak", "vendor:spaek"))
     program = "import warnings; warnings.simplefilter('always'); print('on'); import vendor; print(vendor.speak())"
     problem = (
@@ -158,7 +158,7 @@ def test_target_that_is_gone_ends_the_program_at_its_import(home: Environment) -
 
 
 def test_plugin_whose_path_comes_later_is_found(home: Environment, tmp_path: Path) -> None:
-    """An editable plugin's .pth that sorts after ours has not been read when ours is; it is found all the same."""
+    """An editable plugin is found although its .pth is read after hookpatch's."""
     source = tmp_path / "checkout"
     source.mkdir()
     (source / "editable_plugin.py").write_text(LOUDER.replace("\n    ", "\n").replace("upper", "title"))
@@ -177,7 +177,7 @@ def test_nothing_is_imported_from_the_current_folder(home: Environment) -> None:
 
 
 def test_options_come_from_the_environment(home: Environment) -> None:
-    """HOOKPATCH_OPTIONS is JSON by plugin; what does not fit refuses the program."""
+    """HOOKPATCH_OPTIONS is JSON by plugin; an unfit option refuses the program."""
     source = LOUDER.replace("import hookpatch", "import dataclasses\n    import hookpatch").replace(
         "@hookpatch.hookimpl",
         "@dataclasses.dataclass(frozen=True)\n    class Options:\n        mark: str\n\n    @hookpatch.hookimpl",
@@ -213,7 +213,7 @@ def test_options_come_from_the_environment(home: Environment) -> None:
 
 
 def test_pip_is_never_patched_nor_refused(home: Environment) -> None:
-    """An installer must work whatever the variable says, and so must what it starts."""
+    """An installer and its child processes run unpatched, with any value of the variable."""
     (home.site_packages / "pip.py").write_text(
         "import os, vendor; print(vendor.speak(), os.environ.get('HOOKPATCH_PLUGINS'))"
     )
@@ -223,7 +223,7 @@ def test_pip_is_never_patched_nor_refused(home: Environment) -> None:
 
 
 def test_spawned_worker_is_patched_too(home: Environment) -> None:
-    """A child process inherits the environment, and with it the patches."""
+    """A child process inherits the environment, and the patches."""
     (home.folder / "workers.py").write_text(
         "import multiprocessing, vendor\n"
         "def work(_): return vendor.speak()\n"
@@ -235,7 +235,7 @@ def test_spawned_worker_is_patched_too(home: Environment) -> None:
 
 
 def test_each_process_leaves_its_report(home: Environment) -> None:
-    """HOOKPATCH_REPORT names a folder; a file a process says what became of each patch."""
+    """HOOKPATCH_REPORT names a folder; each process writes a file with the state of each patch."""
     home.add_plugin("idle", LOUDER.replace("vendor:speak", "nowhere:speak"))
     reports = home.folder / "reports"
     done = home.run("script.py", "x", HOOKPATCH_PLUGINS="loud,idle", HOOKPATCH_REPORT=str(reports))
@@ -251,7 +251,7 @@ def test_each_process_leaves_its_report(home: Environment) -> None:
 
 
 def test_report_that_cannot_be_written_is_a_warning(home: Environment) -> None:
-    """A run does not fail because its report cannot be left."""
+    """An unwritable report does not fail the run."""
     (home.folder / "reports").write_text("a file, not a folder")
     path = home.folder / "reports"
     done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(path))
@@ -260,7 +260,7 @@ def test_report_that_cannot_be_written_is_a_warning(home: Environment) -> None:
     assert done.stderr.endswith(".json: Not a directory\n")
 
 
-# --- plugins whose distribution says what they wait for
+# --- plugins with waits_for
 
 PACKAGE = {
     "package/__init__.py": "from package.inner import speak",
@@ -286,7 +286,7 @@ def waiting(environment: Environment, tmp_path: Path) -> Environment:
 
 
 def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Environment) -> None:
-    """A process that imports none of it has the start-up files alone; with the import the patch is there."""
+    """A process without the awaited import has only the start-up files; the import brings the patch."""
     done = waiting.run("-c", f"{OURS}; {SCRIPT}; print('loud_dist_loud' in sys.modules)", HOOKPATCH_PLUGINS="loud")
     files = ("environment", "imports", "installed", "interrupts", "program", "selection")
     of_bootstrap = [f"hookpatch._bootstrap.{file}" for file in files]
@@ -314,7 +314,7 @@ def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Envir
 def test_patch_is_there_before_its_package_is_executed(
     waiting: Environment, way: list[str], said: str, plugins: str
 ) -> None:
-    """What the package's own modules copy from each other is patched, as with a plugin that does not wait.
+    """Names copied within the package are patched, as by a plugin without waits_for.
 
     At the end those are named whose packages were not imported.
     """
@@ -328,7 +328,7 @@ def test_patch_is_there_before_its_package_is_executed(
 
 
 def test_thread_that_imports_another_package_meanwhile_has_it_patched_too(waiting: Environment) -> None:
-    """While one thread's import has the plugins loaded, another one's waits, so that nothing is copied unpatched."""
+    """While a thread's import loads the plugins, another thread's import waits, so no name is copied unpatched."""
     waiting.add_plugin("slow", "import time; time.sleep(1)\n" + textwrap.dedent(LOUDER), waits_for="vendor")
     program = """
 import sys, threading, time
@@ -346,21 +346,21 @@ print(sys.modules["vendor"].speak())
 
 
 def test_what_lies_beside_the_script_is_not_imported_because_of_a_plugin_that_waits(waiting: Environment) -> None:
-    """Loaded in the midst of the program, it is still looked for where it was looked for at the start."""
+    """A plugin loaded inside the program is searched on the path of the start."""
     for name in ("pluggy", "loud_dist_loud", "dataclasses"):
         (waiting.folder / f"{name}.py").write_text("print('planted')")
     assert waiting.run("script.py", HOOKPATCH_PLUGINS="loud").stdout == "VENDOR! __main__\n"
 
 
 def test_plugin_of_what_opening_a_session_needs_is_opened_at_the_start(waiting: Environment) -> None:
-    """In the midst of that import hookpatch could not be imported itself: the program would end with its traceback."""
+    """A plugin for a dependency of hookpatch opens at the start: inside that import hookpatch could not be imported."""
     waiting.add_plugin("needed", _loud("inspect:cleandoc"), waits_for="inspect")
     done = waiting.run("-c", "import inspect; print(inspect.cleandoc('text'))", HOOKPATCH_PLUGINS="needed")
     assert (done.stdout, done.stderr) == ("TEXT!\n", "")
 
 
 def test_report_and_patches_of_the_program_do_not_wait(waiting: Environment) -> None:
-    """A report has what waits; a block's patches lie over the environment's, whatever is imported first."""
+    """A report has the waiting plugins; a block's patches lie over the environment's, in any order of imports."""
     around = "lambda wrapped, instance, args, kwargs: f'<{wrapped(*args, **kwargs)}>'"
     program = f"""
 import hookpatch
@@ -375,7 +375,7 @@ print(vendor.speak())
 
 
 def test_receipts_do_not_wait(waiting: Environment, tmp_path: Path) -> None:
-    """A process that leaves a report says what it waits for."""
+    """A report file has the awaited packages."""
     waiting.run("-c", "pass", HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(tmp_path / "reports"))
     (left,) = (tmp_path / "reports").glob("*.json")
     (process,) = json.loads(left.read_text())["processes"]
@@ -383,7 +383,7 @@ def test_receipts_do_not_wait(waiting: Environment, tmp_path: Path) -> None:
 
 
 def test_tests_that_import_what_a_plugin_waits_for_leave_nothing(waiting: Environment) -> None:
-    """pytest's plugin does not take the environment's patches for those of a test."""
+    """The pytest plugin does not take the environment's patches for a test's."""
     (waiting.folder / "test_it.py").write_text(
         "def test_it():\n    import vendor\n    assert vendor.speak() == 'VENDOR!'"
     )
@@ -412,7 +412,7 @@ BROKEN = (
 def test_plugin_that_is_wrong_ends_the_program_when_it_is_loaded(
     waiting: Environment, name: str, source: str, said: str
 ) -> None:
-    """With one line, at the import that it waited for; HOOKPATCH_ON_ERROR=warn goes on, and says so."""
+    """A wrong plugin is a line at the awaited import; HOOKPATCH_ON_ERROR=warn goes on, with the line."""
     waiting.add_plugin(name, source, waits_for="package")
     program = "print('begun'); import package; print(package.speak())"
     done = waiting.run("-c", program, HOOKPATCH_PLUGINS=name)
@@ -423,7 +423,7 @@ def test_plugin_that_is_wrong_ends_the_program_when_it_is_loaded(
 
 
 def test_options_are_looked_at_before_the_program_starts(waiting: Environment) -> None:
-    """They need the plugin, so it does not wait; nor does one that is offered twice or misspelt."""
+    """A plugin with options, a twin or a misspelt plugin is loaded at the start."""
     done = waiting.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS='{"loud": {"volume": 11}}')
     said = (
         "hookpatch: error: options of plugin 'loud' (loud-dist 1.0): it has none, but 'volume' was given "

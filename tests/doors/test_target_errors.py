@@ -1,4 +1,4 @@
-"""Errors at a target: the message names the address and what is wrong there."""
+"""Errors at a target: the message has the address and the problem."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def passing(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...]
     return wrapped(*args, **kwargs)
 
 
-# --- what a real target makes of a patch
+# --- patches of real targets
 
 
 def refused(error: type[HookpatchError], *patches: Patch) -> str:
-    """Return the message with which patches are refused."""
+    """Return the message of the refusal."""
     with pytest.raises(HookpatchError) as caught:
         hookpatch.active(*patches).open()
     assert type(caught.value) is error
@@ -43,7 +43,7 @@ def refused(error: type[HookpatchError], *patches: Patch) -> str:
 
 
 def test_factory_that_raises_is_an_apply_error(vendor: ModuleType) -> None:
-    """The message names verb and error; the error is the cause, and nothing stays applied."""
+    """The message has verb and error; the error is the cause, and no patch stays applied."""
 
     def broken(original: object) -> object:
         raise KeyError("bias")
@@ -70,14 +70,14 @@ def test_context_manager_that_raises_is_an_apply_error(vendor: ModuleType) -> No
 
 
 def test_step_that_is_not_there_is_named_where_it_is_missing(vendor: ModuleType) -> None:
-    """The message names the first step that fails, not the last."""
+    """The message has the first failing step, not the last."""
     assert refused(TargetNotFound, hookpatch.wrap("vendor:Modell.run", passing)) == (
         f"vendor has no attribute 'Modell'; did you mean 'Model'? (target vendor:Modell.run {OURS})"
     )
 
 
 def test_key_whose_module_cannot_be_imported_is_refused(vendor: ModuleType) -> None:
-    """A key that is an address needs its module."""
+    """A key written as an address needs its module."""
     address = "vendor:table[no_such_module:Linear]"
     assert refused(TargetNotFound, hookpatch.replace(address, 1)) == (
         f"the key no_such_module:Linear has no module 'no_such_module' (target {address} {OURS})"
@@ -85,7 +85,7 @@ def test_key_whose_module_cannot_be_imported_is_refused(vendor: ModuleType) -> N
 
 
 def test_item_of_something_without_items_is_refused(vendor: ModuleType) -> None:
-    """The message names the address up to there and what it holds."""
+    """The message has the address of the step, and its value."""
     assert refused(TargetRefused, hookpatch.replace("vendor:simplify['x']", 1)) == (
         f"vendor:simplify is a function, which has no items (target vendor:simplify['x'] {OURS})"
     )
@@ -93,7 +93,7 @@ def test_item_of_something_without_items_is_refused(vendor: ModuleType) -> None:
 
 @pytest.mark.parametrize(("name", "kind", "key"), [("shown", "mappingproxy", "'fast'"), ("pair", "tuple", "0")])
 def test_item_of_something_read_only_is_refused(vendor: ModuleType, name: str, kind: str, key: str) -> None:
-    """What cannot be set cannot be patched."""
+    """A read-only item cannot be patched."""
     assert refused(TargetRefused, hookpatch.replace(f"vendor:{name}[{key}]", 1)) == (
         f"vendor:{name} is a read-only {kind}; patch what it shows instead (target vendor:{name}[{key}] {OURS})"
     )
@@ -125,7 +125,7 @@ LAZY = """
 
 @pytest.fixture
 def lazy_kit(write_module: Callable[[str, str], Path], make_module: MakeModule, folder: Path) -> ModuleType:
-    """A package that fetches its names on demand."""
+    """Make a package that fetches its names on demand."""
     write_module("lazy_kit.home", "class Model: pass")
     (folder / "lazy_kit" / "__init__.py").write_text(LAZY.replace("\n    ", "\n"))
     return make_module("lazy_kit.other", "import lazy_kit")
@@ -140,7 +140,7 @@ def test_name_fetched_lazily_is_refused_with_its_home(lazy_kit: ModuleType) -> N
 
 
 def test_value_fetched_lazily_is_refused(lazy_kit: ModuleType) -> None:
-    """A value that does not know its home is refused as well."""
+    """A value without a home is refused as well."""
     assert refused(TargetRefused, hookpatch.replace("lazy_kit:limit", 4)) == (
         "module lazy_kit fetches 'limit' lazily and may be replaced at any import; take the module that defines it "
         f"(target lazy_kit:limit {OURS})"
@@ -148,7 +148,7 @@ def test_value_fetched_lazily_is_refused(lazy_kit: ModuleType) -> None:
 
 
 def test_wrapper_over_a_value_that_cannot_be_called_is_refused(vendor: ModuleType) -> None:
-    """A patch inside another may take away what the outer one wraps; then neither is applied."""
+    """An inner patch may remove the outer patch's callable: no patch is applied."""
     original = vendor.simplify
     patches = hookpatch.wrap("vendor:simplify", passing), hookpatch.replace("vendor:simplify", None)
     assert refused(TargetRefused, *patches) == (
@@ -159,7 +159,7 @@ def test_wrapper_over_a_value_that_cannot_be_called_is_refused(vendor: ModuleTyp
 
 
 def test_wrapper_over_what_was_removed_is_refused(vendor: ModuleType) -> None:
-    """The same for a name that a patch inside makes absent."""
+    """A wrapper over a removed name is refused."""
     original = vendor.simplify
     patches = hookpatch.wrap("vendor:simplify", passing), hookpatch.remove("vendor:simplify")
     assert refused(TargetRefused, *patches) == (
@@ -183,7 +183,7 @@ def test_wrapper_over_what_was_removed_is_refused(vendor: ModuleType) -> None:
     ],
 )
 def test_step_that_fails_is_named_by_the_way_to_it(make_module: MakeModule, address: str, where: str) -> None:
-    """In the middle of an address too, however it is written."""
+    """A failing step is named by its path, also in the middle of an address."""
     make_module("vendor", "nested = {'a': {'k': 1}}")
     with pytest.raises(ApplyError) as caught, hookpatch.active(hookpatch.derive(address, str)):
         pass

@@ -1,4 +1,4 @@
-"""Warnings: each is issued for real, with the text that docs/messages.md shows."""
+"""Warnings: each is raised in a real case, with the text of docs/messages.md."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_patch_that_fails_at_its_modules_import_is_a_warning(make_module: MakeMo
 
 
 def test_patch_that_has_become_unneeded_is_a_warning(vendor: ModuleType, make_distribution: MakeDistribution) -> None:
-    """It is applied all the same; the warning is as docs/messages.md shows it."""
+    """The patch is applied; the warning equals docs/messages.md."""
     make_distribution("vendor-kit", "1.4")
     patch = hookpatch.replace("vendor:speed", 2, until="vendor-kit>=1.2")
     with pytest.warns(PatchUnneededWarning) as warned, hookpatch.active(patch):
@@ -64,7 +64,7 @@ def test_patch_that_has_become_unneeded_is_a_warning(vendor: ModuleType, make_di
 
 
 def test_target_that_has_changed_is_a_warning(vendor: ModuleType, tmp_path: Path) -> None:
-    """It is patched all the same; the warning is as docs/messages.md shows it, but for the file's folder."""
+    """The target is patched; the warning equals docs/messages.md except for the folder."""
     lock = tmp_path / "hookpatch.lock"
     write_lock(Lock((), {}, {"vendor:speed": Locked(Fingerprint("an int", source="0"))}, str(lock)))
     with pytest.warns(DriftWarning) as warned, hookpatch.active(hookpatch.replace("vendor:speed", 2), lock=lock):
@@ -73,7 +73,7 @@ def test_target_that_has_changed_is_a_warning(vendor: ModuleType, tmp_path: Path
 
 
 def test_session_that_was_never_opened_is_a_warning() -> None:
-    """As docs/messages.md shows it: who forgets the with has patched nothing."""
+    """A session never opened is a warning, as in docs/messages.md."""
     with pytest.warns(NeverOpenedWarning) as warned:
         hookpatch.active(hookpatch.replace("vendor:speed", 2))
     assert [str(warning.message) for warning in warned] == [shown(NeverOpenedWarning)]
@@ -88,7 +88,7 @@ def test_session_that_was_never_opened_is_a_warning() -> None:
     ],
 )
 def test_module_that_is_misspelt_is_a_warning(address: str, said: str | None) -> None:
-    """At the block's end, as docs/messages.md shows it, at the line of the block; in the report it is unused."""
+    """A misspelt module is a warning at the block's end, at the block's line; the report has *unused*."""
     with pytest.warns(UnknownModuleWarning) as warned, hookpatch.active(hookpatch.inject(address, x=1)) as session:
         pass
     expected = shown(UnknownModuleWarning) if said is None else f"{address} of a patch given to active(): {said}"
@@ -97,7 +97,7 @@ def test_module_that_is_misspelt_is_a_warning(address: str, said: str | None) ->
 
 
 def test_module_that_may_yet_come_is_no_warning() -> None:
-    """One that is there and was not imported, one that nothing is nearly called, one that is not required."""
+    """No warning for an existing module, a module without a near name, or an optional patch."""
     patches = [
         hookpatch.inject("json.tool:main", x=1),
         hookpatch.inject("qqxz_of_nobody:x", x=1),
@@ -110,7 +110,7 @@ def test_module_that_may_yet_come_is_no_warning() -> None:
 
 
 def test_slot_that_somebody_else_set_is_a_warning(vendor: ModuleType) -> None:
-    """What is not ours is left alone; the warning is as docs/messages.md shows it, the reason in the report."""
+    """A foreign value is left alone, with the warning of docs/messages.md, and the reason in the report."""
     with pytest.warns(DisplacedWarning) as warned, hookpatch.active(hookpatch.replace("vendor:speed", 2)) as session:
         vars(vendor)["speed"] = 3
     assert vendor.speed == 3

@@ -40,7 +40,7 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
 
 @pytest.fixture
 def elsewhere(home: Environment, wheels: Path, tmp_path: Path) -> Path:
-    """A folder outside of site-packages with hookpatch and the plugin, as `pip install --target` leaves it."""
+    """Make a folder outside site-packages with hookpatch and the plugin, as by `pip install --target`."""
     folder = tmp_path / "elsewhere"
     (wheel,) = wheels.glob("hookpatch-*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -54,7 +54,7 @@ def elsewhere(home: Environment, wheels: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("flag", [[], ["-s"], ["-P"], ["-B"], ["-X", "dev"], ["-O"]])
 def test_flags_that_leave_the_start_up_file_alone(home: Environment, flag: list[str]) -> None:
-    """The program is patched as without them."""
+    """The program is patched as without the flags."""
     done = home.run(*flag, "-W", "ignore", "script.py", HOOKPATCH_PLUGINS="loud", PYTHONPATH=str(home.folder))
     assert (done.stdout, done.stderr) == ("VENDOR\n", "")
 
@@ -69,14 +69,14 @@ def test_flags_that_switch_it_off(home: Environment, flag: str) -> None:
 
 
 def test_run_refuses_an_interpreter_that_ignores_the_environment(home: Environment) -> None:
-    """What it would hand on would not be read."""
+    """An interpreter that ignores the environment would not read the request."""
     done = home.run("-E", *RUN)
     assert "this python ignores the environment (-I or -E), so the program would run unpatched" in done.stderr
     assert (done.stdout, done.returncode) == ("", 78)
 
 
 def test_folder_on_pythonpath(home: Environment, elsewhere: Path) -> None:
-    """With `pip install --target`: Python reads no .pth file there, `hookpatch run` does without."""
+    """After `pip install --target` Python reads no .pth file; `hookpatch run` needs none."""
     path = {"PYTHONPATH": str(elsewhere)}
     assert home.run("script.py", HOOKPATCH_PLUGINS="loud", **path).stdout == "vendor\n"
     done = home.run(*RUN, **path)
@@ -84,7 +84,7 @@ def test_folder_on_pythonpath(home: Environment, elsewhere: Path) -> None:
 
 
 def test_wheel_on_pythonpath(home: Environment, elsewhere: Path, wheels: Path) -> None:
-    """Imported from the zip file as it is: blocks work, and so does `hookpatch run`."""
+    """Blocks and `hookpatch run` work with hookpatch inside a zip file."""
     (wheel,) = wheels.glob("hookpatch-*.whl")
     plugin = elsewhere.parent / "plugin"
     plugin.mkdir()
@@ -105,7 +105,7 @@ print(vendor.speak())
 
 
 def test_environment_made_by_an_environment(home: Environment, tmp_path: Path) -> None:
-    """Its start-up line is its own: one made with --system-site-packages sees the base's, not the other's."""
+    """An environment made with --system-site-packages sees the base's start-up line, not the other environment's."""
     inner = tmp_path / "inner"
     subprocess.run([home.python, "-m", "venv", "--without-pip", inner], check=True)
     (site,) = inner.glob("lib/python3*/site-packages")
@@ -156,7 +156,7 @@ def test_process_that_is_started_as_python_does_by_default(home: Environment) ->
 
 
 def _typed(home: Environment, lines: list[str], **variables: str) -> str:
-    """Return what a terminal shows when lines are typed at Python's prompt."""
+    """Return the terminal's text after lines typed at Python's prompt."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("HOOKPATCH_", "PYTHON"))}
     child, terminal = pty.fork()
     if child == 0:
@@ -170,7 +170,7 @@ def _typed(home: Environment, lines: list[str], **variables: str) -> str:
             if select.select([terminal], [], [], 0.1)[0]:
                 try:
                     shown += os.read(terminal, 65536).decode(errors="replace")
-                except OSError:  # it has ended
+                except OSError:  # the program has ended
                     break
                 quiet = time.monotonic()
     os.waitpid(child, 0)
@@ -179,7 +179,7 @@ def _typed(home: Environment, lines: list[str], **variables: str) -> str:
 
 
 def test_prompt_of_an_interpreter_is_patched(home: Environment) -> None:
-    """Also the prompt of Python 3.13 on, which is a program in Python: from outside, and by a block typed there."""
+    """The prompt is patched from outside and by a typed block, also on Python 3.13 with its prompt in Python."""
     block = (
         "with hookpatch.active(hookpatch.wrap('vendor:speak', lambda w, i, a, k: 'in' + 'side')): print(vendor.speak())"
     )
@@ -188,7 +188,7 @@ def test_prompt_of_an_interpreter_is_patched(home: Environment) -> None:
     assert "inside" in _typed(home, lines).replace("'in' + 'side'", "")
 
 
-# --- code that another process has one run
+# --- code run by another process
 
 
 REMOTE = """
