@@ -57,6 +57,13 @@ class Even(torch.nn.Module):
         return x + 3 if x.shape[1] % 2 == 0 else x * 2
 
 
+class Large(torch.nn.Module):
+    def forward(self, x):
+        if x.shape[1] > 100:
+            return x.cumsum(1)
+        return x * 2
+
+
 class Relu(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -111,6 +118,10 @@ def number():
 
 def even():
     return Even(), (torch.ones(4, 6),)
+
+
+def large():
+    return Large(), (torch.ones(2, 6),)
 
 
 def agrees():
@@ -176,6 +187,15 @@ def test_least_size_that_disagrees_is_told(models: Path) -> None:
     lines = probed("late")
     assert f"batch 11: eager 10.0, ONNX 6.0: {here}" in lines
     assert f"batch 11: eager 10.0, trace 6.0: {here}" in lines
+
+
+def test_a_number_of_the_source_is_an_input(models: Path) -> None:
+    """No multiple of the example comes near it: the size is taken from the line."""
+    here = f"models.py:{line_of('if x.shape[1] > 100')} `if x.shape[1] > 100`"
+    lines = probed("large")
+    assert [line for line in lines if "trace" in line and "eager" in line] == [
+        f"x.shape[1] = 101: eager 101.0, trace 2.0: {here}"
+    ]
 
 
 def test_unrolled_loop_is_found_and_told_by_its_line(models: Path) -> None:

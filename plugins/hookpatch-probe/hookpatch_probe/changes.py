@@ -8,10 +8,10 @@ from typing import Final, final
 
 import torch
 
-from hookpatch_probe.example import Example, Tensors
+from hookpatch_probe.example import Arranged, Example, Tensors
 from hookpatch_probe.seed import seeded
 
-_LARGE: Final = 1_000_000  # elements; larger tensors are not made eight times as long
+LARGE: Final = 1_000_000  # elements; no change makes more of them
 
 
 @final
@@ -24,12 +24,14 @@ class Change:
         apply: takes the tensors, returns others.
         size: the size that it gives an axis; None if it changes values.
         resized: the same change of the same axes to another size; None if it changes values.
+        rearranges: whether it changes lists and dicts; such a change stands alone.
     """
 
     words: str
     apply: Callable[[Tensors], Tensors]
     size: int | None = None
     resized: Callable[[int], Change] | None = None
+    rearranges: bool = False
 
 
 def sizes(example: Example, apart: bool = True) -> Iterator[tuple[int, list[Change]]]:
@@ -41,17 +43,16 @@ def sizes(example: Example, apart: bool = True) -> Iterator[tuple[int, list[Chan
     """
     # Where an index is out of range, CUDA fails for good, and the program with it: no axis is made longer there.
     may_grow = all(tensor.device.type == "cpu" for tensor in example.tensors)
-    for axes in _axes(example, apart):
-        name = _axis_name(example, axes)
+    for axes in axes_of(example, apart):
         at, axis = axes[0]
         old = example.tensors[at].shape[axis]
         news = [1, 2, old + 1, 2 * old]
-        if max(tensor.numel() for tensor in example.tensors) * 8 <= _LARGE:
+        if max(tensor.numel() for tensor in example.tensors) * 8 <= LARGE:
             news.append(8 * old)
-        yield old, [_resize(name, axes, new) for new in dict.fromkeys(news) if new < old or (may_grow and new > old)]
+        yield old, [resized(example, axes, new) for new in dict.fromkeys(news) if new < old or (may_grow and new > old)]
 
 
-def _axes(example: Example, apart: bool) -> list[tuple[tuple[int, int], ...]]:
+def axes_of(example: Example, apart: bool) -> list[tuple[tuple[int, int], ...]]:
     """Return groups of axes, as (tensor, axis): of one size at one place, of one size, and each by itself."""
     every = [(at, axis) for at, one in enumerate(example.tensors) for axis, size in enumerate(one.shape) if size > 0]
     groups: dict[tuple[object, ...], list[tuple[int, int]]] = {}
@@ -71,6 +72,11 @@ def _axis_name(example: Example, axes: Sequence[tuple[int, int]]) -> str:
     if list(axes) == [(at, 0) for at in with_axes]:
         return "batch"
     return ", ".join(f"{example.names[at]}.shape[{axis}]" for at, axis in axes)
+
+
+def resized(example: Example, axes: tuple[tuple[int, int], ...], new: int) -> Change:
+    """Return the change of axes, as (tensor, axis), to another size."""
+    return _resize(_axis_name(example, axes), axes, new)
 
 
 def _resize(name: str, axes: tuple[tuple[int, int], ...], new: int) -> Change:
@@ -131,7 +137,10 @@ def applied(changes: Sequence[Change], tensors: Tensors) -> Tensors:
     """Return the tensors after changes, one after the other; what is random is the same each time."""
     with seeded():
         for change in changes:
-            tensors = change.apply(tensors)
+            before, tensors = tensors, change.apply(tensors)
+            if isinstance(before, Arranged) and not isinstance(tensors, Arranged):
+                tensors = Arranged(tensors)
+                tensors.layout = before.layout
     return tensors
 
 

@@ -56,7 +56,8 @@ def difference(
     if len(eager) != len(other):
         return Difference(_many(len(eager)), _many(len(other)))
     for at, (one, two) in enumerate(zip(eager, other, strict=True)):
-        if one.shape != two.shape and one.numel() + two.numel() > 2:  # a number may come as a tensor of one element
+        # A number may come as a tensor of one element.
+        if one.shape != two.shape and not one.numel() == two.numel() == 1:
             return Difference(f"shape {list(one.shape)}", f"shape {list(two.shape)}", at)
         if (found := _values(one, two.reshape(one.shape), at, tolerance or Tolerance())) is not None:
             return found

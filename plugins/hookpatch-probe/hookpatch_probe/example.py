@@ -12,6 +12,29 @@ from torch.utils import _pytree
 Tensors: TypeAlias = tuple[torch.Tensor, ...]
 
 
+class Arranged(tuple[torch.Tensor, ...]):
+    """Tensors of arguments that are arranged otherwise than the example's: a longer list, another order of a dict.
+
+    Attributes:
+        layout: how they are arranged.
+    """
+
+    layout: _Layout
+
+
+@final
+class _Layout:
+    """Arguments taken apart: what is no tensor, and where the tensors go."""
+
+    def __init__(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[inspect.Parameter]
+    ) -> None:
+        paths, self.spec = _pytree.tree_flatten_with_path((args, dict(kwargs)))
+        self.leaves: Final = [leaf for _, leaf in paths]
+        self.at: Final = [at for at, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+        self.names: Final = tuple(_name(paths[at][0], parameters) for at in self.at)
+
+
 @final
 class Example:
     """Arguments of a call. Lives as long as the probe.
@@ -33,20 +56,39 @@ class Example:
             TypeError: it does not take them.
         """
         self._signature: Final = _signature(called.forward if isinstance(called, torch.nn.Module) else called)
-        parameters = [*self._signature.bind(*args, **kwargs).signature.parameters.values()]
-        paths, self._spec = _pytree.tree_flatten_with_path((args, dict(kwargs)))
-        self._leaves: Final = [leaf for _, leaf in paths]
-        self._at: Final = [at for at, leaf in enumerate(self._leaves) if isinstance(leaf, torch.Tensor)]
-        self.tensors: Final[Tensors] = tuple(self._leaves[at] for at in self._at)
-        self.names: Final = tuple(_name(paths[at][0], parameters) for at in self._at)
+        self._parameters: Final = [*self._signature.bind(*args, **kwargs).signature.parameters.values()]
+        self._layout: Final = _Layout(args, kwargs, self._parameters)
+        self.tensors: Final[Tensors] = tuple(self._layout.leaves[at] for at in self._layout.at)
+        self.names: Final = self._layout.names
 
     def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments with copies of other tensors in the place of the example's."""
-        leaves = list(self._leaves)
-        for at, tensor in zip(self._at, tensors, strict=True):
+        layout = self._layout_of(tensors)
+        leaves = list(layout.leaves)
+        for at, tensor in zip(layout.at, tensors, strict=True):
             leaves[at] = _copy(tensor, like=leaves[at])
-        args, kwargs = _pytree.tree_unflatten(leaves, self._spec)
+        args, kwargs = _pytree.tree_unflatten(leaves, layout.spec)
         return args, kwargs
+
+    def names_of(self, tensors: Sequence[torch.Tensor]) -> tuple[str, ...]:
+        """Return the names of tensors, which may be arranged otherwise than the example's."""
+        return self._layout_of(tensors).names
+
+    def rearranged(self, change: Callable[[Any], Any], tensors: Sequence[torch.Tensor]) -> Arranged:
+        """Return the tensors of arguments whose lists and dicts are changed.
+
+        Args:
+            change: takes a pair of arguments and keyword arguments, returns another.
+            tensors: the tensors of the arguments that are changed.
+        """
+        args, kwargs = change(self.arguments(tensors))
+        layout = _Layout(args, kwargs, self._parameters)
+        made = Arranged(layout.leaves[at] for at in layout.at)
+        made.layout = layout
+        return made
+
+    def _layout_of(self, tensors: Sequence[torch.Tensor]) -> _Layout:
+        return tensors.layout if isinstance(tensors, Arranged) else self._layout
 
     def dynamic(self) -> dict[str, Any]:
         """Return a ``dynamic_shapes`` that leaves each axis of each tensor to torch.export to find out."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import torch
 
@@ -13,8 +14,11 @@ from hookpatch_probe.changes import Change, applied, sizes, values
 from hookpatch_probe.compare import Difference, Tolerance, difference
 from hookpatch_probe.example import Example, Run, Tensors
 from hookpatch_probe.seed import SEED, seeded
+from hookpatch_probe.source import asked
+from hookpatch_probe.targets import targets
 
 Answer: TypeAlias = list[torch.Tensor]
+_SLOW: Final = 0.2  # seconds of the thread's processor for the example; then no axis is made longer than twice
 
 
 @final
@@ -77,11 +81,14 @@ class Search:
     tried: int = 0
     refused: int = 0
     over: bool = False
+    _is_slow: bool = False
 
     def run(self) -> None:
         """Try the example, each change, and pairs of changes for the captures that agree until then."""
+        begun = time.thread_time()
         if self._try(()) is None:
             return
+        self._is_slow = time.thread_time() - begun > _SLOW
         accepted = [change for changes in self._singles() for change in changes]
         for pair in combinations(accepted, 2):
             agreeing = set(self.runs) - {one.mode for one in self.disagreements}
@@ -133,17 +140,25 @@ class Search:
         """Try changes by themselves; yield those that the model takes."""
         for old, changes in sizes(self.example, self.apart):
             yield self._sizes(old, changes)
-        yield [change for change in values(self.example) if not self._is_over() and self._try((change,)) is not None]
+        for others in (values(self.example), self._targets()):
+            taken = [one for one in others if not self._is_over() and self._try((one,)) is not None]
+            yield [one for one in taken if not one.rearranges]
+
+    def _targets(self) -> Iterator[Change]:
+        """Yield the changes that the source of the model suggests."""
+        yield from targets(self.example, asked(lambda: _seeded(self.eager, self.example.tensors)), self.apart)
 
     def _sizes(self, old: int, changes: Sequence[Change]) -> list[Change]:
         taken: list[Change] = []
         nearer: set[str] = set()
         agreed: dict[str, int] = dict.fromkeys(self.runs, old)
         for change in changes:
+            assert change.size is not None
+            if self._is_slow and change.size > 2 * old:
+                continue
             if self._is_over() or (found := self._try((change,))) is None:
                 continue
             taken.append(change)
-            assert change.size is not None
             assert change.resized is not None
             for mode in self.runs:
                 if mode not in found:

@@ -109,6 +109,69 @@ class ByNumpy(nn.Module):
         return x - torch.from_numpy(x.detach().numpy().mean(0))  # lost baked
 
 
+class LongerThan(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.cumsum(1) if x.shape[1] > 100 else x * 2  # lost
+
+
+class GreaterThan(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.abs().max() > 1e6:  # lost
+            x = x / 1e6
+        return x
+
+
+class BelowASetting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.low = -70_000.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.clamp(min=-1) if x.min() < self.low else x  # lost
+
+
+class WithoutNaN(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.isnan(x).any():  # lost
+            x = torch.zeros_like(x)
+        return x * 2
+
+
+class OfItsType(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.where(x > 0, x, torch.finfo(x.dtype).min)  # baked
+
+
+class LengthOfList(nn.Module):
+    def forward(self, xs: list[Tensor]) -> Tensor:
+        return torch.stack(list(xs)).sum(0) / len(xs)
+
+
+class OrderOfDict(nn.Module):
+    def forward(self, held: dict[str, Tensor]) -> Tensor:
+        first, second = held.values()
+        return first - second
+
+
+class Contiguous(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if x.is_contiguous() else x * 3  # lost baked
+
+
+class TokenOfPadding(nn.Module):
+    def forward(self, ids: Tensor) -> Tensor:
+        if (ids == 50256).any():  # lost
+            return ids * 0
+        return ids + 1
+
+
+class EmptyForOne(nn.Module):
+    """Returns no element for one input: 0 and 1 elements are a difference, and no number that came as a tensor."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[: int(x.shape[0] // 2)].sum(1)  # lost baked
+
+
 LIES: dict[str, tuple[Callable[[], nn.Module], tuple[Tensor, ...]]] = {
     "BranchOnBatch": (BranchOnBatch, (torch.full((4, 3), 5.0),)),
     "BranchOnLength": (BranchOnLength, (torch.full((2, 4), 5.0),)),
@@ -116,6 +179,13 @@ LIES: dict[str, tuple[Callable[[], nn.Module], tuple[Tensor, ...]]] = {
     "LoopOverRows": (LoopOverRows, (torch.ones(4, 3),)),
     "EarlyReturn": (EarlyReturn, (torch.ones(2, 3), torch.ones(2, 3, dtype=torch.bool))),
     "WhileOnValue": (WhileOnValue, (torch.ones(2, 3),)),
+    "LongerThan": (LongerThan, (torch.ones(2, 4),)),
+    "GreaterThan": (GreaterThan, (torch.ones(2, 3),)),
+    "BelowASetting": (BelowASetting, (torch.ones(2, 3),)),
+    "WithoutNaN": (WithoutNaN, (torch.ones(2, 3),)),
+    "Contiguous": (Contiguous, (torch.ones(2, 3),)),
+    "TokenOfPadding": (TokenOfPadding, (torch.ones(2, 3, dtype=torch.int64),)),
+    "EmptyForOne": (EmptyForOne, (torch.ones(2, 3),)),
     "halved": (InAFunction, (torch.ones(4, 3),)),
     "NumberOfTensor": (NumberOfTensor, (torch.arange(6.0).reshape(2, 3),)),
     "SizeAsInt": (SizeAsInt, (torch.ones(2, 4),)),
@@ -142,6 +212,23 @@ def marked(owner: Any) -> list[tuple[int, str]]:
     lines, start = inspect.getsourcelines(owner)
     marks = [(start + at, word) for at, line in enumerate(lines) for word in line.rpartition("# ")[2].split()]
     return sorted([mark for mark in marks if mark[1] in ("lost", "baked")], key=lambda mark: mark[1], reverse=True)
+
+
+# --- what is lost without a branch: no line decides
+
+
+@pytest.mark.parametrize(
+    ("make", "example", "words"),
+    [
+        (OfItsType, (torch.tensor([1.0, -1.0]),), "as float64"),
+        (LengthOfList, ([torch.ones(2), torch.zeros(2)],), "argument 0 one longer"),
+        (OrderOfDict, ({"a": torch.ones(2), "b": torch.zeros(2)},), "argument 0 in the other order"),
+    ],
+)
+def test_lie_without_a_branch_is_found(make: Callable[[], nn.Module], example: tuple[Any, ...], words: str) -> None:
+    model = make()
+    verdict = guard(torch.jit.trace(model, example, check_trace=False, strict=False), model, example)
+    assert any(one.words.startswith(words) for one in verdict.disagreements), str(verdict)
 
 
 # --- what is true

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import io
 import threading
 from collections.abc import Callable, Iterator
 from types import CellType, FunctionType, MethodType, ModuleType
@@ -34,11 +33,16 @@ class Original:
         self._copy: Final = copied(called, memo)
         kept = memo.get(id(memo), [])  # where copy.deepcopy keeps the objects that were copied
         self._parameters: Final = [_Kept(memo[id(one)], one) for one in kept if isinstance(one, torch.nn.Parameter)]
+        self.ours: Final = {id(one): memo[id(one)] for one in kept if isinstance(one, torch.nn.Parameter)}
+
+    def restore(self) -> None:
+        """Give the parameters of the copies the content of the program's."""
+        for one in self._parameters:
+            one.restore()
 
     def fresh(self) -> Callable[..., Any]:
         """Return a copy that shares parameters with the other copies, and nothing with the program."""
-        for one in self._parameters:
-            one.restore()
+        self.restore()
         made: Callable[..., Any] = copied(self._copy, {id(one.ours): one.ours for one in self._parameters})
         return made
 
@@ -47,30 +51,44 @@ class Original:
 class Traced:
     """A copy of the trace, so that the program's trace is neither run nor specialised.
 
+    The parameters are those of the model's copy, where the trace and the model share them.
+
     Args:
         traced: a traced module or function.
         method: the method of a module.
+        original: the copy of the model.
     """
 
-    def __init__(self, traced: Any, method: str) -> None:
-        self._loaded: Final = _loaded(traced)
-        self._method: Final = method
-        script = isinstance(self._loaded, torch.jit.ScriptModule)
-        graph = getattr(self._loaded, method).inlined_graph if script else self._loaded.inlined_graph
-        changing = [*(self._loaded.buffers() if script else ()), *_constants(graph)]
-        theirs = dict(traced.named_parameters()) if script and isinstance(traced, torch.jit.ScriptModule) else {}
-        ours = dict(self._loaded.named_parameters()) if script else {}
-        self._state: Final = [
-            *(_Kept(one, one.detach().clone()) for one in changing),
-            *(_Kept(ours[name], theirs[name]) for name in ours.keys() & theirs.keys()),
-        ]
+    def __init__(self, traced: Any, method: str, original: Original) -> None:
+        self._original: Final = original
+        script = isinstance(traced, torch.jit.ScriptModule)
+        called = getattr(traced, method) if script else traced
+        graph = called.inlined_graph.copy()
+        self._names: Final = [one.name for one in called.schema.arguments][script:]
+        theirs: list[Any] = []
+        if script:
+            graph, theirs = torch._C._jit_pass_lower_graph(graph, traced._c)
+        self._state: Final[list[torch.Tensor]] = []
+        kept: list[_Kept] = []
+        for their in theirs:
+            ours = original.ours.get(id(their))
+            if ours is None:
+                ours = their.detach().clone().requires_grad_(their.requires_grad)
+                kept.append(_Kept(ours, their.detach()))
+            self._state.append(ours)
+        for node in _constants(graph):  # the copy of a graph shares them with the graph
+            node.t_("value", node.t("value").detach().clone())
+            kept.append(_Kept(node.t("value"), node.t("value").clone()))
+        self._kept: Final = kept
+        self._run: Final = torch._C._create_function_from_graph("forward", graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for one in self._state:
+        self._original.restore()
+        for one in self._kept:
             one.restore()
-        called = self._loaded if self._method == "forward" else getattr(self._loaded, self._method)
+        given = [*args, *(kwargs[name] for name in self._names[len(args) :])]
         with _jit.optimized_execution(False):  # the recorded operations count, not optimised ones
-            return called(*args, **kwargs)
+            return self._run(*given, *self._state)
 
 
 def copied(thing: Any, memo: Memo) -> Any:
@@ -136,22 +154,10 @@ def _has_state(value: object, module: str) -> bool:
     )
 
 
-def _loaded(traced: Any) -> Any:
-    file = io.BytesIO()
-    try:
-        torch.jit.save(traced, file)
-        file.seek(0)
-        return _jit.load(file)
-    except RuntimeError:  # the trace calls Python, or has a name that torch cannot read
-        if isinstance(traced, torch.jit.ScriptModule):
-            return copy.deepcopy(traced)
-        return torch._C._create_function_from_graph("forward", traced.graph.copy())
-
-
-def _constants(block: Any) -> Iterator[torch.Tensor]:
+def _constants(block: Any) -> Iterator[Any]:
     for node in block.nodes():
         if node.kind() == "prim::Constant" and node.hasAttribute("value") and node.kindOf("value") == "t":
-            yield node.t("value")
+            yield node
         for inner in node.blocks():
             yield from _constants(inner)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -28,6 +29,7 @@ _MODE: Final = "trace"
 _KEPT: Final = (
     "what it keeps from one call to the next (a counter, a cache) is a constant in the trace: keep it in a buffer"
 )
+_SECONDS: Final = 12.0  # of the processor in this thread, after which no further input is tried
 _LOOKED_AT: Final = 6  # disagreements whose deciding lines are searched
 
 
@@ -105,7 +107,8 @@ def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tole
     example = call.example()
     if not example.tensors:
         return "its example holds no tensor"
-    original, ours = Original(call.called), Traced(traced, method)
+    original = Original(call.called)
+    ours = Traced(traced, method, original)
 
     def eager(tensors: Tensors) -> list[torch.Tensor]:
         args, kwargs = example.arguments(tensors)
@@ -119,7 +122,12 @@ def _searched(traced: Any, call: Call, method: str, probes: int, tolerance: Tole
         return "the original answers one input in two ways, with the same seed"
     if is_random(eager, example) and _differs(eager, recorded, example.tensors, tolerance):
         return "it draws random numbers, and the trace draws others with the same seed; trace it in eval mode"
-    search = Search(example, eager, {_MODE: recorded}, lambda tried: tried >= probes, tolerance, apart=False)
+    end = time.thread_time() + _SECONDS  # not of the clock: a busy machine would leave out inputs
+
+    def spent(tried: int) -> bool:
+        return tried >= probes or time.thread_time() > end
+
+    search = Search(example, eager, {_MODE: recorded}, spent, tolerance, apart=False)
     search.run()
     return search
 
@@ -164,7 +172,7 @@ def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Di
         "words": words(changes),
         "args": args,
         "kwargs": kwargs,
-        "shapes": tuple(f"{name}: {_type(one)}" for name, one in zip(example.names, tensors, strict=True)),
+        "shapes": tuple(f"{name}: {_type(one)}" for name, one in zip(example.names_of(tensors), tensors, strict=True)),
         "seed": SEED,
         "lost": _lost(search, call, changes),
         "baked": tuple(_baked(call, example, tensors)),

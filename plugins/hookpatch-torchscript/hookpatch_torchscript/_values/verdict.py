@@ -141,12 +141,13 @@ _INSTEAD: Final = (
 
 
 def _again(one: Disagreement, number: int) -> str:
-    """Return code that makes the input, or, for a long input, where the verdict holds the input."""
+    """Return code that makes the input; for one that is long, has NaN or other strides, where the verdict holds it."""
     from torch.utils import _pytree  # imported by now, like torch
 
     leaves = [leaf for leaf in _pytree.tree_leaves((one.args, dict(one.kwargs))) if hasattr(leaf, "tolist")]
     seed = f"torch.manual_seed({one.seed})"
-    if sum(leaf.numel() for leaf in leaves) > _SHORT:
+    is_plain = all(leaf.is_contiguous() and bool(leaf.isfinite().all()) for leaf in leaves)
+    if sum(leaf.numel() for leaf in leaves) > _SHORT or not is_plain:
         return f"{seed}; the verdict has the input itself: .disagreements[{number}].args and .kwargs"
     names = [shape.partition(": ")[0] for shape in one.shapes]
     pairs = zip(names, leaves, strict=True)

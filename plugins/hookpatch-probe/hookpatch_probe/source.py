@@ -1,0 +1,125 @@
+"""Read what the source of the functions that a model runs asks of its inputs: numbers, NaN, types, strides."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from textwrap import dedent
+from types import CodeType, FrameType
+from typing import Any, Final, final
+
+import torch
+
+_ELSEWHERE: Final = (os.path.dirname(torch.__file__), sysconfig.get_path("stdlib"), os.path.dirname(__file__), "<")
+_SIZES: Final = ("shape", "size", "len", "numel")
+_RANKS: Final = ("dim", "ndim")
+_VALUES: Final = ("max", "min", "sum", "mean", "abs", "norm", "any", "all", "item", "amax", "amin", "std", "var")
+_NOT_FINITE: Final = ("isnan", "isinf", "isfinite", "nan_to_num")
+_STRIDES: Final = ("is_contiguous", "stride", "data_ptr", "storage_offset")
+
+
+@final
+@dataclass
+class Asked:
+    """What the source asks of the inputs.
+
+    Attributes:
+        sizes: numbers that sizes may be compared with.
+        values: numbers that values may be compared with.
+        finite: whether something asks for NaN or infinity.
+        types: whether something reads the type of a tensor.
+        strides: whether something asks how a tensor lies in memory.
+    """
+
+    sizes: dict[int, None] = field(default_factory=dict)
+    values: dict[float, None] = field(default_factory=dict)
+    finite: bool = False
+    types: bool = False
+    strides: bool = False
+
+
+def asked(run: Callable[[], object]) -> Asked:
+    """Run a model, and return what the source of the functions that ran asks; torch's own is left out."""
+    codes: dict[CodeType, tuple[Mapping[str, Any], Any]] = {}
+
+    def record(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code not in codes and not frame.f_code.co_filename.startswith(_ELSEWHERE):
+            codes[frame.f_code] = frame.f_globals, frame.f_locals.get("self")
+
+    before = sys.getprofile()
+    sys.setprofile(record)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    found = Asked()
+    for code, (names, owner) in codes.items():
+        for node in _nodes(code):
+            _read(node, names, owner, found)
+    return found
+
+
+def _nodes(code: CodeType) -> Iterator[ast.AST]:
+    try:
+        yield from ast.walk(ast.parse(dedent("".join(inspect.getsourcelines(code)[0]))))
+    except (OSError, SyntaxError):  # a function of no file, or one in the middle of an expression
+        return
+
+
+def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, found: Asked) -> None:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    found.finite |= name in _NOT_FINITE
+    found.types |= name in ("dtype", "finfo", "iinfo", "is_floating_point")
+    found.strides |= name in _STRIDES
+    if not isinstance(node, ast.Compare):
+        return
+    sides = [node.left, *node.comparators]
+    numbers = [(one, number) for one in sides if (number := _number(one, names, owner)) is not None]
+    words = {word for one in sides for word in _words(one)}
+    for _, number in numbers:
+        if words.intersection(_RANKS) or len(numbers) == len(sides):
+            continue
+        if number == int(number) and not words.intersection(_VALUES):
+            found.sizes[int(number)] = None
+        if not words.intersection(_SIZES):
+            found.values[float(number)] = None
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    for one in ast.walk(node):
+        if isinstance(one, ast.Attribute):
+            yield one.attr
+        elif isinstance(one, ast.Name):
+            yield one.id
+
+
+def _number(node: ast.expr, names: Mapping[str, Any], owner: Any) -> float | None:
+    """Return the number that an expression is, without running code: a literal, a global, a setting of the module."""
+    if isinstance(node, ast.Constant):
+        value: Any = node.value
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _number(node.operand, names, owner)
+        value = -inner if inner is not None else None
+    elif isinstance(node, ast.Name):
+        value = owner if node.id == "self" else names.get(node.id)
+    elif isinstance(node, ast.Attribute):
+        value = _held(node, owner)
+    else:
+        return None
+    plain = isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
+    return value if plain else None
+
+
+def _held(node: ast.Attribute, owner: Any) -> Any:
+    """Return a setting such as ``self.config.pad_token_id``."""
+    path = ast.unparse(node).split(".")
+    if path[0] != "self" or not all(one.isidentifier() for one in path):
+        return None
+    for name in path[1:]:
+        owner = getattr(owner, "__dict__", {}).get(name)
+    return owner
