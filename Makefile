@@ -13,7 +13,7 @@ EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
 	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild bench-audit pictures docs \
-	plugins-table road
+	gallery plugins-table road
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -24,7 +24,8 @@ demo: $(INSTALLED) ## the main job on a real model; SMALL=1 takes a minute
 # In two processes. Left out are long rows of small cells, real models, and what needs a launcher; test-all has them.
 test: check ## what catches most, on this Python; six minutes
 	@$(BIN)/python -m pytest -p no:cacheprovider -q -n 2 --dist loadfile -m "not (ends or model or launcher)" \
-		tests plugins/test_contract.py plugins/test_public_names.py plugins/hookpatch-onnxsim plugins/hookpatch-example-printer
+		tests plugins/test_contract.py plugins/test_public_names.py plugins/hookpatch-onnxsim plugins/hookpatch-example-printer \
+		plugins/hookpatch-gallery
 
 # Two processes at a time: this Python's tests; the other Pythons', the plugins' and the examples'.
 test-all: check ## every test on every Python; half an hour
@@ -106,6 +107,13 @@ bench-picture: $(INSTALLED) ## the comparison of ONNX graphs beside onnxsim's
 AGAINST := onnxsim==0.4.36,0.6.5,0.7.3,0.8.1
 against: $(INSTALLED) ## whether hookpatch-onnxsim fits other releases of onnxsim
 	@$(BIN)/hookpatch check fuse_qkv_off linear_kept onnxsim_skip -o onnxsim_skip.passes=fuse_qkv --against $(AGAINST)
+
+# The plugins of the gallery with the real libraries, their pages, and two releases of each library. Some minutes, and a package index.
+GALLERY := plugins/hookpatch-gallery/tests
+gallery: $(INSTALLED) ## fifteen real patches: tests, pages, other releases
+	@$(BIN)/python -m pytest -q $(GALLERY)
+	@$(BIN)/python -m pytest -q tests/docs/test_docs.py -k docs/gallery
+	@$(BIN)/python $(GALLERY)/gallery_releases.py docs/gallery/*/*.md
 
 # What captures did with the models of the list, an hour or two the first time, and what the scan says of them, seconds.
 SCAN := plugins/hookpatch-export/tests

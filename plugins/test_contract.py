@@ -99,8 +99,16 @@ def test_every_plugin_here_is_installed_and_every_target_is_known(declared: Decl
 PATCHING = sorted({name for one in PROJECTS for name in one.plugins} - {"runtimes", "scan"})
 
 
+@pytest.fixture(scope="session")
+def _finders() -> None:
+    """Import both copies of six before the test: each adds a finder to ``sys.meta_path``, which is compared."""
+    for name in ("six", "botocore.vendored.six"):
+        importlib.import_module(name)
+
+
 @pytest.mark.model
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed: no build for this Python")
+@pytest.mark.usefixtures("_finders")
 @pytest.mark.parametrize("name", PATCHING)
 def test_plugin_is_applied_and_leaves_nothing_behind(
     name: str, declared: Declared, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

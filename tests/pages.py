@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
 from environments import ROOT, Environment
 from sybil import Document, Example, Region
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
@@ -102,6 +103,8 @@ class Reader:
                 tomllib.loads(source)
             case "json":
                 json.loads(source)
+            case "yaml":
+                yaml.safe_load(source)
             case "text":  # shown, and printed by nothing on this page
                 return None
             case _:

@@ -2,8 +2,8 @@
 
     python docs/images/pictures.py
 
-writes session.svg, a terminal, and graph.png, the page of a graph diff as Chromium shows it, into this folder. Two
-minutes; tests/docs/test_pictures.py looks whether the terminal's first command says still what the picture shows.
+writes two terminals, timeout.svg and session.svg, and the page of a graph diff in Chromium, graph.png, into this
+folder. It takes two minutes. tests/docs/test_pictures.py compares a terminal with what the commands print.
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ COMMANDS: Final = (
     "hookpatch run -p fuse_qkv_off --report reports export.py --small &> log",
     "hookpatch report reports",
 )
+# The first picture of the README: a program of the gallery that waits for ever, and its end with a plugin.
+TIMEOUT: Final = (
+    'timeout 2 python fetch.py; echo "status $?"',
+    "hookpatch run -p requests_timeout -o requests_timeout.seconds=1 fetch.py",
+)
+FETCH: Final = HERE.parent / "gallery" / "web" / "requests-timeout.md"
 # Rich's frame without the fonts that it fetches from the network and the title of a window.
 FRAME: Final = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -72,6 +78,12 @@ def draw(session: list[tuple[str, str]]) -> str:
     return svg.replace(f'{height:g}"', f'{height - 28:g}"')  # the title's place
 
 
+def fetch(folder: Path) -> None:
+    """Write the program of the gallery's page into a folder."""
+    [program] = re.findall(r"```python\n# fetch\.py\n((?:.*\n)*?)```", FETCH.read_text())
+    (folder / "fetch.py").write_text(program)
+
+
 def graph(folder: Path, out: Path) -> None:
     """Draw what fuse_qkv_off changes in the example's model, and take the page's picture."""
     printed("hookpatch run --graph-diff diff -p fuse_qkv_off export.py --small &> log", folder)
@@ -88,7 +100,10 @@ def main() -> None:
         folder = Path(temporary)
         for name in ("export.py", "third_party_api.py"):
             shutil.copy(EXAMPLE / name, folder)
-        (HERE / "session.svg").write_text(draw([(command, printed(command, folder)) for command in COMMANDS]))
+        fetch(folder)
+        for name, commands in (("timeout", TIMEOUT), ("session", COMMANDS)):
+            picture = draw([(command, printed(command, folder)) for command in commands])
+            (HERE / f"{name}.svg").write_text(picture)
         graph(folder, HERE / "graph.png")
 
 

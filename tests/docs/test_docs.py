@@ -48,6 +48,12 @@ def parsed(page: Path) -> list[tuple[str, str]]:
     return [region.parsed for _, region in blocks(page).regions]
 
 
+def marks(page: Path) -> list[pytest.MarkDecorator]:
+    """Return the marks of a page: the fifteen pages of the gallery take a minute, and its plugins have tests."""
+    heavy, gallery = imports_torch(page), "gallery" in page.parts
+    return [*[pytest.mark.model] * heavy, *[pytest.mark.ends] * (gallery and not heavy)]
+
+
 def read(page: Path, who: Reader) -> None:
     for example in blocks(page, who).examples():
         example.evaluate()
@@ -55,7 +61,7 @@ def read(page: Path, who: Reader) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.model] if imports_torch(page) else []) for page in PAGES if parsed(page)],
+    [pytest.param(page, marks=marks(page)) for page in PAGES if parsed(page)],
     ids=name_of,
 )
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, wheels: Path, with_wheels: Environment) -> None:
@@ -198,11 +204,27 @@ def test_three_dots_stand_for_what_varies() -> None:
     assert difference("a\nb\n", " a\nb\n") is not None
 
 
-def test_readme_starts_with_the_two_commands_and_is_short() -> None:
-    """A newcomer sees the two commands first."""
-    lines = (ROOT / "README.md").read_text().splitlines()
-    assert len(lines) <= 90
-    assert [line.split("#")[0].strip() for line in lines[2:4]] == ["make demo", "make test"]
+def test_readme_is_short_and_has_the_two_commands() -> None:
+    """A newcomer finds them under "From a clone"."""
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 90
+    clone = text.partition("## From a clone\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^    (make \w+)", clone, re.MULTILINE) == ["make demo", "make test"]
+
+
+def test_readme_compares_as_it_was_measured() -> None:
+    """Its rows are those of docs/why.md that are answered by yes or no, for some of the tools there."""
+    measured, shown = (table(page) for page in ("docs/why.md", "README.md"))
+    assert len(shown) == 15
+    assert {name: {tool: measured[name][tool] for tool in row} for name, row in shown.items()} == shown
+    assert [name for name, row in measured.items() if row["hookpatch"] == "yes"] == [*shown]
+
+
+def table(page: str) -> dict[str, dict[str, str]]:
+    """Return the rows of the table of tools on a page, by their first cells."""
+    (found,) = re.findall(r"^\|  ?\| hookpatch \|.*\n(?:\|.*\n)+", (ROOT / page).read_text(), re.MULTILINE)
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.splitlines()]
+    return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=name_of)

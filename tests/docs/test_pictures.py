@@ -44,13 +44,22 @@ def test_terminal_shows_what_the_command_prints_now(tmp_path: Path) -> None:
     assert [line for line in shown if line.startswith("$ ")] == [f"$ {command}" for command in pictures.COMMANDS]
 
 
+def test_first_picture_shows_what_the_commands_print_now(tmp_path: Path) -> None:
+    """All of it: a program without a timeout, and the same program with the plugin."""
+    pictures = script()
+    pictures.fetch(tmp_path)
+    now = pictures.draw([(command, pictures.printed(command, tmp_path)) for command in pictures.TIMEOUT])
+    assert lines(now) == lines((IMAGES / "timeout.svg").read_text()), "make pictures"
+
+
 def test_pictures_are_small_and_fetch_nothing() -> None:
     """A README is read on a telephone, too."""
-    for node in ElementTree.fromstring((IMAGES / "session.svg").read_text()).iter():
+    nodes = [node for path in IMAGES.glob("*.svg") for node in ElementTree.fromstring(path.read_text()).iter()]
+    for node in nodes:
         assert not node.tag.endswith("}script")
         if not node.tag.endswith("}text"):  # the text shows a link, and is none
             assert "http" not in " ".join([node.text or "", *node.attrib.values()])
         assert not any("href" in name or "http" in value for name, value in node.attrib.items())
     sizes = {path.name: path.stat().st_size for path in IMAGES.iterdir() if path.suffix in (".svg", ".png")}
-    assert set(sizes) == {"session.svg", "graph.png"}
+    assert set(sizes) == {"timeout.svg", "session.svg", "graph.png"}
     assert max(sizes.values()) < 200_000

@@ -1,0 +1,1 @@
+"""Fifteen small plugins: one real fault of a real library each."""

@@ -1,0 +1,1 @@
+"""Plugins for libraries that hold, write and show data."""

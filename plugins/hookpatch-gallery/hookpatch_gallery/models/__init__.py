@@ -1,0 +1,1 @@
+"""Plugins for torch and transformers."""

@@ -1,0 +1,1 @@
+"""Plugins for libraries that talk over the network."""
