@@ -13,9 +13,9 @@ from hookpatch.testing import Patched
 pytestmark = pytest.mark.model
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def llama() -> Any:
-    """A Llama of two layers, with two heads for each key."""
+    """A Llama of two layers, with two heads for each key; its import adds a finder to ``sys.meta_path``."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
