@@ -64,6 +64,11 @@ def _fill(app: Any, docname: str, source: list[str]) -> None:
         source[0] += commands()
 
 
+def _link_facts(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Make a link of ``Facts``, the options that all verbs take, wherever a docstring names it."""
+    lines[:] = [line.replace("``Facts``", ":py:class:`Facts <hookpatch._engine.patch.patch.Facts>`") for line in lines]
+
+
 def _resolve(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     """Lead ``hookpatch._session.session.Session``, as annotations have it, to the public name ``hookpatch.Session``."""
     name = public_name(node.get("reftarget", ""))
@@ -75,4 +80,5 @@ def _resolve(app: Any, env: Any, node: Any, contnode: Any) -> Any:
 
 def setup(app: Any) -> None:
     app.connect("source-read", _fill)
+    app.connect("autodoc-process-docstring", _link_facts)
     app.connect("missing-reference", _resolve)

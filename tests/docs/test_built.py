@@ -115,6 +115,16 @@ def test_each_public_name_has_an_entry(built: Path, pages: Mapping[Path, Page]) 
     assert {f"hookpatch-{name}" for name in commands} <= pages[reference / "commands.html"].places
 
 
+def test_facts_is_a_link(built: Path) -> None:
+    """Each verb names the options that all verbs take, and leads there."""
+    text = (built / "docs" / "reference" / "python.html").read_text()
+    assert (
+        len(re.findall(r'href="#hookpatch\._engine\.patch\.patch\.Facts"[^>]*><code.*?>Facts</span></code></a>', text))
+        >= 9
+    )
+    assert not re.search(r"Facts</span></code>(?!</a>)", text)
+
+
 def test_only_the_reference_needs_the_site() -> None:
     """Only generated pages have directives; the others read alike on GitHub."""
     directives = [page for page in SOURCES if re.search(r"^(```+|:::+)\{", page.read_text(), re.MULTILINE)]
