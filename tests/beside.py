@@ -1,7 +1,7 @@
 """Patch small modules with hookpatch, wrapt and mock, and judge each by one oracle: right, loud, or silently wrong.
 
-A cell is a verb, a kind of callable, how far it is to go, and a way of the call. The oracle: each call that is made, or
-begun, inside meets the patch once; what is called outside does not; and afterwards each owner has what it had.
+A cell is a verb, a kind of callable, how far it is to go, for whom, and a way of the call. The oracle: each call that
+is made, or begun, inside meets the patch once; what is called outside does not; afterwards each owner has what it had.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib
 import inspect
 import sys
 import textwrap
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -33,6 +34,8 @@ SOURCE: Final = """
     async def coroutine(x, y=2): return "plain", x, y
     def generator(x, y=2): yield "plain", x, y
     async def async_generator(x, y=2): yield "plain", x, y
+    def function_in_a_dict(x, y=2): return "plain", x, y
+    def function_in_a_list(x, y=2): return "plain", x, y
     def warning(x, y=2):
         warnings.warn("look out", stacklevel=2)
         return "plain", x, y
@@ -53,7 +56,8 @@ SOURCE: Final = """
         def __iter__(self): return iter(("plain", self.x, self.y))
 
     thing = Thing()
-    names = {"object": thing}
+    names = {"before": 1, "entry": function_in_a_dict, "after": 2}
+    entries = [1, function_in_a_list, 2]
 """
 # By kind: where it is, and what has it bound, as code that is run in the module before a patch.
 PLACES: Final = {
@@ -67,11 +71,16 @@ PLACES: Final = {
     "called on the class": ("Thing.bare", "Thing.bare"),
     "inherited method": ("Child.method", "Child().method"),
     "inherited class method": ("Child.of_class", "Child.of_class"),
+    "inherited static method": ("Child.static", "Child.static"),
     "object": ("thing", "thing"),
     "class": ("Class", "Class"),
+    "C function": ("c_function", "c_function"),
+    "entry of a dict": ("names['entry']", "names['entry']"),
+    "entry of a list": ("entries[1]", "entries[1]"),
 }
-VERBS: Final = ("wrap", "inject", "default", "replace", "derive")
+VERBS: Final = ("wrap", "inject", "default", "replace", "derive", "remove")
 WAYS: Final = ("by place", "by keyword", "bound before", "begun inside", "kept from inside", "signature", "wraps")
+BY_A_NEIGHBOUR: Final = "by another thread"  # for which a patch with scope="task" is not on
 FRAME: Final = "the line of a warning"  # that ``stacklevel=2`` finds
 _numbers: Final = iter(range(sys.maxsize))
 
@@ -84,6 +93,7 @@ class Cell:
     kind: str
     way: str
     far: bool  # what was bound before is meant, too
+    scope: Literal["process", "task"] = "process"
 
 
 class World:
@@ -91,7 +101,8 @@ class World:
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.name: Final = f"world{next(_numbers)}"
-        (folder / f"{self.name}.py").write_text(textwrap.dedent(SOURCE))
+        further = "c_function = round\n" if kind == "C function" else ""  # everywhere means all worlds that hold it
+        (folder / f"{self.name}.py").write_text(textwrap.dedent(SOURCE) + further)
         importlib.invalidate_caches()
         self.module: Final = importlib.import_module(self.name)
         self.path, found = ("warning", "warning") if kind == FRAME else PLACES[kind]
@@ -101,16 +112,36 @@ class World:
         self.user: Final = importlib.import_module(f"user_of_{self.name}")
         self.calls: Final[list[None]] = []
         self.kept: Final[list[Any]] = []
-        parts = self.path.split(".")
+        owner, bracket, key = self.path.partition("[")
+        self.key: Final[Any] = eval(key.rstrip("]")) if bracket else None  # of an entry
+        parts = owner.split(".") if not bracket else [owner, ""]
         self.owner: Any = getattr(self.module, parts[0]) if len(parts) > 1 else self.module
         self.attribute: Final = parts[-1]
+        self.second: Final = "ndigits" if kind == "C function" else "y"
+        self._called: Final = _as_the_others if kind == "C function" else lambda call: call
 
     def get(self) -> Any:
-        return eval(self.found, vars(self.module))
+        return self._called(eval(self.found, vars(self.module)))
+
+    def begin_neighbour(self) -> None:
+        """Start a thread that calls what is patched when it is asked to: the block is not its task."""
+        self._asked = threading.Event()
+        self._answers: list[Any] = []
+        self._neighbour = threading.Thread(target=self._answer, daemon=True)
+        self._neighbour.start()
+
+    def _answer(self) -> None:
+        self._asked.wait()
+        self._answers.append(result_of(self.get()(1)))
+
+    def by_a_neighbour(self) -> Any:
+        self._asked.set()
+        self._neighbour.join()
+        return self._answers[0]
 
     @property
     def early(self) -> Any:
-        return self.user.bound
+        return self._called(self.user.bound)
 
     @property
     def seen(self) -> int:
@@ -119,7 +150,25 @@ class World:
     def state(self) -> list[tuple[Any, list[tuple[str, Any]]]]:
         owners = [self.module, self.module.Thing, self.module.Child, self.module.Class]
         _ = self.module.Class.__annotations__  # made when it is first read
-        return [(owner, [*vars(owner).items()]) for owner in owners]
+        tables: list[Any] = [
+            (self.module, [*self.module.names.items()]),
+            (self.module, [*enumerate(self.module.entries)]),
+        ]
+        return [*((owner, [*vars(owner).items()]) for owner in owners), *tables]
+
+
+_NUMBER: Final = 1.23456789
+
+
+def _as_the_others(call: Any) -> Any:
+    """Return a function that calls ``round`` and answers as the others: the second argument is known by the digits."""
+
+    def by_place(x: int = 1, *digits: int, **named: int) -> Any:
+        result = call(_NUMBER, *digits, **({"ndigits": named["y"]} if named else {}))
+        return "plain", x, len(str(result).partition(".")[2]) or 2
+
+    vars(by_place)["__signature__"] = inspect.signature(call)
+    return by_place
 
 
 def result_of(value: Any) -> Any:
@@ -136,13 +185,14 @@ def result_of(value: Any) -> Any:
 
 def _around(world: World, verb: str) -> Callable[..., Any]:
     note = world.calls.append  # a wrapper that kept the world would keep the original
+    name = world.second
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         note(None)
         if verb == "inject":
-            args, kwargs = args[:1], {**kwargs, "y": 5}
-        elif verb == "default" and "y" not in kwargs and len(args) < 2:
-            kwargs = {**kwargs, "y": 5}
+            args, kwargs = args[:1], {**kwargs, name: 5}
+        elif verb == "default" and name not in kwargs and len(args) < 2:
+            kwargs = {**kwargs, name: 5}
         return wrapped(*args, **kwargs)
 
     return wrapper
@@ -178,18 +228,26 @@ def _by_hookpatch(world: World, cell: Cell) -> AbstractContextManager[Any]:
         patch = hookpatch.replace(address, _newer(world, _raw(world)), **facts)
     elif cell.verb == "derive":
         patch = hookpatch.derive(address, functools.partial(_newer, world), **facts)
+    elif cell.verb == "remove":
+        patch = hookpatch.remove(address, **facts)
     else:
-        patch = getattr(hookpatch, cell.verb)(address, y=5, **facts)
-    return hookpatch.active(patch)
+        patch = getattr(hookpatch, cell.verb)(address, **{world.second: 5}, **facts)
+    return hookpatch.active(patch, scope=cell.scope)
 
 
 def _raw(world: World) -> Any:
-    return inspect.getattr_static(world.owner, world.attribute)
+    return inspect.getattr_static(world.owner, world.attribute) if world.key is None else world.owner[world.key]
+
+
+class NoWay(Exception):
+    """A tool has no way to do this."""
 
 
 @contextmanager
 def _by_wrapt(world: World, cell: Cell) -> Iterator[None]:
     """Undone as its users do: what ``resolve_path`` gave is set again."""
+    if world.key is not None or cell.verb == "remove" or cell.scope == "task":
+        raise NoWay
     parent, attribute, original = wrapt.resolve_path(world.module, world.path)
     if cell.verb in ("replace", "derive"):
         wrapt.apply_patch(parent, attribute, _newer(world, original))
@@ -202,6 +260,8 @@ def _by_wrapt(world: World, cell: Cell) -> Iterator[None]:
 
 
 def _by_mock(world: World, cell: Cell) -> AbstractContextManager[Any]:
+    if isinstance(world.owner, list) or cell.verb == "remove" or cell.scope == "task":
+        raise NoWay
     original, around = _raw(world), _around(world, cell.verb)
     callee = getattr(original, "__func__", original)
 
@@ -214,6 +274,8 @@ def _by_mock(world: World, cell: Cell) -> AbstractContextManager[Any]:
     put = _newer(world, original) if cell.verb in ("replace", "derive") else new
     if put is new and isinstance(original, (classmethod, staticmethod)):
         put = type(original)(new)
+    if world.key is not None:
+        return mock.patch.dict(world.owner, {world.key: put})
     return mock.patch.object(world.owner, world.attribute, put)
 
 
@@ -229,8 +291,16 @@ TOOLS: Final[dict[str, Callable[[World, Cell], AbstractContextManager[Any]]]] = 
 
 def cells() -> list[Cell]:
     """Return all cells."""
-    every = [Cell(verb, kind, way, far) for verb in VERBS for kind in PLACES for way in WAYS for far in (False, True)]
-    return [*every, *(Cell(verb, FRAME, FRAME, far) for verb in ("wrap", "inject", "default") for far in (False, True))]
+    fars = (False, True)
+    calls = VERBS[:3]
+    every = [Cell(verb, kind, way, far) for verb in VERBS[:5] for kind in PLACES for way in WAYS for far in fars]
+    every += (Cell(verb, FRAME, FRAME, far) for verb in calls for far in fars)
+    of_tasks = (*WAYS[:6], BY_A_NEIGHBOUR)
+    every += (
+        Cell(verb, kind, way, far, "task") for verb in calls for kind in PLACES for way in of_tasks for far in fars
+    )
+    every += (Cell("remove", kind, way, far) for kind in PLACES for way in ("by place", "bound before") for far in fars)
+    return every
 
 
 def verdict(tool: str, cell: Cell, folder: Path) -> tuple[Verdict, str]:
@@ -240,6 +310,8 @@ def verdict(tool: str, cell: Cell, folder: Path) -> tuple[Verdict, str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
+            if cell.way == BY_A_NEIGHBOUR:
+                world.begin_neighbour()
             block = TOOLS[tool](world, cell)
             with block:
                 if (problem := _inside(world, cell)) and isinstance(block, hookpatch.Session):
@@ -261,6 +333,12 @@ def _wanted(verb: str, given: bool = False) -> tuple[str, int, int]:
 
 
 def _inside(world: World, cell: Cell) -> str:
+    if cell.verb == "remove":
+        return _removed(world, cell)
+    if cell.way == BY_A_NEIGHBOUR:
+        result = world.by_a_neighbour()
+        is_plain = result == ("plain", 1, 2) and not world.seen
+        return "" if is_plain else f"another thread: {result}, met {world.seen} times"
     call = world.early if cell.way == "bound before" else world.get()
     if cell.way in ("begun inside", "kept from inside"):
         return ""
@@ -301,6 +379,17 @@ def _inside(world: World, cell: Cell) -> str:
     return ""
 
 
+def _removed(world: World, cell: Cell) -> str:
+    """Return what is wrong with what was removed; a name bound before is a name still, of which only a report tells."""
+    if cell.way == "bound before":
+        return "a name that was bound before holds it still"
+    try:
+        left = world.get()
+    except (AttributeError, KeyError, NameError):
+        return ""
+    return f"it is there: {left}"
+
+
 def _line_of_a_warning(call: Any) -> None:
     call(1)
 
@@ -310,6 +399,8 @@ def _counts(cell: Cell) -> bool:
 
 
 def _begun(world: World, cell: Cell) -> Any:
+    if cell.verb == "remove":
+        return None
     call = world.get()
     return call(1) if cell.way == "begun inside" else call
 
@@ -326,6 +417,8 @@ def _outside(world: World, cell: Cell, after: Any, before: Any) -> str:
         if result_of(one(1)) != ("plain", 1, 2) or world.seen != counted:
             return f"afterwards {'what was kept' if one is after else 'a call'} meets the patch"
     for (owner, was), (_, now) in zip(before, world.state(), strict=True):
+        if cell.verb == "remove":  # it may come back in another position
+            was, now = sorted(was, key=str), sorted(now, key=str)
         if [name for name, _ in was] != [name for name, _ in now]:
             return f"afterwards {owner.__name__} has other names"
         if any(one is not other for (_, one), (_, other) in zip(was, now, strict=True)):

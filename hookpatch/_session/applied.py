@@ -12,8 +12,7 @@ from weakref import ref
 
 from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.calls.stack import by_what
-from hookpatch._engine.calls.wraps import names_of_wraps
+from hookpatch._engine.calls.noticed import by_what, names_of_wraps
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Ending

@@ -4,6 +4,8 @@ A plain function, not a proxy: torch.compile, torch.export and pickle look throu
 third of the time. The function stays the same object while layers come and go, since foreign code may hold it. Its
 wrapper lies in a cell that each call reads once. So a call in another thread sees all layers from before a change or
 all from after (GIL: the cell is set in one operation).
+
+Long because a trampoline, the swap of a function in place and their shortcuts share the link and the code.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from weakref import ReferenceType, ref
 from hookpatch._engine.calls import torchscript
 from hookpatch._engine.calls.annotations import share_annotations
 from hookpatch._engine.calls.code import Signature, as_collected, in_place, inner, placed, running, shape_of, with_place
+from hookpatch._engine.calls.shortcut import Shortcut
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 # The wrapper, the callable below, and the function that binds it to the object of a call; None without an object.
@@ -42,7 +45,7 @@ class Trampoline:
     ``function`` goes into the slot; ``link`` is the cell of its ``Link``.
     """
 
-    __slots__ = ("__weakref__", "_binds", "_collected", "_plain", "function", "link")
+    __slots__ = ("__weakref__", "_binds", "_collected", "_defaults", "_named", "_plain", "_short", "function", "link")
 
     def __init__(self, like: FunctionType, below: Callable[..., Any], binds: bool) -> None:
         """Make a trampoline that looks like a function and passes calls through to ``below``.
@@ -61,6 +64,9 @@ class Trampoline:
         if shape_of(like) is not None:
             vars(self.function)[TRACED] = _unmarked(self.function, self.function.__code__)
         self._plain: Final = self.function.__code__
+        self._named = self._plain  # the code that reads the link, with the owner's name
+        self._short: Shortcut | None = None
+        self._defaults = function.__defaults__, function.__kwdefaults__
         self._collected: FunctionType | None = None
         _all.add(ref(self, _forget))
 
@@ -80,20 +86,64 @@ class Trampoline:
         return self._collected
 
     def point(
-        self, wrapper: Wrapper, below: Callable[..., Any], owner: str = "", asks_for_object: bool = False
+        self,
+        wrapper: Wrapper,
+        below: Callable[..., Any],
+        owner: str = "",
+        asks_for_object: bool = False,
+        short: Shortcut | None = None,
     ) -> None:
         """Call a wrapper around ``below`` from now on, in frames that name the owner.
 
         ``asks_for_object``: the wrapper gets the object of a method call, and the method bound to the object, which
-        takes a quarter of such a call. Else the wrapper gets the object as the first argument.
+        takes a quarter of such a call. Else the wrapper gets the object as the first argument. ``short``: does the
+        same as all wrappers from here on, without a frame.
         """
         self.link.cell_contents = (wrapper, below, below.__get__ if asks_for_object and self._binds else None)
-        if owner:
-            name_frames(self.function, self.function.__name__, owner)
-        elif self.function.__code__ is not self._plain:
-            self.function.__code__ = self._plain
+        self._named = named(self._plain, self.function.__name__, owner) if owner else self._plain
         if self._collected is not None:
-            self._collected.__code__ = as_collected(self.function.__code__)
+            self._collected.__code__ = as_collected(self._named)
+        if short is not None and short is self._short and self.is_short:
+            return
+        self.shorten(short)
+
+    def shorten(self, short: Shortcut | None) -> None:
+        """Run a shortcut in place of the wrappers, or for None the wrappers again."""
+        function, before = self.function, self._short
+        if function.__code__ is not self._named:
+            function.__code__ = self._named  # first: a call has the code and the defaults of one and the same state
+        if before is not None:
+            function.__defaults__, function.__kwdefaults__ = self._defaults
+            _shortened.discard(ref(self))
+            self._short = None
+        if short is not None:
+            self._short = short
+            _shortened.add(ref(self, _forget_short))
+            function.__defaults__, function.__kwdefaults__ = short.defaults, short.keyword_defaults
+            function.__code__ = short.code
+            if short.like.__code__ is not short.of:  # another thread changes the original in place
+                self.shorten(None)
+
+    def is_short_of(self, original: FunctionType) -> bool:
+        """Return True if the trampoline has a shortcut that does what an original does."""
+        return self._short is not None and self._short.like is original
+
+    @property
+    def is_short(self) -> bool:
+        """True if a call runs a shortcut."""
+        return self._short is not None and self.function.__code__ is self._short.code
+
+
+_shortened: Final[set[ReferenceType[Trampoline]]] = set()  # those whose calls do not reach what is below
+_forget_short: Final = _shortened.discard
+
+
+def lengthen(below: FunctionType) -> None:
+    """Have the trampolines above a function call the function: its code has changed."""
+    for weak in _shortened.copy():
+        trampoline = weak()
+        if trampoline is not None and trampoline.is_short_of(below):
+            trampoline.shorten(None)
 
 
 _all: Final[set[ReferenceType[Trampoline]]] = set()
@@ -141,11 +191,14 @@ def wrappers_from(link: CellType) -> Iterator[Wrapper]:
 
 def name_frames(function: FunctionType, name: str, owner: str) -> None:
     """Name the owner of a patch in tracebacks and profiles of a function's calls."""
+    function.__code__ = named(function.__code__, name, owner)
+
+
+def named(code: CodeType, name: str, owner: str) -> CodeType:
+    """Return code with the owner of a patch in its name; the same object each time."""
     # In the code's name, which costs a call nothing. A note on the error would change a foreign object.
-    shown, code = f"{name}{FRAME_MARK}{owner}]", function.__code__
-    if code.co_name != shown:
-        place = code.co_qualname, code.co_filename, code.co_firstlineno
-        function.__code__ = with_place(code, shown, *place, code.co_flags, code.co_argcount)
+    place = code.co_qualname, code.co_filename, code.co_firstlineno
+    return with_place(code, f"{name}{FRAME_MARK}{owner}]", *place, code.co_flags, code.co_argcount)
 
 
 # The code of a trampoline is taken out of the next two functions, which are never called.
@@ -257,18 +310,39 @@ class Swap:
     unless the function has them; one of them, by which Dynamo would look past the patch, in place of its own.
     """
 
-    __slots__ = ("attributes", "code", "keyword_defaults")
+    __slots__ = ("_codes", "_function", "attributes", "code", "keyword_defaults", "short")
 
     def __init__(self, like: FunctionType, trampoline: Trampoline, below: FunctionType) -> None:
         names = like.__code__.co_freevars
         code = in_place(len(names))
         # At the place of what is called below, for inspect.getsource: another function than ``like`` if one is derived.
         self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, below.__code__)
+        self.short: CodeType | None = None
+        self._codes: tuple[CodeType, ...] = (self.code,)
+        self._function: FunctionType | None = None
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline.collected}
         self.attributes: Final = {name: value for name, value in vars(trampoline.function).items() if name in _BORNE}
         if shape_of(like) is not None or TRACED in vars(like):
             self.attributes[TRACED] = traced = _unmarked(like, self.code)
             traced.__kwdefaults__ = self.keyword_defaults
+
+    def put_into(self, function: FunctionType | None) -> None:
+        """Give a function the code; None: the function has its own code again."""
+        self._function = function
+        if function is not None:
+            function.__code__ = self.short or self.code
+
+    def shorten(self, short: CodeType | None) -> None:
+        """Run other code of the function in place of the trampoline, or for None the trampoline again."""
+        if short is not None and not self.is_code(short):
+            self._codes = (*self._codes, short)
+        self.short = short
+        if (function := self._function) is not None and self.is_code(function.__code__):  # else foreign code is there
+            function.__code__ = short or self.code
+
+    def is_code(self, code: CodeType) -> bool:
+        """Return True if a code is of the swap, now or before."""
+        return any(code is one for one in self._codes)
 
 
 def recompiled(

@@ -133,6 +133,12 @@ class Layer:
         """True when the wrapper counts its calls, or asks at each call whether to run."""
         return self._gate is not None or self._count is not None or self.callers is not None
 
+    @property
+    def gives_plainly(self) -> bool:
+        """True when the layer gives its arguments in all calls, whatever layers outside have given."""
+        is_plain = not (self.ended or self.is_gated or self._left) and self.only is None
+        return is_plain and self.patch.verb in GIVING_VERBS
+
     def value(self, below: Any, slot: Slot) -> Any:
         """Return the value to put over ``below``: given, derived, or ABSENT.
 

@@ -130,7 +130,8 @@ class Site:
 
     def adds_no_frame(self, layer: Layer) -> bool:
         """Return True if a layer's call adds no frame to the stack."""
-        return False
+        runs = [stand_in for stand_in in self._stand_ins if layer in stand_in.layers]
+        return any(stand_in.adds_no_frame(layer) for stand_in in runs)
 
     def may_be_copied(self, former: Former) -> bool:
         """Return False if nobody but the former state holds our value that was in the slot."""

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
-from types import CellType, FunctionType, MethodDescriptorType, WrapperDescriptorType
+from types import CellType, CodeType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final, cast, final
 from weakref import ReferenceType, ref
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.code import Signature
-from hookpatch._engine.calls.trampoline import HOOK, Swap, Trampoline, is_trampoline, pass_through
+from hookpatch._engine.calls.shortcut import Shortcut, shortcut
+from hookpatch._engine.calls.trampoline import HOOK, Swap, Trampoline, is_changed_in_place, is_trampoline, pass_through
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot
@@ -119,19 +120,67 @@ class StandIn:
                 self._inner[layer] = Trampoline(self._top.function, self._bottom, self._binds)
             call = layer.between(layers[:place], layers[place + 1 :])
             if layer in self._inner:
-                self._inner[layer].point(call, below, layer.owner, layer.asks_for_object)
+                short = self._shortcut(layers[place:], self._inner[layer])
+                self._inner[layer].point(call, below, layer.owner, layer.asks_for_object, short)
             if place:
                 below = self._inner[layer].function
             else:
-                self._top.point(call, below, layer.owner, layer.asks_for_object)
+                short = self._shortcut(layers, self._top)
+                self._top.point(call, below, layer.owner, layer.asks_for_object, short)
         if not layers:
             self._top.point(pass_through, self._bottom)
+        if isinstance(self.value, Swap):
+            self.value.shorten(self._code_in_place(layers))
         # A call may be on its way to a layer that has gone: the call goes on to the next layer, and runs none twice.
         for place in reversed(range(len(before) if self._inner else 0)):
             if before[place] in self._inner and before[place] not in layers:
                 beneath = next((layer for layer in before[place + 1 :] if layer in self._inner), None)
                 below = self._bottom if beneath is None else self._inner[beneath].function
                 self._inner.pop(before[place]).point(pass_through, below)
+
+    def _shortcut(self, layers: Sequence[Layer], trampoline: Trampoline) -> Shortcut | None:
+        """Return what does the same as all layers from one on, without a frame; None if nothing does."""
+        is_inherited = self._bottom is not self._callee
+        callee: Any = self._callee
+        if isinstance(self.value, Swap) or is_inherited or callee.__closure__ or is_changed_in_place(callee):
+            return None
+        if (given := _given(layers, callee if self._binds else None)) is None:
+            return None
+        return shortcut(callee, *given, trampoline.function.__code__.co_freevars)
+
+    def _code_in_place(self, layers: Sequence[Layer]) -> CodeType | None:
+        """Return code for the function that is changed in place which does the same as all layers, without a frame."""
+        bottom = self._bottom
+        if not layers or bottom is not self.base or not isinstance(bottom, FunctionType):
+            return None
+        if (given := _given(layers, bottom if self._binds else None)) is None or given[1]:
+            return None  # other defaults would be seen
+        short = shortcut(bottom, *given, ())
+        defaults = bottom.__defaults__, bottom.__kwdefaults__
+        return (
+            short.code
+            if short is not None and short.defaults is defaults[0] and short.keyword_defaults is defaults[1]
+            else None
+        )
+
+    def adds_no_frame(self, layer: Layer) -> bool:
+        """Return True if a layer runs here without a frame on the stack."""
+        if isinstance(self.value, Swap):
+            return self.value.short is not None
+        trampoline = self._inner.get(layer, self._top)
+        return trampoline is not None and (trampoline.is_short or (self._top is not None and self._top.is_short))
+
+
+def _given(layers: Sequence[Layer], method: FunctionType | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Return what layers inject and default, if that is all they do, each once and not the first of a method."""
+    given: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+    names = set(method.__code__.co_varnames[:1]) if method is not None else set()
+    for layer in layers:
+        if not layer.gives_plainly or not names.isdisjoint(layer.patch.change):
+            return None
+        names |= layer.patch.change.keys()
+        given[layer.patch.verb == "default"].update(layer.patch.change)
+    return given
 
 
 def keep_pointed(

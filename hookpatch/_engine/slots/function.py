@@ -6,7 +6,7 @@ from inspect import unwrap
 from types import CodeType, FunctionType
 from typing import Any, Final, final
 
-from hookpatch._engine.calls.trampoline import TRACED, Swap, as_it_was
+from hookpatch._engine.calls.trampoline import TRACED, Swap, as_it_was, lengthen
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot
 
 
@@ -46,10 +46,10 @@ class FunctionSlot(OwnValueSlot):
         """Return the Swap in force, or else the function's code."""
         code, defaults = self.owner.__code__, self.owner.__kwdefaults__
         coming, swap = self._coming, self._swap
-        if coming is not None and code is coming.code and defaults is coming.keyword_defaults:
+        if coming is not None and coming.is_code(code) and defaults is coming.keyword_defaults:
             self._swap = coming  # its write may have been interrupted at the very end
             return coming
-        return swap if swap is not None and (code is swap.code or self._is_leaving) else code
+        return swap if swap is not None and (swap.is_code(code) or self._is_leaving) else code
 
     def copy_with(self, code: CodeType) -> FunctionType:
         """Return a copy of the function with other code: the same copy for the same code."""
@@ -75,11 +75,17 @@ class FunctionSlot(OwnValueSlot):
                 (name, attribute) for name, attribute in value.attributes.items() if name in self._former
             )
             function.__kwdefaults__ = value.keyword_defaults
-            function.__code__ = value.code
+            value.put_into(function)
+            if self._swap is not None and self._swap is not value:
+                self._swap.put_into(None)
             self._swap = value
+            lengthen(function)
             return
         self._is_leaving = True  # an interrupted write is done again: till then the Swap is in force
+        if self._swap is not None:
+            self._swap.put_into(None)
         function.__code__ = value
+        lengthen(function)
         for name, former in self._former.items():
             if former is ABSENT:
                 vars(function).pop(name, None)

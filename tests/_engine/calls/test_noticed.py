@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 import hookpatch
-from hookpatch._engine.calls.stack import by_what
+from hookpatch._engine.calls.noticed import by_what
 
 SOURCE: Final = """
 import functools, inspect, sys, traceback, warnings
