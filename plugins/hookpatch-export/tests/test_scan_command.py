@@ -123,6 +123,51 @@ def test_text_of_a_log(net: Path) -> None:
     )
 
 
+LLAMA = """
+import torch
+from transformers import LlamaConfig, LlamaModel
+
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "vocab_size": 100}
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.llama = LlamaModel(LlamaConfig(num_hidden_layers=30, **SIZES))
+
+    def forward(self, ids):
+        if ids.shape[1] > 8:
+            ids = ids[:, :8]
+        if ids.sum() > 0:
+            ids = ids + 1
+        return self.llama(ids, use_cache=False).last_hidden_state
+
+
+def make():
+    return Net()
+"""
+
+
+def test_what_changes_the_answer_comes_first_and_libraries_are_folded(net: Path, write_module: Write) -> None:
+    """A Llama of 30 layers on one screen: the user's data before the user's shape, then each line of libraries once."""
+    write_module("llama_net", LLAMA)
+    lines = scanned("llama_net.py:make").stdout.splitlines()
+    assert len(lines) <= 50
+    assert lines[0] == "Net.forward"
+    of_user = [line for line in lines if line.startswith("  llama_net.py:")]
+    assert [line.split()[1] for line in of_user] == ["data", "shape"]
+    start = lines.index("In libraries, each line of source once (--all: the ways to them, and what becomes of each)")
+    assert start > lines.index(of_user[-1])
+    places = [line.split()[0] for line in lines[start:] if line.startswith("    transformers/")]
+    assert len(places) == len(set(places)) > 5
+    assert not [line for line in lines if "site-packages" in line]
+    kinds = [line.split()[0] for line in lines[start:] if line.startswith("  ") and line[2] != " "]
+    assert kinds == sorted(kinds, key=("data", "shape", "not-read", "call").index)
+    everything = scanned("llama_net.py:make", "--all").stdout.splitlines()
+    assert len(everything) > 2 * len(lines)
+    assert everything[-1] == lines[-1]
+
+
 PLAIN = """
 import functools
 

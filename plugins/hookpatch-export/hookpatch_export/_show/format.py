@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Final
 from hookpatch_export._findings.finding import MODES, Finding
 
 EVERY: Final = "every mode"
+_INSTALLED: Final = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
 
 
 def by_consequence(consequence: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -36,9 +38,16 @@ def format_place(finding: Finding) -> str:
 
 
 def relative_path(file: Path) -> str:
-    """Return a file's path from the current folder if the file is in it."""
-    here = Path.cwd()
-    return str(file.relative_to(here) if file.is_relative_to(here) else file)
+    """Return a file's path from the current folder, or of a library from the folder it is installed in."""
+    for folder in (Path.cwd(), *_INSTALLED):
+        if file.is_relative_to(folder):
+            return str(file.relative_to(folder))
+    return str(file)
+
+
+def is_of_library(file: Path) -> bool:
+    """Return True if a file is of an installed distribution."""
+    return any(file.is_relative_to(folder) for folder in _INSTALLED)
 
 
 def count_by_kind(findings: Iterable[Finding]) -> str:

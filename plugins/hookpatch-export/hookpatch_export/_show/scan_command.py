@@ -73,6 +73,10 @@ def scan_command(
     level: Annotated[
         Level | None, typer.Option("--level", help="Show what is so bad or worse; call unless it is given.")
     ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Show each finding in full, those in libraries, too; in the order of the scan."),
+    ] = False,
     probe: Annotated[
         bool, typer.Option("--probe", help="Export the model and look for inputs on which it answers otherwise.")
     ] = False,
@@ -97,7 +101,7 @@ def scan_command(
     for remark in remarks:
         sys.stderr.write(f"hookpatch: {relative_path(remark.file)}:{remark.line}: {remark.text}\n")
     probed = _probed(subject, found, BUDGET if budget is None else budget) if probe else None
-    _show(model, findings, remarks, len(found) - len(findings), as_json_, sarif, level, probed)
+    _show(model, findings, remarks, len(found) - len(findings), as_json_, sarif, level, probed, everything)
     failed = any(one.kind >= _kind(fail_on) for one in findings) if fail_on is not None else False
     if failed or (fail_on is not None and probed is not None and probed.disagreements):
         raise typer.Exit(FOUND)
@@ -117,6 +121,7 @@ def _show(
     sarif: Path | None,
     level: Level | None,
     probed: Probe | None,
+    everything: bool,
 ) -> None:
     if sarif is not None:
         shown = [one for one in findings if one.kind >= _kind(level or Level.CALL)]
@@ -128,7 +133,7 @@ def _show(
     else:
         console = Console(highlight=False)
         width = width_of(console)
-        print_lines(report(findings, _kind(level or Level.CALL), silenced, model, width), console)
+        print_lines(report(findings, _kind(level or Level.CALL), silenced, model, width, everything), console)
         if probed is not None:
             print_lines(probe_lines(probed, width), console)
 

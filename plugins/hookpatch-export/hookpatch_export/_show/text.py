@@ -5,23 +5,21 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from hookpatch_export._findings.finding import Finding, Kind
-from hookpatch_export._show.format import by_consequence, count_by_kind, format_place, format_route, relative_path
-
-COLOURS: Final = {
-    Kind.DATA: "bold red",
-    Kind.SHAPE: "bold yellow",
-    Kind.NOT_READ: "bold magenta",
-    Kind.CALL: "bold magenta",
-    Kind.CONFIG: "bold blue",
-    Kind.SAFE: "bold green",
-}
+from hookpatch_export._show.folded import COLOURS, folded_lines
+from hookpatch_export._show.format import (
+    by_consequence,
+    count_by_kind,
+    format_place,
+    format_route,
+    is_of_library,
+    relative_path,
+)
 
 
 def print_lines(lines: Iterable[Text], console: Console) -> None:
@@ -39,8 +37,10 @@ def width_of(console: Console) -> int | None:
     return console.width if console.is_terminal else None
 
 
-def report(findings: Sequence[Finding], level: Kind, silenced: int, name: str, width: int | None) -> Iterator[Text]:
-    """Yield the lines to show in a terminal or a log.
+def report(
+    findings: Sequence[Finding], level: Kind, silenced: int, name: str, width: int | None, everything: bool = False
+) -> Iterator[Text]:
+    """Yield the lines to show in a terminal or a log: the user's files first, then the lines of libraries.
 
     Args:
         findings: the findings, those of a function next to each other.
@@ -48,12 +48,24 @@ def report(findings: Sequence[Finding], level: Kind, silenced: int, name: str, w
         silenced: the number of findings that comments have silenced.
         name: the model that was scanned.
         width: see ``width_of``.
+        everything: True to show each finding in full, in the order of the scan.
     """
     shown = [one for one in findings if one.kind >= level]
-    for (file, route), group in groupby(shown, key=lambda one: (one.file, one.route)):
-        yield Text(format_route(route) if route else relative_path(file), style="bold")
-        yield from _function(list(group), width)
+    folded = [] if everything else [one for one in shown if is_of_library(one.file)]
+    whole = shown if everything else [one for one in shown if not is_of_library(one.file)]
+    groups = [list(group) for _, group in groupby(whole, key=lambda one: (one.file, one.route))]
+    if not everything:  # sorting is stable: the order of the scan holds among findings of one kind
+        groups = sorted((_worst_first(group) for group in groups), key=lambda group: -group[0].kind)
+    for group in groups:
+        first = group[0]
+        yield Text(format_route(first.route) if first.route else relative_path(first.file), style="bold")
+        yield from _function(group, width)
+    yield from folded_lines(folded, width)
     yield _summary(findings, shown, silenced, name)
+
+
+def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda one: -one.kind)
 
 
 def _function(findings: Sequence[Finding], width: int | None) -> Iterator[Text]:

@@ -20,7 +20,7 @@ _BY_CONSTRUCT: Final[dict[str, str]] = {
     "torch.is_same_size()": "branch",
     "if that raises": "check", "elif that raises": "check", "assert": "check",
     "for": "loop", "while": "loop", "comprehension": "loop", "list()": "loop", "tuple()": "loop", "set()": "loop",
-    "frozenset()": "loop",
+    "frozenset()": "loop", "dict()": "loop", "[*...]": "loop",
     "[mask]": "sized", "size from a tensor": "sized", "nonzero()": "sized", "argwhere()": "sized", "unique()": "sized",
     "unique_consecutive()": "sized",
     "masked_select()": "sized", "where()": "sized", "repeat_interleave()": "sized", "bincount()": "sized",

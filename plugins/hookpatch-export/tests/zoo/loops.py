@@ -40,6 +40,18 @@ class ForOverTensor(nn.Module):
         return total
 
 
+@animal(rising(4, 3), rising(2, 5))
+class Unpacked(nn.Module):
+    """Fills containers from a tensor: a row for each, without a loop of its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = list(x)  # shape
+        total = torch.stack([*x]).sum(0) + rows[0]  # shape
+        numbered = dict(enumerate(x))  # shape
+        pairs = list(enumerate(x))  # shape
+        return total + numbered[0] + pairs[0][1]
+
+
 @animal((rising(4, 3), above(4, 3)), (rising(2, 5), above(2, 5)))
 class ForOverTwo(nn.Module):
     """Walks through two tensors at once, and through one with a number."""

@@ -7,12 +7,12 @@ import builtins
 from typing import Any, Final
 
 from hookpatch_export._evaluate.calls.class_checks import has_attribute, is_instance, type_of
-from hookpatch_export._evaluate.calls.iterators import iterate
+from hookpatch_export._evaluate.calls.iterators import iterate, runs_through_sizes
 from hookpatch_export._evaluate.calls.numeric import any_or_all, length_of, number
 from hookpatch_export._evaluate.expressions.attributes import attribute
 from hookpatch_export._findings.finding import Kind
 from hookpatch_export._frames.frame import Frame
-from hookpatch_export._values.elements import element_of
+from hookpatch_export._values.elements import as_sequence, element_of
 from hookpatch_export._values.questions import content_kind
 from hookpatch_export._values.value import (
     EMPTY,
@@ -65,6 +65,8 @@ def call_builtin(frame: Frame, node: ast.AST, function: Any, args: Args, named: 
         obj = args[0].obj if isinstance(args[0], Known) else None
         return Known(str(obj)) if isinstance(obj, (*PLAIN, type)) else Scalar(content_kind(args[0]))
     if function is dict:
+        if args and not isinstance(args[0], Table):
+            return _dict_of(frame, node, args[0])
         return _merged(args[0], named) if args and isinstance(args[0], Table) else Table(tuple(named.items()))
     if function in (any, all):
         return any_or_all(frame, node, function, args)
@@ -89,6 +91,15 @@ def _get_or_set(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value
         return NONE
     default = args[2] if len(args) > 2 else None
     return attribute(frame, node, args[0], args[1].obj, default)
+
+
+def _dict_of(frame: Frame, node: ast.AST, pairs: Value) -> Table:
+    """Return the dict of an iterable of pairs: as many as a size gives, if it runs through a tensor."""
+    whole = as_sequence(pairs)
+    if whole.length >= Kind.SHAPE and runs_through_sizes(frame, node, pairs):
+        frame.report(node, "dict()", whole.length)
+    pair = as_sequence(whole.each)
+    return Table((), pair.items[1] if pair.items is not None and len(pair.items) == 2 else pair.each)
 
 
 def _merged(table: Table, more: Keywords) -> Table:

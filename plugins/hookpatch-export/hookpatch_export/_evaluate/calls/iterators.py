@@ -48,7 +48,7 @@ def iterate(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value:
         return _enumerated(whole)
     if function is reversed and whole.items is not None:
         return Seq(whole.items[::-1], whole.each, whole.length)
-    if function in _CONTAINERS and whole.length >= Kind.SHAPE and _runs_through_sizes(node, args[0]):
+    if function in _CONTAINERS and whole.length >= Kind.SHAPE and runs_through_sizes(frame, node, args[0]):
         frame.report(node, f"{function.__name__}()", whole.length)
     if function is sorted and (kind := number_kind(whole)) >= Kind.SHAPE:
         frame.report(node, "sorted()", kind)
@@ -56,11 +56,13 @@ def iterate(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value:
     return whole if in_order else Seq(None, whole.each, whole.length)
 
 
-def _runs_through_sizes(node: ast.AST, given: Value) -> bool:
+def runs_through_sizes(frame: Frame, node: ast.AST, given: Value) -> bool:
     """Return True if a container is filled from a range or a tensor; a list already had its length before."""
     match node:
         case ast.Call(args=[ast.Call(func=ast.Name(id="range")), *_]):
             return True
+        case ast.Call(args=[ast.Call(func=ast.Name(id="enumerate" | "zip"), args=[ast.Name() as name, *_])]):
+            given = frame.walk.value(frame, name)
     return isinstance(given, Tensor)
 
 

@@ -13,7 +13,7 @@ from hookpatch_export._frames.frame import Frame
 from hookpatch_export._values.elements import as_sequence
 from hookpatch_export._values.join import join, sequence
 from hookpatch_export._values.questions import alternatives, content_kind, truth_kind
-from hookpatch_export._values.value import PLAIN, Known, Seq, Size, Table, Value
+from hookpatch_export._values.value import PLAIN, Known, Seq, Size, Table, Tensor, Value
 
 _LONGEST: Final = 64  # items; a comprehension over more is not evaluated item by item
 
@@ -25,6 +25,8 @@ def sequence_display(frame: Frame, nodes: list[ast.expr]) -> Value:
         if isinstance(one, ast.Starred):
             whole = frame.walk.value(frame, one.value)
             inner = as_sequence(whole)
+            if isinstance(whole, Tensor) and inner.length >= Kind.SHAPE:
+                frame.report(one, "[*...]", inner.length)
             if inner.items is None:
                 rest = [frame.walk.value(frame, other) for other in nodes if not isinstance(other, ast.Starred)]
                 if isinstance(whole, Size):

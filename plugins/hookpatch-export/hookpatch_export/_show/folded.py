@@ -1,0 +1,74 @@
+"""Show the findings in libraries: one line of text for each line of source, with a count, on the rest of one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.text import Text
+
+from hookpatch_export._findings.finding import Finding, Kind
+from hookpatch_export._show.format import by_consequence, count_by_kind, is_harmless, relative_path
+
+COLOURS: Final = {
+    Kind.DATA: "bold red",
+    Kind.SHAPE: "bold yellow",
+    Kind.NOT_READ: "bold magenta",
+    Kind.CALL: "bold magenta",
+    Kind.CONFIG: "bold blue",
+    Kind.SAFE: "bold green",
+}
+_LINES: Final = 24  # of source that are shown; the others are counted
+
+
+def folded_lines(findings: Sequence[Finding], width: int | None) -> Iterator[Text]:
+    """Yield the lines: data first, then sizes, then what is fixed; within a kind the order of the scan.
+
+    Args:
+        findings: the findings in libraries.
+        width: the width of a line; None for a log, in which lines are not cut.
+    """
+    if not findings:
+        return
+    rows: dict[tuple[object, ...], list[Finding]] = {}
+    for one in sorted(findings, key=lambda one: -one.kind):
+        rows.setdefault((one.kind, one.file, one.line), []).append(one)
+    yield Text(
+        "In libraries, each line of source once (--all: the ways to them, and what becomes of each)", style="bold"
+    )
+    kept = list(rows.values())[:_LINES]
+    longest = max(len(_place(row[0])) for row in kept)
+    for (kind, becomes), alike in _by_meaning(kept).items():
+        yield Text.assemble("  ", (str(kind), COLOURS[kind]), f"  {becomes}", no_wrap=True)
+        for row in alike:
+            yield _row(row, longest)
+    left = [one for row in list(rows.values())[_LINES:] for one in row]
+    if left:
+        lines = len(rows) - len(kept)
+        yield Text(f"    {lines} more line{'s' * (lines != 1)} ({count_by_kind(left)}): --all", style="dim")
+    yield Text()
+
+
+def _row(row: Sequence[Finding], longest: int) -> Text:
+    first = row[0]
+    times = f"  {len(row)} times" if len(row) > 1 else ""
+    place = _place(first).ljust(longest)
+    return Text.assemble("    ", (place, "cyan"), f"  {first.source}", (times, "dim"), no_wrap=True)
+
+
+def _place(finding: Finding) -> str:
+    return f"{relative_path(finding.file)}:{finding.line}"
+
+
+def _by_meaning(rows: Sequence[list[Finding]]) -> dict[tuple[Kind, str], list[list[Finding]]]:
+    """Return the rows by their kind and what becomes of them, the worst kind first."""
+    groups: dict[tuple[Kind, str], list[list[Finding]]] = {}
+    for row in rows:
+        groups.setdefault((row[0].kind, _becomes(row[0])), []).append(row)
+    return groups
+
+
+def _becomes(finding: Finding) -> str:
+    """Return what becomes of a line in the first mode that does it harm."""
+    harms = [(modes, what) for modes, what in by_consequence(finding.consequence) if not is_harmless(what)]
+    return "".join(f"{modes}: {what}" for modes, what in harms[:1])
