@@ -121,6 +121,7 @@ MODELS ?= $(SCAN)/bench/models.txt
 TRUTH ?= build/scan-truth
 bench-scan: $(INSTALLED) ## the scan against the truth on many models; hours
 	@$(BIN)/python $(SCAN)/bench_scan.py $(MODELS) --cache $(TRUTH)
+	@$(BIN)/python $(SCAN)/bench_scan.py $(SCAN)/bench/others.txt --cache $(TRUTH) --write $(TRUTH)/others
 
 # The documentation as a site, build/docs/index.html; a warning is an error.
 docs: $(INSTALLED) ## the documentation as a site, in build/docs

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers  # noqa: F401 - it adds a finder to sys.meta_path when it is first imported
 from click.testing import Result
 from hookpatch_export import Kind, scan
 from hookpatch_export._show.text import print_lines, report, width_of

@@ -22,6 +22,16 @@ class ToNumbers(nn.Module):
 
 
 @animal(above(4, 3), below(2, 3))
+class Formatted(nn.Module):
+    """A message of a check, which is made whether the check fails or not."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        said = f"the sum is {x.sum()}"  # data
+        del said
+        return x * 2
+
+
+@animal(above(4, 3), below(2, 3))
 class NumberUsedLater(nn.Module):
     """What was made a number decides lines later."""
 

@@ -167,6 +167,8 @@ def _text(frame: Frame, node: ast.JoinedStr) -> Value:
     parts: list[Value] = []
     for part in node.values:
         held = value(frame, part.value) if isinstance(part, ast.FormattedValue) else value(frame, part)
+        if isinstance(part, ast.FormattedValue) and has_tensor(held):
+            frame.report(part.value, "f-string", Kind.DATA)  # a tensor of one element is formatted by its number
         parts.append(CONFIG if has_tensor(held) else held)
         if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion != -1):
             parts.append(CONFIG)
