@@ -17,6 +17,18 @@ def louder(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kw
     return wrapped(*args, **kwargs)
 
 
+def typed(wrapped: Callable[[str], int], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    return wrapped(*args, **kwargs) + 1
+
+
+def other(wrapped: Callable[[str], int], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return str(wrapped(*args, **kwargs))
+
+
+def short(wrapped: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return wrapped(*args, **kwargs)
+
+
 def subclass(original: type[Any]) -> type[Any]:
     return original
 
@@ -52,6 +64,13 @@ patches: list[hookpatch.Patch] = [
     hookpatch.derive(hookpatch.Target("m:REGISTRY['key']"), subclass),
     hookpatch.remove(hookpatch.Target.attribute(object(), "name")),
     hookpatch.enter("m", span),
+]
+
+
+mistakes: list[hookpatch.Patch] = [
+    hookpatch.wrap("m:f", typed),
+    hookpatch.wrap("m:f", other),  # type: ignore[misc]  # the callers get a str for an int
+    hookpatch.wrap("m:f", short),  # type: ignore[arg-type]  # it has no place for the instance
 ]
 
 

@@ -14,7 +14,7 @@ from inspect import CO_VARARGS, Parameter, Signature, signature
 from operator import attrgetter
 from textwrap import dedent
 from types import FunctionType, ModuleType
-from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, final, overload
+from typing import Any, Final, Literal, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, final, overload
 
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.edit import Edit, hunks
@@ -23,6 +23,18 @@ from hookpatch._engine.patch.target import Attribute, Target, is_module_name
 from hookpatch.errors import PatchError
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TypedWrapper(Protocol[P, R]):
+    """A wrapper whose result has the type that the wrapped function returns."""
+
+    def __call__(
+        self, wrapped: Callable[P, R], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any], /
+    ) -> R: ...
+
+
 Factory: TypeAlias = Callable[[Any], Any]
 Entered: TypeAlias = Callable[[ModuleType], AbstractContextManager[object]]
 Verb: TypeAlias = Literal["wrap", "inject", "default", "replace", "derive", "remove", "edit", "enter", "transform"]
@@ -224,7 +236,9 @@ def _unpickled(where: str | Target | None, *rest: Any) -> Patch:
     return Patch(target=target, **dict(zip(_ALL_BUT_TARGET, rest, strict=True)))
 
 
-def wrap(target: str | Target, wrapper: Wrapper, *, expects: str | Iterable[str] = (), **facts: Unpack[Facts]) -> Patch:
+def wrap(
+    target: str | Target, wrapper: TypedWrapper[P, R], *, expects: str | Iterable[str] = (), **facts: Unpack[Facts]
+) -> Patch:
     """Return a patch that runs ``wrapper`` around each call of the value at ``target``.
 
     Args:
