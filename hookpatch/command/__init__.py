@@ -23,6 +23,7 @@ from hookpatch.command._plugin_commands import WithPlugins
 from hookpatch.command._report import report
 from hookpatch.command._run import RunCommand, run
 from hookpatch.command._why import why
+from hookpatch.command.audit._adopt import adopt
 from hookpatch.command.audit._audit import AuditCommand, audit
 from hookpatch.errors import HookpatchError, for_stderr
 
@@ -71,6 +72,7 @@ app.command("explain")(explain)
 app.command("run", cls=RunCommand)(run)
 app.command("new")(new)
 app.command("audit", cls=AuditCommand)(audit)
+app.command("adopt")(adopt)
 
 
 def main() -> None:

@@ -82,22 +82,22 @@ def write_plugin(name: str, address: str = DEFAULT, into: str | None = None) -> 
     """
     target = Target(address)
     distribution = f"hookpatch-{name.replace('_', '-')}"
-    _check_name(name, distribution)
+    check_name(name, distribution)
     module = target.module or ""  # never empty for a parsed address
     presence = presence_of(module)
     if presence.missing and presence_of(module.partition(".")[0]).installed:
         raise NewPluginError(name, f"target '{address}': {presence.missing}")
-    files = dict(sorted(_files(_words(name, distribution, target))))
+    files = dict(sorted(files_for(words_for(name, distribution, target))))
     folder = Path(into or distribution)
     try:
-        _write(folder, name, files)
+        write_files(folder, name, files)
     except OSError as error:
         problem = f"{folder} cannot be written ({error.strerror}); name another one with --into"
         raise NewPluginError(name, problem) from None
     return Written(folder, tuple(files), presence.missing)
 
 
-def _check_name(name: str, distribution: str) -> None:
+def check_name(name: str, distribution: str) -> None:
     """Refuse an invalid name, and the name of an installed plugin or distribution."""
     if _NAME.fullmatch(name) is None or keyword.iskeyword(name):
         near = "_".join(re.findall(r"[A-Za-z0-9]+", name)).lstrip("0123456789_")
@@ -116,7 +116,7 @@ def _check_name(name: str, distribution: str) -> None:
     raise NewPluginError(name, f"{problem}; choose another name")
 
 
-def _words(name: str, distribution: str, target: Target) -> Mapping[str, str]:
+def words_for(name: str, distribution: str, target: Target) -> Mapping[str, str]:
     """Return the value of each placeholder."""
     address, module = target.up_to(len(target.steps)), target.module or ""
     installed_as, version = release_of(module)
@@ -134,28 +134,28 @@ def _words(name: str, distribution: str, target: Target) -> Mapping[str, str]:
         "package": distribution.replace("-", "_"),
         "hookpatch": ".".join(metadata.version("hookpatch").split(".")[:2]),
         "waits_for": package,
-        "module": _literal(module),
+        "module": literal(module),
         "module_shown": module,
-        "target": _literal(address),
+        "target": literal(address),
         "target_shown": address,
         "target_told": address.replace("\\", r"\\").replace('"""', r"\"\"\""),
-        "requires": f"\n        requires={_literal(requires)}," if requires else "",
+        "requires": f"\n        requires={literal(requires)}," if requires else "",
         "versions": f"{requires}; tested on {version}." if requires else no_release,
-        "program": _literal(program),
+        "program": literal(program),
         "calls": str(int(is_default)),
         "try_it": f"HOOKPATCH_PLUGINS={name} python -c {shlex.quote(shown)}",
         "year": str(date.today().year),
     }
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Return a Python literal as ruff formats it: in the quotes that need fewer escapes."""
     quote = "'" if text.count('"') > text.count("'") else '"'
     escaped = text.replace("\\", r"\\").replace(quote, rf"\{quote}")
     return f"{quote}{escaped}{quote}"
 
 
-def _write(folder: Path, name: str, files: Mapping[str, str]) -> None:
+def write_files(folder: Path, name: str, files: Mapping[str, str]) -> None:
     """Write the files; on an error delete all of them. Refuse a folder that is not empty."""
     exists = folder.exists() or folder.is_symlink()
     if exists and not (folder.is_dir() and not any(folder.iterdir())):
@@ -174,7 +174,7 @@ def _write(folder: Path, name: str, files: Mapping[str, str]) -> None:
         raise
 
 
-def _files(words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def files_for(words: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield path and text of each file."""
     for source in _TEMPLATE.rglob(f"*{_SUFFIX}"):
         path = source.relative_to(_TEMPLATE).as_posix().removesuffix(_SUFFIX)

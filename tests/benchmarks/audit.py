@@ -106,11 +106,15 @@ def is_theirs(value: list[str]) -> bool:
 
 
 def is_bound(address: str, change: tuple[Any, Any], found: dict[str, tuple[Any, Any]]) -> bool:
-    """Return True for a name bound to what another slot holds, if that slot is patched in the same way."""
-    module, _, name = address.partition(":")
-    return "." not in name and any(
-        other != address and of == change for other, of in found.items() if other.partition(":")[0] != module
+    """Return True for a name bound to what another slot holds, if that slot is patched likewise and is the home."""
+    return not is_home(address, change[0]) and any(
+        of == change and is_home(other, of[0]) for other, of in found.items()
     )
+
+
+def is_home(address: str, value: list[str] | None) -> bool:
+    module = address.partition(":")[0]
+    return value is not None and (value[1] == module or value[1].endswith(f"/{module.replace('.', '/')}.py"))
 
 
 def by(value: list[str], program: Program) -> bool:
@@ -122,7 +126,8 @@ def by(value: list[str], program: Program) -> bool:
 def is_patch(old: list[str] | None, new: list[str] | None) -> bool:
     """Return True for another function, class, method, module or object; for a method that hides an inherited one."""
     if old is None or new is None:
-        return (old or new or [""])[0] in METHODS or (new is None and old is not None and old[0] == "class")
+        kinds = METHODS if old is None else (*METHODS[:-1], "class")  # an object that is gone was lazy
+        return (old or new or [""])[0] in kinds
     return old[0] in CODE and (old[0] != "object" or (new[0] != "plain" and old != new))
 
 
@@ -142,6 +147,7 @@ def measured(python: Path, name: str, program: Program) -> Row:
         folder = Path(there)
         true = truth(python, folder, program)
         found, _ = audited(python, folder, program)
+    true |= {address for address in THEIRS if any(package in found.get(address, "") for package in AT_IMPORT)}
     names = tuple(re.sub(r"\W", "", part).lower() for part in (*program.packages, *program.install[:1], *AT_IMPORT))
     due = {
         address: any(re.sub(r"\W|_", "", part) in re.sub(r"\W|_", "", found[address]).lower() for part in names)

@@ -37,8 +37,11 @@ def written(value: Any) -> list[str]:
     if kind is property:
         return ["property", *(written(value.fget)[1:] if value.fget is not None else ["", ""])]
     if issubclass(kind, type):
-        own = type.__dict__["__dict__"].__get__(value) or {}
-        return ["class", str(own.get("__module__")), str(type.__dict__["__qualname__"].__get__(value))]
+        return [
+            "class",
+            str(type.__dict__["__module__"].__get__(value)),
+            str(type.__dict__["__qualname__"].__get__(value)),
+        ]
     if issubclass(kind, types.ModuleType):
         return ["module", str(types.ModuleType.__dict__["__dict__"].__get__(value).get("__name__")), ""]
     if kind is types.BuiltinFunctionType or kind is types.MethodDescriptorType or kind is types.WrapperDescriptorType:
@@ -47,7 +50,8 @@ def written(value: Any) -> list[str]:
         return ["plain", "", repr(value)[:80]]
     if any("_self_wrapper" in vars(base) for base in kind.__mro__):  # a proxy: what it runs tells the author
         wrapper = object.__getattribute__(value, "_self_wrapper")
-        return ["object", *written(getattr(wrapper, "__func__", wrapper))[1:]]
+        inside = getattr(wrapper, "func", wrapper)  # of a partial
+        return ["object", *written(getattr(inside, "__func__", inside))[1:]]
     return ["object", str(kind.__module__), kind.__qualname__]
 
 
@@ -75,7 +79,9 @@ def all_slots() -> dict[str, list[str]]:
     for address, names, owner in owners().values():
         found |= {f"{address}{name}": written(value) for name, value in list(names.items()) if name not in _SKIPPED}
         if not issubclass(type(owner), types.ModuleType):
-            inherited = sorted({name for base in type.__dict__["__mro__"].__get__(owner)[1:] for name in vars(base)})
+            inherited = sorted(
+                {name for base in (type.__dict__["__mro__"].__get__(owner) or ())[1:] for name in vars(base)}
+            )
             found[f"{address} (inherited)"] = inherited
     return found
 

@@ -180,13 +180,15 @@ def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> N
         (
             "lits",
             "no command and no plugin 'lits'; did you mean 'list'? commands: list, plan, lock, check, doctor, report, "
-            "why, explain, run, new, audit; "
+            "why, explain, run, new, audit, "
+            "adopt; "
             "a plugin's own commands are under its name, installed: loud, rule [hookpatch explain UnknownCommand]",
         ),
         (
             "ruler",
             "no command and no plugin 'ruler'; did you mean 'rule'? commands: list, plan, lock, check, doctor, report, "
-            "why, explain, run, new, audit; "
+            "why, explain, run, new, audit, "
+            "adopt; "
             "a plugin's own commands are under its name, installed: loud, rule [hookpatch explain UnknownCommand]",
         ),
         (

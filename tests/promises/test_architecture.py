@@ -124,7 +124,7 @@ def test_a_long_file_says_why() -> None:
                 f"command.{name}"
                 for name in (
                     *("__init__", "_arguments", "_check", "_doctor", "_explain", "_list", "_new", "_plan"),
-                    *("_plugin_commands", "_report", "_run", "_targets", "_why", "audit._audit"),
+                    *("_plugin_commands", "_report", "_run", "_targets", "_why", "audit._audit", "audit._adopt"),
                 )
             },
         ),

@@ -81,8 +81,7 @@ class Comparison:
 
     def findings(self) -> list[AuditFinding]:
         """Return the patches, by address."""
-        changes = {(id(change.owner), change.name): change for change in [*self._of_ours(), *self._living()]}
-        changed = [(change, kind) for change in changes.values() if (kind := self._kind(change)) is not None]
+        changed = [(change, kind) for change, kind, _ in self.patches()]
         originals = {id(change.before): change.before for change, _ in changed if is_code(change.before)}
         stale = self._stale(originals)
         found = {}
@@ -92,6 +91,15 @@ class Comparison:
         for finding in [*self._swapped(), *self._entries()]:
             found.setdefault((finding.target, finding.kind), finding)
         return sorted(map(ByTime(found.values()).completed, found.values()), key=lambda finding: finding.target)
+
+    def patches(self) -> list[tuple[Change, str, str]]:
+        """Return each changed slot with its kind and its address."""
+        changes = {(id(change.owner), change.name): change for change in [*self._of_ours(), *self._living()]}
+        return [
+            (change, kind, self._address(change.owner, change.name))
+            for change in changes.values()
+            if (kind := self._kind(change)) is not None
+        ]
 
     def _of_ours(self) -> Iterator[Change]:
         """Yield the slots that hookpatch patches: a patch may come before the recorder hears of the module."""

@@ -1,0 +1,116 @@
+"""``hookpatch adopt``: write a plugin that says what a foreign apply function does."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Annotated, Any, Final
+
+import typer
+
+from hookpatch._engine.patch.target import Target
+from hookpatch.command._arguments import AsJson, print_json, say
+from hookpatch.command._new import check_name, files_for, words_for, write_files
+from hookpatch.errors import NewPluginError
+
+_TEMPLATE: Final = Path(__file__).parent / "_adopted"
+
+
+def adopt(
+    apply: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="The function that patches.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="The plugin's name; its module has it, too.")],
+    undo: Annotated[
+        str | None, typer.Option(metavar="MODULE:FUNCTION", help="Its undo; what it forgets is told.")
+    ] = None,
+    modules: Annotated[
+        list[str] | None, typer.Option("--import", metavar="MODULE", help="Import this before; may be given again.")
+    ] = None,
+    into: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="The folder to write, new or empty; hookpatch-NAME if none.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Run a function that patches, in a process that is thrown away, and write the plugin that does the same.
+
+    What cannot be said as a patch is listed, and ends with status 1.
+
+    Example: hookpatch adopt nest_asyncio:apply --name nested_loops
+    """
+    from hookpatch._processes.aside import Ended, results
+
+    for address in filter(None, (apply, undo)):
+        Target(address)
+    distribution = f"hookpatch-{name.replace('_', '-')}"
+    check_name(name, distribution)
+    [seen] = results([("hookpatch._inspect.audit.adopt:seen", [apply, undo, modules or []])], limit=120.0)
+    problem = str(seen) if isinstance(seen, Ended) else seen.get("error")
+    if problem:
+        raise NewPluginError(name, f"{apply} cannot be run here: {problem}")
+    said = [entry for entry in seen["entries"] if entry["verb"]]
+    unsaid = [entry for entry in seen["entries"] if not entry["verb"]]
+    if not said:
+        raise NewPluginError(name, f"{apply} changes no slot that a patch can say; --import names what it waits for")
+    folder = Path(into or distribution)
+    files = dict(sorted(_files(name, distribution, apply, said, unsaid)))
+    try:
+        write_files(folder, name, files)
+    except OSError as error:
+        problem = f"{folder} cannot be written ({error.strerror}); name another one with --into"
+        raise NewPluginError(name, problem) from None
+    if json:
+        print_json({"folder": str(folder), "patches": said, "unsaid": unsaid, "left": seen["left"]})
+    else:
+        _tell(folder, files, said, unsaid, seen["left"])
+    raise typer.Exit(int(bool(unsaid)))
+
+
+def _tell(
+    folder: Path, files: Mapping[str, str], said: Sequence[Any], unsaid: Sequence[Any], left: Sequence[str]
+) -> None:
+    say("\n".join([f"{folder}:", *(f"  {path}" for path in files)]))
+    say(f"{len(said)} of {len(said) + len(unsaid)} patches are said:")
+    say("\n".join(f"  {entry['verb']:<8} {entry['target']}" for entry in said))
+    if unsaid:
+        say("Not said:")
+        say("\n".join(f"  {entry['target']}: {entry['reason']}" for entry in unsaid))
+    if left:
+        say("Its own undo leaves:")
+        say("\n".join(f"  {target}" for target in left))
+    say(f"Next:\n  cd {shlex.quote(str(folder))}\n  python -m pip install --editable '.[test]'\n  python -m pytest")
+
+
+def _files(
+    name: str, distribution: str, apply: str, said: Sequence[Any], unsaid: Sequence[Any]
+) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each file: those of ``hookpatch new``, with another module and another test."""
+    words = dict(words_for(name, distribution, Target(str(said[0]["target"]))))
+    packages = {entry["target"].partition(":")[0].partition(".")[0] for entry in said}
+    for path, text in files_for(words):
+        if path.endswith(f"/{name}.py"):
+            text = _filled("plugin.py.in", apply=apply, patches=_patches(said), unsaid=_unsaid(unsaid))
+        elif path.startswith("tests/"):
+            text = _filled("test_plugin.py.in", name=name, package=words["package"])
+        elif path == "README.md":
+            text = f"# {distribution}\n\nWhat `{apply}` does, as the hookpatch plugin `{name}`.\n"
+        elif path == "pyproject.toml" and len(packages) > 1:
+            text = text[: text.index("# The package that has TARGET")] + text[text.index("[tool.hatch") :]
+        yield path, text
+
+
+def _filled(file: str, **words: str) -> str:
+    return Template((_TEMPLATE / file).read_text(encoding="utf-8")).substitute(words)
+
+
+def _patches(said: Sequence[Any]) -> str:
+    rows = []
+    for entry in said:
+        value = entry.get("value") or repr(entry.get("source", ""))
+        cells = (repr(entry["target"]), repr(entry["verb"]), value, str("value" in entry), repr(entry["requires"]))
+        rows.append(f"    ({', '.join(cells)}, {entry.get('defaults')}),")
+    return "\n".join(rows)
+
+
+def _unsaid(unsaid: Sequence[Any]) -> str:
+    return "".join(f"\n# Not said: {entry['target']}: {entry['reason']}" for entry in unsaid)

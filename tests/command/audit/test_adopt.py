@@ -1,0 +1,123 @@
+"""`hookpatch adopt` writes a plugin that does what an apply function does, and lists what it cannot say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.once, pytest.mark.ends]
+
+FIXES = """
+import functools, json, queue, textwrap
+
+def fast(value, **options):
+    return "fast"
+
+class Encoder(json.JSONEncoder): pass
+
+def loud(original):
+    @functools.wraps(original)
+    def wrapper(*args, **options):
+        return original(*args, **options).upper()
+    return wrapper
+
+def apply():
+    def put(self, item):
+        pass
+    def default(self, value):
+        return put
+    json.dumps = fast
+    json.encoder.JSONEncoder.default = default
+    queue.LifoQueue.put = put
+    textwrap.dedent = loud(textwrap.dedent)
+    del textwrap.shorten
+    json.JSONEncoder = Encoder
+    json.extra = 3
+
+shorten = textwrap.shorten
+def undo():
+    textwrap.shorten = shorten
+    del json.extra
+"""
+SAID = [
+    ("json:JSONEncoder", "replace"),
+    ("json:dumps", "replace"),
+    ("json:extra", "add"),
+    ("queue:LifoQueue.put", "replace"),
+    ("textwrap:dedent", "derive"),
+    ("textwrap:shorten", "remove"),
+]
+USE = """
+import json, queue, textwrap, hookpatch
+from hookpatch_fixed import fixed
+
+def look():
+    return json.dumps(1), json.JSONEncoder.__name__, hasattr(json, "extra"), hasattr(textwrap, "shorten"), \\
+        textwrap.dedent(" a"), "put" in vars(queue.LifoQueue)
+
+print(look())
+with hookpatch.active(*fixed.hookpatch_patches()):
+    print(look())
+print(look())
+"""
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
+    path = os.pathsep.join((str(folder), str(folder / "hookpatch-fixed")))
+    command = [sys.executable, *words]
+    environment = {**clean, "PYTHONPATH": path}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def adopted(tmp_path: Path) -> Any:
+    """What the command says of the apply function above."""
+    (tmp_path / "fixes.py").write_text(FIXES)
+    words = ("-m", "hookpatch", "adopt", "fixes:apply", "--name", "fixed", "--undo", "fixes:undo", "--json")
+    done = run(tmp_path, *words)
+    assert done.returncode == 1, done.stderr  # one patch is not said
+    return json.loads(done.stdout)
+
+
+def test_the_plugin_does_what_the_function_does(adopted: Any, tmp_path: Path) -> None:
+    """Each patch has its verb; the plugin's own tests pass; a block is as after apply, and all else as before."""
+    assert [(entry["target"], entry["verb"]) for entry in adopted["patches"]] == SAID
+    reason = "a function made in apply: no address leads to it"
+    assert [(entry["target"], entry["reason"]) for entry in adopted["unsaid"]] == [
+        ("json.encoder:JSONEncoder.default", reason)
+    ]
+    tested = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "hookpatch-fixed")
+    assert tested.stdout.splitlines()[-1].startswith("6 passed"), tested.stdout
+    (tmp_path / "use.py").write_text(USE)
+    before = "('1', 'JSONEncoder', False, True, 'a', False)"
+    inside = "('fast', 'Encoder', True, False, 'A', True)"
+    assert run(tmp_path, "use.py").stdout.splitlines() == [before, inside, before]
+
+
+def test_what_its_own_undo_forgets_is_told(adopted: Any) -> None:
+    """All but the two slots that the undo restores."""
+    forgotten = {target for target, _ in SAID} - {"textwrap:shorten", "json:extra"}
+    assert set(adopted["left"]) == {*forgotten, "json.encoder:JSONEncoder.default"}
+
+
+@pytest.mark.parametrize(
+    ("apply", "problem"),
+    [
+        ("fixes:nothing", "AttributeError: module 'fixes' has no attribute 'nothing'"),
+        ("no_fixes:apply", "ModuleNotFoundError: No module named 'no_fixes'"),
+    ],
+)
+def test_a_function_that_cannot_be_run_is_one_line(tmp_path: Path, apply: str, problem: str) -> None:
+    """And nothing is written."""
+    (tmp_path / "fixes.py").write_text(FIXES)
+    done = run(tmp_path, "-m", "hookpatch", "adopt", apply, "--name", "fixed")
+    text = f"new plugin 'fixed': {apply} cannot be run here: {problem}"
+    assert (done.returncode, done.stderr) == (78, f"hookpatch: error: {text} [hookpatch explain NewPluginError]\n")
+    assert not (tmp_path / "hookpatch-fixed").exists()
