@@ -115,7 +115,7 @@ def test_name_is_found_however_it_is_written() -> None:
     """As a traceback has it, with its module; case does not matter."""
     found = _explain.message("UnknownPlugin")
     assert (found.name, found.distribution) == ("UnknownPlugin", "hookpatch")
-    assert found.meaning == "No installed distribution offers a plugin of that name."
+    assert found.meaning == "No installed distribution has a plugin of this name."
     assert _explain.message("hookpatch.errors.UnknownPlugin") == _explain.message("unknownplugin") == found
 
 
@@ -179,11 +179,9 @@ def test_a_source_distribution_has_the_page(tmp_path: Path) -> None:
 def test_command_prints_an_entry_and_a_list(environment: Environment) -> None:
     """Plain text, where it goes to no terminal; a misspelt name ends with status 78."""
     entry = environment.run("-m", "hookpatch", "explain", "hookpatch.errors.ConflictError")
-    assert entry.stdout.startswith(
-        "ConflictError  hookpatch\n\nTwo plugins want to put a value of their own into one slot"
-    )
+    assert entry.stdout.startswith("ConflictError  hookpatch\n\nTwo plugins have a value each for the same slot")
     listed = environment.run("-m", "hookpatch", "explain", COLUMNS="300")
-    assert "\nUnknownPlugin         No installed distribution offers a plugin of that name." in listed.stdout
+    assert "\nUnknownPlugin         No installed distribution has a plugin of this name." in listed.stdout
     assert [line.split()[0] for line in listed.stdout.splitlines() if line.strip()][1:] == classes(
         Path(errors.__file__)
     )
