@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from types import MethodType
 from typing import Any
 
 from plain_kernels import monkey_patch as liger
@@ -20,13 +18,8 @@ NORM = {"offset": 0.0, "casting_mode": "llama", "in_place": True, "row_mode": No
 @hookpatch.hookimpl
 def hookpatch_patches() -> Iterator[hookpatch.Patch]:
     for name, kernel in (("RMSNorm", liger.LigerRMSNorm), ("MLP", liger.LigerSwiGLUMLP)):
-        for part in MODEL.modules():
-            if type(part).__name__ == f"Llama{name}":
-                methods = {
-                    "forward": MethodType(kernel.forward, part),
-                    "_get_name": partial(getattr, kernel, "__name__"),
-                }
-                for attribute, value in (methods | (NORM if name == "RMSNorm" else {})).items():
-                    yield hookpatch.replace(hookpatch.Target.attribute(part, attribute), value, add=True)
+        methods = {"forward": kernel.forward, "_get_name": lambda part, name=kernel.__name__: name}
+        for attribute, value in (methods | (NORM if name == "RMSNorm" else {})).items():
+            yield hookpatch.replace(f"{LLAMA}:Llama{name}().{attribute}", value, of=MODEL, add=True)
         yield hookpatch.replace(f"{LLAMA}:Llama{name}", kernel, reach="everywhere")
     yield hookpatch.replace(f"{LLAMA}:apply_rotary_pos_emb", liger.liger_rotary_pos_emb)
