@@ -453,11 +453,7 @@ def transform(
     Raises:
         PatchError: the module's name, the function or an option is invalid.
     """
-    if not is_module_name(module):
-        raise PatchError("transform", f"'{module}' is not a module's name")
-    if not callable(function):
-        raise PatchError("transform", f"the function is {a_kind(function)} and cannot be called")
-    _check_form("transform", "function", function, "tree" if ast else "text")
+    _check_of_module("transform", module, "function", function, "tree" if ast else "text")
     return _of_source("transform", module, function, facts, reload=reload, keep=keep, is_tree=bool(ast))
 
 
@@ -507,14 +503,19 @@ def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:
     Raises:
         PatchError: the module's name, the factory or an option is invalid.
     """
-    if not is_module_name(module):
-        raise PatchError("enter", f"'{module}' is not a module's name")
-    if not callable(factory):
-        raise PatchError("enter", f"the factory is {a_kind(factory)} and cannot be called")
-    _check_form("enter", "factory", factory, "module")
+    _check_of_module("enter", module, "factory", factory, "module")
     if rule_facts := {"matches", "only"} & set(facts):
         raise PatchError("enter", f"takes no {min(rule_facts)}=: it has one module")
     return Patch(verb="enter", target=None, module=module, change=factory, **_checked("enter", facts))
+
+
+def _check_of_module(verb: Verb, module: str, what: str, function: Callable[..., Any], form: str) -> None:
+    """Refuse what is no module's name, and a function that cannot be called as hookpatch calls it."""
+    if not is_module_name(module):
+        raise PatchError(verb, f"'{module}' is not a module's name")
+    if not callable(function):
+        raise PatchError(verb, f"the {what} is {a_kind(function)} and cannot be called")
+    _check_form(verb, what, function, form)
 
 
 def _check_form(verb: Verb, what: str, function: Callable[..., Any], form: str) -> None:
