@@ -34,8 +34,9 @@ def test_no_cell_is_silently_wrong(folder: Path, verb: str) -> None:
 
 
 def test_the_oracle_can_fail(folder: Path) -> None:
-    """The others pass most cells of the sample, and are silently wrong in many."""
+    """The others pass most cells of the sample for which they have a way, and are silently wrong in many."""
     for tool in ("wrapt", "mock"):
-        count = Counter(verdict(tool, cell, folder)[0] for cell in cells()[::SAMPLE])
-        assert count["right"] > len(cells()) / SAMPLE / 2, (tool, count)
-        assert count["silent"] > len(cells()) / SAMPLE / 10, (tool, count)
+        found = [verdict(tool, cell, folder) for cell in cells()[::SAMPLE]]
+        count = Counter(judged for judged, words in found if not words.startswith("NoWay"))
+        assert count["right"] > count.total() / 2 > len(found) / 5, (tool, count)
+        assert count["silent"] > count.total() / 10, (tool, count)
