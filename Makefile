@@ -80,7 +80,7 @@ interrupts: $(INSTALLED) ## what an interrupt leaves behind, beside other tools
 silent: $(INSTALLED) ## what is silently wrong, beside wrapt and mock
 	@$(BIN)/python tests/benchmarks/silent.py
 
-# 40 ways to start a child process by environment, names and phase; three minutes, or ONLY="--only os.system".
+# 56 ways to start a child process by environment, names and phase; ten minutes, or ONLY="--only os.system".
 launchers: $(INSTALLED) ## child processes: patched as they should be, or said
 	@$(BIN)/python tests/benchmarks/launchers.py $(ONLY)
 

@@ -38,7 +38,7 @@ def main(site_is_done: bool = False) -> None:
     if _begun or not environment.asked():
         return
     _begun = True
-    from hookpatch._bootstrap.program import INSTALLERS, OURS, known_program  # here: most starts ask for nothing
+    from hookpatch._bootstrap.program import INSTALLERS, NOT_PATCHED, known_program  # here: most starts ask for nothing
 
     program = known_program(sys.orig_argv)
     if program in INSTALLERS:
@@ -47,7 +47,7 @@ def main(site_is_done: bool = False) -> None:
     if program in ("multiprocessing.spawn", "multiprocessing.forkserver"):
         # Open blocks come with each process object; a fork server outlives the block in which it was started.
         environment.take_inherited()
-    if program in (OURS, "multiprocessing.resource_tracker"):
+    if program in NOT_PATCHED:
         return
     if site_is_done:
         _apply()
@@ -186,11 +186,15 @@ def _open() -> None:
             from hookpatch._processes.receipt import write_reports_in
 
             report_file = write_reports_in(folder)
+            if names := selection.asked_names():
+                report_file.begin_step(f"load {', '.join(names)}")
     errors.importer = imports.fetch_ours
     try:
         with imports.for_ourselves():
             session = session_of_environment()
         _session = session.open()
+        if folder is not None:
+            report_file.end_step()
         if environment.inherits():
             from hookpatch._processes.children import open_inherited
 
@@ -199,6 +203,7 @@ def _open() -> None:
     except HookpatchError as error:
         if folder is not None:
             report_file.note(str(error))
+            report_file.end_step()
         if selection.on_error() == "exit":
             raise
         from hookpatch._bootstrap.stderr import write_line

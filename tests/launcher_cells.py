@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from environments import LOUD, ROOT, Environment, furnished
+from launching_programs import FILES
 
 import hookpatch
 
@@ -29,7 +30,7 @@ class Cell(NamedTuple):
 
 def home(folder: Path, wheels: Path) -> Environment:
     """Return an environment with a plugin, and the vendor's module and a worker in its current folder."""
-    files = {"vendor.py": "def speak(): return 'vendor'\n", "worker.py": WORKER}
+    files = {"vendor.py": "def speak(): return 'vendor'\n", "worker.py": WORKER, **FILES}
     return furnished(folder, wheels, {"loud": LOUD}, files)
 
 

@@ -21,6 +21,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from launching_programs import INHERITS, OF_ROOT, PROGRAMS
+
 import hookpatch
 
 Env: TypeAlias = Mapping[str, str] | None
@@ -263,6 +265,8 @@ INHERITED: Final[dict[str, Callable[[str], None]]] = {
 OF_PACKAGES: Final[dict[str, tuple[str, Callable[[str], None]]]] = {
     **{f"multiprocess, {method}": ("multiprocess", _of("multiprocess", _process, method)) for method in METHODS},
     **{f"multiprocess Pool, {method}": ("multiprocess", _of("multiprocess", _pool, method)) for method in METHODS},
+    **{f"billiard, {method}": ("billiard", _of("billiard", _process, method)) for method in METHODS},
+    **{f"billiard Pool, {method}": ("billiard", _of("billiard", _pool, method)) for method in METHODS},
     "joblib": ("joblib", _loky),
     "execnet": ("execnet", _execnet),
 }
@@ -270,17 +274,20 @@ OF_PACKAGES: Final[dict[str, tuple[str, Callable[[str], None]]]] = {
 
 def launchers() -> list[str]:
     """Return the names of all launchers that this Python has."""
-    packages = [name for name, (package, _) in OF_PACKAGES.items() if importlib.util.find_spec(package)]
-    return [*GIVEN, *INHERITED, *packages]
+    others = {**OF_PACKAGES, **PROGRAMS}
+    packages = [name for name, (package, _) in others.items() if importlib.util.find_spec(package)]
+    return [*GIVEN, *INHERITED, *(name for name in packages if name not in OF_ROOT or os.geteuid() == 0)]
 
 
 def _ways(name: str, kept: dict[str, dict[str, str]]) -> Iterator[tuple[str, Callable[[str], None]]]:
     """Yield the environments that a launcher can give, by name, and what launches with each."""
-    if name not in GIVEN:
+    if name in INHERITED or name in OF_PACKAGES:
         yield "inherited", INHERITED[name] if name in INHERITED else OF_PACKAGES[name][1]
         return
-    start = GIVEN[name]
+    start = GIVEN[name] if name in GIVEN else PROGRAMS[name][1]
     yield "inherited", lambda path: start(path, None)
+    if name in INHERITS:
+        return
     yield "{}", lambda path: start(path, {})
     for when in list(kept):
         yield f"copied {when}", lambda path, when=when: start(path, kept[when])  # type: ignore[misc]

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 INSTALLERS: Final = ("pip", "ensurepip", "venv")
 OURS: Final = "hookpatch"
-_OF_MULTIPROCESSING: Final = ("resource_tracker", "spawn", "forkserver")
-_PACKAGES: Final = ("multiprocessing", "multiprocess")  # the second is a fork with another pickle
+NOT_PATCHED: Final = (OURS, "multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker")
+_OF_MULTIPROCESSING: Final = ("resource_tracker", "semaphore_tracker", "spawn", "forkserver")
+# multiprocessing and its forks: with another pickle, for datasets, and that of Celery.
+MULTIPROCESSING: Final = ("multiprocessing", "multiprocess", "billiard")
 _FOLDERS: Final = ("site-packages", "dist-packages")
 
 
@@ -48,7 +50,9 @@ def known_program(argv: Sequence[str]) -> str:
         match words:
             case ["-c", code, *_]:
                 names = [
-                    (name, f"from {package}.{name} import") for name in _OF_MULTIPROCESSING for package in _PACKAGES
+                    (name, f"from {package}.{name} import")
+                    for name in _OF_MULTIPROCESSING
+                    for package in MULTIPROCESSING
                 ]
                 return next((f"multiprocessing.{name}" for name, begin in names if begin in code), "")
             case ["-m", module, *_]:

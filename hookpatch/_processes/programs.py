@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any, Final
 
 from hookpatch._bootstrap import command_line
@@ -150,13 +151,25 @@ def python_command(args: Any = "", executable: Any = None, shell: bool = False, 
     words = args.split() if isinstance(args, str) else _words(args)
     if len(words) > 2 and os.path.basename(words[0]) in _SHELLS and words[1] == "-c":
         words, shell = words[2].split(), True
-    while words and (os.path.basename(words[0]) in _BEFORE or "=" in words[0]):
+    is_behind = False
+    while words and (
+        "=" in words[0] or os.path.basename(words[0]) in _BEFORE or (is_behind and words[0].startswith(_OPTION))
+    ):
+        is_behind, executable = True, None  # the executable is that of the word that is left out
         words = words[1:]
     program = os.fsdecode(executable) if words and executable is not None and not shell else "".join(words[:1])
-    name = os.path.basename(program)
-    beside = os.path.join(os.path.dirname(sys.executable), name)
-    runs_python = name.startswith("python") or (sys.prefix != sys.base_prefix and name and os.path.exists(beside))
-    return words if runs_python else []
+    if os.path.basename(program) == "uv" and words[1:2] == ["run"]:
+        return words
+    return words if program and (os.path.basename(program).startswith("python") or _is_script(program)) else []
+
+
+def _is_script(program: str) -> bool:
+    """Return True for a file whose first line has the system run it by Python, such as a zip file of zipapp or pex."""
+    folders = [""] if os.path.dirname(program) else [os.path.dirname(sys.executable), *os.get_exec_path()]
+    for folder in folders:
+        with suppress(OSError, ValueError), open(os.path.join(folder, program), "rb") as file:
+            return (first := file.readline(_LINE)).startswith(b"#!") and b"python" in first
+    return False
 
 
 def _words(args: Any) -> list[str]:
@@ -176,8 +189,14 @@ def ignores_environment(words: Sequence[str]) -> bool:
     return False
 
 
+_LINE: Final = 512  # bytes: more of a first line is not read
 _SHELLS: Final = ("sh", "bash", "dash", "zsh", "ash", "ksh")
-_BEFORE: Final = ("env", "exec", "nice", "nohup", "setsid", "time")  # run the command behind them
+# Programs that run the command behind them and behind their options.
+_BEFORE: Final = (
+    *("env", "exec", "nice", "nohup", "setsid", "time", "timeout", "stdbuf", "taskset", "numactl", "ionice", "chrt"),
+    *("sudo", "doas", "setpriv", "unshare", "xvfb-run", "strace"),
+)
+_OPTION: Final = tuple("-0123456789")  # an option or its value begins so
 
 
 def _write() -> None:

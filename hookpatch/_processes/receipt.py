@@ -19,6 +19,7 @@ from typing import Any, Final, final
 from hookpatch._bootstrap import command_line, environment, imports, selection
 from hookpatch._bootstrap.files import make_folder, reserve, write_whole
 from hookpatch._bootstrap.json import written
+from hookpatch._bootstrap.program import MULTIPROCESSING
 from hookpatch._bootstrap.stderr import of_this_process, write_line
 from hookpatch._engine.site import call_count
 from hookpatch._processes import starts
@@ -61,6 +62,7 @@ class ReportFile:
         self._is_first, self._root = environment.report_root()
         self._folder: Final = environment.report_folder() or folder  # absolute now
         self._problems: Final[list[str]] = []
+        self._step: list[str] = []
         self._lock: Final = RLock()
         self._patches: Final[dict[tuple[Any, ...], PatchReport]] = {}
         self._started: Final[list[dict[str, Any]]] = []
@@ -69,7 +71,7 @@ class ReportFile:
         self._ppid, self._began = os.getppid(), time.time()
         self._has_failed = False
         self._is_fork = False
-        self._finalizers: imports.Watch | None = None
+        self._finalizers: Final[list[imports.Watch]] = []
 
     def begin(self) -> None:
         """Write the file now, and after each change."""
@@ -81,9 +83,10 @@ class ReportFile:
         starts.hear(_note_program)
         starts.on_lost.append(self.note)
         # Forked processes of multiprocessing end without atexit, but with the finalizers of multiprocessing.util.
-        self._finalizers = imports.watch("multiprocessing.util", self._end_with)
-        if (util := imports.loaded("multiprocessing.util")) is not None:
-            self._end_with(util)
+        for name in (f"{package}.util" for package in MULTIPROCESSING):
+            self._finalizers.append(imports.watch(name, self._end_with))
+            if (util := imports.loaded(name)) is not None:
+                self._end_with(util)
         if hasattr(os, "register_at_fork"):
             lock = self._lock
             os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=self._fork)
@@ -108,6 +111,18 @@ class ReportFile:
                 self._problems.append(problem)
                 self.write()
 
+    def begin_step(self, step: str) -> None:
+        """Note a step of this process. The note stays if the process ends in the midst, by os._exit or a signal."""
+        with self._lock:
+            self._step = [f"did not get past this: {step}"]
+            self.write()
+
+    def end_step(self) -> None:
+        """Delete the note of a step."""
+        with self._lock:
+            self._step = []
+            self.write()
+
     def write(self, ended: bool = False) -> None:
         """Write the file anew."""
         is_new = False
@@ -124,7 +139,7 @@ class ReportFile:
                 "ended": ended,
                 "asked": selection.asked_names(),
                 "started": self._started,
-                "problems": self._problems,
+                "problems": [*self._step, *self._problems],
                 "patches": [asdict(patch) for patch in self._patches.values()],
             }
             text = written({"processes": [process]}, indent=2) + "\n"
@@ -181,6 +196,7 @@ class ReportFile:
         self._lock.release()
         self._is_first, self._is_fork, self._ppid, self._began = False, True, os.getppid(), time.time()
         self._started.clear()
+        self._step = []
         self.write()
 
     def _end_with(self, util: ModuleType) -> None:

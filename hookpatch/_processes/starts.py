@@ -14,16 +14,15 @@ from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.program import MULTIPROCESSING
 from hookpatch._engine.patch.patch import Wrapper, wrap
 from hookpatch._session.ledger import Requested
 from hookpatch._session.own_patches import OwnPatches
 from hookpatch.errors import NotCarriedWarning
 
 PROGRAM: Final = "subprocess:Popen.__init__"
-PROCESS: Final = "multiprocessing.process:BaseProcess.start"
-FORK_OF_IT: Final = "multiprocess.process:BaseProcess.start"  # multiprocessing with another pickle, of datasets
 EXEC: Final = "os.exec"  # an event
-PROCESSES: Final = frozenset((PROCESS, FORK_OF_IT))
+PROCESSES: Final = frozenset(f"{package}.process:BaseProcess.start" for package in MULTIPROCESSING)
 MODULES: Final = {target: target.partition(":")[0] for target in (PROGRAM, *PROCESSES)}
 
 _OF_PROCESSES: Final = [MODULES[target] for target in PROCESSES]
@@ -121,7 +120,7 @@ def warn(message: str) -> None:
     warnings.warn(message, NotCarriedWarning, stacklevel=level)
 
 
-_STARTERS: Final = ("hookpatch", "subprocess", "os", "pty", "asyncio", "multiprocessing", "multiprocess", "concurrent")
+_STARTERS: Final = ("hookpatch", "subprocess", "os", "pty", "asyncio", "concurrent", *MULTIPROCESSING)
 
 
 def hear(hook: Callable[[Launch], None]) -> None:

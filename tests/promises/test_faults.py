@@ -298,6 +298,17 @@ def program(home: Environment, reports: Path | str, *words: str, **more: str) ->
     return done.stdout, done.stderr, done.returncode
 
 
+@pytest.mark.parametrize("name", ENDS)
+def test_plugin_that_ends_the_program_is_in_the_report(home: Environment, tmp_path: Path, name: str) -> None:
+    """A program that ends so writes nothing more; a note from before the load of the plugins stays."""
+    home.run("script.py", HOOKPATCH_PLUGINS=f"loud,{name}", HOOKPATCH_REPORT=str(tmp_path / "reports"))
+    done = hookpatch(home, "report", str(tmp_path / "reports"))
+    assert (done.returncode, done.stdout.splitlines()[1:2]) == (1, [f"  did not get past this: load {name}, loud"])
+    program(home, tmp_path / "whole")
+    whole = hookpatch(home, "report", str(tmp_path / "whole"))
+    assert (whole.returncode, "get past" in whole.stdout) == (0, False)
+
+
 def test_report_is_for_its_owner_alone(home: Environment, tmp_path: Path) -> None:
     """The folder and the file."""
     assert program(home, tmp_path / "reports") == ("VENDOR! __main__\n", "", 0)

@@ -1,0 +1,88 @@
+"""Which commands run Python: these have to leave a report, and a required block has to reach them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from hookpatch._processes.programs import python_command
+
+RUN: Final = ["worker.py", "a"]
+FILES: Final = {"archive": "#!/usr/bin/env python3\nPK", "tool": "#!/bin/sh\n", "binary": "\0ELF python", "empty": ""}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of the commands."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are in the current folder and on the path."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["python", *RUN],
+        ["/usr/bin/python3.11", *RUN],
+        [sys.executable, *RUN],
+        ["archive", "a"],
+        ["./archive", "a"],
+        ["uv", "run", *RUN],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize(
+    "before",
+    [[], ["env", "A=1"], ["/usr/bin/nice", "-n", "5"], ["timeout", "5s"], ["sudo", "-E"], ["env", "nohup"]],
+    ids=lambda words: " ".join(words) or "bare",
+)
+@pytest.mark.parametrize("way", ["list", "shell", "event", "shell event", "bytes"])
+def test_command_runs_python(words: list[str], before: list[str], way: str) -> None:
+    """Behind a program that runs others, in a shell, and as an audit event tells of it."""
+    line = [*before, *words]
+    arguments: dict[str, tuple[Any, ...]] = {
+        "list": (line,),
+        "shell": (" ".join(line), None, True),
+        "event": (line, line[0]),
+        "shell event": (["/bin/sh", "-c", " ".join(line)], "/bin/sh"),
+        "bytes": ([word.encode() for word in line], line[0].encode()),
+    }
+    assert python_command(*arguments[way]) == words
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tool"],
+        ["./binary"],
+        ["empty"],
+        ["missing", "python"],
+        ["uv", "pip", "install", "a"],
+        ["env"],
+        ["grep", "python"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("before", [[], ["nice", "-n", "5"]], ids=["bare", "nice"])
+def test_command_runs_something_else(words: list[str], before: list[str]) -> None:
+    """A file without Python in its first line, a missing one, another command of uv."""
+    assert python_command([*before, *words]) == []
+
+
+def test_executable_decides_and_not_the_first_word() -> None:
+    """A program may get any name as its first word."""
+    assert python_command(["worker-1", "a"], sys.executable) == ["worker-1", "a"]
+    assert python_command(["python", "a"], "./tool") == []
