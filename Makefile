@@ -13,7 +13,7 @@ EXAMPLE := docs/examples/prepare_model
 
 .PHONY: help demo test test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
 	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild bench-audit pictures docs \
-	gallery plugins-table road
+	gallery plugins-table road bench-onnx matrix-onnx
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -102,6 +102,14 @@ pictures: $(INSTALLED) ## the README's pictures, from a real run
 # What a comparison of ONNX graphs finds, and how long it takes, beside onnxsim's.
 bench-picture: $(INSTALLED) ## the comparison of ONNX graphs beside onnxsim's
 	@$(BIN)/python plugins/hookpatch-onnx/tests/picture/beside.py
+
+# A model of 0.5 GB, plain and patched, each export in a process of its own: ten minutes, and 3 GB of memory.
+bench-onnx: $(INSTALLED) ## what hookpatch-onnx costs an export
+	@$(BIN)/python plugins/hookpatch-onnx/tests/bench_cost.py
+
+# 30 models of transformers with each exporter: right, loud, silent or wrong. Some minutes; ONLY="Mistral GPT2"
+matrix-onnx: $(INSTALLED) ## exports with hookpatch-onnx, judged
+	@$(BIN)/python plugins/hookpatch-onnx/tests/bench_matrix.py $(ONLY)
 
 # Do the plugins of hookpatch-onnxsim fit these releases? Installs each anew: some minutes, and a package index.
 AGAINST := onnxsim==0.4.36,0.6.5,0.7.3,0.8.1

@@ -84,3 +84,19 @@ class PictureError(HookpatchError):
         self.what: Final = str(what)
         self.problem: Final = problem
         super().__init__(f"{what}: {problem}")
+
+
+class CheckerWarning(HookpatchWarning):
+    """``onnx.checker`` refuses a model that plugins have changed. The model is written nevertheless.
+
+    Attributes:
+        plugin: the plugin's name.
+        part: the operator, or the whole model.
+        reason: the checker's own words.
+    """
+
+    def __init__(self, plugin: str, part: str, reason: str) -> None:
+        self.plugin: Final = plugin
+        self.part: Final = part
+        self.reason: Final = reason
+        super().__init__(f"plugin '{plugin}': onnx.checker refuses {part}: {reason}")

@@ -53,6 +53,7 @@ def mark_gelus(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
 
 def _forward(export: Export, name: str) -> Callable[..., Any]:
     from hookpatch_onnx._export.region import Region, run_marked
+    from hookpatch_onnx._nodes.gelu import refuted
 
     def build(place: Any) -> Sequence[Any]:
         (y,) = place.put("", "Gelu", place.inputs, {"approximate": "tanh"})
@@ -60,7 +61,7 @@ def _forward(export: Export, name: str) -> Callable[..., Any]:
         return [y]
 
     def forward(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return run_marked(export, Region(NAME, name, build, alike=True), wrapped, args, kwargs)
+        return run_marked(export, Region(NAME, name, build, alike=True, refute=refuted), wrapped, args, kwargs)
 
     return forward
 

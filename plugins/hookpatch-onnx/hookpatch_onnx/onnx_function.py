@@ -13,7 +13,7 @@ from typing import Any, Final
 import hookpatch
 from hookpatch_onnx._export.during_export import during_export, loaded
 from hookpatch_onnx._export.export import Export
-from hookpatch_onnx._export.receipt import Receipt, kept
+from hookpatch_onnx._export.receipt import Receipt, inlined, kept
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "onnx_function"
@@ -60,6 +60,8 @@ def mark_modules(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
         if name not in found and (kind := next((kind for kind in wanted if isinstance(module, kind)), None)):
             receipt.miss({_part(name, module): f"is of a subclass of {_address(kind)}; name that class, too"})
     receipt.marked += (_part(name, module) for name, module in found.items())
+    if found:
+        receipt.remarks.append(inlined("these functions", "keep them for another runtime"))
     export.account(receipt)
     for name, module in found.items():
         yield hookpatch.wrap(

@@ -10,9 +10,10 @@ from typing import Any, Final
 import hookpatch
 from hookpatch_onnx._export.during_export import during_export
 from hookpatch_onnx._export.export import Export
-from hookpatch_onnx._export.receipt import Receipt, kept
+from hookpatch_onnx._export.receipt import Receipt, inlined, kept
 
 NAME: Final = "rmsnorm_node"
+_REFUSED: Final = "onnxruntime runs it; export with opset_version=23 or higher, or with rmsnorm_node.domain"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ def mark_norms(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
     modules = dict(export.modules(NAME))
     found = {name: (module, norms) for name, module in modules.items() if (norms := rmsnorms(module))}
     export.want(NAME, bool(found))
-    receipt = Receipt(NAME, "norm-like parts", options.strict, written_out_norms, [*found])
+    receipt = Receipt(NAME, "norm-like parts", options.strict, written_out_norms, [*found], refused=_REFUSED)
+    if found and options.domain and options.body:
+        receipt.remarks.append(inlined(f"{options.domain}::{options.op_type}", "export with rmsnorm_node.body=false"))
     others = {name: why for name, module in modules.items() if name not in found and (why := why_no_rmsnorm(module))}
     receipt.miss(others)
     export.account(receipt)
@@ -62,6 +65,7 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
     import torch
 
     from hookpatch_onnx._export.region import Region, run_marked
+    from hookpatch_onnx._nodes.rmsnorm import refuted
     from hookpatch_onnx._nodes.rmsnorm_nodes import put_norm, takes_weight
 
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -77,7 +81,8 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
             new = [x if one is given[0] else one for one in args]
             return wrapped(*new, **{key: x if one is given[0] else one for key, one in kwargs.items()})
 
-        return run_marked(export, Region(NAME, name, build, alike=norm.dtype == dtype), run, inputs)
+        refute = partial(refuted, module=instance, norm=norm)
+        return run_marked(export, Region(NAME, name, build, alike=norm.dtype == dtype, refute=refute), run, inputs)
 
     return forward
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import hookpatch
 from hookpatch_onnx._export.during_export import during_export
 from hookpatch_onnx._export.export import Export
+from hookpatch_onnx._export.receipt import Receipt, kept
 from hookpatch_onnx.errors import NodeError
 
 NAME: Final = "symbolic_functions"
@@ -18,6 +19,7 @@ def mark_functions(export: Export) -> Iterator[hookpatch.Patch]:
     """Have each application of such a function be a region of its own. TorchScript's exporter needs no help."""
     if not export.dynamo or export.is_captured(NAME):
         return
+    export.account(Receipt(NAME, "calls of functions with symbolic"))
     why = "torch.export goes into forward, and never asks for symbolic"
     yield hookpatch.wrap("torch.autograd.function:Function.apply", _apply(export), reach="everywhere", why=why)
     why = "torch.export's strict mode does not come by Function.apply"
@@ -70,3 +72,9 @@ def hookpatch_patches() -> Iterator[hookpatch.Patch]:
     why = "with dynamo=True torch drops what symbolic declares, in silence"
     upstream = "no issue is known: torch has custom_translation_table= for operators, and nothing for functions"
     yield during_export(mark_functions, why, upstream)
+
+
+@hookpatch.hookimpl
+def hookpatch_report() -> list[str]:
+    """Return a line for each export: how many calls became nodes."""
+    return kept(NAME)

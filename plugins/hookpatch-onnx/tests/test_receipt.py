@@ -103,7 +103,11 @@ def test_each_norm_that_is_no_node_is_named(how: str) -> None:
     *_, note = notes(session)
     made, _, left = note.partition("; 7 not: ")
     assert made == "1 of 8 norm-like parts became nodes"
-    assert left == ", ".join(f"{part} {why}" for part, why in list(LEFT.items())[:3]) + ", and 4 more"
+    refused = "onnx.checker refuses SimplifiedLayerNormalization at opset 20 (No Op registered for "
+    refused += "SimplifiedLayerNormalization with domain_version of 20): onnxruntime runs it; export with "
+    refused += "opset_version=23 or higher, or with rmsnorm_node.domain"
+    named = ", ".join(f"{part} {why}" for part, why in list(LEFT.items())[:3])
+    assert left == f"{named}, and 4 more; {refused}"
 
 
 @pytest.mark.parametrize("how", EXPORTS)
@@ -150,7 +154,7 @@ def test_whole_models_leave_nothing(name: str, how: str) -> None:
         "rmsnorm_node", "gelu_node", options={"rmsnorm_node": strict, "gelu_node": strict}
     ) as session:
         exported(model, ids, torch.ones_like(ids), **EXPORTS[how])
-    assert "5 of 5 norm-like parts became nodes" in notes(session)
+    assert any(note.startswith("5 of 5 norm-like parts became nodes") for note in notes(session))
 
 
 class Function(torch.nn.Module):

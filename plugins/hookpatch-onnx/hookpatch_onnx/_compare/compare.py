@@ -104,7 +104,10 @@ class Comparison:
         return not self.model and all(graph.is_empty for graph in self.graphs)
 
     def ops(self) -> dict[str, tuple[int, int]]:
-        """Return how often each operator occurs, before and after; operators without a difference are left out."""
+        """Return how often each operator occurs, before and after; operators without a difference are left out.
+
+        ``Constant`` is left out, too: a constant is no node here.
+        """
         before, after = (
             sum((_ops(getattr(graph, side)) for graph in self.graphs), Counter[str]()) for side in ("before", "after")
         )
@@ -191,7 +194,7 @@ def _functions(before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[list[Gr
 
 
 def _ops(graph: Graph) -> Counter[str]:
-    return Counter(node.op for node in graph.nodes) + Counter({"Constant": graph.constants})
+    return Counter(node.op for node in graph.nodes)
 
 
 def _patches(model: onnx.ModelProto) -> tuple[str, ...]:

@@ -78,7 +78,8 @@ class NodeDifferences:
                 elif mine.data != its.data and mine.data is not None and its.data is not None:
                     yield f"input {slot}: {mine.data} → {its.data}"
             elif not self.same(mine, its):
-                yield f"input {slot}: {_source(mine)} → {_source(its)}"
+                sources = [self._source(self._before, mine), self._source(self._after, its)]
+                yield f"input {slot}: {sources[0]} → {sources[1]}"
 
     def same(self, mine: Value, its: Value) -> bool:
         """Return True if two values match, or if a lost or gained node makes one: its place is reported anyway."""
@@ -92,6 +93,13 @@ class NodeDifferences:
             return False
         ours, theirs = leaves_of(self._before, self._after, self._outer)
         return ours.get(mine.name, mine.name) == theirs.get(its.name, its.name)
+
+    @staticmethod
+    def _source(graph: Graph, value: Value) -> str:
+        """Return where a value comes from, with its name: a constant, a node, an input."""
+        if value.producer is None:
+            return "a constant" if value.kind == "constant" else f"input '{value.name}'"
+        return f"{graph.nodes[value.producer].op} '{value.name}'"
 
     def names(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return keys for the values of these graphs, for comparing the graphs inside nodes."""
@@ -114,7 +122,3 @@ def same_type(one: Value, other: Value) -> bool:
     return all(
         a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(one.shape, other.shape, strict=True)
     )
-
-
-def _source(value: Value) -> str:
-    return "a constant" if value.kind == "constant" else "another node" if value.kind == "node" else "an input"

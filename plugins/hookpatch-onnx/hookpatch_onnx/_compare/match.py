@@ -1,7 +1,7 @@
 """Match the nodes of two graphs: by structure, by name, by neighbours, by order; the surest first.
 
-1. Match nodes with equal upstream or equal downstream structure, with weights of equal names, and with outputs of
-   equal names. Only names without a number of the exporter count.
+1. Match nodes with equal upstream or equal downstream structure, with weights of equal names, with outputs of
+   equal names, and nodes that are alike and alone in one module. Only names without a number of the exporter count.
 2. Spread from each match to neighbours at the same input or output, if the neighbours are alike: first nodes with
    alike surroundings, then nodes that are alike by themselves. A residual leads past a changed part of the graph.
 3. Match the rest by surroundings that occur once, then by order between matched nodes (difflib).
@@ -101,6 +101,7 @@ class Matching:
             self._by(key, as_many=True)
         self._by(lambda side, at: (side.node(at).op, names) if (names := side.weights(at)) else None)
         self._by(lambda side, at: None if _NUMBERED.search(name := side.node(at).label) else (side.node(at).op, name))
+        self._by(lambda side, at: (side.labels.own[at], scope) if (scope := side.node(at).scope) else None)
         for reach in range(RADIUS, _OWN - 1, -1):
             self._spread_all(reach)
         self._by(lambda side, at: (side.labels.around[1][at], side.node(at).label))
@@ -128,9 +129,13 @@ class Matching:
                     self._match(one, other)
 
     def _paired(self, ours: Sequence[int], theirs: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield pairs of equally many nodes: by names of weights, by names of outputs, by order."""
+        """Yield pairs of equally many nodes: by names of weights, by modules, by names of outputs, by order."""
         rest, left = list(ours), list(theirs)
-        keys: tuple[Key, ...] = (Side.weights, lambda side, index: side.node(index).label)
+        keys: tuple[Key, ...] = (
+            Side.weights,
+            lambda side, index: side.node(index).scope,
+            lambda side, index: side.node(index).label,
+        )
         for key in keys:
             mine, its = _alone(self._before, rest, key), _alone(self._after, left, key)
             for name in (name for name in mine if name in its):

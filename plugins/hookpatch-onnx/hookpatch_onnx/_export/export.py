@@ -28,18 +28,24 @@ class Export:
         regions: the marked parts of the model by number, see ``region.py``.
         wanted: the plugins that have found parts to replace.
         receipts: the account of each plugin that gives one, by its name.
+        refuted: why the node of a region would compute something else, by the number of the region; see ``proofs.py``.
         refusal: the error that ends the export. Torch wraps errors; this error is raised unwrapped.
     """
 
     def __init__(self, arguments: dict[str, Any]) -> None:
+        import torch  # imported by now
+
         self.model: Final[Any] = arguments["model"]
+        is_module = isinstance(self.model, torch.nn.Module)
+        self._was_captured: Final = not is_module or isinstance(self.model, torch.jit.ScriptModule)
         self.opset: Final[int] = arguments.get("opset_version") or _DEFAULT_OPSET
-        self.dynamo: Final[bool] = arguments.get("dynamo", True) is True or not _is_module(self.model)
+        self.dynamo: Final[bool] = arguments.get("dynamo", True) is True or not is_module
         self.optimize: Final[bool] = self.dynamo and arguments.get("optimize", True)
         self.domains: Final[dict[str, int]] = dict(arguments.get("custom_opsets") or {})
         self.regions: Final[dict[int, Any]] = {}
         self.wanted: Final[set[str]] = set()
         self.receipts: Final[dict[str, Receipt]] = {}
+        self.refuted: Final[dict[int, str]] = {}
         self.refusal: Exception | None = None
 
     def modules(self, plugin: str) -> Iterator[tuple[str, Any]]:
@@ -50,26 +56,24 @@ class Export:
 
     def is_captured(self, plugin: str) -> bool:
         """Return True, and warn, if the model was captured before: then a plugin finds no modules."""
-        import torch  # imported by now
-
-        if _is_module(self.model) and not isinstance(self.model, torch.jit.ScriptModule):
-            return False
-        warnings.warn(CapturedWarning(plugin, type(self.model).__name__), stacklevel=2)
-        return True
+        if self._was_captured:
+            warnings.warn(CapturedWarning(plugin, type(self.model).__name__), stacklevel=2)
+        return self._was_captured
 
     def account(self, receipt: Receipt) -> None:
         """Take the receipt of a plugin, unless the model was captured before."""
-        import torch  # imported by now
-
-        if _is_module(self.model) and not isinstance(self.model, torch.jit.ScriptModule):
+        if not self._was_captured:
             self.receipts[receipt.plugin] = receipt
 
     def close(self, model: ir.Model) -> None:
-        """Look at the finished model for what the plugins have left.
+        """Look at the finished model for what the plugins have left, and check it.
 
         Raises:
             NodeError: a strict plugin has left something.
         """
+        from hookpatch_onnx._export.checked import check  # imports onnx
+
+        check(model, self.receipts)
         for receipt in self.receipts.values():
             try:
                 receipt.close(model)
@@ -85,9 +89,3 @@ class Export:
         """Set the error that ends the export, unless one is set; return the error that is set."""
         self.refusal = self.refusal or error
         return self.refusal
-
-
-def _is_module(model: object) -> bool:
-    import torch  # imported by now
-
-    return isinstance(model, torch.nn.Module)

@@ -12,9 +12,11 @@ import torch
 
 import hookpatch
 from hookpatch_onnx._export.export import Export
+from hookpatch_onnx._export.proofs import prove
 from hookpatch_onnx._export.region import BEGIN, DOMAIN, END
 from hookpatch_onnx._export.rewrite import rewrite
 from hookpatch_onnx._export.traced_marks import join_marks
+from hookpatch_onnx._model.weights import joined, taken_apart
 from hookpatch_onnx.errors import NodeError
 
 
@@ -23,13 +25,13 @@ def exporter_patches(export: Export) -> Iterator[hookpatch.Patch]:
     core = "torch.onnx._internal.exporter"
     if not export.dynamo:
         yield hookpatch.wrap(
-            "torch.onnx._internal.torchscript_exporter.onnx_proto_utils:_add_onnxscript_fn",
+            "torch.onnx._internal.torchscript_exporter.onnx_proto_utils:_export_file",
             _after_torchscript(export),
             why="the model is done here, and not yet in a file",
         )
         return
     yield hookpatch.wrap(
-        f"{core}._core:_exported_program_to_onnx_program", _translate(), why="the marks are translated here"
+        f"{core}._core:_exported_program_to_onnx_program", _translate(export), why="the marks are translated here"
     )
     strategies = f"{core}._capture_strategies"
     yield hookpatch.wrap(
@@ -77,18 +79,21 @@ def _unless_refused(export: Export) -> Callable[..., Any]:
     return capture
 
 
-def _after_torchscript(export: Export) -> Callable[..., bytes]:
-    def add(wrapped: Callable[..., bytes], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-        done = wrapped(*args, **kwargs)
+def _after_torchscript(export: Export) -> Callable[..., None]:
+    def write(wrapped: Callable[..., None], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not (export.regions or export.receipts):
-            return done
-        model = ir.from_proto(onnx.load_model_from_string(done))
+            return wrapped(*args, **kwargs)
+        done, file, *_ = args
+        light, weights = taken_apart(memoryview(done))
+        model = ir.from_proto(onnx.load_model_from_string(light))
         join_marks(model)
         rewrite(model, export)
-        changed: bytes = ir.to_proto(model).SerializeToString()
-        return changed
+        opened: Any = torch.serialization._open_file_like
+        with opened(file, "wb") as stream:
+            for piece in joined(ir.to_proto(model), weights):
+                stream.write(piece)
 
-    return add
+    return write
 
 
 def _after_optimize(export: Export) -> Callable[..., None]:
@@ -110,10 +115,11 @@ def _after_convert_version(export: Export) -> Callable[..., ir.Model]:
     return convert
 
 
-def _translate() -> Callable[..., Any]:
+def _translate(export: Export) -> Callable[..., Any]:
     def translate(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from torch.onnx._internal.exporter import _registration
 
+        prove(export, args[0])
         marks = torch.ops.hookpatch_onnx
         targets: dict[Any, Any] = {marks.begin.default: _begin_node, marks.end.default: _end_node}
         for target, function in targets.items():

@@ -29,6 +29,8 @@ class Receipt:
         marked: the parts that are to become nodes.
         made: the parts that are nodes; a part that is called twice counts twice.
         missed: the parts that are none, each with the reason.
+        remarks: what else a user should know, a clause each.
+        refused: what to do if ``onnx.checker`` refuses a node of the plugin; empty if that is unexpected.
     """
 
     plugin: str
@@ -38,6 +40,8 @@ class Receipt:
     marked: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     missed: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    refused: str = ""
 
     def miss(self, parts: Mapping[str, str]) -> None:
         """Note parts that do not become nodes, unless they are known."""
@@ -50,7 +54,8 @@ class Receipt:
         Raises:
             NodeError: something is, and the plugin is strict.
         """
-        self.miss({part: "was not called by its forward" for part in self.marked if part not in self.made})
+        seen = {*self.made, *self.missed}
+        self.miss({part: "was not called by its forward" for part in self.marked if part not in seen})
         if self.find is not None:
             self.miss(self.find(model))
         if self.is_strict and self.missed:
@@ -63,7 +68,7 @@ class Receipt:
         named = [f"{part} {reason}" for part, reason in list(self.missed.items())[:_MOST]]
         more = f", and {left - _MOST} more" if left > _MOST else ""
         tail = f"; {left} not: {', '.join(named)}{more}" if left else ""
-        return f"{done} of {done + left} {self.kind} became nodes{tail}"
+        return "; ".join([f"{done} of {done + left} {self.kind} became nodes{tail}", *self.remarks])
 
 
 _receipts: Final[dict[str, list[str]]] = {}  # of this process, by plugin
@@ -81,3 +86,8 @@ def keep(receipts: Iterable[Receipt]) -> None:
 def kept(plugin: str) -> list[str]:
     """Return the receipts of a plugin, one line for each export, the last twenty."""
     return list(_receipts.get(plugin, ()))
+
+
+def inlined(what: str, otherwise: str) -> str:
+    """Return the remark on a function with a body, which a tool may take apart again."""
+    return f"onnxruntime's quant_pre_process inlines the body of {what}: quantize without it, or {otherwise}"

@@ -18,6 +18,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from hookpatch_onnx._export.export import Export
+from hookpatch_onnx._export.proofs import compare, compare_if_proving, untraced
 from hookpatch_onnx.errors import NodeError
 
 DOMAIN: Final = "hookpatch_onnx"
@@ -26,6 +27,8 @@ TRACED: Final = "Identity"  # the operator of a mark in TorchScript's graph
 MARK, REGION, TAKEN, PLACE = "hookpatch_mark", "region", "taken", "place"  # its attributes
 
 Build: TypeAlias = Callable[[Any], Sequence[Any]]  # from a rewrite.Place to the outputs of the node
+# From the inputs and results of a region to why the node would compute something else; empty if it would not.
+Refute: TypeAlias = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], str]
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,15 @@ class Region:
         build: builds the node.
         alike: True if the node has one output, of the shape and dtype of the first input, and needs no operation
             between the marks. Then TorchScript's exporter need not convert these operations.
+        refute: compares the results with those of the node; None if the node is made of the region's own operations,
+            or declared by the user.
     """
 
     plugin: str
     part: str
     build: Build
     alike: bool = False
+    refute: Refute | None = None
 
 
 def run_marked(
@@ -63,7 +69,12 @@ def run_marked(
     inputs = [leaves[index] for index in places]
     if region.alike and not export.dynamo:
         with torch.no_grad():  # TorchScript treats the result as a constant; a constant has no gradient
-            return _apply(_Whole, number, lambda: run(*args, **(kwargs or {})), *inputs)
+            whole = untraced(lambda: run(*args, **(kwargs or {})))
+            compare(export, number, inputs, [whole])
+            if number not in export.refuted:
+                return _apply(_Whole, number, lambda: whole, *inputs)
+        note_refuted(export, number)
+        return run(*args, **(kwargs or {}))
     begin, end = (begin_mark, end_mark) if export.dynamo else (_begin_traced, _end_traced)
     inputs = begin(inputs, number)
     for index, marked in zip(places, inputs, strict=True):
@@ -80,8 +91,17 @@ def run_marked(
         got = f"a {_kind(result)}" + (f" of {', '.join(kinds)}" if kinds else "")
         problem = f"cannot be one node: it returned {got}; a node's outputs are tensors: return one, or a tuple of them"
         raise export.refuse(NodeError(region.plugin, region.part, problem))
+    if not export.dynamo:
+        compare(export, number, inputs, outputs)
     marked_outputs = end(inputs, list(outputs), number)
     return marked_outputs[0] if isinstance(result, torch.Tensor) else type(result)(marked_outputs)
+
+
+def note_refuted(export: Export, number: int) -> None:
+    """Note in the receipt that a region stays as it is."""
+    region = export.regions[number]
+    if (receipt := export.receipts.get(region.plugin)) is not None:
+        receipt.miss({region.part: export.refuted[number]})
 
 
 def _kind(value: object) -> str:
@@ -99,6 +119,7 @@ def begin_mark(inputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
 )
 def end_mark(inputs: list[torch.Tensor], outputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
     """Mark the end of a region; takes the begin's outputs, too, since the region's outputs need not depend on them."""
+    compare_if_proving(region, inputs, outputs)
     return [one.clone() for one in outputs]
 
 
@@ -133,17 +154,11 @@ class _Whole(torch.autograd.Function):
     """Both marks, with the call between them untraced: else the graph would keep the traced call beside the marks."""
 
     @staticmethod
-    def forward(ctx: Any, region: int, run: Callable[[], torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
-        torchscript: Any = torch._C
-        state = torchscript._get_tracing_state()
-        torchscript._set_tracing_state(None)
-        try:
-            return run()
-        finally:
-            torchscript._set_tracing_state(state)
+    def forward(ctx: Any, region: int, whole: Callable[[], torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
+        return whole()  # TorchScript would take a tensor among the arguments for an input
 
     @staticmethod
-    def symbolic(g: Any, region: int, run: Any, *inputs: Any) -> Any:
+    def symbolic(g: Any, region: int, whole: Any, *inputs: Any) -> Any:
         marked = _mark(g, BEGIN, region, inputs)
         return _mark(g, END, region, marked[:1], marked)[0]
 

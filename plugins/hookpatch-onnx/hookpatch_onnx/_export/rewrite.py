@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from hookpatch_onnx._export.export import Export
 from hookpatch_onnx._export.reads import GraphLike, graphs
-from hookpatch_onnx._export.region import BEGIN, DOMAIN, END
+from hookpatch_onnx._export.region import BEGIN, DOMAIN, END, note_refuted
 from hookpatch_onnx._model.metadata import MADE_BY
 
 
@@ -119,7 +119,14 @@ def _replace(model: ir.Model, graph: GraphLike, end: ir.Node, export: Export) ->
     marked, results = given[:taken], given[taken:]
     begin = marked[0].producer() if taken else None
     inputs = _present(begin.inputs) if begin is not None else []
-    region = export.regions[end.attributes["region"].as_int()]
+    number = end.attributes["region"].as_int()
+    region = export.regions[number]
+    if number in export.refuted:
+        note_refuted(export, number)
+        _pass_by(graph, end, results)
+        if begin is not None and begin.graph is graph:
+            _pass_by(graph, begin, inputs)
+        return
     if (receipt := export.receipts.get(region.plugin)) is not None:
         receipt.made.append(region.part)
     values = region.build(Place(model, graph, begin, end, inputs, results, export, region.plugin))

@@ -69,6 +69,13 @@ class Node:
         """The node's name in messages: the first output, since only outputs always have names."""
         return next((name for name in self.outputs if name), self.name)
 
+    @property
+    def scope(self) -> str:
+        """The module that the node comes from: by torch's metadata, or by the name of the node; empty if unknown."""
+        if (told := self.notes.get("pkg.torch.onnx.name_scopes")) is not None:
+            return told.rpartition(", ")[0].rpartition("'")[0].rpartition("'")[2]
+        return self.name.rpartition("/")[0]
+
 
 @final
 @dataclass(slots=True)

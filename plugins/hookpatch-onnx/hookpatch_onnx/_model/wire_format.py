@@ -22,7 +22,9 @@ _DIMS: Final = _TENSOR.fields_by_name["dims"].number
 _DATA_NUMBERS: Final = frozenset(_TENSOR.fields_by_name[name].number for name in DATA)
 
 
-class _Field(NamedTuple):
+class Field(NamedTuple):
+    """A field of a message: its number and kind, and where it begins, its payload begins, and it ends."""
+
     number: int
     kind: int  # 0: a number, 1: eight bytes, 2: bytes with their length before them, 5: four bytes
     start: int
@@ -43,8 +45,8 @@ def without_weights(model: memoryview) -> bytes:
 
 
 def _kept(view: memoryview, start: int, end: int, message: Any) -> list[bytes]:
-    fields = list(_fields(view, start, end))
-    if message is _TENSOR and math.prod(_dims(view, fields)) > SMALL:
+    fields = list(fields_of(view, start, end))
+    if message is _TENSOR and math.prod(dims_of(view, fields)) > SMALL:
         fields = [field for field in fields if field.number not in _DATA_NUMBERS]
     parts: list[bytes] = []
     for field in fields:
@@ -53,11 +55,11 @@ def _kept(view: memoryview, start: int, end: int, message: Any) -> list[bytes]:
             parts.append(bytes(view[field.start : field.end]))
             continue
         kept = b"".join(_kept(view, field.payload, field.end, inner))
-        parts += [_number(field.number << 3 | 2), _number(len(kept)), kept]
+        parts += [number(field.number << 3 | 2), number(len(kept)), kept]
     return parts
 
 
-def _message_of(message: Any, field: _Field) -> Any:
+def _message_of(message: Any, field: Field) -> Any:
     """Return the descriptor of a field's message if the message can hold a tensor, else None."""
     declared = message.fields_by_number.get(field.number)
     inner = None if declared is None or field.kind != 2 else declared.message_type
@@ -77,7 +79,12 @@ def _hold_tensors(message: Any, on_the_way: frozenset[str] = frozenset()) -> set
 _HOLD_TENSORS: Final = _hold_tensors(onnx.ModelProto.DESCRIPTOR)
 
 
-def _fields(view: memoryview, at: int, end: int) -> Iterator[_Field]:
+def fields_of(view: memoryview, at: int, end: int) -> Iterator[Field]:
+    """Yield the fields of a message.
+
+    Raises:
+        ValueError: the bytes are not in protobuf's encoding.
+    """
     while at < end:
         start = at
         tag, at = _read_number(view, at, end)
@@ -96,10 +103,11 @@ def _fields(view: memoryview, at: int, end: int) -> Iterator[_Field]:
             raise ValueError(f"no field begins at byte {start}")
         if at > end or number == 0:
             raise ValueError(f"the field at byte {start} has no end")
-        yield _Field(number, kind, start, payload, at)
+        yield Field(number, kind, start, payload, at)
 
 
-def _dims(view: memoryview, fields: list[_Field]) -> Iterator[int]:
+def dims_of(view: memoryview, fields: list[Field]) -> Iterator[int]:
+    """Yield the dimensions of a tensor, from the fields of its message."""
     for field in fields:
         at = field.payload
         while field.number == _DIMS and at < field.end:  # packed or not
@@ -119,7 +127,8 @@ def _read_number(view: memoryview, at: int, end: int) -> tuple[int, int]:
     raise ValueError(f"the number before byte {at} has no end")
 
 
-def _number(value: int) -> bytes:
+def number(value: int) -> bytes:
+    """Return a number in protobuf's encoding."""
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)

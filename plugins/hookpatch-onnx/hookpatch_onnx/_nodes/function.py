@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from hookpatch_onnx._export.reads import read, read_instead, users_in
 from hookpatch_onnx._export.rewrite import Place, drop_initializer, is_mark
+from hookpatch_onnx._model.metadata import MADE_BY
 from hookpatch_onnx.errors import NodeError
 
 
@@ -138,7 +139,10 @@ def _new_function(
     """Return a function of these nodes, without metadata about their origin in the model."""
     for index, node in enumerate(nodes):
         node.name, node.doc_string = f"n{index}", None
+        by = node.metadata_props.get(MADE_BY)
         node.metadata_props.clear()
+        if by is not None:
+            node.metadata_props[MADE_BY] = by
         for number, value in enumerate(node.outputs):
             value.name, value.type, value.shape = f"v{index}_{number}", None, None
             value.metadata_props.clear()

@@ -6,12 +6,13 @@ Source of the formula: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+_ULPS: Final = 4  # of half precision, where a formula that is written out rounds at each step
 _TOLERANCE: Final = 1e-5  # of float32, for inputs up to 20: the exact GELU is 5e-4 away, QuickGELU 2e-2
 
 
@@ -33,6 +34,19 @@ def writes_out_gelu(module: torch.nn.Module) -> bool:
     if not isinstance(y, torch.Tensor) or y.shape != x.shape or torch.ops.aten.gelu.default in used.operators:
         return False
     return bool((y - torch.nn.functional.gelu(x, approximate="tanh")).abs().max() < _TOLERANCE)
+
+
+def refuted(inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> str:
+    """Return why the formula is not what a module computes for an input; empty if it is."""
+    (x,), (got,) = inputs, outputs
+    if got.shape != x.shape or got.dtype != x.dtype:
+        return "returns another shape or dtype than it takes"
+    error = (got - torch.nn.functional.gelu(x, approximate="tanh")).double().abs() / x.double().abs().clamp(min=1)
+    error = error.masked_fill(got.isnan() & x.isnan(), 0).nan_to_num(nan=torch.inf)
+    worst = float(error.amax()) if error.numel() else 0.0
+    if worst <= max(_TOLERANCE, _ULPS * torch.finfo(x.dtype).eps):
+        return ""
+    return f"computes something else than the formula for the inputs that come there, {worst:.2g} off"
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch gives its mode no types

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -19,6 +19,7 @@ import torch
 Scale: TypeAlias = Literal["weight", "1 + weight", "1"]
 
 _DTYPES: Final = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+_ULPS_THERE: Final = 16  # likewise, in the model: rounding of a mean over thousands of numbers goes further
 _ULPS: Final = 4  # of the result's dtype, at most of float32: float64 models compute norms in float32, too
 
 
@@ -62,8 +63,9 @@ def rmsnorms(module: torch.nn.Module) -> dict[torch.dtype, RMSNorm]:
         warnings.simplefilter("ignore")  # torch warns if weight and input differ in dtype
         for weight in copied.parameters():
             weight.copy_(torch.randn(weight.shape, generator=generator))
+        measured = _measured_eps(copied, shape)
         for dtype in _DTYPES:
-            if (norm := _compare(copied, dtype, shape, generator)) is not None:
+            if (norm := _compare(copied, dtype, shape, generator, measured)) is not None:
                 found[dtype] = norm
     return found
 
@@ -84,7 +86,11 @@ def why_no_rmsnorm(module: torch.nn.Module) -> str:
 
 
 def _compare(
-    module: torch.nn.Module, dtype: torch.dtype, shape: tuple[int, ...], generator: torch.Generator
+    module: torch.nn.Module,
+    dtype: torch.dtype,
+    shape: tuple[int, ...],
+    generator: torch.Generator,
+    measured: list[float],
 ) -> RMSNorm | None:
     # The input is not centred, so that a LayerNorm differs; has several magnitudes, so that eps and a clamp show;
     # and has three axes or more, so that a normalization of channels differs, too.
@@ -99,14 +105,36 @@ def _compare(
     if not isinstance(got, torch.Tensor) or got.shape != x.shape or got.dtype not in (dtype, _promoted(x, weight)):
         return None
     best, least = None, float(_ULPS)
-    for norm in _candidates(module, weight, dtype, shape, got.dtype):
-        wanted = normalized(x, weight, norm)
-        # Relative to the mean magnitude: rounding of large components may disturb a component near zero.
-        error = ((got - wanted).abs() / wanted.abs().clamp(min=wanted.abs().mean())).double()
-        worst = float(error.max() / max(torch.finfo(got.dtype).eps, torch.finfo(torch.float32).eps))
+    for norm in _candidates(module, weight, dtype, shape, got.dtype, measured):
+        worst = _distance(got, normalized(x, weight, norm)) / _rounding(got.dtype)
         if worst < least:
             best, least = norm, worst
     return best
+
+
+def refuted(
+    inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], module: torch.nn.Module, norm: RMSNorm
+) -> str:
+    """Return why the formula is not what a module computes for an input; empty if it is."""
+    (got,) = outputs
+    distance = _distance(got, normalized(inputs[0], next(module.parameters(), None), norm))
+    if distance <= _ULPS_THERE * _rounding(got.dtype):
+        return ""
+    return f"computes something else than the formula for the inputs that come there, {distance:.2g} of the result off"
+
+
+def _distance(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    """Return the largest difference, relative to the result.
+
+    Relative to at least the mean magnitude: rounding of large components may disturb a component near zero.
+    """
+    error = (got - wanted).abs() / wanted.abs().clamp(min=wanted.abs().nanmean())
+    same = (got == wanted) | (got.isnan() & wanted.isnan())
+    return float(error.masked_fill(same, 0).double().nan_to_num(nan=torch.inf).amax()) if got.numel() else 0.0
+
+
+def _rounding(dtype: torch.dtype) -> float:
+    return max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
 
 
 def normalized(x: torch.Tensor, weight: torch.Tensor | None, norm: RMSNorm) -> torch.Tensor:
@@ -127,11 +155,12 @@ def _candidates(
     dtype: torch.dtype,
     shape: tuple[int, ...],
     result: torch.dtype,
+    measured: list[float],
 ) -> Iterator[RMSNorm]:
     own = [value for value in vars(module).values() if isinstance(value, float) and 0 <= value < 0.1]
     limits = [torch.finfo(dtype).eps, torch.finfo(torch.float32).eps] if _has_default_eps(module) else []
     scales: list[Scale] = ["1"] if weight is None else ["weight", "1 + weight", "1"]
-    for eps in dict.fromkeys([*own, *limits, *_measured_eps(module, shape)]):
+    for eps in dict.fromkeys([*own, *limits, *measured]):
         for scale in scales:
             yield RMSNorm(scale, eps, len(shape), rounds_first=False, dtype=result)
             if scale == "weight" and dtype not in (torch.float32, torch.float64):

@@ -57,6 +57,9 @@ def _counts(graph: GraphComparison) -> Text:
     ):
         if count:
             text.append(", ").append(f"{count} {word}", style=style)
+    constants = graph.before.constants, graph.after.constants
+    if constants[0] != constants[1]:
+        text.append(f"; beside them {constants[0]} Constant → {constants[1]}", style="dim")
     return text
 
 

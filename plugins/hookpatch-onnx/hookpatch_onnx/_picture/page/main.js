@@ -126,6 +126,7 @@ element("search").addEventListener("keydown", (event) => {
 const step = (by) => changes.length && jump((here + by + changes.length) % changes.length);
 element("next").addEventListener("click", () => step(1));
 element("previous").addEventListener("click", () => step(here < 0 ? 0 : -1));
+element("key").addEventListener("click", () => { panes.select([]); show(keyOfPage()); });
 element("fit").addEventListener("click", () => panes.fit());
 element("open").addEventListener("click", () => {
   const [middle] = panes.nearest().nodes;
@@ -146,6 +147,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "n") step(1);
   if (event.key === "p") step(here < 0 ? 0 : -1);
   if (event.key === "f") panes.fit();
+  if (event.key === "?") element("key").click();
 });
 addEventListener("resize", () => { panes.panes.forEach((pane) => pane.resize()); panes.drawStrip(element("strip")); });
 

@@ -25,13 +25,14 @@ function patchedBy(page) {
   return page.patches.length === 1 ? "patched by" : "patches called:";
 }
 
-// The changes in the order of the graph: {group, title, nodes}; a group's title is made of its parts.
+// The changes, first those that a plugin has made, each in the order of the graph: {group, title, nodes}; a group's title is made of its parts.
 function changesOf(graph) {
   const found = graph.places.map((one) => ({
     group: JSON.stringify(["place", one.lost, one.gained, one.by]),
     title: () => becomes(one),
     nodes: one.nodes,
     label: one.label,
+    isMade: one.by.length > 0,
   }));
   for (const node of graph.nodes) {
     if (node.state !== "changed") continue;
@@ -42,7 +43,24 @@ function changesOf(graph) {
     if (node.kind === "node" || node.state === "same" || node.state === "changed") continue;
     found.push({ group: `${node.kind} ${node.state}`, title: () => [tag("span", { class: node.state }, `${node.kind} ${node.state}`)], nodes: [node.id], label: nameOf(node) });
   }
-  return found.sort((a, b) => a.nodes[0] - b.nodes[0]);
+  return found.sort((a, b) => (b.isMade || false) - (a.isMade || false) || a.nodes[0] - b.nodes[0]);
+}
+
+// What signs and keys mean.
+function keyOfPage() {
+  const sign = (state, text) => [tag("span", { class: `badge ${state}` }, `${SIGN[state] || ""}${text}`), ""];
+  return [
+    tag("h2", {}, "Signs and keys"),
+    rows([
+      [sign("lost", "Op")[0], "only before"], [sign("gained", "Op")[0], "only after"],
+      [sign("changed", "Op")[0], "in both, with other attributes, inputs or types"], [sign("same", "Op")[0], "in both, as before"],
+      [tag("span", { class: "badge same" }, "12 nodes as before"), "a run of unchanged nodes: a click opens it"],
+      [tag("span", { class: "mark" }, "plugin"), "made by this plugin, as the model says"],
+    ].map(([one, what]) => [one, what])),
+    tag("h3", {}, "keys"),
+    rows([["n, p", "next and previous change; what a plugin has made comes first"], ["f", "fit: all of both graphs"], ["/", "search; Enter goes to the next one found"],
+      ["?", "this key"], ["Esc", "close"]]),
+  ];
 }
 
 function nameOf(node) {

@@ -1,7 +1,6 @@
 // The two panes: cytoscape draws the one's boxes and the other's; they are moved, zoomed and chosen in together.
 
 const SIDES = ["before", "after"];
-const LEAST = 0.2; // the zoom at which boxes can still be told apart
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -38,7 +37,7 @@ class Panes {
   constructor(onChoice, onMove) {
     this.onMove = onMove;
     this.panes = SIDES.map((side) => cytoscape({
-      container: document.getElementById(side), style: look(), minZoom: 0.03, maxZoom: 2.5, autoungrabify: true,
+      container: document.getElementById(side), style: look(), minZoom: 0.002, maxZoom: 2.5, autoungrabify: true,
       boxSelectionEnabled: false, selectionType: "single", layout: { name: "preset" } }));
     let isFollowing = false;
     this.panes.forEach((pane, at) => {
@@ -76,13 +75,12 @@ class Panes {
     });
   }
 
-  // All of it, as far as boxes can be told apart then; else as much as that.
+  // All of it, however small that is.
   fit() {
     const [pane] = this.panes;
     const width = Math.max(...this.view.boxes.map((box) => box.x + box.width / 2));
     const whole = Math.min(pane.width() / (width + 20), pane.height() / (this.view.height + 20), 1.2);
-    if (whole >= LEAST) this.moveTo(whole, width / 2, this.view.height / 2, false);
-    else this.moveTo(LEAST, width / 2, Math.max(this.middle().y, pane.height() / LEAST / 2), false);
+    this.moveTo(whole, width / 2, this.view.height / 2, false);
   }
 
   // What lies in the middle of the panes.

@@ -1,0 +1,85 @@
+"""Prove a rewrite by numbers: run what was captured on the example inputs, and compare each region with its node.
+
+The inputs of a region are those that come there in the export. A region whose node would compute something else stays
+as it is, and the receipt says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import _pytree as pytree
+
+from hookpatch_onnx._export.export import Export
+
+_proving: Final[ContextVar[Export | None]] = ContextVar("hookpatch_onnx_proving", default=None)
+
+
+def compare(export: Export, number: int, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+    """Compare the results of a region with those of its node; note the region if they differ."""
+    region = export.regions[number]
+    if region.refute is None:
+        return
+    with torch.no_grad():
+        reason = untraced(lambda: region.refute(inputs, outputs))
+    if reason:
+        export.refuted[number] = reason
+
+
+def untraced(run: Callable[[], Any]) -> Any:
+    """Return what a call returns, without a trace of the call in TorchScript's graph."""
+    torchscript: Any = torch._C
+    state = torchscript._get_tracing_state()
+    torchscript._set_tracing_state(None)
+    try:
+        return run()
+    finally:
+        torchscript._set_tracing_state(state)
+
+
+def compare_if_proving(number: int, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+    """Compare a region that a captured program comes by, while ``prove`` runs the program."""
+    if (export := _proving.get()) is not None:
+        compare(export, number, inputs, outputs)
+
+
+def prove(export: Export, program: torch.export.ExportedProgram) -> None:
+    """Run a captured program on its example inputs, and compare each region on the way.
+
+    The program is not changed: what a model writes into its buffers, the captured graph returns.
+    """
+    if not any(region.refute is not None for region in export.regions.values()):
+        return
+    problem = _run(export, program)
+    for receipt in export.receipts.values() if problem else ():
+        if any(region.plugin == receipt.plugin and region.refute for region in export.regions.values()):
+            receipt.remarks.append(f"compared with torch at the modules alone: {problem}")
+
+
+def _run(export: Export, program: torch.export.ExportedProgram) -> str:
+    """Run the program; return why it could not be run, empty if it ran."""
+    if program.example_inputs is None:
+        return "the captured program has no example inputs"
+    given: Any = program._graph_module_flat_inputs(*program.example_inputs)
+    if any(isinstance(one, FakeTensor) for one in pytree.tree_leaves(given)):
+        return "the model or its example inputs are fake tensors"
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), _proving_of(export):
+        try:
+            torch.fx.Interpreter(program.graph_module).run(*given)
+        except Exception as error:  # of the model on these inputs
+            return f"the captured program raised {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return ""
+
+
+@contextmanager
+def _proving_of(export: Export) -> Iterator[None]:
+    token = _proving.set(export)
+    try:
+        yield
+    finally:
+        _proving.reset(token)

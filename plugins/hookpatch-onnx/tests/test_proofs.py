@@ -1,0 +1,166 @@
+"""Each rewrite is compared with torch for the inputs that come there; each changed model passes ONNX's checker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy
+import onnx
+import pytest
+import torch
+from exported import exported, nodes, ops, ran
+from hookpatch_onnx.errors import CheckerWarning, NodeError
+from test_receipt import EXPORTS, STRICT, WIDTH, Function, Norm, notes
+from tiny_models import Masked, tiny
+
+import hookpatch
+
+pytestmark = pytest.mark.model
+
+
+class Wrong(Norm):
+    """An RMSNorm for the inputs that a module is tried with, but not for larger ones."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.clamp(-1e6, 1e6))
+
+
+class WrongGelu(Function):
+    """Likewise a GELU."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.clamp(-100, 100))
+
+
+class Scaled(torch.nn.Module):
+    """Two parts, of which the second is wrong for what comes there."""
+
+    def __init__(self, good: torch.nn.Module, wrong: torch.nn.Module, factor: float) -> None:
+        super().__init__()
+        self.good, self.wrong, self.factor = good, wrong, factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.good(x) + self.wrong(x * self.factor)
+
+
+CASES: dict[str, tuple[Any, Any, float, str]] = {
+    "rmsnorm_node": (Norm, Wrong, 1e7, "SimplifiedLayerNormalization"),
+    "gelu_node": (Function, WrongGelu, 1e3, "Gelu"),
+}
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+@pytest.mark.parametrize("plugin", CASES)
+def test_a_part_that_is_wrong_for_its_own_inputs_stays(plugin: str, how: str) -> None:
+    """The receipt names it; the model computes what torch does; with strict=true there is no model."""
+    good, wrong, factor, op = CASES[plugin]
+    net, x = Scaled(good(), wrong(), factor).eval(), torch.randn(2, 3, WIDTH)
+    with hookpatch.active(plugin) as session:
+        model = exported(net, x, **EXPORTS[how])
+    assert ops(model)[op] == 1
+    *_, note = notes(session)
+    assert note.startswith("1 of 2 ")
+    assert "1 not: wrong computes something else than the formula for the inputs that come there, " in note
+    with torch.no_grad():
+        numpy.testing.assert_allclose(ran(model, x)[0], net(x).numpy(), rtol=1e-5, atol=1e-5)
+    with hookpatch.active(plugin, options={plugin: STRICT[plugin]}), pytest.raises(NodeError, match="wrong is no node"):
+        exported(net, x, **EXPORTS[how])
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+@pytest.mark.parametrize("plugin", CASES)
+def test_the_same_part_with_other_inputs_is_a_node(plugin: str, how: str) -> None:
+    """So that it is the inputs that decide."""
+    good, wrong, _, op = CASES[plugin]
+    with hookpatch.active(plugin, options={plugin: STRICT[plugin]}):
+        model = exported(Scaled(good(), wrong(), 1.0), torch.randn(2, 3, WIDTH), **EXPORTS[how])
+    assert ops(model)[op] == 2
+
+
+def test_the_proof_leaves_the_buffers_of_a_model_alone() -> None:
+    """A model that counts its calls has counted none afterwards."""
+
+    class Counting(Norm):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = Norm()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls.add_(1)
+            return self.norm(x) + self.calls
+
+    net = Counting()
+    with hookpatch.active("rmsnorm_node"):
+        exported(net, torch.randn(2, 3, WIDTH))
+    assert float(net.calls) == 0
+
+
+@pytest.mark.parametrize(("name", "opset"), [("Gemma", 23), ("Llama", 24), ("GPT-Neo", 20)])
+def test_models_pass_the_checker(name: str, opset: int) -> None:
+    """And the receipt says nothing of it."""
+    ids = torch.arange(12).reshape(2, 6) + 3
+    with hookpatch.active("rmsnorm_node", "gelu_node") as session:
+        model = exported(Masked(tiny(name)), ids, torch.ones_like(ids), opset_version=opset)
+    onnx.checker.check_model(model)
+    last = [patch.notes[-1] for patch in session.report() if patch.notes]
+    assert len(last) == 2
+    assert not any("onnx.checker" in note for note in last)
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_a_norm_below_opset_23_is_refused_and_said(how: str) -> None:
+    """ONNX's own checker says what the receipt says; with a domain of one's own it takes the model."""
+    said = "No Op registered for SimplifiedLayerNormalization with domain_version of 20"
+    with hookpatch.active("rmsnorm_node") as session:
+        model = exported(Norm(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
+    with pytest.raises(onnx.checker.ValidationError, match=said):
+        onnx.checker.check_model(model)
+    assert said in notes(session)[-1]
+    with hookpatch.active("rmsnorm_node", options={"rmsnorm_node": {"domain": "acme"}}) as session:
+        model = exported(Norm(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
+    onnx.checker.check_model(model)
+    assert "refuses" not in notes(session)[-1]
+
+
+class Unknown(torch.autograd.Function):
+    """Declares an operator that ONNX does not have."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        return g.op("NoSuchOperator", x)
+
+
+def test_a_declared_node_that_onnx_does_not_have_is_a_warning() -> None:
+    """The model is written: a runtime may have the operator."""
+
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            done: torch.Tensor = Unknown.apply(x)
+            return done
+
+    with hookpatch.active("symbolic_functions"), pytest.warns(CheckerWarning) as caught:
+        model = exported(Net(), torch.randn(2, 3), opset_version=20)
+    assert [str(one.message) for one in caught if issubclass(one.category, CheckerWarning)] == [
+        "plugin 'symbolic_functions': onnx.checker refuses NoSuchOperator at opset 20: No Op registered for "
+        "NoSuchOperator with domain_version of 20"
+    ]
+    assert len(nodes(model, "NoSuchOperator")) == 1
+
+
+def test_a_quantizer_inlines_a_body_as_the_receipt_says(tmp_path: Path) -> None:
+    """onnxruntime's quant_pre_process takes a function with a body apart."""
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    with hookpatch.active("rmsnorm_node", options={"rmsnorm_node": {"domain": "acme"}}) as session:
+        model = exported(Norm(), torch.randn(2, 3, WIDTH), opset_version=20)
+    assert "onnxruntime's quant_pre_process inlines the body of acme::RMSNormalization" in notes(session)[-1]
+    assert ops(model)["acme::RMSNormalization"] == 1
+    onnx.save(model, tmp_path / "a.onnx")
+    quant_pre_process(str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx"))
+    assert "acme::RMSNormalization" not in ops(onnx.load(str(tmp_path / "b.onnx")))
