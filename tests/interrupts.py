@@ -182,6 +182,10 @@ def _drop() -> None:
     hookpatch.active(*_TWO).open()
 
 
+def _drop_entered_before() -> None:
+    hookpatch.active(_TWO[0]).__enter__()
+
+
 def _imported_anew() -> None:
     sys.modules.pop(NAME, None)
     importlib.import_module(NAME)
@@ -271,6 +275,7 @@ def works() -> dict[str, Work]:
         Work("reload", lambda: _in_open_session(lambda: importlib.reload(vendor())), _run_and_limit_are_on),
         Work("report", lambda: _in_open_session(hookpatch.report), _run_and_limit_are_on),
         Work("finalizer", lambda: (_drop, _nothing), _run_and_limit_are_on),
+        Work("finalizer, a patch applied before", lambda: (_drop_entered_before, _nothing), _run_is_on),
     ]
     return {work.name: work for work in found}
 

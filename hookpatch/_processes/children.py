@@ -103,7 +103,7 @@ def carry_again(payload: Payload, number: int) -> bool:
 def carry_again_no_longer(number: int) -> bool:
     """End what ``carry_again`` began, interrupted or not; return False if that is not so simple. On the road."""
     block = _open.get(number)
-    if block is None or len(_open) > 1 or not starts.may_end_again():
+    if block is None or len(_open) > 1 or not ((is_quiet := starts.is_quiet()) or starts.may_end_again()):
         return False
     if not programs.hand_on_again_no_longer(number):
         return False
@@ -111,7 +111,7 @@ def carry_again_no_longer(number: int) -> bool:
     if block.place not in _free:
         heappush(_free, block.place)
     del _open[number]
-    return starts.update_again()
+    return is_quiet or starts.update_again()
 
 
 def carried(payload: Payload) -> Also:

@@ -57,9 +57,14 @@ def update_again() -> bool:
     return _patches.end_again(needed) and _patches.begin_again(needed)
 
 
+def is_quiet() -> bool:
+    """Return True if no patch is applied. Asked on the road."""
+    return not _patches.sessions
+
+
 def may_end_again() -> bool:
     """Return True if all patches can be restored without a lock. Asked on the road."""
-    return not _patches.sessions or _patches.may_end_again(())
+    return _patches.may_end_again(())
 
 
 def _needed() -> set[str]:

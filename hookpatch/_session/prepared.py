@@ -86,11 +86,12 @@ class Prepared:
     def _made(self, asked: Requested) -> Alone | None:
         patch = asked.patch
         layer = Layer(patch, asked.plugin, asked.owner, (), distribution=asked.distribution)
-        self.alone = self.site.alone(layer, self.own)
-        if self.alone is not None:
+        alone = self.site.alone(layer, self.own)
+        if alone is not None:
             self.applied = AppliedLayer(self.site, layer)
             self.watch = imports.Watch(str(patch.module), self._arrive)
-        return self.alone
+            self.alone = alone  # last: ``begin`` takes all three for made
+        return alone
 
     def may_end(self) -> bool:
         """Return True if nothing has happened to the patch since ``begin``."""

@@ -67,9 +67,9 @@ R = TypeVar("R")
 _numbers: Final = itertools.count(1)
 _NONE: Final[frozenset[int]] = frozenset()
 _PATIENCE: Final = 60  # seconds, while another thread opens or closes the session
-# By number, each with its undos; a dropped session closes itself, and if that is interrupted, the next look does.
-# GIL: changed and copied in one operation each, without a lock.
-_open: Final[dict[int, tuple[ReferenceType[Session], list[Callable[[], object]]]]] = {}
+# By number, each with its undos and what ends with it; a dropped session closes itself, and if that is interrupted, the
+# next look does. GIL: changed and copied in one operation each, without a lock.
+_open: Final[dict[int, tuple[ReferenceType[Session], list[Callable[[], object]], Sequence[Also]]]] = {}
 interrupts.takers.add(__file__)
 _dropped: Final[list[_Postponed]] = []
 _dead: Final[list[object]] = []  # the references to sessions that are gone, and may have left patches
@@ -181,14 +181,15 @@ class Session:
 
     def begin_again(self, entrance: object, heard_by: Sequence[Hearer] = ()) -> bool:
         """Apply the patches as the last time; return False, with nothing changed, if they may not fit. On the road."""
-        if self._state == "open" or not self._is_simple or self._errors or prepared(self._asked[0].patch) is None:
+        if self._state == "open" or not self._is_simple or self._errors:
+            return False
+        if getattr(self._asked[0].patch, "_prepared", None) is None:
             return False
         self._number = number = next(_numbers)
         self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
         weak = ref(self, _note_dead)
         place = 0
         for also in self._also:
-            self._undos.append(partial(also.end, number))
             if also.begin_again is None or not also.begin_again(number):
                 return self.end_again(heard_by)
         for asked in self._asked:
@@ -200,7 +201,7 @@ class Session:
         if heard_by and not all(hearer.begin(self._sites()) for hearer in heard_by):
             return self.end_again(heard_by)
         if self._is_listed:
-            _open[number] = weak, self._undos
+            _open[number] = weak, self._undos, self._also
         self._opened_at = time()
         self._entrances[entrance] = None
         self._state = "open"
@@ -256,7 +257,8 @@ class Session:
     def _restore_again(self, heard_by: Sequence[Hearer]) -> None:
         number = self._number
         for asked in reversed(self._asked):
-            if (kept := prepared(asked.patch)) is not None and kept.number == number:
+            kept: Prepared | None = getattr(asked.patch, "_prepared", None)  # as ``prepared``, without a call
+            if kept is not None and kept.number == number:
                 kept.end()
         for hearer in heard_by:
             if not hearer.end(sites := self._sites()):
@@ -376,7 +378,7 @@ class Session:
         self._apply_all()
         self._state = "open"
         if self._is_listed:
-            _open[self._number] = ref(self, _note_dead), self._undos
+            _open[self._number] = ref(self, _note_dead), self._undos, self._also
         self._ledger.notify()
 
     def _apply_all(self) -> None:
@@ -712,9 +714,11 @@ def _finish_interrupted() -> None:
     interrupts.finish_interrupted()
     _finish_dropped()
     while _dead:
-        for number, (weak, undos) in _open.copy().items():
+        for number, (weak, undos, alsos) in _open.copy().items():
             if weak() is None:
                 _undo_all(undos)
+                for also in alsos:
+                    also.end(number)
                 _open.pop(number, None)
         _dead.clear()
 
@@ -750,5 +754,5 @@ def report() -> Report:
 
 def open_sessions() -> dict[int, Session]:
     """Return the open sessions by their numbers, the first opened first."""
-    living = filter(None, (weak() for weak, _ in list(_open.values())))  # a copy, while other threads open and close
+    living = filter(None, (weak() for weak, *_ in list(_open.values())))  # a copy, while other threads open and close
     return {session._number: session for session in sorted(living, key=lambda session: session._number)}

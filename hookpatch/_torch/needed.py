@@ -51,18 +51,19 @@ def targets_needed() -> set[str]:
 def needs_of(site: Site) -> set[str]:
     """Return the targets in torch that have to be patched for one site."""
     needs: set[str] = set()
-    if all(layer.owner in _OWN for layer in site.layers):
+    slot, stands, layers = site.slot, site.stands, site.layers
+    if all(layer.owner in _OWN for layer in layers):
         return needs
-    slot, classes = site.slot, methods_of(site.slot)
+    classes, is_of_proxy = methods_of(slot), is_proxy(stands)
     of_torch = isinstance(slot, FunctionSlot) and is_of_torch(slot.owner.__module__)
     of_module = not NOT_COMPILED.isdisjoint((base.__module__, base.__name__) for cls in classes for base in cls.__mro__)
-    if is_proxy(site.stands) or of_torch or any(layer.is_gated for layer in site.layers):
+    if is_of_proxy or of_torch or any(layer.is_gated for layer in layers):
         needs.add(WRAP)
     if is_of_instance(site):
         needs.add(SCRIPTED)
-    if isinstance(site.stands, type) if is_proxy(site.stands) else classes and not of_module:
+    if isinstance(stands, type) if is_of_proxy else classes and not of_module:
         needs.add(CLASS)
-    if of_module or any(callable(inner(value)) for layer in site.layers for value in layer.put):
+    if of_module or any(callable(inner(value)) for layer in layers for value in layer.put):
         needs.add(SCRIPTED)
     in_module = isinstance(slot, AttributeSlot) and isinstance(slot.owner, ModuleType)
     if of_torch or (in_module and is_of_torch(slot.owner.__name__)):
