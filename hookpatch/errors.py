@@ -92,6 +92,8 @@ class UnknownPlugin(SelectionError):
         self.asked_by: Final = asked_by
         self.installed: Final = tuple(installed)
         hint = _suggest(name, installed) or ";"
+        if ":" in name:
+            hint = "; that is an address, of which a patch is made, such as hookpatch.wrap(address, wrapper);"
         names = ", ".join(installed) or "none"
         super().__init__(f"no plugin '{name}' (asked for by {asked_by}){hint} installed: {names}")
 
@@ -109,7 +111,7 @@ class UnknownCommand(SelectionError):
         hint = _suggest(word, [*commands, *installed]) or ";"
         super().__init__(
             f"no command and no plugin '{word}'{hint} commands: {', '.join(commands)}; "
-            f"a plugin's own commands are under its name, installed: {', '.join(installed) or 'none'}"
+            "a plugin's own commands are under its name, and 'hookpatch list' has the names"
         )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
-from hookpatch._engine.patch.patch import Patch
-from hookpatch._engine.site.site import Site
+if TYPE_CHECKING:
+    from hookpatch._engine.patch.patch import Patch
+    from hookpatch._engine.site.site import Site
 
 hookspec: Final = pluggy.HookspecMarker("hookpatch")
 hookimpl: Final = pluggy.HookimplMarker("hookpatch")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "hookpatch"
 WAITS_FOR: Final = "hookpatch.waits_for"
+RUN_OPTIONS: Final = "hookpatch.run_options"
 LEFT: Final = "~"
 
 
@@ -68,13 +69,23 @@ def installed() -> tuple[Installed, ...]:
 
     Of a distribution installed twice the first counts, as for importlib.metadata.
     """
-    folders = [folder for folder in dict.fromkeys(sys.path) if folder]
+    folders = _folders()
     stamp = tuple((folder, _changed(folder)) for folder in folders)
     plugins = _cache.get(stamp)
     if plugins is None:
         _cache.clear()
         plugins = _cache[stamp] = tuple(sorted(_scan(folders)))
     return plugins
+
+
+def run_options() -> dict[str, str]:
+    """Return the options of ``hookpatch run`` that distributions declare, each with the name of its plugin."""
+    options = (groups.get(RUN_OPTIONS, {}) for _, _, groups in _declared(_folders()))
+    return {f"--{name}": plugin for of_one in options for name, plugin in sorted(of_one.items())}
+
+
+def _folders() -> list[str]:
+    return [folder for folder in dict.fromkeys(sys.path) if folder]
 
 
 def find(name: str, asked_by: str) -> Installed:
@@ -138,6 +149,14 @@ def _changed(folder: str) -> int:
 
 
 def _scan(folders: list[str]) -> Iterator[Installed]:
+    for distribution, version, groups in _declared(folders):
+        waits_for = groups.get(WAITS_FOR, {})
+        for plugin, module in groups.get(GROUP, {}).items():
+            yield Installed(plugin, module, distribution, version or "unknown", waits_for.get(plugin, ""))
+
+
+def _declared(folders: list[str]) -> Iterator[tuple[str, str, dict[str, dict[str, str]]]]:
+    """Yield each distribution, its version, and its entry points by group and name."""
     seen: set[str] = set()
     for folder in folders:
         for distribution, entries in distributions_in(folder).items():
@@ -145,11 +164,8 @@ def _scan(folders: list[str]) -> Iterator[Installed]:
                 seen.add(distribution)
                 # An interrupted installation leaves two. The newer one is that of the modules that are there.
                 name = entries[0] if len(entries) == 1 else max(entries, key=lambda name: _changed(f"{folder}/{name}"))
-                groups = _entry_points(os.path.join(folder, name))
-                waits_for = groups.get(WAITS_FOR, {})
                 version = os.path.splitext(name)[0].partition("-")[2].partition("-")[0]
-                for plugin, module in groups.get(GROUP, {}).items():
-                    yield Installed(plugin, module, distribution, version or "unknown", waits_for.get(plugin, ""))
+                yield distribution, version, _entry_points(os.path.join(folder, name))
 
 
 def distributions_in(folder: str) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import pluggy
 
@@ -17,10 +17,12 @@ from hookpatch._bootstrap.interrupts import is_of_code
 from hookpatch._bootstrap.selection import PluginName, Selection, normalise
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch
-from hookpatch._engine.site.site import Site
 from hookpatch._plugins.options import options_of
 from hookpatch._plugins.relations import Relations
 from hookpatch.errors import OptionsError, PluginError, SettingError
+
+if TYPE_CHECKING:
+    from hookpatch._engine.site.site import Site  # imports all that makes a wrapper; the command does without
 
 
 @final

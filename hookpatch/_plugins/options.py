@@ -44,7 +44,10 @@ def option_from_text(kind: type | None, name: str, text: str, plugin: str, origi
     try:
         return msgspec.to_builtins(msgspec.convert(words, declared, strict=False))
     except msgspec.ValidationError as error:
-        problem = f"{name}={text}: {_plain(str(error))}; it takes {_signature(kind)}"
+        found = _plain(str(error))
+        if not many:  # all values of the command line are texts: that it got one says nothing
+            found = re.sub(r"(Expected '.*'), got 'str'$", rf"\1, and the text '{text}' is none", found)
+        problem = f"{name}={text}: {found}; it takes {_signature(kind)}"
         raise OptionsError(plugin, origin, problem) from None
 
 

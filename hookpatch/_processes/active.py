@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap import selection as _selection
-from hookpatch._bootstrap.environment import COUNT, OPTIONS, PLUGINS, REPORT
-from hookpatch._bootstrap.json import written
-from hookpatch._bootstrap.selection import Selection, merged, options_asked, plugins_asked
+from hookpatch._bootstrap.selection import Selection
 from hookpatch._engine.patch.describe import a_kind
 from hookpatch._engine.patch.patch import Patch, Scope
 from hookpatch._engine.slots.guard import check_kept
 from hookpatch._plugins.relations import check
+from hookpatch._plugins.variables import variables
 from hookpatch._processes.children import carried
 from hookpatch._processes.payload import Children, is_packed_the_same, pack
 from hookpatch._session.ledger import Requested
@@ -149,34 +148,3 @@ def lock_of(path: Any, on_drift: object, function: str) -> tuple[str, OnDrift] |
         return os.path.abspath(path), policy or _selection.on_drift()
     lock = _selection.lock()
     return lock and (lock[0], policy or lock[1])
-
-
-def variables(selection: Selection, report: str | None = None, count: bool = False) -> dict[str, str]:
-    """Return the environment variables of a selection; raise SettingError for an option that is no JSON value."""
-    of_selection = {PLUGINS: ",".join(selection.names)}
-    if selection.options:
-        try:
-            of_selection[OPTIONS] = written(selection.options)
-        except (TypeError, ValueError) as error:
-            raise SettingError("options", f"an environment variable takes what JSON can hold: {error}") from None
-    if report is not None:
-        of_selection[REPORT] = os.path.abspath(report)
-    if count:
-        of_selection[COUNT] = "1"
-    return of_selection
-
-
-def environment_with(
-    names: Iterable[str],
-    options: Mapping[str, Mapping[str, Any]],
-    report: str | None = None,
-    count: bool = False,
-    first: Iterable[str] = (),
-) -> dict[str, str]:
-    """Return a copy of the environment with more plugins: ``first``, then the requested ones, then ``names``."""
-    asked = plugins_asked()[0]
-    plugins = [*first, *asked, *names]
-    more = variables(Selection(plugins, merged(plugins, options_asked(), options), ""), report, count)
-    if len(plugins) == len(asked) and not _environment.split_names(_environment.read(PLUGINS)):
-        del more[PLUGINS]  # all plugins are of the configuration, which messages are to name
-    return {**_environment.as_first(), **more}

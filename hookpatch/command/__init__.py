@@ -1,78 +1,24 @@
-"""The command line. No other package imports typer or rich."""
+"""The command line. ``run`` is parsed here; typer is imported for all other commands, and rich when one prints."""
 
 from __future__ import annotations
 
 import io
 import sys
-import traceback
-from importlib.metadata import version
 from types import SimpleNamespace
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, Final
 
 from hookpatch._bootstrap import selection
 from hookpatch._bootstrap.stderr import EXIT_STATUS, write_line
-from hookpatch.command._check import check, lock
-from hookpatch.command._doctor import doctor
-from hookpatch.command._explain import explain
-from hookpatch.command._list import list_plugins
-from hookpatch.command._new import new
-from hookpatch.command._plan import plan
-from hookpatch.command._plugin_commands import WithPlugins
-from hookpatch.command._report import report
-from hookpatch.command._run import RunCommand, run
-from hookpatch.command._why import why
-from hookpatch.command.audit._adopt import adopt
-from hookpatch.command.audit._audit import AuditCommand, audit
-from hookpatch.errors import HookpatchError, for_stderr
-
-app: Final = typer.Typer(
-    name="hookpatch",
-    help="Patches for code you cannot edit: named, installable, reversible.",
-    epilog="A plugin's own commands are under its name: hookpatch onnx diff.",
-    cls=WithPlugins,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+from hookpatch.command import _run
+from hookpatch.errors import HookpatchError, UnknownCommand, for_stderr
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"hookpatch {version('hookpatch')}")
-        raise typer.Exit
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from hookpatch.command._app import app
 
-
-def _keep_traceback(context: typer.Context, asked: bool) -> None:
-    context.ensure_object(SimpleNamespace).traceback = asked  # main() passes the object
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
-    traceback: Annotated[
-        bool,
-        typer.Option("--traceback", help="Print the traceback of an error.", callback=_keep_traceback, is_eager=True),
-    ] = False,
-) -> None:
-    pass
-
-
-app.command("list")(list_plugins)
-app.command("plan")(plan)
-app.command("lock")(lock)
-app.command("check")(check)
-app.command("doctor")(doctor)
-app.command("report")(report)
-app.command("why")(why)
-app.command("explain")(explain)
-app.command("run", cls=RunCommand)(run)
-app.command("new")(new)
-app.command("audit", cls=AuditCommand)(audit)
-app.command("adopt")(adopt)
+    return app
 
 
 def main() -> None:
@@ -86,16 +32,22 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         selection.look_for_config()
-        status = typer.main.get_command(app)(obj=settings, standalone_mode=False)
+        words = sys.argv[1:]
+        settings.traceback = words[:1] == ["--traceback"]
+        words = words[settings.traceback :]
+        if words[:1] == ["run"]:
+            raise SystemExit(_run.run(words[1:]))
+        from hookpatch.command._app import run_app
+
+        status = run_app(settings)
     except Exception as error:
         raise SystemExit(_write_error(error, settings.traceback)) from None
     raise SystemExit(status)
 
 
 USAGE: Final = 2
+_TAKE_NAMES: Final = ("plan", "lock", "check")
 UNFORESEEN: Final = 70  # EX_SOFTWARE of sysexits.h
-
-_UsageError: Any = typer.BadParameter.__mro__[1]  # click's class; typer has a copy of click and does not export it
 
 
 def _write_error(error: Any, with_traceback: bool) -> int:
@@ -104,12 +56,21 @@ def _write_error(error: Any, with_traceback: bool) -> int:
         sys.stderr.write(f"{error}\n")
         return USAGE
     if with_traceback:
+        import traceback
+
         traceback.print_exception(error)
-    if isinstance(error, HookpatchError):
+    if isinstance(error, UnknownCommand):
+        message, status = for_stderr(error), USAGE
+    elif isinstance(error, HookpatchError):
         message, status = for_stderr(error), EXIT_STATUS
-    elif isinstance(error, _UsageError):
-        command = error.ctx.command_path if error.ctx is not None else "hookpatch"
-        message, status = f"{error.format_message().rstrip('.')}; '{command} --help' shows how it is written", USAGE
+    elif isinstance(error, _run.Misspelt):
+        message, status = f"{error}; 'hookpatch run --help' shows how it is written", USAGE
+    elif hasattr(error, "format_message"):  # of the copy of click that typer has, and does not export
+        words = error.ctx.command_path if error.ctx is not None else "hookpatch"
+        hint = f"'{words} --help' shows how it is written"
+        if getattr(error, "option_name", "") in ("-p", "--plugin") and words.rpartition(" ")[2] in _TAKE_NAMES:
+            hint = f"name the plugins without it: '{words} NAME'"
+        message, status = f"{error.format_message().rstrip('.')}; {hint}", USAGE
     else:
         first = str(error).partition("\n")[0]
         message = f"{type(error).__name__}: {first}; 'hookpatch --traceback ...' shows where that comes from"

@@ -20,20 +20,9 @@ from hookpatch._inspect import check as _check
 from hookpatch._inspect.check import lockable
 from hookpatch._inspect.rehearsal import SEVERITY
 from hookpatch._inspect.releases import PYTHON, has_pip, install, last_line, run
-from hookpatch.command._arguments import (
-    FOLD,
-    NO_WRAP,
-    AsJson,
-    Names,
-    OptionWords,
-    Output,
-    print_json,
-    print_table,
-    say,
-    spinner,
-    words_of,
-)
-from hookpatch.command._targets import WORDS, imports_aside, lock_of, named, print_targets
+from hookpatch.command._app import AsJson, Names, OptionWords, print_json, say
+from hookpatch.command._tables import FOLD, NO_WRAP, WORDS, Output, print_table, print_targets, spinner
+from hookpatch.command._targets import imports_aside, lock_of, named, words_of
 from hookpatch.errors import SettingError
 
 

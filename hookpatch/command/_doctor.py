@@ -6,7 +6,8 @@ import typer
 from rich.text import Text
 
 from hookpatch._inspect.doctor import Finding, findings
-from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, Output, print_json, print_table, say
+from hookpatch.command._app import AsJson, print_json, say
+from hookpatch.command._tables import FOLD, NO_WRAP, Output, print_table
 
 
 def doctor(json: AsJson = False) -> None:

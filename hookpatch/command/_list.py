@@ -12,7 +12,8 @@ from hookpatch._bootstrap import selection
 from hookpatch._bootstrap.installed import Installed, installed
 from hookpatch._inspect.seen import Seen, seen
 from hookpatch._inspect.throwaway import Look
-from hookpatch.command._arguments import FOLD, NO_WRAP, AsJson, Output, print_json, print_table, say, spinner
+from hookpatch.command._app import AsJson, print_json, say
+from hookpatch.command._tables import FOLD, NO_WRAP, Output, print_table, spinner
 
 
 class _Row(NamedTuple):

@@ -20,7 +20,7 @@ from hookpatch._bootstrap.installed import installed
 from hookpatch._engine.patch.module_lookup import presence_of
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.patch.versions import release_of, releases_like
-from hookpatch.command._arguments import say
+from hookpatch.command._app import say
 from hookpatch.errors import NewPluginError
 
 # A function of the standard library without side effects; neither hookpatch nor pytest imports the module.

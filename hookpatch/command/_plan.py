@@ -20,8 +20,9 @@ from hookpatch._inspect.throwaway import LIMIT, Look
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
 from hookpatch._session.load import load, load_drift
-from hookpatch.command._arguments import AsJson, OptionWords, Output, options_of_words, plugin_names, say, spinner
-from hookpatch.command._targets import imports_aside
+from hookpatch.command._app import AsJson, OptionWords, plugin_names, say
+from hookpatch.command._tables import Output, spinner
+from hookpatch.command._targets import imports_aside, options_of_words
 from hookpatch.errors import SettingError
 
 _STYLES = ("green", "yellow", "red")
@@ -30,9 +31,7 @@ _STYLES = ("green", "yellow", "red")
 def plan(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...", help="Plugins; default: those of the environment.", autocompletion=plugin_names
-        ),
+        typer.Argument(metavar="NAME", help="Plugins; default: those of the environment.", autocompletion=plugin_names),
     ] = None,
     option: OptionWords = None,
     no_import: Annotated[

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from hookpatch._processes.run_page import page_of
 from hookpatch._processes.run_report import receipts
 from hookpatch._session.report import PatchReport
-from hookpatch.command._arguments import AsJson, Output
+from hookpatch.command._app import AsJson
+from hookpatch.command._tables import Output
 from hookpatch.errors import SettingError, one_line
 
 _STYLES = {
@@ -41,6 +41,8 @@ def report(
     """
     run = receipts(folder)
     if html is not None:
+        from hookpatch._processes.run_page import page_of  # here: few ask for a page
+
         page = page_of(run)
         try:
             html.write_text(page, encoding="utf-8", errors="backslashreplace")

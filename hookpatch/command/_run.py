@@ -7,74 +7,102 @@ import signal
 import site
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib import metadata
-from threading import Thread
-from typing import Annotated, Any, Final, NamedTuple, final
-
-import typer
-from typer.core import TyperCommand
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.files import current_folder
 from hookpatch._bootstrap.imports import spec_of
-from hookpatch._bootstrap.installed import Installed, check_allowed, find
+from hookpatch._bootstrap.installed import Installed, check_allowed, find, run_options
 from hookpatch._bootstrap.program import INSTALLERS, known_program
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._bootstrap.stderr import CALLS_STATUS, write_line
-from hookpatch._engine.patch.module_lookup import presence_of
-from hookpatch._engine.patch.patch import Patch
-from hookpatch._plugins.host import Host
-from hookpatch._plugins.relations import Relations, check
-from hookpatch._processes.active import environment_with, variables
-from hookpatch.command._arguments import OptionWords, PluginWords, options_of_words
-from hookpatch.command._targets import imports_aside
+from hookpatch._plugins.variables import environment_with, variables
+from hookpatch.command._targets import imports_aside, options_of_words
 from hookpatch.errors import HookpatchError, SettingError
+
+if TYPE_CHECKING:
+    from hookpatch._engine.patch.patch import Patch
+    from hookpatch._plugins.host import Host
+    from hookpatch._plugins.relations import Relations
 
 _SITECUSTOMIZE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_sitecustomize")
 _PASSED_ON = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)]
-_TAKES_VALUE = ("-p", "--plugin", "-o", "--option", "--report")
-_OPTIONS: Final = "hookpatch.run_options"  # the group of entry points: option = plugin
+PROGRAM: Final = "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]"
+# Names, what the value is called, and help.
+OPTIONS: Final[Sequence[tuple[tuple[str, ...], str, str]]] = (
+    (("-p", "--plugin"), "NAME", "A plugin to switch on; may be given again."),
+    (("-o", "--option"), "PLUGIN.NAME=VALUE", "An option of a plugin; a comma list for a sequence."),
+    (("--report",), "FOLDER", "Each process leaves a JSON report in this folder."),
+    (("--count",), "", "Count the calls that each patch receives, and tell at each process's end."),
+    (("-h", "--help"), "", "Show this message and exit."),
+)
+_NAMES: Final = {name: names[-1] for names, _, _ in OPTIONS for name in names}
+_FLAGS: Final = {names[-1] for names, value, _ in OPTIONS if not value}
 
 
-class RunCommand(TyperCommand):
-    """Parse the words up to the script, ``-m`` or ``-c``; all later words belong to the program, as with python."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Store the options that plugins declare, and put ``--`` before the program's words. Loads no plugin."""
-        options, index = _options_of_plugins(), 0
-        while index < len(args):
-            word = args[index]
-            option, equals, value = word.partition("=")
-            if option in options and (equals or index + 1 < len(args)):
-                ctx.meta[_OPTIONS] = options[option], option, value if equals else args[index + 1]
-                args = [*args[:index], *args[index + (1 if equals else 2) :]]
-            elif word in _TAKES_VALUE:
-                index += 2
-            elif not word.startswith("-") or word == "-" or word[:2] in ("-m", "-c"):
-                args = [*args[:index], "--", *args[index:]]
-                break
-            elif word == "--":
-                break
-            else:
-                index += 1  # typer refuses an unknown option: python's -I would switch hookpatch off without a word
-        return list(super().parse_args(ctx, args))
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options for the help, with the options that plugins declare."""
-        super().format_options(ctx, formatter)
-        if options := _options_of_plugins():
-            with formatter.section("Options of plugins"):
-                formatter.write_dl(
-                    [(f"{name} VALUE", f"Let plugin '{plugin}' run it.") for name, plugin in options.items()]
-                )
+@final
+class Misspelt(Exception):
+    """The words behind ``hookpatch run`` cannot be read; the text says why."""
 
 
-def _options_of_plugins() -> dict[str, str]:
-    return {f"--{entry.name}": entry.value for entry in sorted(metadata.entry_points(group=_OPTIONS))}
+class Words(NamedTuple):
+    """The words behind ``hookpatch run``: options by their long names, and the words of the program."""
+
+    given: Mapping[str, list[str]]
+    target: Sequence[str]
+    of_plugin: tuple[str, str, str] | None  # a plugin, its option as written, and the value
+
+    def last(self, option: str) -> str | None:
+        """Return the value that was given last for an option; None if there is none."""
+        return self.given[option][-1] if option in self.given else None
+
+
+def parsed(words: Sequence[str]) -> Words:
+    """Parse the words up to the script, ``-m`` or ``-c``; all later words belong to the program, as with python.
+
+    Loads no plugin. Raise Misspelt for an unknown option: python's -I would switch hookpatch off in silence.
+    """
+    given: dict[str, list[str]] = {}
+    declared, of_plugin, rest = run_options(), None, list(words)
+    while rest and rest[0] != "--" and rest[0].startswith("-") and rest[0] != "-" and rest[0][:2] not in ("-m", "-c"):
+        word = rest.pop(0)
+        name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+        if name not in _NAMES and name not in declared:
+            raise Misspelt(f"No such option: {word if word.startswith('--') else name}")
+        if _NAMES.get(name) in _FLAGS:
+            if equals:
+                raise Misspelt(f"Option '{name}' takes no value")
+            given[_NAMES[name]] = []
+            continue
+        if not equals and not rest:
+            raise Misspelt(f"Option '{name}' requires an argument")
+        value = value if equals else rest.pop(0)
+        if name in declared:
+            of_plugin = declared[name], name, value
+        else:
+            given.setdefault(_NAMES[name], []).append(value)
+    return Words(given, rest[1:] if rest[:1] == ["--"] else rest, of_plugin)
+
+
+def help_text() -> str:
+    """Return the help: the docstring of ``run``, its options, and those that plugins declare."""
+    import inspect  # here: a program that is run does without
+    import textwrap
+
+    of_plugins = [(f"{name} VALUE", f"Let plugin '{plugin}' run it.") for name, plugin in run_options().items()]
+    own = [(f"{', '.join(names)} {value}".rstrip(), line) for names, value, line in OPTIONS]
+    lines = [f"Usage: hookpatch run [OPTIONS] {PROGRAM}", ""]
+    lines += textwrap.indent(inspect.cleandoc(run.__doc__ or ""), "  ").splitlines()
+    for title, rows in (("Options", own), ("Options of plugins", of_plugins)):
+        width = max((len(words) for words, _ in rows), default=0) + 4
+        lines += ["", f"{title}:"] if rows else []
+        for words, line in rows:
+            first = f"  {words}".ljust(width)
+            lines += textwrap.wrap(line, 79, initial_indent=first, subsequent_indent=" " * width)
+    return "\n".join(lines)
 
 
 @final
@@ -123,35 +151,35 @@ def _command_of(target: Sequence[str]) -> list[str]:
     return [sys.executable, *flags, *target]
 
 
-def run(
-    context: typer.Context,
-    target: Annotated[list[str], typer.Argument(metavar="SCRIPT | -m MODULE | -c CODE [ARGUMENTS]")],
-    plugin: PluginWords = None,
-    option: OptionWords = None,
-    report: Annotated[
-        str | None, typer.Option("--report", metavar="FOLDER", help="Each process leaves a JSON report in this folder.")
-    ] = None,
-    count: Annotated[
-        bool, typer.Option("--count", help="Count the calls that each patch receives, and tell at each process's end.")
-    ] = False,
-) -> None:
+def run(words: Sequence[str]) -> int:
     """Run a program with plugins on, else as python does.
 
-    On are those of HOOKPATCH_PLUGINS, else of [tool.hookpatch] in pyproject.toml, and those of -p.
+    On are those of HOOKPATCH_PLUGINS, else of [tool.hookpatch] in
+    pyproject.toml, and those of -p.
 
     Example: hookpatch run -p fuse_qkv_off export.py --small
     """
+    asked = parsed(words)
+    if "--help" in asked.given:
+        print(help_text())
+        return 0
+    if not asked.target:
+        raise Misspelt(f"Missing argument '{PROGRAM}'")
+    target, report, count = asked.target, asked.last("--report"), "--count" in asked.given
     with imports_aside():  # what a plugin prints when it is loaded is not the output of the program
-        selection, host, patches = _loaded(plugin or (), option or ())
+        selection, host, patches = _loaded(asked.given.get("--plugin", ()), asked.given.get("--option", ()))
     if sys.flags.ignore_environment:
         raise SettingError(
             "hookpatch run",
             "this python ignores the environment (-I or -E), so the program would run unpatched; leave the flag out",
         )
-    if _OPTIONS in context.meta:
-        name, written, value = context.meta[_OPTIONS]
+    if asked.of_plugin is not None:
+        from hookpatch._plugins.host import Host  # here: imports pluggy
+
+        host = host or Host()
+        name, written, value = asked.of_plugin
         runner = host.plugin(find(name, written), written)
-        raise typer.Exit(host.run(runner, value, Run(target, written, selection, report)))
+        return host.run(runner, value, Run(target, written, selection, report))
     command = _command_of(target)
     if (installer := known_program(command)) in INSTALLERS:
         write_line(f"{installer} runs without patches: an installer is never patched", kind="warning")
@@ -163,7 +191,7 @@ def run(
     folder = here if target[0].startswith("-") else os.path.dirname(os.path.join(here, target[0]))
     is_judged = any(_is_judged(patch, folder) for patch in patches)
     if is_judged or os.name == "nt":  # exec on Windows returns to the shell at once
-        raise typer.Exit(_status_of(command, environment))
+        return _status_of(command, environment)
     os.execve(sys.executable, command, environment)
 
 
@@ -171,13 +199,19 @@ class _Loaded(NamedTuple):
     """The plugins of -p with their options; the patches of these plugins and of those of the environment."""
 
     selection: Selection
-    host: Host
+    host: Host | None
     patches: list[Patch]
 
 
 def _loaded(plugins: Sequence[str], words: Sequence[str]) -> _Loaded:
     """Load the plugins here: an error should end hookpatch, not the program."""
-    known, host = _selection.from_environment(), Host()
+    known = _selection.from_environment()
+    if not (plugins or words or known.names):
+        return _Loaded(Selection((), {}, "-p"), None, [])
+    from hookpatch._plugins.host import Host  # here: a program without plugins does without pluggy
+    from hookpatch._plugins.relations import check
+
+    host = Host()
     for name in known.names if _selection.on_error() == "exit" else ():
         check_allowed(find(name, known.asked_by), known.asked_by)
     given = options_of_words(words, Selection([*plugins, *known.names], {}, "-p"), host, "add -p {name}")
@@ -199,12 +233,17 @@ def _is_judged(patch: Patch, folder: str) -> bool:
         return bool(patch.required_calls)
     if patch.is_rule:
         return True  # the end tells how many slots it has matched
+    from hookpatch._engine.patch.module_lookup import presence_of  # here: few programs are judged
+
     is_missing = presence_of(patch.module).installed is False
     return is_missing and spec_of(patch.module.partition(".")[0], None, folders=[folder]) is None
 
 
 def _status_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program; return its exit status, 128 + n after signal n, 70 in place of 0 if a required patch missed."""
+    import tempfile  # here: most programs run in the place of this one
+    from threading import Thread
+
     with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
         note = os.path.join(folder, "calls_missed")
         read, write = os.pipe()
@@ -229,6 +268,8 @@ def _pass_on(numbers: int, child: subprocess.Popen[bytes]) -> None:
 
 def _plugins_of_environment() -> dict[Installed, Relations]:
     """Return the plugins that the environment selects; errors are reported when the program starts."""
+    from hookpatch._plugins.relations import Relations
+
     plugins: dict[Installed, Relations] = {}
     for name in _selection.asked_names():
         with suppress(HookpatchError):

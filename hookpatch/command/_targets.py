@@ -1,24 +1,22 @@
-"""Parts that ``lock`` and ``check`` share: the selected plugins, and a table of their targets."""
+"""The plugins, options and lock file that the words of a command name. Without typer, which ``run`` does without."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, Final, NamedTuple
-
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hookpatch._bootstrap import selection
-from hookpatch._bootstrap.selection import Selection
-from hookpatch._engine.lock.lockfile import NAME, Lock, read_lock
-from hookpatch._inspect.check import Checked
-from hookpatch._plugins.host import Host
-from hookpatch._session.ledger import Requested
-from hookpatch.command._arguments import FOLD, options_of_words, print_table
+from hookpatch._bootstrap.installed import find
+from hookpatch._bootstrap.selection import PluginName, Selection, normalise
 from hookpatch.errors import SettingError
+
+if TYPE_CHECKING:
+    from hookpatch._engine.lock.lockfile import Lock
+    from hookpatch._plugins.host import Host
+    from hookpatch._session.ledger import Requested
 
 
 @contextmanager
@@ -48,6 +46,8 @@ class Named(NamedTuple):
 
 def lock_of(path: str | None) -> Lock | None:
     """Read the lock file: at ``path``, else of HOOKPATCH_LOCK or the configuration, else in the current folder."""
+    from hookpatch._engine.lock.lockfile import NAME, read_lock
+
     path = path or ((setting := selection.lock()) and setting[0])
     return read_lock(path or NAME) if path or os.path.exists(NAME) else None
 
@@ -57,6 +57,10 @@ def named(command: str, names: Sequence[str], words: Sequence[str], lock: Lock |
 
     Imports no target.
     """
+    from hookpatch._engine.lock.lockfile import NAME
+    from hookpatch._plugins.host import Host
+    from hookpatch._session.ledger import Requested
+
     environment, asked_by, host = selection.from_environment(), f"hookpatch {command}", Host()
     if not names and environment.names:
         names, asked_by, lock = environment.names, environment.asked_by, None  # with the options of the environment
@@ -75,34 +79,40 @@ def named(command: str, names: Sequence[str], words: Sequence[str], lock: Lock |
     return Named(selected.names, options, requests)
 
 
-WORDS: Final[Mapping[str, tuple[str, str]]] = {
-    "fits": ("fits", "green"),
-    "same": ("same", "green"),
-    "compatible": ("changed, and takes what it took", "yellow"),
-    "unlocked": ("fits, not in the lock file", "yellow"),
-    "skipped": ("does not fit, skipped", "yellow"),
-    "changed": ("changed", "red"),
-    "unfit": ("does not fit", "red"),
-    "broken": ("cannot be imported", "red"),
-    "gone": ("gone", "red"),
-}
+def options_of_words(words: Iterable[str], selection: Selection, host: Host, way: str) -> dict[str, dict[str, Any]]:
+    """Return typed options by plugin from words such as ``onnxsim_skip.passes=fuse_qkv``.
+
+    ``way`` is the advice for a plugin that is not selected, with the placeholder ``{name}``.
+    """
+    from hookpatch._plugins.options import option_from_text  # here: imports msgspec
+
+    options: dict[str, dict[str, Any]] = {}
+    for word in words:
+        name, dot, rest = word.partition(".")
+        key, equals, value = rest.partition("=")
+        if not (dot and equals and name and key):
+            raise SettingError(
+                "-o", f"'{word}' cannot be read; write it like onnxsim_skip.passes=fuse_qkv,fuse_bn_into_conv"
+            )
+        selected = [plugin for plugin in selection.names if PluginName(plugin).name == normalise(name)]
+        if not selected:
+            raise SettingError("-o", f"'{word}' is for a plugin that is not switched on; {way.format(name=name)}")
+        plugin = host.plugin(find(selected[0], selection.asked_by), selection.asked_by)
+        typed = option_from_text(plugin.options_type, key, value, plugin.name, plugin.installed.origin)
+        options.setdefault(plugin.name, {})[key] = typed
+    return options
 
 
-def print_targets(console: Console, targets: Sequence[Checked]) -> None:
-    """Print a table of targets, then the source diffs of the changed targets."""
-    print_table(console, dict.fromkeys(("target", "installed", "verdict"), FOLD), map(_row, targets))
-    for target in targets:
-        if target.diff:
-            console.print(Text(f"\n{target.target}", style="bold"))
-            for line in target.diff:
-                style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-                console.print(Text(line, style=style), soft_wrap=True)
+def words_of(options: Mapping[str, Mapping[str, Any]], way: str) -> list[str]:
+    """Return options as words for ``-o`` of another process; refuses tables, and lists with a comma in an entry."""
+    return [f"{name}.{key}={_text(value, way, name, key)}" for name in options for key, value in options[name].items()]
 
 
-def _row(checked: Checked) -> tuple[Text, str, Text]:
-    target = Text("\n").join([Text(checked.target, style="cyan"), *map(Text, checked.patches)])
-    locked = f"\nlocked {checked.locked}" if checked.locked not in (None, checked.release) else ""
-    words, style = WORDS[checked.status]
-    warnings = (Text(warning, style="yellow") for warning in checked.warnings)
-    verdict = Text("\n").join([Text(words, style=style), *map(Text, checked.reasons), *warnings])
-    return target, f"{checked.release or 'no distribution'}{locked}", verdict
+def _text(value: Any, way: str, name: str, key: str) -> str:
+    if isinstance(value, (list, tuple)) and not any("," in str(item) for item in value):
+        return ",".join(_text(item, way, name, key) for item in value)
+    if isinstance(value, (list, tuple, Mapping)):
+        raise SettingError(way, f"the option {key} of '{name}' cannot be handed on as {name}.{key}=VALUE: {value!r}")
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)

@@ -14,17 +14,20 @@ from hookpatch._engine.patch.target import Target
 from hookpatch._inspect.slot_report import LayerReport, SlotReport
 from hookpatch._inspect.why import modules_of
 from hookpatch._inspect.why import why as layers_of
+from hookpatch._plugins.host import Host
 from hookpatch._processes.active import active
-from hookpatch.command._arguments import AsJson, Output, PluginWords, print_json
-from hookpatch.command._targets import imports_aside
+from hookpatch.command._app import AsJson, OptionWords, PluginWords, print_json
+from hookpatch.command._tables import Output
+from hookpatch.command._targets import imports_aside, options_of_words
 from hookpatch.errors import SettingError
 
 _STYLES = {"hookpatch": "cyan", "somebody": "yellow", "module": "green"}
 
 
 def why(
-    addresses: Annotated[list[str], typer.Argument(metavar="ADDRESS...", help="Such as onnxsim:simplify.")],
+    addresses: Annotated[list[str], typer.Argument(metavar="ADDRESS", help="Such as onnxsim:simplify.")],
     plugin: PluginWords = None,
+    option: OptionWords = None,
     json: AsJson = False,
 ) -> None:
     """Tell who stands at an address, layer by layer.
@@ -35,8 +38,12 @@ def why(
     """
     targets = [Target(address) for address in addresses]
     of_environment = selection.from_environment()
-    names = dict.fromkeys([*of_environment.names, *(plugin or ())])
-    with imports_aside(), active(*names, options=of_environment.options, children="local"):
+    names = list(dict.fromkeys([*of_environment.names, *(plugin or ())]))
+    with imports_aside():
+        asked = selection.Selection(names, {}, "-p")
+        given = options_of_words(option or (), asked, Host(), "add -p {name}") if option else {}
+    options = selection.merged(names, of_environment.options, given)
+    with imports_aside(), active(*names, options=options, children="local"):
         for name in chain.from_iterable(map(modules_of, targets)):
             try:
                 import_module(name)

@@ -15,7 +15,7 @@ from typing import Final, final
 from hookpatch._bootstrap import environment
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._inspect.releases import folder_of, read_release
-from hookpatch._processes.active import variables
+from hookpatch._plugins.variables import variables
 from hookpatch._processes.run_report import RunReport, problem_of, receipts
 from hookpatch.errors import SettingError
 

@@ -15,7 +15,7 @@ from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.environment import split_names
 from hookpatch._bootstrap.selection import Selection, normalise
-from hookpatch._processes.active import environment_with
+from hookpatch._plugins.variables import environment_with
 from hookpatch.errors import HookpatchError, SettingError
 
 MakeDistribution = Callable[..., Path]

@@ -16,7 +16,9 @@ from environments import LOUDER, ROOT, SCRIPT, Environment, hookpatch
 
 from hookpatch import __version__
 from hookpatch._bootstrap.stderr import EXIT_STATUS
-from hookpatch.command import UNFORESEEN, app
+from hookpatch.command import UNFORESEEN, _run
+from hookpatch.command._app import COMMANDS as OWN
+from hookpatch.command._app import command
 
 pytestmark = pytest.mark.once
 
@@ -99,7 +101,7 @@ def test_options_are_read_as_the_plugin_declares_them(home: Environment) -> None
         ),
         (
             ["-p", "mine", "-o", "mine.times=two"],
-            "options of plugin 'mine' (mine-dist 1.0): times=two: Expected 'int', got 'str'; "
+            "options of plugin 'mine' (mine-dist 1.0): times=two: Expected 'int', and the text 'two' is none; "
             "it takes word: str, times: int, marks: list[str] [hookpatch explain OptionsError]",
         ),
         (
@@ -133,6 +135,93 @@ def test_report_is_left_in_the_folder(home: Environment) -> None:
     """`--report` is HOOKPATCH_REPORT, from the current folder."""
     hookpatch(home, "run", "-p", "loud", "--report", "reports", "script.py")
     assert len(list((home.folder / "reports").glob("hookpatch-*.json"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "target"),
+    [
+        (["-p", "a", "-pb", "--plugin=c", "s.py", "-p", "d"], {"--plugin": ["a", "b", "c"]}, ["s.py", "-p", "d"]),
+        (["--count", "-o", "a.x=1", "-m", "json"], {"--count": [], "--option": ["a.x=1"]}, ["-m", "json"]),
+        (["--report", "r", "--", "-s.py"], {"--report": ["r"]}, ["-s.py"]),
+        (["-h"], {"--help": []}, []),
+        (["-"], {}, ["-"]),
+        (["-cpass"], {}, ["-cpass"]),
+        ([], {}, []),
+    ],
+    ids=" ".join,
+)
+def test_words_of_run_are_parsed(words: list[str], given: dict[str, list[str]], target: list[str]) -> None:
+    """Options up to the program, in each way to write a value; `--` ends them."""
+    found = _run.parsed(words)
+    assert (found.given, list(found.target), found.of_plugin) == (given, target, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["-p"], "Option '-p' requires an argument"),
+        (["--report"], "Option '--report' requires an argument"),
+        (["--count=3", "s.py"], "Option '--count' takes no value"),
+        (["-Ip", "s.py"], "No such option: -I"),
+        (["--plugn=x", "s.py"], "No such option: --plugn=x"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_misspelt_words_of_run_are_refused(words: list[str], problem: str) -> None:
+    """No program runs."""
+    with pytest.raises(_run.Misspelt) as raised:
+        _run.parsed(words)
+    assert str(raised.value) == problem
+
+
+def test_shell_completes_the_options_of_run() -> None:
+    """All that are parsed."""
+    completed = {name for param in command("run").params for name in param.opts}
+    assert completed | {"-h", "--help"} == {name for names, _, _ in _run.OPTIONS for name in names}
+
+
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_names_words_as_they_are_written(home: Environment, word: str) -> None:
+    """Of each command; no type of Python beside a name."""
+    for name in OWN:
+        done = hookpatch(home, name, word)
+        assert (done.returncode, done.stderr, "<" in done.stdout) == (0, "", False)
+        assert done.stdout.startswith(f"Usage: hookpatch {name} [OPTIONS]")
+    assert "[NAME]...\n" in hookpatch(home, "plan", word).stdout
+
+
+@pytest.mark.parametrize("word", ["nope", "help", "version"])
+def test_word_that_is_unknown_is_a_misspelt_command_line(home: Environment, word: str) -> None:
+    """Status 2, and no list of plugins, most of which have no command."""
+    done = hookpatch(home, word)
+    assert (done.stdout, done.returncode, "loud" in done.stderr) == ("", 2, False)
+
+
+def test_plugins_are_named_without_an_option(home: Environment) -> None:
+    """`run` and `why` take -p; the others take names."""
+    for name in ("plan", "lock", "check"):
+        done = hookpatch(home, name, "-p", "loud")
+        hint = f"No such option: -p; name the plugins without it: 'hookpatch {name} NAME'"
+        assert (done.stderr, done.returncode) == (f"hookpatch: error: {hint}\n", 2)
+
+
+def test_why_takes_options(home: Environment) -> None:
+    """Of the plugins that -p names."""
+    home.add_plugin("mine", OPTIONS)
+    done = hookpatch(home, "why", "vendor:speak", "-p", "mine", "-o", "mine.word=7", PYTHONPATH=str(home.folder))
+    assert "by plugin 'mine'" in done.stdout
+    wrong = hookpatch(home, "why", "vendor:speak", "-p", "mine", "-o", "mine.wrod=7")
+    assert (wrong.returncode, "did you mean 'word'?" in wrong.stderr) == (78, True)
+
+
+def test_table_in_a_pipe_is_not_folded(home: Environment) -> None:
+    """On a terminal a long word breaks behind a separator."""
+    name = "a" * 30
+    home.add_plugin("mine", OPTIONS.replace('"""', f'"""{name}.{name}/{name}:{name} ', 1))
+    assert f"{name}.{name}/{name}:{name} " in hookpatch(home, "list", COLUMNS="80").stdout
+    shown = on_terminal(home, "list", COLUMNS="80", NO_COLOR="1")
+    assert f"{name}:{name} " not in shown
+    assert set(map(len, re.findall("aaa+", shown))) == {len(name)}
 
 
 def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
@@ -180,16 +269,16 @@ def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> N
         (
             "lits",
             "no command and no plugin 'lits'; did you mean 'list'? commands: list, plan, lock, check, doctor, report, "
-            "why, explain, run, new, audit, "
-            "adopt; "
-            "a plugin's own commands are under its name, installed: loud, rule [hookpatch explain UnknownCommand]",
+            "why, explain, run, new, audit, adopt; "
+            "a plugin's own commands are under its name, and 'hookpatch list' has the names "
+            "[hookpatch explain UnknownCommand]",
         ),
         (
             "ruler",
             "no command and no plugin 'ruler'; did you mean 'rule'? commands: list, plan, lock, check, doctor, report, "
-            "why, explain, run, new, audit, "
-            "adopt; "
-            "a plugin's own commands are under its name, installed: loud, rule [hookpatch explain UnknownCommand]",
+            "why, explain, run, new, audit, adopt; "
+            "a plugin's own commands are under its name, and 'hookpatch list' has the names "
+            "[hookpatch explain UnknownCommand]",
         ),
         (
             "loud",
@@ -202,7 +291,8 @@ def test_word_that_is_no_command_is_one_line(home: Environment, word: str, probl
     """What there is, and the nearest of it."""
     home.add_plugin("rule", COMMANDS)
     done = hookpatch(home, word, "x")
-    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: {problem}\n", 78)
+    status = 78 if word == "loud" else 2
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: {problem}\n", status)
 
 
 def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environment) -> None:
@@ -244,7 +334,8 @@ def test_module_is_the_command_too(home: Environment) -> None:
     assert home.run("-m", "hookpatch", "run", "-p", "loud", "-c", SCRIPT).stdout == "VENDOR! __main__\n"
 
 
-ALL_COMMANDS = sorted(command.name or "" for command in app.registered_commands)
+ALL_COMMANDS = sorted(OWN)
+FUNCTIONS = {name: _run.run if name == "run" else command(name).callback for name in OWN}
 
 
 def test_help_fits_a_screen(home: Environment) -> None:
@@ -264,9 +355,10 @@ def test_help_fits_a_screen(home: Environment) -> None:
 @pytest.mark.repository
 def test_every_command_has_an_example() -> None:
     """As one types it; those of the plugins here, too."""
-    for command in app.registered_commands:
-        _, _, example = (command.callback.__doc__ or "").partition("Example: ")
-        assert f"hookpatch {command.name} " in f"{example.strip()} ", command.name
+    for name, function in FUNCTIONS.items():
+        _, _, example = (function.__doc__ or "").partition("Example: ")
+        assert f"hookpatch {name} " in f"{example.strip()} ", name
+        assert (function.__doc__ or "").partition("\n")[0] == OWN[name][1]
     sources = [path.read_text() for path in (ROOT / "plugins").glob("*/hookpatch_*/**/*.py")]
     of_plugins = [source for source in sources if "typer.Argument(" in source]
     examples = [
@@ -278,7 +370,7 @@ def test_every_command_has_an_example() -> None:
 
 def test_every_table_can_be_had_as_json() -> None:
     """What prints one has --json; run and new print none."""
-    without = [one.name for one in app.registered_commands if "json" not in signature(one.callback).parameters]  # type: ignore[arg-type]  # all have one
+    without = [name for name, function in FUNCTIONS.items() if "json" not in signature(function).parameters]
     assert without == ["run", "new"]
 
 
@@ -289,7 +381,8 @@ def test_nothing_is_coloured_but_a_terminal(home: Environment) -> None:
         done = hookpatch(home, *words, TERM="xterm-256color")
         assert "\x1b" not in done.stdout + done.stderr
     for variables, coloured in [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]:
-        assert ("\x1b[3" in on_terminal(home, "list", **variables)) is coloured, variables
+        shown = on_terminal(home, "list", **variables)
+        assert ("\x1b[3" in shown, "\x1b[1m" in shown) == (coloured, coloured), variables
 
 
 def on_terminal(home: Environment, *words: str, **variables: str) -> str:

@@ -13,7 +13,7 @@ import typer
 from environments import ROOT, Environment
 from house import PACKAGE, ROOMS
 
-from hookpatch.command import app
+from hookpatch.command import _run, app
 
 pytest.importorskip("sybil")  # installed on the first Python alone
 
@@ -174,6 +174,9 @@ def parse(line: str) -> None:
     context = group.make_context("hookpatch", [], resilient_parsing=True)
     context.resilient_parsing = False
     name, *words = shlex.split(line, comments=True)
+    if name == "run":
+        _run.parsed(words)
+        return
     command = group.get_command(context, name)
     while words and words[0] in getattr(command, "commands", {}):
         command = command.get_command(context, words.pop(0))

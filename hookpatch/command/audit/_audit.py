@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from hookpatch._bootstrap import environment as _environment
 from hookpatch._bootstrap.stderr import write_line
-from hookpatch.command._arguments import AsJson, PluginWords, say
+from hookpatch.command._app import AsJson, PluginWords, say
 from hookpatch.errors import SettingError
 
 _TAKES_VALUE: Final = ("-p", "--plugin", "--html", "--baseline", "--write-baseline", "--fail-on")
@@ -54,14 +54,14 @@ def audit(
         str | None, typer.Option("--fail-on", metavar="new|any", help="End with 1 for a new patch, or for any.")
     ] = None,
 ) -> None:
-    """Run a program and tell of each patch in it, whoever made it: what, by which file and line, since when.
+    """Run a program and tell of each patch in it, whoever made it.
 
-    With --json the program's output goes to stderr. Ends with the program's status.
+    What it is, by which file and line, since when. With --json the program's output goes to stderr. Ends with the program's status.
 
     Example: hookpatch audit -c "import torch"
     """
     from hookpatch._inspect.audit.baseline import known_in, new_in, write_known
-    from hookpatch._processes.active import environment_with
+    from hookpatch._plugins.variables import environment_with
 
     if fail_on not in (None, "new", "any"):
         raise SettingError("--fail-on", f"'{fail_on}' is neither 'new' nor 'any'")
