@@ -17,7 +17,9 @@ _HEAD: Final = """\
 
 What each changes, where, and on which releases of its targets its tests run. `make plugins-table` writes this page from
 what the plugins declare. [A plugin of one's own](../docs/tutorial.md) begins with `hookpatch new`, which writes what
-is in `_template`; [test_contract.py](test_contract.py) says what those here keep.
+is in `_template`; [test_contract.py](test_contract.py) says what those here keep. From a clone, as long as
+hookpatch is on no index: `pip install . ./plugins/hookpatch-onnxsim`. For hookpatch-export and hookpatch-torchscript
+add `./plugins/hookpatch-probe`.
 
 | plugin | package | what it changes | targets | releases; tested on |
 |---|---|---|---|---|

@@ -413,8 +413,8 @@ def test_command_takes_the_project_it_is_in(home: Environment) -> None:
     assert said(home, *run, "-c", names, cwd=deep, HOOKPATCH_PLUGINS="light") == ("1 light", "", 0)
     wrong = said(home, *run, "-o", "tuned.speed=fast", "script.py", cwd=deep)
     assert wrong[1:] == (
-        "hookpatch: error: options of plugin 'tuned' (tuned-dist 1.0): speed=fast: Expected 'int', got 'str'; "
-        "it takes speed: int, unit: str [hookpatch explain OptionsError]",
+        "hookpatch: error: options of plugin 'tuned' (tuned-dist 1.0): speed=fast: Expected 'int', and the text "
+        "'fast' is none; it takes speed: int, unit: str [hookpatch explain OptionsError]",
         78,
     )
     named = str(home.folder / "nothing.toml")

@@ -185,9 +185,9 @@ def test_value_from_text_fits_the_options(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("times", "three", "times=three: Expected 'int', got 'str'"),
-        ("times", "1.5", "times=1.5: Expected 'int', got 'str'"),
-        ("dry", "yes", "dry=yes: Expected 'bool', got 'str'"),
+        ("times", "three", "times=three: Expected 'int', and the text 'three' is none"),
+        ("times", "1.5", "times=1.5: Expected 'int', and the text '1.5' is none"),
+        ("dry", "yes", "dry=yes: Expected 'bool', and the text 'yes' is none"),
         ("sizes", "1,x", "sizes=1,x: Expected 'int', got 'str' - at '$[1]'"),
         ("mode", "slow", "mode=slow: Invalid enum value 'slow'"),
     ],

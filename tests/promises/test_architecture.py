@@ -123,8 +123,19 @@ def test_a_long_file_says_why() -> None:
             {
                 f"command.{name}"
                 for name in (
-                    *("__init__", "_arguments", "_check", "_doctor", "_explain", "_list", "_new", "_plan"),
-                    *("_plugin_commands", "_report", "_run", "_targets", "_why", "audit._audit", "audit._adopt"),
+                    *(
+                        "_app",
+                        "_check",
+                        "_doctor",
+                        "_explain",
+                        "_list",
+                        "_new",
+                        "_plan",
+                        "_report",
+                        "_tables",
+                        "_why",
+                        "audit._audit",
+                    ),
                 )
             },
         ),
@@ -174,6 +185,12 @@ def test_a_patch_on_a_function_needs_neither_wrapt_nor_pluggy() -> None:
     assert "wrapt" in modules_after(
         code.replace("inject('inspect:signature', eval_str=True)", "wrap('time:sleep', print)")
     )
+
+
+def test_a_program_is_run_without_typer_and_rich() -> None:
+    """Nor what a plugin needs: `hookpatch run` starts as fast as it can."""
+    code = "from hookpatch.command import main, _run; _run.parsed(['-p', 'x', '-c', 'pass'])"
+    assert not {"typer", "rich", "pydantic", "pluggy", "msgspec", "dataclasses"} & modules_after(code)
 
 
 def test_the_pytest_plugin_needs_nothing_but_the_face() -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from hookpatch._engine.patch.target import Target
-from hookpatch.command._arguments import AsJson, print_json, say
+from hookpatch.command._app import AsJson, print_json, say
 from hookpatch.command._new import check_name, files_for, words_for, write_files
 from hookpatch.errors import NewPluginError
 
@@ -32,9 +32,9 @@ def adopt(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Run a function that patches, in a process that is thrown away, and write the plugin that does the same.
+    """Write a plugin that does what a function that patches does.
 
-    What cannot be said as a patch is listed, and ends with status 1.
+    The function runs in a process that is thrown away. What cannot be said as a patch is listed, and ends with status 1.
 
     Example: hookpatch adopt nest_asyncio:apply --name nested_loops
     """
