@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "run": ("_app:run", "Run a program with plugins on, else as python does."),
     "new": ("_new:new", "Write a plugin that passes its own tests, to begin with."),
     "audit": ("audit._audit:audit", "Run a program and tell of each patch in it, whoever made it."),
+    "adopt": ("audit._adopt:adopt", "Write a plugin that does what a function that patches does."),
 }
 _SETTINGS: Final[dict[str, Any]] = {
     "no_args_is_help": True,

@@ -56,7 +56,8 @@ def audit(
 ) -> None:
     """Run a program and tell of each patch in it, whoever made it.
 
-    What it is, by which file and line, since when. With --json the program's output goes to stderr. Ends with the program's status.
+    What it is, by which file and line, since when. With --json the program's output goes to stderr. Ends with the
+    program's status.
 
     Example: hookpatch audit -c "import torch"
     """
