@@ -34,7 +34,8 @@ def adopt(
 ) -> None:
     """Write a plugin that does what a function that patches does.
 
-    The function runs in a process that is thrown away. What cannot be said as a patch is listed, and ends with status 1.
+    The function runs in a process that is thrown away. What cannot be said as a patch is listed, and ends with
+    status 1.
 
     Example: hookpatch adopt nest_asyncio:apply --name nested_loops
     """
