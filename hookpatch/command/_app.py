@@ -120,8 +120,8 @@ class Commands(TyperGroup):
 
 app: Final = typer.Typer(
     name="hookpatch",
-    help="Patches for code you cannot edit: named, installable, reversible.",
-    epilog="A plugin's own commands are under its name: hookpatch onnx diff.",
+    help="\b\nPatches for code you cannot edit: named, installable, reversible.\n"
+    "A plugin's own commands are under its name: hookpatch onnx diff.",
     cls=Commands,
     **_SETTINGS,
 )

@@ -135,6 +135,7 @@ def test_a_long_file_says_why() -> None:
                         "_tables",
                         "_why",
                         "audit._audit",
+                        "audit._adopt",
                     ),
                 )
             },
