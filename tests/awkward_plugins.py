@@ -1,4 +1,4 @@
-"""Plugins that do not fit, or fit only beside some others, with the module that they patch."""
+"""Plugins with patches that cannot be applied, alone or beside other plugins, and the module to patch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MODULES: Final = {
     "awkward_broken": "raise RuntimeError('no licence')",
     "awkward_exit": "raise SystemExit(3)",
 }
-NOWHERE: Final = "awkward_nowhere"  # no such module
+NOWHERE: Final = "awkward_nowhere"  # no module of the name exists
 
 # The arguments of a verb, by plugin.
 _FITS: Final = {
@@ -110,7 +110,7 @@ _BOTH: Final = {
 
 
 def patches() -> dict[str, list[str]]:
-    """Return the patches of each plugin; of those that do not fit also one that is not required."""
+    """Return the patches of each plugin; each patch that does not fit also with ``required=False``."""
     alone = {
         **_FITS,
         **_DO_NOT,

@@ -1,7 +1,8 @@
 """Patch small modules with hookpatch, wrapt and mock, and judge each by one oracle: right, loud, or silently wrong.
 
-A cell is a verb, a kind of callable, how far it is to go, for whom, and a way of the call. The oracle: each call that
-is made, or begun, inside meets the patch once; what is called outside does not; afterwards each owner has what it had.
+A cell is a verb, a kind of callable, a reach, a scope and a way of the call. The oracle: each call that is made or
+begun inside the block meets the patch once. A call outside meets no patch. Afterwards each owner has its earlier
+attributes.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ SOURCE: Final = """
     names = {"before": 1, "entry": function_in_a_dict, "after": 2}
     entries = [1, function_in_a_list, 2]
 """
-# By kind: where it is, and what has it bound, as code that is run in the module before a patch.
+# By kind: the address, and an expression for a bound name, evaluated in the module before a patch.
 PLACES: Final = {
     "function": ("function", "function"),
     "coroutine": ("coroutine", "coroutine"),
@@ -80,19 +81,19 @@ PLACES: Final = {
 }
 VERBS: Final = ("wrap", "inject", "default", "replace", "derive", "remove")
 WAYS: Final = ("by place", "by keyword", "bound before", "begun inside", "kept from inside", "signature", "wraps")
-BY_A_NEIGHBOUR: Final = "by another thread"  # for which a patch with scope="task" is not on
-FRAME: Final = "the line of a warning"  # that ``stacklevel=2`` finds
+BY_A_NEIGHBOUR: Final = "by another thread"  # a patch with scope="task" is not on for another thread
+FRAME: Final = "the line of a warning"  # found by ``stacklevel=2``
 _numbers: Final = iter(range(sys.maxsize))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One wish, and a way to call what is patched."""
+    """A wish for a patch, and a way to call the patched object."""
 
     verb: str
     kind: str
     way: str
-    far: bool  # what was bound before is meant, too
+    far: bool  # reach="everywhere": also names bound before
     scope: Literal["process", "task"] = "process"
 
 
@@ -101,7 +102,7 @@ class World:
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.name: Final = f"world{next(_numbers)}"
-        further = "c_function = round\n" if kind == "C function" else ""  # everywhere means all worlds that hold it
+        further = "c_function = round\n" if kind == "C function" else ""  # reach="everywhere" changes all holders
         (folder / f"{self.name}.py").write_text(textwrap.dedent(SOURCE) + further)
         importlib.invalidate_caches()
         self.module: Final = importlib.import_module(self.name)
@@ -113,7 +114,7 @@ class World:
         self.calls: Final[list[None]] = []
         self.kept: Final[list[Any]] = []
         owner, bracket, key = self.path.partition("[")
-        self.key: Final[Any] = eval(key.rstrip("]")) if bracket else None  # of an entry
+        self.key: Final[Any] = eval(key.rstrip("]")) if bracket else None  # the key of an entry
         parts = owner.split(".") if not bracket else [owner, ""]
         self.owner: Any = getattr(self.module, parts[0]) if len(parts) > 1 else self.module
         self.attribute: Final = parts[-1]
@@ -124,7 +125,7 @@ class World:
         return self._called(eval(self.found, vars(self.module)))
 
     def begin_neighbour(self) -> None:
-        """Start a thread that calls what is patched when it is asked to: the block is not its task."""
+        """Start a thread that calls the patched object on demand, outside the task of the block."""
         self._asked = threading.Event()
         self._answers: list[Any] = []
         self._neighbour = threading.Thread(target=self._answer, daemon=True)
@@ -149,7 +150,7 @@ class World:
 
     def state(self) -> list[tuple[Any, list[tuple[str, Any]]]]:
         owners = [self.module, self.module.Thing, self.module.Child, self.module.Class]
-        _ = self.module.Class.__annotations__  # made when it is first read
+        _ = self.module.Class.__annotations__  # made at the first read
         tables: list[Any] = [
             (self.module, [*self.module.names.items()]),
             (self.module, [*enumerate(self.module.entries)]),
@@ -161,7 +162,7 @@ _NUMBER: Final = 1.23456789
 
 
 def _as_the_others(call: Any) -> Any:
-    """Return a function that calls ``round`` and answers as the others: the second argument is known by the digits."""
+    """Return a function that calls ``round`` and answers as the other kinds: the digits show the second argument."""
 
     def by_place(x: int = 1, *digits: int, **named: int) -> Any:
         result = call(_NUMBER, *digits, **({"ndigits": named["y"]} if named else {}))
@@ -172,7 +173,7 @@ def _as_the_others(call: Any) -> Any:
 
 
 def result_of(value: Any) -> Any:
-    """Return what a call gives in the end, whatever it begins."""
+    """Return the result of a call, also of a coroutine or generator that the call begins."""
     if inspect.iscoroutine(value):
         return asyncio.run(value)
     if inspect.isasyncgen(value):
@@ -199,7 +200,7 @@ def _around(world: World, verb: str) -> Callable[..., Any]:
 
 
 def _newer(world: World, original: Any) -> Any:
-    """Return what is put in place of an original, of its kind: it counts its calls, and calls the original."""
+    """Return a replacement of the same kind as an original: calls are counted and passed to the original."""
     callee, note = getattr(original, "__func__", original), world.calls.append
     if isinstance(original, type):
 
@@ -245,7 +246,7 @@ class NoWay(Exception):
 
 @contextmanager
 def _by_wrapt(world: World, cell: Cell) -> Iterator[None]:
-    """Undone as its users do: what ``resolve_path`` gave is set again."""
+    """Patch with wrapt; undo as users of wrapt do: set the value from ``resolve_path`` again."""
     if world.key is not None or cell.verb == "remove" or cell.scope == "task":
         raise NoWay
     parent, attribute, original = wrapt.resolve_path(world.module, world.path)
@@ -304,7 +305,7 @@ def cells() -> list[Cell]:
 
 
 def verdict(tool: str, cell: Cell, folder: Path) -> tuple[Verdict, str]:
-    """Return whether a tool was right, loud or silently wrong in a cell, and what was wrong or said."""
+    """Return whether a tool was right, loud or silently wrong in a cell, with the message or the problem."""
     world, said = World(folder, cell.kind), ""
     before = world.state()
     with warnings.catch_warnings(record=True) as caught:
@@ -315,7 +316,7 @@ def verdict(tool: str, cell: Cell, folder: Path) -> tuple[Verdict, str]:
             block = TOOLS[tool](world, cell)
             with block:
                 if (problem := _inside(world, cell)) and isinstance(block, hookpatch.Session):
-                    is_stale = cell.way == "bound before"  # which the report says of names, and of nothing else
+                    is_stale = cell.way == "bound before"  # the report mentions bound names only
                     told = [(*patch.warnings, *(patch.stale if is_stale else ())) for patch in block.report()]
                     said = "; ".join(text for texts in told for text in texts)
                 after = _begun(world, cell)
@@ -348,14 +349,14 @@ def _inside(world: World, cell: Cell) -> str:
             (inspect.iscoroutinefunction(one), inspect.isgeneratorfunction(one), inspect.isasyncgenfunction(one))
             for one in (call, world.early)
         ]
-        is_put = cell.verb in ("replace", "derive")  # it is of the kind that its author has chosen
+        is_put = cell.verb in ("replace", "derive")  # the author of the value chooses the kind
         return "" if now == was and (is_put or kinds[0] == kinds[1]) else f"{now}, was {was}"
     if cell.way == "wraps":
 
         def mine(*args: Any, **kwargs: Any) -> None: ...
 
         functools.wraps(call)(mine)
-        world.kept.append(mine)  # as a function that wraps lives in a program: the report looks for it
+        world.kept.append(mine)  # alive, as in a program: the report looks for wrapping functions
         now, was = inspect.signature(mine), inspect.signature(world.early)
         return "" if now == was else f"a function that wraps it shows {now}, and not {was}"
     if cell.way == FRAME:
@@ -380,7 +381,7 @@ def _inside(world: World, cell: Cell) -> str:
 
 
 def _removed(world: World, cell: Cell) -> str:
-    """Return what is wrong with what was removed; a name bound before is a name still, of which only a report tells."""
+    """Return the problem of a remove; a name bound before keeps its object, and only the report mentions the name."""
     if cell.way == "bound before":
         return "a name that was bound before holds it still"
     try:
@@ -411,13 +412,13 @@ def _outside(world: World, cell: Cell, after: Any, before: Any) -> str:
         if result != _wanted(cell.verb) or (_counts(cell) and world.seen != 1):
             return f"begun inside: {result}, met {world.seen} times"
     counted = world.seen
-    is_made = cell.kind == "class" and cell.verb in ("replace", "derive")  # a class of the author's own is what it is
+    is_made = cell.kind == "class" and cell.verb in ("replace", "derive")  # a new class stays a new class
     call = after if cell.way == "kept from inside" and not is_made and cell.verb not in ("replace", "derive") else None
     for one in filter(None, (call, world.get(), world.early)):
         if result_of(one(1)) != ("plain", 1, 2) or world.seen != counted:
             return f"afterwards {'what was kept' if one is after else 'a call'} meets the patch"
     for (owner, was), (_, now) in zip(before, world.state(), strict=True):
-        if cell.verb == "remove":  # it may come back in another position
+        if cell.verb == "remove":  # a removed name may return in another position
             was, now = sorted(was, key=str), sorted(now, key=str)
         if [name for name, _ in was] != [name for name, _ in now]:
             return f"afterwards {owner.__name__} has other names"

@@ -18,7 +18,7 @@ VENDOR = """
     c = __import__("math").sqrt
 """
 
-# Every way to have bound a name before us, each with how the object is got back from there.
+# Every way to bind a name before a patch. WAYS says how to read the object back.
 HOLDERS = """
     import functools, types, collections
     from vendor import {name} as thing
@@ -84,7 +84,7 @@ def other(*args: Any, **kwargs: Any) -> Any:
 
 
 def whole(holder: ModuleType) -> dict[str, Any]:
-    """Return the objects that the holders of a module hold, in their order."""
+    """Return the objects in the holders of a module, in order."""
     kept: dict[str, Any] = {"module": [item for item in vars(holder).items() if item[0] != "__builtins__"]}
     for name in ("Class", "instance"):
         kept[name] = list(vars(vars(holder)[name]).items())
@@ -101,7 +101,7 @@ def whole(holder: ModuleType) -> dict[str, Any]:
 
 
 def identities(kept: Any) -> Any:
-    """Return the same structure with each leaf replaced by its id."""
+    """Return the same structure with the id of each leaf."""
     if type(kept) in (list, tuple):
         return [id(kept) if type(kept) is tuple and len(kept) > 3 else 0, *map(identities, kept)]
     return {key: identities(value) for key, value in kept.items()} if type(kept) is dict else id(kept)

@@ -1,4 +1,4 @@
-"""The slots of ``targets.awkward``, each with the verbs that fit, and a world in which one of them is patched."""
+"""The slots of ``targets.awkward``, each with its verbs, and a world in which a test patches a slot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VALUES: Final = ("replace", "derive")
 SHARED: Final = (*CALLS, *VALUES, "everywhere")
 ALL: Final = (*SHARED, "remove")
 
-# what it is -> its address in the module, the verbs, and where it shows if that is another place
+# kind of slot -> address in the module, verbs, and the place where the patch shows, if another place
 SLOTS: Final[dict[str, tuple[Any, ...]]] = {
     "function": ("function", ALL),
     "c function": ("c_function", (*CALLS, *VALUES, "remove")),
@@ -73,22 +73,22 @@ SLOTS: Final[dict[str, tuple[Any, ...]]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A slot, and a verb that patches it; ``everywhere`` is *wrap* with that reach."""
+    """A slot, and a verb that patches the slot; ``everywhere`` is *wrap* with ``reach="everywhere"``."""
 
     slot: str
     address: str
     verb: str
-    place: str  # where it shows
+    place: str  # where the patch shows
 
     @property
     def is_in_place(self) -> bool:
-        """True for a function that is changed inside; what the owner does not have itself is patched in its slot."""
+        """True for a function that is changed inside; an inherited or forwarded name is patched in its slot."""
         is_own = not ("inherited" in self.slot or self.address == "lazy" or self.is_forwarded)
         return self.verb == "everywhere" and is_own
 
     @property
     def is_forwarded(self) -> bool:
-        """True for a proxy that keeps nothing itself, not even in its vars()."""
+        """True for a proxy without own values, not even in vars()."""
         return self.address.startswith("forwarding.")
 
     def __str__(self) -> str:
@@ -112,18 +112,18 @@ def _parsed(address: str) -> tuple[CodeType, bool, Any]:
 
 
 def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
-    """Call the wrapped function and change nothing."""
+    """Call the wrapped function without a change."""
     return wrapped(*args, **kwargs)
 
 
 class World:
-    """The module, new for each test, and one slot in it."""
+    """The module, new for each test, and a slot of the module."""
 
     opened: ClassVar[WeakSet[hookpatch.Session]] = WeakSet()
 
     def __init__(self, cell: Cell, imported: bool = True) -> None:
         self.cell: Final = cell
-        self.given: Final[list[Any]] = [around]  # what hookpatch gets of ours: nothing is to be left on it either
+        self.given: Final[list[Any]] = [around]  # objects handed to hookpatch: must be clean at the end, too
         self.finders: Final = list(sys.meta_path)
         self.original: Any = None
         sys.modules.pop(NAME, None)
@@ -134,30 +134,30 @@ class World:
     def executed(self, module: ModuleType) -> None:
         """Take a snapshot of the module when its code has run, before a patch is applied."""
         self.module, self.before = module, Snapshot(module)
-        if self.original is ABSENT:  # executed again: what a patch had put there is there still
+        if self.original is ABSENT:  # executed again: the value of a patch is still in the slot
             self.before.drop(self.cell.place)
         self.original = self.there()
         owner, self.is_item, self.key = _parsed(self.cell.address)
         self.owner = eval(owner, {"module": module})
         self.in_mapping = is_mapping(self.owner)
-        # Theirs dies in the midst of it: not the moment to set or delete.
+        # The foreign value dies inside __setitem__: too early to set or delete.
         self.has_setter = self.in_mapping and type(self.owner).__setitem__ is not dict.__setitem__
         if self.in_mapping:
-            self.key = next((key for key in self.owner if key == self.key), self.key)  # the very key
+            self.key = next((key for key in self.owner if key == self.key), self.key)  # the identical key
         self.changes = {self.cell.place}
         if self.cell.is_in_place:
             function = self.owner[self.key] if self.is_item else getattr(self.owner, self.key)
             at = self.before.of_function(getattr(function, "__func__", function))
             self.changes = {f"{at}.{name}" for name in ("__code__", "__kwdefaults__", "__signature__", *ATTRIBUTES)}
 
-    # what hookpatch is asked for
+    # the requests to hookpatch
 
     def at_hand(self) -> Target:
         """Return the slot as a target without an address."""
         return (Target.item if self.is_item else Target.attribute)(self.owner, self.key)
 
     def patch(self, verb: str = "", target: str | Target = "") -> hookpatch.Patch:
-        """Return a patch of the slot by the cell's verb, if not by another or of another target."""
+        """Return a patch of the slot by the cell's verb, unless another verb or target is given."""
         verb, target = verb or self.cell.verb, target or f"{NAME}:{self.cell.address}"
         value = lambda *args, key=None: None  # noqa: E731 - an object of its own for each patch
         self.given.append(value)
@@ -170,36 +170,36 @@ class World:
         return hookpatch.replace(target, value, add=True) if verb == "replace" else hookpatch.remove(target)
 
     def open(self, verb: str = "", target: str | Target = "") -> hookpatch.Session:
-        """Open a session of one patch of the slot."""
+        """Open a session that patches the slot."""
         session = hookpatch.active(self.patch(verb, target)).open()
         self.opened.add(session)
         return session
 
     def is_patched(self, *also: str) -> bool:
-        """Return True if the slot is changed, and nothing else."""
+        """Return True if the slot is changed, and no other place."""
         changed = set(self.before.changed(self.moves()))
         return bool(changed) and changed <= {*self.changes, *also}
 
     def moves(self, by_others: bool = False) -> str:
-        """Return the place, if its position may be another at the end: it was deleted and set again.
+        """Return the place, if its position may be another at the end, because the name was deleted and set again.
 
-        We delete what is to be removed, and keep its position in mappings only. Through a proxy that keeps nothing in
-        its vars() we delete and set as mock.patch does.
+        A remove deletes the name, and keeps the position in mappings only. Through a proxy with empty vars() we
+        delete and set as mock.patch does.
 
         Args:
-            by_others: whether somebody else has deleted it, or set what we removed.
+            by_others: whether foreign code has deleted the name, or set a name that we removed.
         """
         is_removed = self.cell.verb == "remove" and not self.in_mapping
         return self.cell.place if is_removed or by_others or self.cell.is_forwarded else ""
 
-    # what somebody else does
+    # the actions of foreign code
 
     def there(self) -> Any:
-        """Return what lies in the slot, or ABSENT."""
+        """Return the value in the slot, or ABSENT."""
         return self.before.now(self.cell.place)
 
     def put(self, value: Any) -> None:
-        """Put a value there, or nothing for ABSENT."""
+        """Put a value into the slot, or delete the name or key for ABSENT."""
         if value is ABSENT:
             self.owner.__delitem__(self.key) if self.is_item else delattr(self.owner, self.key)
         elif self.is_item:

@@ -1,4 +1,4 @@
-"""Programs that start child processes inside a block, and what they print."""
+"""Programs that start child processes inside a block, and their expected output."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ if __name__ == "__main__":
 
 
 def scene(home: Environment, tmp_path: Path, lines: str, before: str = "", **variables: str) -> tuple[Any, str]:
-    """Run lines of ``main`` in a script of their own; return the values that they noted, and stderr."""
+    """Run lines of ``main`` in a script of their own; return the values in ``said``, and stderr."""
     script = home.folder / f"{tmp_path.name}.py"
     indented = dedent(lines).strip("\n").replace("\n", "\n    ")
     script.write_text(BEGIN.format(scene=f"    {indented}").replace("said = []", f"{dedent(before)}\nsaid = []"))

@@ -1,4 +1,4 @@
-"""Plugins that the tests of the command line install."""
+"""Plugins for the tests of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real distributions built for a test: wheels of a project of one module, in a folder that pip can search."""
+"""Real distributions built for a test: wheels of projects with a single module, in a folder for pip to search."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ only-include = ["{module}.py"]
 def build_wheel(
     folder: Path, name: str, version: str, module: str, source: str, plugins: Mapping[str, str] = {}, needs: str = ""
 ) -> Path:
-    """Build the wheel of a distribution of one module; return its path, in ``folder``."""
+    """Build the wheel of a distribution with a single module into ``folder``; return the path."""
     project = folder / "projects" / f"{name}-{version}"
     project.mkdir(parents=True)
     entry_points = "".join(f"{plugin} = '{where}'\n" for plugin, where in plugins.items())

@@ -1,8 +1,9 @@
 """The effect of a patch under each of torch's capture modes: real runs, one for each target and mode.
 
-A cell is *right* (the effect inside, none outside), *loud* (an error or a warning of the tool's), *product* (an
-artifact keeps what it captured: an exported program, a traced or scripted module, an .onnx), *broken* (an error that
-does not name the tool) or *silent*: a wrong number without a word. It is judged as ``hookpatch.testing.effect`` does.
+A cell is *right* (the effect inside, none outside), *loud* (an error or a warning of the tool) or *silent*: a wrong
+number without a warning. A *broken* cell has an error that does not name the tool. In a *product* cell an artifact
+keeps the captured code: an exported program, a traced or scripted module, an .onnx. ``hookpatch.testing.effect`` judges
+by the same rules.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from hookpatch.testing._capture_modes import CAPTURES, Capture, Run
 
 try:
     import wrapture
-except ImportError:  # it wants Python 3.12
+except ImportError:  # wrapture needs Python 3.12
     wrapture = None
 
-# --- what is patched
+# --- the targets
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ class Row:
 
     Attributes:
         name: the target in words.
-        path: where it is looked up, after the module's name; with a colon of its own it is not the vendor's.
+        path: the path of the look-up, after the module's name; a path with a colon names another module.
         source: the vendor's module, without its imports.
-        factors: what ``forward`` multiplies its input by: plain, and with the argument that ``inject`` gives.
-        injected: that argument.
-        origin: where the target is defined, for ``reach="everywhere"``, when that is not where it is looked up.
-        is_class: True for a class, whose ``run`` multiplies by its ``by``.
+        factors: the factors of ``forward``: unpatched, and with the argument from ``inject``.
+        injected: the argument from ``inject``.
+        origin: the name of the definition, for ``reach="everywhere"``, if different from the look-up.
+        is_class: True for a class with a method ``run`` that multiplies by the attribute ``by``.
     """
 
     name: str
@@ -216,7 +217,7 @@ _numbers: Final = itertools.count()
 
 @dataclass
 class Vendor:
-    """A row's modules, imported under names of their own, so that no cell sees another's caches."""
+    """The modules of a row, imported under new names: no cell sees the caches of another cell."""
 
     row: Row
     module: ModuleType
@@ -248,10 +249,10 @@ def vendor(row: Row, folder: Path) -> Vendor:
     return Vendor(row, importlib.import_module(name), sys.modules[library], importlib.import_module(patches))
 
 
-# --- what a patch does: forward multiplies by another factor
+# --- the effect of a patch: forward multiplies by another factor
 
 
-# What replaces and derives, in a file: TorchScript compiles from the text, and wants a method to have its name.
+# The values for replace and derive, in a file: TorchScript compiles from the text, and needs the name of a method.
 PATCHES: Final = """
 import torch
 
@@ -352,13 +353,13 @@ def _derive(vendor: Vendor) -> Callable[[Any], Any]:
 
 
 def _descriptor(vendor: Vendor) -> Callable[[Any], Any]:
-    """Return what makes a function into what lies in the slot."""
+    """Return the function or type that makes a function into a value for the slot."""
     _, _, held = _slot(vendor)
     return type(held) if isinstance(held, (staticmethod, classmethod)) else lambda function: function
 
 
 def factors(row: Row, verb: str) -> tuple[float, float]:
-    """Return what ``forward`` multiplies by without the patch and with it."""
+    """Return the factors of ``forward`` without the patch and with the patch."""
     plain, injected = row.factors
     return plain, {"wrap": plain * 10, "inject": injected, "default": injected, "replace": 11, "derive": plain * 13}[
         verb
@@ -383,7 +384,7 @@ def by_hookpatch(vendor: Vendor, verb: str, reach: Any, scope: Any) -> AbstractC
 
 
 def _slot(vendor: Vendor) -> tuple[Any, str, Any]:
-    """Return the owner, the name and what lies there, for those who set it by hand; an entry's owner is its dict."""
+    """Return the owner, the name and the value of the slot, to set the slot by hand; a dict owns its entries."""
     path = vendor.row.path.partition(":")[2] or vendor.row.path
     owner: Any = sys.modules[vendor.target.partition(":")[0]]
     if "[" in path:
@@ -395,7 +396,7 @@ def _slot(vendor: Vendor) -> tuple[Any, str, Any]:
 
 
 def _over(vendor: Vendor, verb: str) -> Any:
-    """Return what somebody puts there by hand: a closure that looks like the original, or another value."""
+    """Return the value that a user would set by hand: a closure that looks like the original, or another value."""
     held = _slot(vendor)[2]
     if verb == "replace":
         return _replacement(vendor)
@@ -503,7 +504,7 @@ def _gradient(model: Any) -> Run:
 
 
 class _NodePaths(torch.fx.Tracer):
-    """Notes from which module each node comes, and enters all modules, as feature extraction does."""
+    """A tracer that notes the module of each node, and enters all modules, as feature extraction does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -534,7 +535,7 @@ def _features(model: Any, inputs: tuple[Any, ...]) -> Run:
 
 
 def _observed(model: Any, inputs: tuple[Any, ...]) -> Run:
-    """Return a model with the observers of FX graph-mode quantisation, which change no numbers."""
+    """Return a model with the observers of FX graph-mode quantisation: the observers change no numbers."""
     mapping = torch.ao.quantization.get_default_qconfig_mapping()
     observed: Run = prepare_fx(model.eval(), mapping, inputs)
     return observed
@@ -554,7 +555,7 @@ MODES: Final[dict[str, Capture]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One target under one mode with one kind of patch, at all times."""
+    """A target under a mode with a kind of patch, at all times of capture and call."""
 
     row: Row
     mode: str
@@ -568,7 +569,7 @@ class Cell:
 
 @dataclass
 class Outcome:
-    """What came of a cell at each time, such as ``"before, inside"``, with what was said."""
+    """The state of a cell at each time, such as ``"before, inside"``, with the messages."""
 
     states: dict[str, str] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
@@ -585,7 +586,7 @@ def cells() -> Iterator[Cell]:
 
 
 def run(cell: Cell, tool: str, folder: Path) -> Outcome | None:
-    """Run a cell with a tool; None when there is none: the mode fails unpatched, or the tool has no such way."""
+    """Run a cell with a tool; return None if the mode fails unpatched, or the tool cannot patch in the wanted way."""
     here, mode = vendor(cell.row, folder), MODES[cell.mode]
     plain, patched = (functools.partial(_matches, factor=factor) for factor in factors(cell.row, cell.verb))
 

@@ -1,4 +1,4 @@
-"""The endings of tests/promises/test_exact.py: what happens to a patched slot, and how its session ends."""
+"""The endings of tests/promises/test_exact.py: each changes a patched slot in a way of its own and ends the session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from watching import watched
 import hookpatch
 from hookpatch import Target, errors
 
-# An ending returns the places that hold something else at its end, and what; none if all is as before.
+# An ending returns the places that hold another value afterwards, each with the value; None if all is as before.
 Left = dict[str, Any] | None
 
 
@@ -47,7 +47,7 @@ def normal(world: World) -> None:
 
 
 def raising(world: World, error: type[BaseException]) -> None:
-    """The block raises, and its error is the caller's."""
+    """The block raises, and the caller gets the same error."""
     with pytest.raises(error, match="the block"), hookpatch.active(world.patch()) as session:
         assert world.is_patched()
         raise error("the block")
@@ -55,7 +55,7 @@ def raising(world: World, error: type[BaseException]) -> None:
 
 
 def undo_raises(world: World) -> None:
-    """Undos fail before and after ours: ours is done, and one RestoreError tells of both."""
+    """The undos before and after our patch fail: our patch is restored, and a single RestoreError lists both errors."""
 
     @contextmanager
     def stubborn(module: ModuleType) -> Iterator[None]:
@@ -70,7 +70,7 @@ def undo_raises(world: World) -> None:
 
 
 def collected(world: World) -> None:
-    """Nobody closes the session: the garbage collector does, with a warning."""
+    """The test drops the open session: the garbage collector closes the session with a warning."""
     session = world.open()
     assert world.is_patched()
     with pytest.warns(ResourceWarning, match=r"was dropped unclosed; use it in a with statement$"):
@@ -78,18 +78,18 @@ def collected(world: World) -> None:
 
 
 def overlapping(world: World, order: tuple[int, ...]) -> None:
-    """Two sessions by the same verb, or three of which the second puts a value."""
+    """Two sessions patch the slot by the same verb; or three sessions, with a replace by the second session."""
     verbs = ("", "") if len(order) == 2 else ("", "replace", "")
     _close([world.open(verb) for verb in verbs], order, world)
 
 
 def by_two_ways(world: World, order: tuple[int, ...]) -> None:
-    """One place, by its address and by its owner at hand."""
+    """Two sessions patch the same place: by its address, and by its owner at hand."""
     _close([world.open(), world.open("", world.at_hand())], order, world)
 
 
 def through_subclass(world: World, opened: tuple[int, ...], order: tuple[int, ...]) -> None:
-    """One name, in the class and in a subclass that inherits it."""
+    """Two sessions patch the same name: in the class, and in an inheriting subclass."""
     address = world.cell.address.replace("Child", "Grandchild")
     ways = [("", ""), ("replace" if world.cell.verb == "remove" else "", f"{NAME}:{address}")]
     _close([world.open(*ways[at]) for at in opened], order, world, address)
@@ -108,12 +108,12 @@ def _wrapper(kind: str, below: Any) -> Any:
         return wrapt.FunctionWrapper(below, around)
     if isinstance(below, (staticmethod, classmethod)):
         return type(below)(_wrapper(kind, below.__func__))
-    theirs = lambda *args, **kwargs: below(*args, **kwargs)  # noqa: E731 - theirs, no function of a module
+    theirs = lambda *args, **kwargs: below(*args, **kwargs)  # noqa: E731 - a foreign wrapper, no function of a module
     return functools.wraps(below)(theirs) if kind == "closure" else theirs
 
 
 def _cover(world: World, kind: str) -> Callable[[], None]:
-    """Put a foreign wrapper over a slot; return a function that takes it off by restoring the value that it saved."""
+    """Put a foreign wrapper over a slot; return a function that removes the wrapper by restoring the saved value."""
     if kind == "wrapt-twice":
         inner, outer = _cover(world, "wrapt"), _cover(world, "wrapt")
         return lambda: (outer(), inner())[0]
@@ -131,22 +131,22 @@ def _cover(world: World, kind: str) -> Callable[[], None]:
 
 
 def _end(session: hookpatch.Session, world: World, kind: str = "", found: Any = None) -> str:
-    """Close a session, check the state that it reports for its patch, and return the state.
+    """Close a session, check the reported state of its patch, and return the state.
 
     Args:
         session: the session.
-        world: its slot.
-        kind: what of somebody else's lies over it.
-        found: what lay in the slot when it was patched, if that was not the module's own.
+        world: the world of the patched slot.
+        kind: the kind of the foreign value over the slot.
+        found: the value in the slot before the patch, unless the module's own value.
     """
     there, found = world.there(), world.original if found is None else found
     keeps = kind in ("wrapt", "wrapt-twice", "closure", "lambda") and world.cell.verb != "remove"
     if kind == "deleted" and not keeps:
         state = "overwritten"
     elif there is found or (world.cell.is_in_place and keeps):
-        state = "restored"  # ours lay in the function, and theirs calls it; or nothing is to be put back
+        state = "restored"  # the foreign wrapper calls the function patched inside; or the slot is as found
     elif kind.startswith("wrapt") and found is not ABSENT and not world.cell.is_forwarded:
-        state = "unlinked"  # else there is nothing of the owner's own that theirs could wrap
+        state = "unlinked"  # otherwise the owner has no own value to wrap
     else:
         state = "overwritten" if not keeps else "dormant" if world.cell.verb in (*CALLS, "everywhere") else "displaced"
     is_told = state in ("overwritten", "displaced")
@@ -157,7 +157,7 @@ def _end(session: hookpatch.Session, world: World, kind: str = "", found: Any = 
 
 
 def off_before_us(world: World, kind: str) -> None:
-    """Theirs comes and goes while we are there."""
+    """A foreign wrapper comes and goes while our session is open."""
     session = world.open()
     _cover(world, kind)()
     assert world.is_patched()
@@ -165,9 +165,9 @@ def off_before_us(world: World, kind: str) -> None:
 
 
 def off_after_us(world: World, kind: str, seen_by: str) -> Left:
-    """Theirs stays when we end; a proxy of wrapt's, the inner one of two, wraps the original from then on.
+    """A foreign wrapper stays when our session ends; a wrapt proxy, the inner proxy of two, then wraps the original.
 
-    Then they put back what they had saved, which is ours and dead: the slot is given back at the next look.
+    Later the foreign code restores its saved value, our dead wrapper: the next look restores the slot.
     """
     other = hookpatch.active(hookpatch.replace(Target.attribute(SimpleNamespace(x=1), "x"), 2))
     World.opened.add(other)
@@ -183,9 +183,9 @@ def off_after_us(world: World, kind: str, seen_by: str) -> Left:
         assert (theirs.__wrapped__.__wrapped__ if kind == "wrapt-twice" else theirs.__wrapped__) is world.original
     if world.cell.verb == "remove":
         other.close()
-        return {world.cell.place: theirs}  # it put nothing there that could come to light
+        return {world.cell.place: theirs}  # a remove put no wrapper that could return
     if seen_by == "death":
-        del theirs  # it dies as soon as it is taken off
+        del theirs  # the wrapper dies as soon as the wrapper is removed
     take_off()
     if seen_by == "report" or world.has_setter:
         hookpatch.report()
@@ -198,7 +198,7 @@ def off_after_us(world: World, kind: str, seen_by: str) -> Left:
 
 
 def beneath(world: World) -> None:
-    """Theirs lay there before us: we restore it."""
+    """The slot held a foreign wrapper before our session: our session restores the wrapper."""
     take_off = _cover(world, "lambda")
     theirs = world.there()
     with hookpatch.active(world.patch()) as session:
@@ -209,9 +209,9 @@ def beneath(world: World) -> None:
 
 
 def beneath_and_off_before_us(world: World) -> None:
-    """Theirs lay there before us and is taken off over our heads: what they put there is left alone.
+    """A foreign wrapper from before our session is removed during the session: the value then written is left alone.
 
-    When ours comes to light once more, it is theirs that is put back.
+    When our wrapper returns to the slot, we restore the foreign wrapper.
     """
     take_off = _cover(world, "lambda")
     theirs = world.there()
@@ -229,11 +229,11 @@ def beneath_and_off_before_us(world: World) -> None:
 
 
 def deleted(world: World) -> None:
-    """Somebody deletes the name or key: it stays deleted. When he puts ours back, the slot is given back."""
+    """Foreign code deletes the name or key: we leave the slot alone. We restore the slot once our wrapper is back."""
     session = world.open()
     ours = world.there()
     world.put(ABSENT)
-    left = world.before.now(world.cell.place)  # in a list the next one
+    left = world.before.now(world.cell.place)  # in a list the next element
     state = _end(session, world, "deleted")
     assert world.there() is left
     if isinstance(world.owner, list):
@@ -245,7 +245,7 @@ def deleted(world: World) -> None:
 
 
 def keys_added(world: World) -> Left:
-    """Somebody adds keys: they are kept, behind those that were there, in the order in which they came."""
+    """Foreign code adds keys: the new keys are kept behind the earlier keys, in the order of their addition."""
     with hookpatch.active(world.patch()):
         for name, value in (("x", 1000), ("y", 2000)):
             if isinstance(world.owner, list):
@@ -266,7 +266,7 @@ def imported(world: World) -> None:
 
 
 def failing_first(world: World) -> None:
-    """Its first import fails: what is left of that is not patched."""
+    """The first import of the module fails: we leave the remains of the failed import unpatched."""
 
     def fail(module: ModuleType) -> None:
         targets.executed.remove(fail)
@@ -281,7 +281,7 @@ def failing_first(world: World) -> None:
 
 
 def replacing_itself(world: World) -> None:
-    """It puts another module in its place in sys.modules: that is patched, and so is all that the two share."""
+    """The module replaces itself in sys.modules: we patch the new module, and all objects that both modules share."""
     thrown_away: list[Snapshot] = []
 
     def replace(module: ModuleType) -> None:
@@ -298,7 +298,7 @@ def replacing_itself(world: World) -> None:
 
 
 def never_imported(world: World) -> None:
-    """It is imported when the session has ended: the watch is gone."""
+    """The module is imported when the session has ended: the watch is gone."""
     with hookpatch.active(world.patch()) as session:
         pass
     assert (states(session), watched(), sys.meta_path) == (
@@ -311,7 +311,7 @@ def never_imported(world: World) -> None:
 
 
 def reloaded(world: World) -> None:
-    """What the reload makes is patched and restored; so is what was there before, but for the module's own names."""
+    """Patch and restore the objects of a reload, and the earlier objects as well, except the names of the module."""
     old = world.before
     with _patched(world):
         importlib.reload(world.module)
@@ -320,7 +320,7 @@ def reloaded(world: World) -> None:
 
 
 def imported_anew(world: World) -> None:
-    """It is dropped from sys.modules and imported again: the old and the new are patched and restored."""
+    """The module is dropped from sys.modules and imported again: both modules are patched and restored."""
     old = world.before
     with _patched(world):
         del sys.modules[NAME]
@@ -335,7 +335,7 @@ SEEN_BY: Final = {
     "closure": ("death", "report", "one that opens", "one that closes"),
     "lambda": ("death", "report"),
     "wrapt-twice": ("report",),
-    "mock": ("report",),  # it lies in a cycle, and dies when the garbage collector likes
+    "mock": ("report",),  # in a cycle, so the garbage collector chooses the moment of death
 }
 
 PAIRS: Final = list(itertools.permutations(range(2)))

@@ -22,7 +22,7 @@ def build(project: Path, out: Path, *kinds: str) -> None:
 
 
 class Environment:
-    """A virtual environment with its own site-packages; the rest comes from the environment the tests run in."""
+    """A virtual environment with its own site-packages; other packages come from the environment of the tests."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,14 +34,14 @@ class Environment:
         for entry in Path(sysconfig.get_path("purelib")).iterdir():
             if "hookpatch" not in entry.name:
                 (rest / entry.name).symlink_to(entry)
-        # A path line, after hookpatch.pth in the alphabet: it has not been read yet when ours is.
+        # A path line, after hookpatch.pth in the alphabet: site reads the line after hookpatch.pth.
         (self.site_packages / "zz_rest.pth").write_text(f"{rest}\n")
-        releases = Path(sys.prefix, "hookpatch-releases")  # what the fixture fresh_process has installed, or `make`
+        releases = Path(sys.prefix, "hookpatch-releases")  # installed by the fixture fresh_process, or by `make`
         if releases.is_dir():
             (folder / releases.name).symlink_to(releases)
 
     def take_over(self, other: Environment) -> None:
-        """Copy hookpatch from another environment, in a tenth of the time that pip takes."""
+        """Copy hookpatch from another environment, in a tenth of the time of pip."""
         for entry in other.site_packages.glob("hookpatch*"):
             copy = shutil.copytree if entry.is_dir() else shutil.copy
             copy(entry, self.site_packages / entry.name)
@@ -74,7 +74,7 @@ class Environment:
         subprocess.run(command, check=True, capture_output=True, text=True)
 
     def add_plugin(self, name: str, source: str, distribution: str | None = None, waits_for: str = "") -> None:
-        """Put a plugin of one module into site-packages, with its dist-info, and what that has it wait for."""
+        """Put a plugin of a single module into site-packages, with its dist-info; ``waits_for`` may name a module."""
         distribution = distribution or f"{name.replace('_', '-')}-dist"
         module = f"{distribution.replace('-', '_')}_{name}"
         (self.site_packages / f"{module}.py").write_text(textwrap.dedent(source))
@@ -85,7 +85,7 @@ class Environment:
         (info / "entry_points.txt").write_text(f"[hookpatch]\n{name} = {module}\n{waits}")
 
     def work_in(self, folder: Path, files: Mapping[str, str]) -> None:
-        """Write files into a folder, and make it the current folder of the programs that are run."""
+        """Write files into a folder, and make the folder the current folder of all programs run later."""
         self.folder = folder
         for name, text in files.items():
             path = folder / name
@@ -93,7 +93,7 @@ class Environment:
             path.write_text(text)
 
     def run(self, *command: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run this environment's python in a new process with a cache of its own and hookpatch's variables as given."""
+        """Run the environment's python in a new process, with its cache and the given variables of hookpatch."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
         return subprocess.run(
             [str(self.python), *map(str, command)],
@@ -105,7 +105,7 @@ class Environment:
         )
 
 
-# A plugin that changes what vendor.speak() returns, whatever it takes.
+# A plugin that changes the result of vendor.speak(), with any arguments.
 LOUD = """
     '''Speak louder.'''
     import hookpatch
@@ -143,7 +143,7 @@ def hookpatch(home: Environment, *words: str, **variables: str) -> subprocess.Co
 
 
 def furnished(folder: Path, wheels: Path, plugins: Mapping[str, str], files: Mapping[str, str]) -> Environment:
-    """Return an environment with hookpatch and these plugins, in whose current folder these files lie."""
+    """Return an environment with hookpatch and the given plugins, and with the files in its current folder."""
     environment = Environment(folder / "venv")
     environment.install(*wheels.glob("hookpatch-*.whl"))
     for name, source in plugins.items():
@@ -152,5 +152,5 @@ def furnished(folder: Path, wheels: Path, plugins: Mapping[str, str], files: Map
     return environment
 
 
-if __name__ == "__main__":  # what the documentation's tests run for `python -m venv FOLDER`
+if __name__ == "__main__":  # run by the documentation's tests for `python -m venv FOLDER`
     Environment(Path(sys.argv[1]).absolute()).add_scripts()

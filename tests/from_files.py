@@ -22,13 +22,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
-# Some tests need more than what is installed here, and `make test` runs them: torch, Ray and the like for the core's,
-# other releases beside the one that is installed for hookpatch-onnxsim's.
+# `make test` runs the tests with further needs: tests of the core need torch, Ray and other packages. Tests of
+# hookpatch-onnxsim need other releases of onnxsim beside the installed release.
 LEFT_OUT = {"hookpatch": ("-m", "not model and not launcher"), "hookpatch-onnxsim": ("-k", "not test_releases")}
 
 
 class Distribution(NamedTuple):
-    """A wheel and the sdist that it was built from."""
+    """A wheel, and the sdist from which the wheel was built."""
 
     name: str
     wheel: Path
@@ -37,7 +37,7 @@ class Distribution(NamedTuple):
 
 
 def distributions(folder: Path) -> dict[str, Distribution]:
-    """Return what lies in a folder, by name."""
+    """Return the distributions in a folder, by name."""
     found = {}
     for wheel in sorted(folder.glob("*.whl")):
         (sdist,) = folder.glob("-".join(wheel.name.split("-")[:2]) + ".tar.gz")
@@ -52,7 +52,7 @@ def distributions(folder: Path) -> dict[str, Distribution]:
 
 
 def closure(name: str, ours: dict[str, Distribution]) -> tuple[list[Distribution], list[str]]:
-    """Return which of our distributions one needs, itself first, and what those need of others."""
+    """Return our distributions that a distribution needs, itself first, and the other requirements of all."""
     names, others = [name], []
     for one in names:  # grows
         for requirement in ours[one].requires:
@@ -65,13 +65,13 @@ def closure(name: str, ours: dict[str, Distribution]) -> tuple[list[Distribution
 
 
 def tests_need(source: Path, ours: dict[str, Distribution]) -> tuple[list[str], list[str]]:
-    """Return what the tests of an unpacked sdist need besides, ours and others."""
+    """Return the further needs of the tests of an unpacked sdist: our distributions, and other distributions."""
     words = tomllib.loads((source / "pyproject.toml").read_text())["dependency-groups"]["test"]
     return [word for word in words if word in ours], [word for word in words if word not in ours]
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Run a command in a folder, without our variables; its output, or the end of this program with it."""
+    """Run a command in a folder, without our variables; return its output, or exit with the output of a failure."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HOOKPATCH_", "PYTHON"))}
     done = subprocess.run(
         [*map(str, command)], cwd=cwd, env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -82,12 +82,12 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 
 def tried(one: Distribution, ours: dict[str, Distribution], folder: Path) -> Iterator[str]:
-    """Install a distribution into an empty environment and run its tests there; say of each step how long it took."""
+    """Install a distribution into an empty environment and run its tests; yield a line on each step."""
     began = time.monotonic()
     with tarfile.open(one.sdist) as archive:
         archive.extractall(folder, filter="data")
     source = folder / one.sdist.name.removesuffix(".tar.gz")
-    elsewhere = folder / "elsewhere"  # the current folder of the tests: no source lies in it
+    elsewhere = folder / "elsewhere"  # the current folder of the tests, without sources
     elsewhere.mkdir()
     run(sys.executable, "-m", "venv", folder / "venv", cwd=elsewhere)
     python = folder / "venv" / "bin" / "python"
@@ -98,7 +98,7 @@ def tried(one: Distribution, ours: dict[str, Distribution], folder: Path) -> Ite
         more, rest = closure(name, ours)
         needed += [each for each in more if each not in needed]
         others += rest
-    # Ours by themselves, from the folder alone: an index may have something else of that name.
+    # Install our distributions apart, from the folder alone: an index may have other distributions of equal name.
     run(*pip, "--no-index", "--no-deps", *(each.wheel for each in needed), cwd=elsewhere)
     run(*pip, "--constraint", CONSTRAINTS, *others, *tools, cwd=elsewhere)
     run(python, "-m", "pip", "--disable-pip-version-check", "check", cwd=elsewhere)
@@ -115,7 +115,7 @@ def tried(one: Distribution, ours: dict[str, Distribution], folder: Path) -> Ite
 
 
 def main(folder: Path, *names: str) -> None:
-    """Try each distribution of a folder, or those that are named."""
+    """Try each distribution of a folder, or the named distributions."""
     ours = distributions(folder.resolve())
     for name in names or ours:
         with tempfile.TemporaryDirectory() as away:

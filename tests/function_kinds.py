@@ -99,7 +99,7 @@ def wrap_of(address: str, reach: str, wrapper: Any = passing_through) -> hookpat
 
 
 def state_of(function: FunctionType) -> dict[str, Any]:
-    """Return all that makes a function, the objects themselves."""
+    """Return all parts of a function, the objects themselves."""
     names = ("code", "kwdefaults", "defaults", "closure", "globals", "name", "qualname", "module", "doc", "annotations")
     return {name: getattr(function, f"__{name}__") for name in names} | {
         f"dict.{name}": value for name, value in vars(function).items()

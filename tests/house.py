@@ -1,4 +1,4 @@
-"""The plan of the house: its rooms, from the ground up, and how its files import each other."""
+"""The plan of the house: the rooms, from the ground up, and the imports between the files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = ROOT / "hookpatch"
 
-# From the ground up: a file imports its own room and rooms that are named before it. What is not named is a door.
+# From the ground up: a file imports its own room and earlier rooms. A file in no room is a door.
 ROOMS: Final = {
     "errors": "all errors and warnings",
     "_bootstrap": "runs when the interpreter starts; imports os, sys and itself",
@@ -31,9 +31,9 @@ ROOMS: Final = {
     "testing": "the test kit",
     "command": "the command line",
 }
-DOORS: Final = {"__init__", "__main__", "_pytest", "_startup", "notebook"}  # opened from outside; no room imports one
+DOORS: Final = {"__init__", "__main__", "_pytest", "_startup", "notebook"}  # opened from outside; rooms import no door
 
-# The plugins that have rooms, likewise.
+# The rooms of plugins, likewise.
 ROOMS_OF_PLUGINS: Final[dict[str, list[str]]] = {
     "hookpatch_export": [
         *("_findings", "errors", "_values", "_frames", "_torch_rules"),
@@ -48,7 +48,7 @@ ROOMS_OF_PLUGINS: Final[dict[str, list[str]]] = {
 
 
 class Package:
-    """A package as its files import each other.
+    """A package with the imports between its files.
 
     Attributes:
         files: the path of each file, by its dotted name within the package.
@@ -65,13 +65,13 @@ class Package:
         }
 
     def imports(self, name: str) -> set[str]:
-        """Return the package's own files that a file imports, inside functions too, for types too."""
+        """Return the package's own files that a file imports, also inside functions, also for types."""
         found = set()
         for node in ast.walk(ast.parse(self.files[name].read_text())):
             if isinstance(node, ast.Import):
                 found |= {self._file(alias.name) for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
-                # ``from package import file``, or a name that ``package`` has.
+                # ``from package import file``, or another name of ``package``.
                 parts = [self._file(f"{node.module}.{alias.name}") for alias in node.names]
                 found |= {part or self._file(node.module or "") for part in parts}
         return {other for other in found if other is not None and other != name}
@@ -87,7 +87,7 @@ class Package:
         return next((room for room in self.rooms if path == room or path.startswith(f"{room}/")), None)
 
     def arrows_up(self) -> list[str]:
-        """Return the imports of a room that stands above, or of a door."""
+        """Return the imports of a higher room, or of a door."""
         height: dict[str | None, int] = {room: at for at, room in enumerate(self.rooms)}
         height[None] = len(self.rooms)
         return [
@@ -98,7 +98,7 @@ class Package:
         ]
 
     def circle(self) -> list[str]:
-        """Return files of which each imports the next, and the last the first; an empty list if there are none."""
+        """Return a circle of imports: each file imports the next, and the last the first; else an empty list."""
         done: set[str] = set()
 
         def walk(name: str, way: list[str]) -> list[str]:
@@ -123,7 +123,7 @@ PLUGINS: Final = [
 
 
 def picture() -> str:
-    """Return the rooms as docs/design.md shows them: the highest first, and on which others each stands."""
+    """Return the rooms as docs/design.md shows the table: the highest first, each with the rooms beneath."""
     rooms = [*ROOMS, "doors"]
     stands: dict[str, set[str]] = {room: set() for room in rooms}
     for name in FILES:

@@ -1,4 +1,4 @@
-"""What tests of imports share: a module's source, a wrapper, and the loaders that a module shows."""
+"""Shared by tests of imports: the source of a module, a wrapper, and the loaders of a module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Interrupt a piece of work at each line or instruction that it runs, in a fork each, and look what is left.
+"""Interrupt a piece of work at each of its lines or instructions, in a fork each, and look for remains.
 
-The interrupt is an exception raised by a signal handler, as of Ctrl-C or a time limit. The signal is raised by a trace
-function, so that each point is met once.
+The interrupt is an exception raised by a signal handler, as of Ctrl-C or a time limit. A trace function raises the
+signal, once at each point.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ thing = Sized()
 limit = 1_000_000
 table = {"first": run, "second": other, "third": run}
 """
-PLACES: Final[list[tuple[Any, str]]] = []  # owners and names of other modules' attributes, which must be as before too
+PLACES: Final[list[tuple[Any, str]]] = []  # owners and names of further attributes to be restored
 PATIENCE: Final = 5.0  # seconds that a block in another thread may take
 
 
@@ -72,9 +72,9 @@ class Work:
     """A piece of work to interrupt.
 
     Attributes:
-        name: its name in tables.
-        begin: called before, not interrupted; returns the work and what ends it.
-        is_on: returns, for each of its patches, whether the patch holds at this moment.
+        name: the name in tables.
+        begin: called before, not interrupted; returns the work and a function that ends the work.
+        is_on: returns for each patch of the work whether the patch holds at the moment.
     """
 
     name: str
@@ -83,12 +83,12 @@ class Work:
 
 
 def vendor() -> Any:
-    """Return the module that is patched."""
+    """Return the patched module."""
     return sys.modules[NAME]
 
 
 def write_vendor(folder: Path, head: str = "") -> None:
-    """Write the module, with a first line if one is given, and import it."""
+    """Write the module, with an optional first line, and import the module."""
     (folder / f"{NAME}.py").write_text(f"{head}\n{SOURCE}")
     sys.path.insert(0, str(folder))
     sys.dont_write_bytecode = True
@@ -96,7 +96,7 @@ def write_vendor(folder: Path, head: str = "") -> None:
 
 
 def louder(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function and mark what it returns."""
+    """Call a function and mark the result."""
     return "patched", wrapped(*args, **kwargs)
 
 
@@ -138,7 +138,7 @@ def _decorated() -> Callable[[], None]:
 
 
 def _entered_before(*patches: hookpatch.Patch, **how: Any) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return the work of a session of patches that were applied before: what was found then is used again."""
+    """Return the work of a session of patches that were applied before: hookpatch uses the earlier findings again."""
     work = _block(partial(hookpatch.active, *patches, **how))
     work()
     work()
@@ -159,7 +159,7 @@ def _run_and_limit_are_on() -> list[bool]:
 
 
 def _of_class() -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return the work of deriving a class that has an instance, made now: a collector that was frozen sees it."""
+    """Return the work of deriving a class with a new instance: a frozen collector hides earlier instances."""
     vendor().one = vendor().Vendor()
     patch = hookpatch.derive(f"{NAME}:Vendor", derived_class, reach="everywhere")
     return _block(partial(hookpatch.active, patch, children="local")), _nothing
@@ -200,7 +200,7 @@ def _size_is_on() -> list[bool]:
 
 
 def _beside_an_instance(body: Callable[[], object]) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return a piece of work, and make an instance first: one from before ``gc.freeze`` would not be seen."""
+    """Return a piece of work, and make an instance first: after ``gc.freeze`` the collector hides earlier instances."""
     vendor().thing = vendor().Sized()
     return body, _nothing
 
@@ -230,7 +230,7 @@ _CLASS: Final = hookpatch.edit(
 +        return "patched"
 """,
 )
-_ANEW: Final = ("import", "reload", "the source of a module")  # they execute the module anew
+_ANEW: Final = ("import", "reload", "the source of a module")  # works with a new execution of the module
 
 
 def works() -> dict[str, Work]:
@@ -280,7 +280,7 @@ def works() -> dict[str, Work]:
     return {work.name: work for work in found}
 
 
-# --- what must be as before
+# --- the state to be restored
 
 
 def _state() -> list[Any]:
@@ -305,7 +305,7 @@ _FUNCTIONS: Final = ("run", "its code", "method", "code of method", "class", "__
 
 
 def _differences(before: list[Any], is_anew: bool) -> Iterator[str]:
-    """Yield what is not as before; of a module that was executed anew: what is not as its source has it."""
+    """Yield the parts of the state that differ; for a module executed anew, the parts that differ from the source."""
     for part, was, now in zip((*_PARTS, *(name for _, name in PLACES)), before, _state(), strict=True):
         is_same = was is now or (was == now and (is_anew or part not in _FUNCTIONS))
         of_source = is_anew and part in (*_FUNCTIONS, "table")
@@ -320,7 +320,7 @@ def _differences(before: list[Any], is_anew: bool) -> Iterator[str]:
 
 
 def _open_elsewhere() -> str | None:
-    """Open a block in another thread; return what is wrong with it."""
+    """Open a block in another thread; return the problem of the block, or None."""
     seen: list[Any] = []
 
     def other() -> None:
@@ -337,7 +337,7 @@ def _open_elsewhere() -> str | None:
 
 
 def _left_behind(work: Work, end: Callable[[], object], before: list[Any], outcome: str) -> list[str]:
-    """Return what an interrupt has left, after the next look and the end."""
+    """Return the problems that an interrupt leaves after the next look and the end."""
     problems = [] if outcome in ("interrupted", "ended") else [f"raised {outcome}"]
     module = sys.modules.get(NAME)
     if module is not None and len(set(work.is_on())) > 1:
@@ -358,7 +358,7 @@ def _left_behind(work: Work, end: Callable[[], object], before: list[Any], outco
 
 
 class _Points:
-    """Trace a piece of work; raise the signal at one of its points."""
+    """Trace a piece of work; raise the signal at a point of the work."""
 
     def __init__(self, unit: Unit, number: int = 0) -> None:
         self.count = 0
@@ -367,7 +367,7 @@ class _Points:
         self._number: Final = number
 
     def run(self, body: Callable[[], object]) -> None:
-        sys._getframe().f_trace_opcodes = self._unit == "opcode"  # Python 3.12 looks whether any frame wants it
+        sys._getframe().f_trace_opcodes = self._unit == "opcode"  # Python 3.12 looks for a frame with the flag
         sys.settrace(self._trace)
         try:
             body()
@@ -377,7 +377,7 @@ class _Points:
     def _trace(self, frame: Any, event: str, _: object) -> Any:
         if frame.f_code.co_filename == __file__ and frame.f_code.co_name in ("run", "_trace"):
             return None
-        if frame.f_code.co_filename.startswith("<frozen importlib"):  # which may leave a module half imported
+        if frame.f_code.co_filename.startswith("<frozen importlib"):  # an interrupt may leave a module half imported
             return None
         frame.f_trace_opcodes = self._unit == "opcode"
         if event == self._unit:
@@ -391,7 +391,7 @@ class _Points:
 
 @dataclass
 class Result:
-    """What interrupts at the points of a piece of work have left: how many points, and each problem with its places."""
+    """The result of interrupts at the points of a piece of work: the number of points, and problems with places."""
 
     points: int
     problems: dict[str, list[str]]
@@ -402,12 +402,12 @@ class Result:
 
 
 def in_child(body: Callable[[], str]) -> str:
-    """Return what a function returns in a forked process."""
+    """Run a function in a forked process; return its result."""
     readable, writable = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # errors that Python ignores, in finalizers
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Python ignores errors in finalizers, with a message
             os.write(writable, body().encode())
         except BaseException as error:
             os.write(writable, f"the look failed: {type(error).__name__}: {error}".encode())
@@ -421,7 +421,7 @@ def in_child(body: Callable[[], str]) -> str:
 
 
 def outcome_of(body: Callable[[], object]) -> str:
-    """Return how a piece of work ended."""
+    """Run a piece of work; return its outcome."""
     try:
         body()
     except Interrupted:
@@ -432,7 +432,7 @@ def outcome_of(body: Callable[[], object]) -> str:
 
 
 def _ready(work: Work) -> list[Any]:
-    """Do a piece of work some times, so that what is made once is there; return the state before an interrupt."""
+    """Do a piece of work some times, to fill all caches; return the state before an interrupt."""
     signal.signal(signal.SIGUSR1, _raise)
     signal.signal(signal.SIGALRM, _raise)
     warnings.simplefilter("ignore")
@@ -446,7 +446,7 @@ def _ready(work: Work) -> list[Any]:
 
 
 def sweep(work: Work, unit: Unit = "line", most: int | None = None) -> Result:
-    """Interrupt a piece of work at each point, or at most so many, evenly spread; return what is left."""
+    """Interrupt a piece of work at each point, or at most at ``most`` points, evenly spread; return the problems."""
     before = _ready(work)
 
     def tried(number: int) -> str:
@@ -468,7 +468,7 @@ def sweep(work: Work, unit: Unit = "line", most: int | None = None) -> Result:
 
 
 def by_alarm(work: Work, times: int, seed: int = 1) -> Result:
-    """Repeat a piece of work until an alarm clock interrupts it, at a random moment, so many times."""
+    """Repeat a piece of work until an alarm interrupts the work at a random moment; try ``times`` times."""
     before, choose = _ready(work), Random(seed)
 
     def tried(seconds: float) -> str:

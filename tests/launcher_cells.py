@@ -1,4 +1,4 @@
-"""What became of the cells of the launchers' matrix: right, loud, silent, or a false alarm."""
+"""The verdicts on the cells of the launchers' matrix: right, loud, silent, or a false alarm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORKER: Final = "import sys, vendor\nopen(sys.argv[1], 'w').write(vendor.speak()
 
 
 class Cell(NamedTuple):
-    """One launch: where it stands in the matrix, what was judged, and why."""
+    """A launch: the position in the matrix, the verdict, and the reason."""
 
     launcher: str
     environment: str
@@ -35,7 +35,7 @@ def home(folder: Path, wheels: Path) -> Environment:
 
 
 def wanted(environment: str, names: str, phase: str) -> str:
-    """Return what a child process is to say."""
+    """Return the expected word of a child process."""
     is_patched = names == "environment" or phase == "inside"
     return "VENDOR" if is_patched else "vendor"
 
@@ -68,7 +68,7 @@ def run(home: Environment, names: str, launchers: Iterable[str]) -> list[Cell]:
                 for problem in process.problems
                 if cell["path"] in problem or cell["path"] in " ".join(process.argv)
             ]
-            if cell["launcher"] == "a subinterpreter":  # which is no process: a warning of the patch tells
+            if cell["launcher"] == "a subinterpreter":  # no process: look for a warning of the patch
                 problems += [warning for warning in report.warnings if "interpreter" in warning]
                 problems += [text for text in report.problems if "an interpreter" in text and cell["phase"] == "inside"]
             verdict, why = _verdict(cell, done.stderr, problems)
@@ -77,6 +77,6 @@ def run(home: Environment, names: str, launchers: Iterable[str]) -> list[Cell]:
 
 
 def all_launchers(home: Environment) -> list[str]:
-    """Return the names of all launchers that a program in an environment has."""
+    """Return the names of all launchers in an environment."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import launching; print(*launching.launchers(), sep='\\n')"
     return home.run("-c", code, PROGRAM.parent).stdout.splitlines()

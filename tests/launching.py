@@ -1,7 +1,8 @@
-"""A program that starts child processes in many ways, before, inside and after a block, and prints what became of each.
+"""A program that starts child processes in many ways, before, inside and after a block, and prints the results.
 
 usage: python tests/launching.py {environment,block,task,require} LAUNCHER...
-Run in a folder with the modules ``vendor`` and ``worker``. Each child writes what the vendor's function returns there.
+Run in a folder with the modules ``vendor`` and ``worker``. Each child process writes the result of the
+vendor's function.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ def write(path: str) -> None:
 
 
 def command(path: str) -> list[str]:
-    """Return the command of a program that does the same."""
+    """Return the command of a program with the same work."""
     return [PYTHON, "worker.py", path]
 
 
-# --- with an environment that is given, or inherited
+# --- with a given or inherited environment
 
 
 def _run(path: str, env: Env) -> None:
@@ -273,14 +274,14 @@ OF_PACKAGES: Final[dict[str, tuple[str, Callable[[str], None]]]] = {
 
 
 def launchers() -> list[str]:
-    """Return the names of all launchers that this Python has."""
+    """Return the names of all launchers of the running Python."""
     others = {**OF_PACKAGES, **PROGRAMS}
     packages = [name for name, (package, _) in others.items() if importlib.util.find_spec(package)]
     return [*GIVEN, *INHERITED, *(name for name in packages if name not in OF_ROOT or os.geteuid() == 0)]
 
 
 def _ways(name: str, kept: dict[str, dict[str, str]]) -> Iterator[tuple[str, Callable[[str], None]]]:
-    """Yield the environments that a launcher can give, by name, and what launches with each."""
+    """Yield the environments that a launcher can give, by name, each with a function that launches."""
     if name in INHERITED or name in OF_PACKAGES:
         yield "inherited", INHERITED[name] if name in INHERITED else OF_PACKAGES[name][1]
         return
@@ -294,7 +295,7 @@ def _ways(name: str, kept: dict[str, dict[str, str]]) -> Iterator[tuple[str, Cal
 
 
 def _launch(start: Callable[[str], None], path: Path) -> dict[str, Any]:
-    """Start a child process; return what it said, and what was said of it here."""
+    """Start a child process; return the output of the child process, and the error and warnings in the parent."""
     error = ""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -311,7 +312,7 @@ def _launch(start: Callable[[str], None], path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the cells as JSON, one a line."""
+    """Print each cell as a line of JSON."""
     names, *wanted = sys.argv[1:]
     folder = Path(tempfile.mkdtemp(dir="."))
     block: dict[str, Any] = {

@@ -1,6 +1,7 @@
-"""Start a child process by the programs of others: servers, task queues, runners, archives, and as another user.
+"""Start a child process by other programs: servers, task queues, runners, archives, and as another user.
 
-Each writes what the vendor's function returns there into a file. Each takes an environment; None is an inherited one.
+Each child process writes the result of the vendor's function into a file. Each function takes an environment; None
+means the inherited environment.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PYTHON: Final = sys.executable
 PATIENCE: Final = 30.0  # seconds
 NOBODY: Final = 65534
 
-# The files that the programs need in the current folder.
+# The files for the current folder of the programs.
 FILES: Final = {
     "served.py": """
 import vendor
@@ -69,7 +70,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _serve(path: str, env: Env, *words: str) -> None:
-    """Start a server on a socket beside the file, ask it, and write its answer."""
+    """Start a server on a socket beside the file, send a request, and write the answer."""
     address = f"{path}.sock"
     process = subprocess.Popen([PYTHON, *(word.format(address) for word in words)], env=env)
     try:
@@ -88,7 +89,7 @@ def _server(*words: str) -> Start:
 
 
 def _celery(path: str, env: Env) -> None:
-    """Queue a task, and start a worker that does it in a process of its pool."""
+    """Queue a task, and start a worker to do the task in a process of its pool."""
     for folder in ("queue", "queue-control"):
         Path(folder).mkdir(exist_ok=True)
     importlib.import_module("queued").app.send_task("queued.speak", [path], ignore_result=True)
@@ -145,7 +146,7 @@ _GUNICORN: Final = ("-m", "gunicorn", "--log-level", "warning", "--bind", "unix:
 _UVICORN: Final = ("-m", "uvicorn", "--log-level", "warning", "--uds", "{}", "served:asgi")
 _USER: Final = ("--user", str(NOBODY), "--group", str(NOBODY))
 
-# By name: the package that it needs, or none, and what starts it.
+# By name: the needed package, or none, and the function to start the program.
 PROGRAMS: Final[dict[str, tuple[str, Start]]] = {
     "gunicorn": ("gunicorn", _server(*_GUNICORN)),
     "gunicorn, --preload": ("gunicorn", _server(*_GUNICORN, "--preload")),

@@ -1,4 +1,4 @@
-"""What tests of sites share: a wrapper with a tag, and classes that refuse to be set."""
+"""Shared by tests of sites: a wrapper with a tag, and classes that refuse to be set."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def tagged(tag: str) -> Callable[..., Any]:
 
 
 def hides(outer: str, inner: str) -> bool:
-    """Return True if two patches of one slot, owner and session with these verbs are a conflict: see test_order.py."""
+    """Return True if two patches of the same slot, owner and session conflict by their verbs: see test_order.py."""
     is_value_hidden = outer in ("replace", "remove") and inner in ("replace", "remove", "derive")
     return is_value_hidden or outer == inner == "inject"
 
 
 class Stubborn(type):
-    """A metaclass whose classes refuse, while ``locked``, to have an attribute set or deleted."""
+    """A metaclass of classes that refuse, while ``locked``, to set or delete an attribute."""
 
     locked = False
 

@@ -1,4 +1,4 @@
-"""What tests of the lock share: a module to lock, and the fingerprint of a target."""
+"""Shared by tests of the lock: a module to lock, and the fingerprint of a target."""
 
 from __future__ import annotations
 

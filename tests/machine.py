@@ -53,13 +53,13 @@ from hookpatch._engine.site import late_restore, site, sites
 
 
 class Machine(MachineModel):
-    """The rules of the state machine. Each step is done in Python and in the model; ``agrees`` compares them."""
+    """The rules of the state machine. Each step is done in Python and in the model; ``agrees`` compares both."""
 
     # --- rules
 
     @initialize(data=st.data())
     def begin(self, data: st.DataObject) -> None:
-        """Take a few places, so that sessions meet."""
+        """Take a few places only: sessions meet more often."""
         some = st.sets(st.sampled_from(sorted(TRIED)), min_size=1, max_size=6)
         labels = data.draw(st.sampled_from(TOGETHER) | some, "places")
         self.labels = sorted(labels)
@@ -79,9 +79,12 @@ class Machine(MachineModel):
     def _can(self, attempt: Lifecycle) -> bool:
         """Return True if the model covers the patch.
 
-        Left out: reach="everywhere" where not an original but something of somebody else's or a copied name of ours
-        lies beneath: it would be changed inside, and has no model. A remove where somebody's value is: theirs could
-        not be told from the original any more. Targets in a module that was dropped from sys.modules, by hand.
+        Left out:
+
+        - reach="everywhere" over a foreign value or a copied wrapper of ours: hookpatch would change the value inside,
+          and the model has no place inside the value.
+        - a remove over a foreign value: the model could not tell the foreign value from the original.
+        - targets by hand in a module that was dropped from sys.modules.
         """
         if attempt.verb == "enter" or not self._is_there(module_of(attempt.label)):
             return attempt.in_words
@@ -170,8 +173,8 @@ class Machine(MachineModel):
             attempt.entries = [Entry()]
         try:
             for attempt in plan if len(plan) > 1 or plan[0].is_for_task else ():
-                attempt.entries[-1].state = "failed"  # if it is refused
-                self._check(attempt)  # all before any is applied
+                attempt.entries[-1].state = "failed"  # if the check raises
+                self._check(attempt)  # check all patches before the first is applied
                 attempt.entries[-1].state = "waiting"
             for attempt in plan:
                 begun.append(attempt)
@@ -219,14 +222,15 @@ class Machine(MachineModel):
     @rule(name=st.sampled_from([V, U]), what=st.sampled_from(["import", "reload", "drop"]))
     def execute_module(self, name: str, what: str) -> None:
         """Import a module, reload it, or drop it from sys.modules."""
-        # A reload throws away what others put into the module; what they would put back later is of the old one.
+        # A reload throws away the foreign values of the module. Their removal would later restore old values.
         if what == "drop":
             sys.modules.pop(name, None)
             return
         module = sys.modules.get(name)
         if what == "reload" and any(spot.owner is module for spot, _ in self.foreign):
             return
-        # Left out: a reload of a module that reach="everywhere" has gone to copies what stands in the vendor's now.
+        # Left out: a reload of the user's module after reach="everywhere" patched its copy. The reload would copy our
+        # wrapper from the vendor's module.
         copied = self.now.get(f"{U}:copied")
         if (
             name == U
@@ -234,7 +238,7 @@ class Machine(MachineModel):
             and any(layer.attempt.label != f"{U}:copied" for layer in copied.place.layers)
         ):
             return
-        # What the user imports must be there.
+        # The user's import needs the function in the vendor's module.
         removes: bool = any(
             one.label == f"{V}:function" and one.verb == "remove" for _, plan in self.open for one in plan
         )
@@ -259,11 +263,11 @@ class Machine(MachineModel):
         spot = self.now[label]
         raw, place = spot.raw(), spot.place
         verbs = {layer.verb for layer in place.layers}
-        # Left out: over a name or key that we removed, they would in the end remove it themselves.
+        # Left out: a foreign value over a name or key that we removed: the foreign code would remove the name later.
         if "remove" in verbs or (raw is MISSING and how == "deleted") or (place.found() is NOTHING and how != "value"):
             return
-        # Left out: what a proxy of theirs hands out through a subclass is another one, made at that moment, which keeps
-        # what we gave for good.
+        # Left out: a foreign proxy that is fetched through a subclass. The fetch makes a new proxy, and the new proxy
+        # keeps our wrapper for good.
         found = place.found()
         if raw is MISSING and isinstance(found, Foreign) and found.is_proxy and how in ("closure", "lambda", "proxy"):
             return
@@ -289,7 +293,7 @@ class Machine(MachineModel):
     @precondition(lambda self: self.foreign)
     @rule(data=st.data())
     def take_off_foreign(self, data: st.DataObject) -> None:
-        """Take a foreign value off: it restores the value that it found; in each slot the last one first."""
+        """Remove a foreign value, in each slot the last value first: the removal restores the value found."""
         at = data.draw(st.integers(0, len(self.foreign) - 1), "which")
         self._take_off(at)
 
@@ -311,7 +315,7 @@ class Machine(MachineModel):
 
     @rule(which=st.integers(0, 20))
     def look(self, which: int) -> None:
-        """Collect garbage; make the report now and then, which looks at all objects."""
+        """Collect garbage; make the report now and then: the report looks at all objects."""
         gc.collect()
         if which == 0:
             hookpatch.report()
@@ -333,16 +337,16 @@ class Machine(MachineModel):
 
     @invariant()
     def agrees(self) -> None:
-        """Each place holds what the model says, a call answers it, and so does the report."""
+        """Each place, each call and the report agree with the model."""
         type(self).steps += 1
-        self.idle.report()  # any look gives back what can be given back
+        self.idle.report()  # each look restores the slots that can be restored
         for spot in self.spots:
             spot.place.settle()
         for spot in self.spots:
             self._compare(spot)
         for mapping, order in self.orders:
             self._compare_order(mapping, order)
-        # Those that derived from what others copy hold the original: they are looked at once, and not kept.
+        # Check a closed session once: a session that derived from a copied value would keep the original alive.
         self.closed = [one for one in self.closed if one is self.closed[-1]]
         for session, plan in (*self.open, *self.closed):
             said: dict[str | None, list[str]] = {}
@@ -353,7 +357,7 @@ class Machine(MachineModel):
             for entry in session._ledger.entries:
                 if entry.look is not None:
                     entry.look()
-            for entry in session._ledger.entries:  # not report(), which looks at all objects: see `look`
+            for entry in session._ledger.entries:  # not report(): report() looks at all objects, see `look`
                 said.setdefault(entry.asked.patch.why, []).append(entry.state)
             for attempt in plan:
                 assert sorted(said[attempt.tag]) == sorted(entry.state for entry in attempt.entries), (
@@ -391,7 +395,7 @@ class Machine(MachineModel):
             assert neighbour.run(spot.answer, x) == found.answer(x, here=False), spot.place.label
 
     def _compare_order(self, mapping: Any, order: list[str]) -> None:
-        """Compare the keys of a mapping: each where it was; one that we added behind all, and there to our end."""
+        """Compare the keys of a mapping: each key in its position; a key of ours stays last until our session ends."""
         (added,) = (spot for spot in self.spots if spot.owner is mapping and spot.name == "added")
         if "added" in mapping and "added" not in order:
             order.append("added")
@@ -400,18 +404,18 @@ class Machine(MachineModel):
         assert list(mapping) == [key for key in order if key in mapping]
 
     def teardown(self) -> None:
-        """Close the open sessions and take off foreign values: then all is as before, and no object is kept alive."""
+        """Close the open sessions and remove foreign values: all slots are as before, and no object is kept alive."""
         try:
-            self._teardown()  # by itself: its local variables would keep something alive
+            self._teardown()  # a method of its own: local variables would keep objects alive
             waiting = -1
-            while waiting != (waiting := len(site.late_restores())):  # what a look lets go may have kept something else
+            while waiting != (waiting := len(site.late_restores())):  # a released object may have kept others
                 gc.collect()
                 assert list(hookpatch.report()) == []
                 gc.collect()
             assert [*late_restore.late_restores(), *late_restore._unborne, *site.covered] == []
         finally:
             for left in (late_restore.waiting, late_restore._unborne, site.covered):
-                left.clear()  # a failure is this example's alone
+                left.clear()  # a failure must not reach the next example
 
     def _teardown(self) -> None:
         try:
@@ -436,7 +440,7 @@ class Machine(MachineModel):
             for spot in self.spots:
                 if spot.place.is_stubborn:
                     type(spot.owner).locked = False
-            for session in (*self.sessions, self.idle):  # those that a failure left open
+            for session in (*self.sessions, self.idle):  # a failure may leave sessions open
                 with warnings.catch_warnings(), suppress(errors.RestoreError):
                     warnings.simplefilter("ignore")
                     session.close()
@@ -447,7 +451,7 @@ class Machine(MachineModel):
 
 
 def _hides(outer: Lifecycle, inner: Lifecycle) -> bool:
-    """Return True if two values of one owner may meet in one slot, which is a conflict."""
+    """Return True if two values of the same owner may meet in the same slot: a conflict."""
     is_one_place = outer.label == inner.label or "everywhere" in (outer.reach, inner.reach)
     return outer.owner == inner.owner and is_one_place and hides(outer.verb, inner.verb)
 
@@ -457,8 +461,8 @@ SETTINGS: Final = settings(
     stateful_step_count=25,
     deadline=None,
     database=None,
-    derandomize=True,  # `make soak` tries others, for as long as one likes
-    print_blob=True,  # to be put over Machine
+    derandomize=True,  # `make soak` tries other examples, for any time
+    print_blob=True,  # a decorator for Machine, to repeat the failure
     report_multiple_bugs=False,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
@@ -467,7 +471,7 @@ SETTINGS: Final = settings(
 
 @contextmanager
 def world(folder: Path) -> Iterator[None]:
-    """Write the modules, and three plugins with their distributions, to a folder on sys.path; hear from them."""
+    """Write the modules, and three plugins with their distributions, to a folder on sys.path; make their witness."""
     (folder / f"{V}.py").write_text(VENDOR)
     (folder / f"{U}.py").write_text(USER)
     for owner in ("outer", "inner", "third"):
@@ -483,4 +487,4 @@ def world(folder: Path) -> Iterator[None]:
         yield
     finally:
         del sys.modules["machine_witness"]
-        gc.unfreeze()  # what each example had the collector leave out
+        gc.unfreeze()  # each example froze the objects of its start

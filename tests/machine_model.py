@@ -1,4 +1,4 @@
-"""The state machine's model: which slots there are, and what a session does to them."""
+"""The state machine's model: the slots of the modules, and the effect of a session on the slots."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ import hookpatch
 
 
 class MachineModel(RuleBasedStateMachine):
-    """The slots of all modules, and what the model says of the sessions that are open."""
+    """The slots of all modules, and the expected effect of the open sessions."""
 
     examples = steps = 0  # of all runs
-    ended: ClassVar[Counter[str]] = Counter()  # in which states the patches of all runs did
+    ended: ClassVar[Counter[str]] = Counter()  # how many patches of all runs ended in each state
 
     def __init__(self) -> None:
         super().__init__()
         type(self).examples += 1
-        gc.freeze()  # what is there already: looks at all objects would take most of the time
+        gc.freeze()  # leave out earlier objects: looks at all objects would take most of the time
         self.meta_path = list(sys.meta_path)
         self.patches: dict[str, list[hookpatch.Patch]] = {}
         vars(sys.modules["machine_witness"]).update(executed=self.executed, patches=self.patches)
         self.count = 0
-        self.spots: list[Spot] = []  # of all modules that ever were, as long as somebody may hold them
-        self.now: dict[str, Spot] = {}  # those that an address in words leads to
+        self.spots: list[Spot] = []  # of all modules ever executed, as foreign code may hold a module
+        self.now: dict[str, Spot] = {}  # by address in words: the current spot
         self.pending: list[str] = []
-        self.rest: dict[int, tuple[Any, dict[str, tuple[Any]]]] = {}  # all that the owners of places have
+        self.rest: dict[int, tuple[Any, dict[str, tuple[Any]]]] = {}  # all attributes of the owners of places
         self.orders: list[tuple[Any, list[str]]] = []  # mappings, each with its keys
         self.open: list[tuple[hookpatch.Session, list[Lifecycle]]] = []
         self.closed: list[tuple[hookpatch.Session, list[Lifecycle]]] = []
-        self.attempts: list[Lifecycle] = []  # that hear of imports, in the order of their watches
+        self.attempts: list[Lifecycle] = []  # waiting for imports, in the order of their watches
         self.foreign: list[tuple[Spot, Callable[[], None]]] = []
         self.entered: Counter[str] = Counter()
         self.is_exit_armed = False
@@ -49,7 +49,7 @@ class MachineModel(RuleBasedStateMachine):
     # --- modules
 
     def executed(self, name: str) -> None:
-        """Note that a module has been executed; its last line calls this."""
+        """Note that a module has been executed; the last line of the module calls this method."""
         self.arrive()
         module = sys.modules[name]
         reloaded = [spot for spot in self.spots if spot.owner is module]
@@ -85,7 +85,7 @@ class MachineModel(RuleBasedStateMachine):
         if name not in kept:
             return self._spot(label, module, name, call, content)
         spot = kept[name]
-        if name != "added":  # what the source does not have stays
+        if name != "added":  # a reload keeps a name absent from the source
             spot.place.content = spot.place.original = content or Origin(spot.raw(), takes=name != "c")
         self.now[label] = spot
         return spot
@@ -161,7 +161,7 @@ class MachineModel(RuleBasedStateMachine):
     # --- our sessions, in the model
 
     def _check(self, attempt: Lifecycle) -> None:
-        """Raise Refused for a patch that is refused before any patch is applied."""
+        """Raise Refused for a patch that hookpatch refuses before any patch is applied."""
         if attempt.verb == "enter" or not self._is_there(attempt.module):
             return
         place = self.now[attempt.label].place
@@ -199,7 +199,7 @@ class MachineModel(RuleBasedStateMachine):
         if attempt.reach == "slot":
             return [place]
         if (place.base if place.layers else place.content) is NOTHING:
-            return [place]  # what is inherited belongs to another class
+            return [place]  # an inherited value belongs to another class
         thing = place.beneath()
         assert isinstance(thing, Origin)  # see _can
         if attempt.label not in (f"{V}:c", f"{V}:Kind"):
@@ -208,14 +208,14 @@ class MachineModel(RuleBasedStateMachine):
         return [place, *(other for other in others if (other.base if other.layers else other.content) is thing)]
 
     def _end_all(self, attempts: list[Lifecycle], failures: list[Exception]) -> None:
-        """End the patches of a session, the last first; then restore the copies of all."""
+        """End the patches of a session, the last first; afterwards restore the copies of all patches."""
         stood = [(attempt, self._end(attempt, failures)) for attempt in reversed(attempts)]
         for attempt, places in stood:
             if attempt.reach == "everywhere" and attempt.label in (f"{V}:c", f"{V}:Kind"):
                 self._call_back(attempt, {held: place.base for place, held in places if not place.layers})
 
     def _end(self, attempt: Lifecycle, failures: list[Exception]) -> list[tuple[Place, Thing]]:
-        """End one patch; return the places of its layers, each with what was held there."""
+        """End a patch; return the places of its layers, each with the value held before."""
         if attempt in self.attempts:
             self.attempts.remove(attempt)
         if attempt.entries[-1].state == "waiting":
@@ -226,21 +226,21 @@ class MachineModel(RuleBasedStateMachine):
             if self.is_exit_armed:
                 failures.append(RuntimeError())
         for derived in attempt.derived.values():
-            derived.note = ()  # it holds the original: as long as we hold it, reach="everywhere" goes there
+            derived.note = ()  # the derived object holds the original: reach="everywhere" would find both
         stood = [(place, place.held) for place, _ in attempt.laid]
         for place, layer in reversed(attempt.laid):
             try:
                 place.drop(layer)
             except Locked as error:
                 failures.append(error)
-            self.warned.update(place.warned)  # a place inside a function is none of the spots
+            self.warned.update(place.warned)  # a place inside a function has no spot
             place.warned.clear()
         return stood
 
     def _call_back(self, attempt: Lifecycle, originals: dict[Thing, Thing]) -> None:
         """Put the original into a module that was executed during the session and copied the patched value.
 
-        A given value is left to a module that was there before: it may be its own.
+        A module imported before the session keeps a given value: the value may be its own.
         """
         spot = self.now.get(f"{U}:copied")
         if spot is None or not self._is_there(U) or spot.place.layers:

@@ -1,4 +1,4 @@
-"""The modules and slots of the state machine, and what is put into the slots."""
+"""The modules and slots of the state machine, and the values for the slots."""
 
 from __future__ import annotations
 
@@ -99,9 +99,10 @@ V, U = "machine_vendor", "machine_user"
 
 CALLS, VALUES = ("wrap", "inject"), ("replace", "derive")
 
-# What is tried on each place: verbs with reach="slot", and those with reach="everywhere". What is left out:
-# - remove where others inherit the name, or where there is no removing (a list, a class method);
-# - a property and a class are not called but derived and replaced; inject needs an argument, which `c` does not take.
+# The verbs tried on each place: with reach="slot", and with reach="everywhere". Left out:
+# - remove of a name that another class inherits, or from a slot without removal (a list, a class method);
+# - wrap and inject of a property and of a class: both are only derived and replaced;
+# - inject for `c`: the function takes no argument.
 TRIED: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     f"{V}:function": ((*CALLS, *VALUES, "remove"), (*CALLS, *VALUES)),
     f"{V}:Base.own": ((*CALLS, *VALUES), (*CALLS, *VALUES)),
@@ -131,8 +132,8 @@ TRIED: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     f"{V} (enter)": (("enter",), ()),
 }
 
-# Where others put something. Left out: entries of mappings are not deleted by others, since theirs would then come
-# back at the end; static and class methods, properties, classes.
+# The foreign values tried on each place. Left out: static and class methods, properties, classes. Foreign code deletes
+# no entry of a mapping: the removal of the foreign value would add the entry again, at the end.
 FOREIGN: Final = ("closure", "lambda", "proxy", "mock", "value", "deleted")
 
 OTHERS: Final[dict[str, tuple[str, ...]]] = {
@@ -151,7 +152,7 @@ OTHERS: Final[dict[str, tuple[str, ...]]] = {
     f"{U}:alias": FOREIGN,
 }
 
-# Places that see each other; and some alone, where all that happens happens.
+# Places that affect each other; and some places alone, to concentrate all steps on a single place.
 TOGETHER: Final = (
     (f"{V}:function", f"{U}:alias"),
     (f"{V}:c", f"{U}:copied"),
@@ -165,13 +166,13 @@ TOGETHER: Final = (
     (f"{V}:table['entry']", f"{V}:table['added']"),
 )
 
-# Whose calls take no argument.
+# Places of calls without an argument.
 WITHOUT: Final = {f"{V}:c", f"{V}:Kind", f"{V}:Base.prop", f"{U}:copied", "held", "default", "closure", "kinds"} | {
     "user default",
     "user closure",
 }
 
-# Attributes of modules are named in words: what is named by the module at hand does not hear of its reload.
+# Attributes of modules are named in words: a target by the module at hand does not notice a reload of the module.
 OF_MODULES: Final = {f"{V}:function", f"{V}:added", f"{V}:Kind", f"{V}:c", f"{U}:alias", f"{U}:copied", f"{V} (enter)"}
 
 OWNERS: Final = (None, None, None, "outer", "inner", "third")
@@ -216,7 +217,7 @@ class Spot:
             delattr(self.owner, self.name)
 
     def answer(self, x: str) -> str:
-        """Return what a call answers."""
+        """Return the answer of a call."""
         return str(self._call()(x=x) if x else self._call()())
 
     def target(self) -> Target:
@@ -277,7 +278,7 @@ def derived_of(tag: str, below: Any) -> Any:
     """Return a derived object of the same kind as the object below."""
     if isinstance(below, type):
 
-        class Kind(below):  # type: ignore[misc]  # mypy has no name for it
+        class Kind(below):  # type: ignore[misc]  # mypy has no name for the base
             def __str__(self) -> str:
                 return f"{tag}[{super().__str__()}]"
 

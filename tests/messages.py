@@ -1,4 +1,4 @@
-"""What tests of messages share: the sections of docs/messages.md, and a module to patch."""
+"""Shared by tests of messages: the sections of docs/messages.md, and a module to patch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def sections() -> dict[str, str]:
 
 
 def shown(kind: type[Exception]) -> str:
-    """Return the message that docs/messages.md shows for a class."""
+    """Return the message of a class in docs/messages.md."""
     (text,) = re.findall(r"^```text\n(.*)\n```$", sections()[kind.__name__], flags=re.MULTILINE)
     return str(text)
 

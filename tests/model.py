@@ -1,12 +1,13 @@
-"""A model of what every slot must hold, without hookpatch's code, for promises/test_machine.py.
+"""A model of the value that every slot must hold, without hookpatch's code, for promises/test_machine.py.
 
-A Thing is an object that may lie in a place, and what a call of it answers. A Place is a slot: what lies there, and
-the layers over it. The rules of the model are these:
+A `Thing` is an object that a place may hold, with the answer of a call. A `Place` is a slot: its object, and the
+layers over the object. The rules of the model:
 
-- Over what lay there when the first layer came, layers lie in order. Those around calls that lie next to each other
-  are one object of ours, which stays the same while they come and go, and passes through once they have ended.
-- What belongs there is put there only where the original or an object of ours lies, be it beneath somebody's proxies.
-- Where an object of ours comes to light again, what belongs there is put there: the original, if no layer is left.
+- Layers lie in order over the object that the place held when the first layer came. Neighbouring layers around calls
+  share a stand-in of ours. The stand-in stays the same object while layers come and go, and passes calls through once
+  all its layers have ended.
+- We write the wanted value only where the slot holds the original or a stand-in of ours, also beneath foreign proxies.
+- Where a stand-in of ours returns to the slot, we write the wanted value: the original, if no layer is left.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ class Thing:
     """An object that may lie in a place.
 
     Attributes:
-        note: the object in a tuple, empty until it has been seen. In a tuple, because reach="everywhere" goes to
-            attributes of objects, too, but takes a tuple without a name for what somebody noted down.
+        note: the object in a tuple, empty until the test has seen the object. The tuple
+            hides the object: reach="everywhere" changes attributes of objects, but leaves a tuple without a name alone.
     """
 
     note: tuple[Any, ...] = ()
 
     def answer(self, x: str, here: bool) -> str:
-        """Return what a call answers, with an argument, inside or outside of the task of this test."""
+        """Return the answer of a call with an argument, inside or outside of the task of this test."""
         raise NotImplementedError
 
 
@@ -49,7 +50,7 @@ NOTHING: Final = Nothing()
 
 
 class Origin(Thing):
-    """What a module made when it was executed. A function may have layers inside."""
+    """An object that a module made when the module was executed. A function may have layers inside."""
 
     def __init__(self, thing: Any, takes: bool = True) -> None:
         self.note = (thing,)
@@ -79,7 +80,7 @@ class Given(Thing):
 
 
 class Derived(Thing):
-    """What a derive made of what lay below."""
+    """A value that a derive made of the value below."""
 
     def __init__(self, tag: str, below: Thing) -> None:
         self.tag: Final = tag
@@ -90,7 +91,7 @@ class Derived(Thing):
 
 
 class Ours(Thing):
-    """Our stand-in for layers around calls."""
+    """A stand-in of ours for layers around calls."""
 
     def __init__(self, below: Thing) -> None:
         self.below: Final = below
@@ -113,7 +114,7 @@ def _around(layers: Sequence[Layer], below: Thing, x: str, here: bool, is_given:
 
 
 class Inherited(Thing):
-    """What a class has from its base at the moment of a call."""
+    """The value that a class inherits from its base at the moment of a call."""
 
     def __init__(self, place: Place) -> None:
         self.place: Final = place
@@ -123,7 +124,7 @@ class Inherited(Thing):
 
 
 class Foreign(Thing):
-    """A foreign wrapper around the value that it found; ``is_proxy``: ``__wrapped__`` is the value that it calls."""
+    """A foreign wrapper around the value found in the slot; ``is_proxy``: ``__wrapped__`` is the value called."""
 
     def __init__(self, tag: str, below: Thing, is_proxy: bool) -> None:
         self.tag: Final = tag
@@ -135,7 +136,7 @@ class Foreign(Thing):
 
 
 def leads(thing: Thing, wanted: Sequence[Thing]) -> bool:
-    """Return True if a foreign wrapper, or what it wraps, calls one of these."""
+    """Return True if a foreign wrapper, or any value beneath, calls a wanted value."""
     while isinstance(thing, (Foreign, Derived, Ours)):
         thing = thing.below
         if isinstance(thing, Inherited):
@@ -147,14 +148,14 @@ def leads(thing: Thing, wanted: Sequence[Thing]) -> bool:
 
 @dataclass(eq=False)
 class Entry:
-    """What the report says of one patch at one place."""
+    """The state that the report gives for a patch at a place."""
 
     state: str = "waiting"
 
 
 @dataclass(eq=False)
 class Lifecycle:
-    """One patch of one session."""
+    """A patch of a session, from its opening to its end."""
 
     label: str
     verb: str
@@ -170,10 +171,10 @@ class Lifecycle:
     entries: list[Entry] = field(default_factory=list)
     laid: list[tuple[Place, Layer]] = field(default_factory=list)
     derived: dict[Thing, Derived] = field(default_factory=dict)
-    is_inside: bool = False  # of enter
+    is_inside: bool = False  # for the verb enter
 
     def entry(self) -> Entry:
-        """Return the entry that waits, or a new one."""
+        """Return the waiting entry, or a new entry."""
         if self.entries and self.entries[-1].state == "waiting":
             return self.entries[-1]
         self.entries.append(Entry())
@@ -181,7 +182,7 @@ class Lifecycle:
 
 
 class Layer:
-    """One patch at one place."""
+    """A patch at a place."""
 
     def __init__(self, attempt: Lifecycle) -> None:
         self.attempt: Final = attempt
@@ -189,15 +190,15 @@ class Layer:
         self.owner, self.is_for_task = attempt.owner, attempt.is_for_task
         self.is_open = True
         self.is_left_out = False
-        self.home: tuple[Place, Thing, Thing] | None = None  # the target, if its function is changed inside
-        self.entry: Entry | None = None  # None until it has been laid
+        self.home: tuple[Place, Thing, Thing] | None = None  # the target's place, if its function is changed inside
+        self.entry: Entry | None = None  # None until the layer has been laid
 
     @property
     def is_around_calls(self) -> bool:
         return self.verb in ("wrap", "inject")
 
     def put_over(self, below: Thing) -> Thing:
-        """Return what a replace, remove or derive puts there."""
+        """Return the value that a replace, remove or derive writes over the value below."""
         if self.verb == "remove":
             return NOTHING
         if self.verb == "replace":
@@ -207,15 +208,15 @@ class Layer:
 
 
 def is_outside(one: str | None, other: str | None) -> bool:
-    """Return True if the patches of an owner are declared to lie outside those of another."""
+    """Return True if the patches of an owner are declared to lie outside the patches of another owner."""
     return (one, other) == ("outer", "inner")
 
 
 def in_order(layers: Iterable[Layer]) -> list[Layer]:
-    """Return layers from the outermost to the innermost: the greatest rank first, but for what moves out of another.
+    """Return layers from the outermost to the innermost: by falling rank, except where an owner is declared outside.
 
     Raises:
-        Refused: two plugins put values of their own, or give one argument, and neither declares its place.
+        Refused: two plugins put values, or give the same argument, and neither plugin declares its place.
     """
     rest = sorted(layers, key=lambda layer: layer.rank, reverse=True)
     for giving in (
@@ -237,10 +238,10 @@ class Place:
     """A slot.
 
     Attributes:
-        content: what lies there.
-        original: what lay there when its module was executed, and is to lie there at the very end.
-        parent: the place of the base class, or of the class of an object, which has a name that is absent here.
-        is_spoilt: True once its owner refused to have the original back.
+        content: the object in the slot now.
+        original: the object in the slot when its module was executed, to be restored at the very end.
+        parent: the place of the base class, or of the class of an object, from where an absent name is inherited.
+        is_spoilt: True once its owner refused to have the original restored.
     """
 
     def __init__(
@@ -260,25 +261,25 @@ class Place:
         self.is_spoilt = False
         self.layers: list[Layer] = []
         self.warned: Counter[str] = Counter()
-        self._foreign: list[tuple[Thing, Thing]] = []  # what was put there, and what it found there
-        self._left: list[tuple[list[Thing], Thing, Entry]] = []  # ours, what is to take its place, who is to be told
+        self._foreign: list[tuple[Thing, Thing]] = []  # the foreign value, and the value found in the slot
+        self._left: list[tuple[list[Thing], Thing, Entry]] = []  # our values, the value to restore, the entry to update
         self._read_original()
 
     def _read_original(self) -> None:
         self.base = self.held = self.wanted = self.content
         self._below = self.found()
         self._ours: list[Ours] = []
-        self._mine: list[Thing] = []  # all that we have put there
+        self._mine: list[Thing] = []  # all values that we have written
         self.was_taken = False
 
     def found(self) -> Thing:
-        """Return what a user of the place gets."""
+        """Return the value that a user of the place gets."""
         if self.content is NOTHING and self.parent is not None:
             return self.parent.found()
         return self.content
 
     def beneath(self) -> Thing:
-        """Return what a user of the place would get without our layers."""
+        """Return the value that a user of the place would get without our layers."""
         own = self.base if self.layers else self.content
         return self.parent.beneath() if own is NOTHING and self.parent is not None else own
 
@@ -296,7 +297,7 @@ class Place:
         self._commit(layers, value, runs, left_out)
 
     def drop(self, layer: Layer) -> None:
-        """Take a layer off."""
+        """Remove a layer."""
         entry = layer.entry
         assert entry is not None
         is_overwritten = self.is_overwritten(layer)
@@ -333,7 +334,7 @@ class Place:
         self.settle()
 
     def is_overwritten(self, layer: Layer) -> bool:
-        """Return True if a foreign value lies there that does not lead to ours, or in the place of a layer's target."""
+        """Return True if a foreign value that does not call our stand-in is in the slot or at the target of a layer."""
         if layer not in self.layers or layer.is_left_out:
             return False
         with suppress(Locked):
@@ -358,7 +359,7 @@ class Place:
             self._commit(self.layers, value, runs, left_out)
 
     def settle(self) -> None:
-        """Restore the slot late, where our stand-in is back in it."""
+        """Restore the slot late, where our stand-in is back in the slot."""
         for left in list(self._left):
             ours, base, entry = left
             if self.content in ours:
@@ -370,7 +371,7 @@ class Place:
             self._put(self.wanted)
 
     def _laid(self, layers: Sequence[Layer]) -> tuple[Thing, dict[Ours, list[Layer]], list[Layer]]:
-        """Return what belongs there, which layers each object of ours runs, and which cannot lie there."""
+        """Return the wanted value, the layers that each stand-in of ours runs, and the layers left out."""
         value = self._below
         run: list[Layer] = []
         runs: dict[Ours, list[Layer]] = {}
@@ -389,10 +390,10 @@ class Place:
         return self.base if is_untouched else self._over(value, run, runs, layers), runs, left_out
 
     def _over(self, value: Thing, run: list[Layer], runs: dict[Ours, list[Layer]], layers: Sequence[Layer]) -> Thing:
-        """Return what lies over a value for a run of layers: one that ran those of them that were there, and no other.
+        """Return the stand-in over a value for a run of layers: the stand-in of the earlier layers, or a new stand-in.
 
-        A layer does not go from one object to another, for a call may be on its way through either. None comes to an
-        object from which a layer that has gone derived: a call may be on its way from the derived value to the object.
+        A layer never moves to another stand-in: a call may be on its way through either stand-in. A stand-in from
+        which an ended layer derived gets no new layer: a call may be on its way from the derived value to the stand-in.
         """
         if not run:
             return value
@@ -414,7 +415,7 @@ class Place:
         self.layers, self.wanted = layers, value
         for ours, run in runs.items():
             ours.layers = run
-        # Somebody may hold one that stands there no more: it runs what it ran.
+        # Foreign code may hold a stand-in that has left the slot: the stand-in runs the same layers as before.
         self._ours = [
             ours for ours in dict.fromkeys([*runs, *self._ours]) if any(layer.is_open for layer in ours.layers)
         ]
@@ -451,10 +452,10 @@ class Place:
             thing = thing.below
         return None
 
-    # --- somebody else
+    # --- foreign values
 
     def is_changed_by_others(self) -> bool:
-        """Return True if a foreign value is in the slot, or was there when our first layer came."""
+        """Return True if a foreign value is in the slot, or was in the slot when our first layer came."""
         return bool(self._foreign) or (bool(self.layers) and self.base is not self.original)
 
     def put_foreign(self, thing: Thing) -> None:
@@ -463,6 +464,6 @@ class Place:
         self.content = thing
 
     def take_off_foreign(self) -> Thing:
-        """Take the last one off; return what it puts back."""
+        """Remove the last foreign value; return the value that the removal restores."""
         _, self.content = self._foreign.pop()
         return self.content

@@ -18,7 +18,7 @@ from environments import ROOT, Environment
 from sybil import Document, Example, Region
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
-# In MyST's comments and, for pages that GitHub shows as well, in HTML's.
+# In comments of MyST and, for pages on GitHub, in comments of HTML.
 NOT_RUN = re.compile(r"(?:^% not run: (.+)|^<!-- not run: (.+) -->)\n+\Z", re.MULTILINE)
 FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
 HEADING = re.compile(r"^#+ ", re.MULTILINE)
@@ -33,7 +33,7 @@ PAGES = sorted(
 
 
 def name_of(page: Path) -> str:
-    """Return how a page is called in this repository."""
+    """Return the path of a page in the repository."""
     return page.relative_to(ROOT).as_posix() if page.is_relative_to(ROOT) else page.name
 
 
@@ -44,7 +44,7 @@ class Reader:
     folder: Path
     environment: Environment
     wheels: Path
-    printed: tuple[int, str] | None = None  # what the last program printed, and where on the page it ends
+    printed: tuple[int, str] | None = None  # the end of the last program on the page, and the output
     state: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,21 +67,21 @@ class Reader:
             **{name: text for name, text in os.environ.items() if not name.startswith(("HOOKPATCH_", "PIP_"))},
             "PATH": os.pathsep.join([str(tools), str(self.environment.python.parent), *rest]),
             "HOME": str(self.folder),
-            "PYTHONUNBUFFERED": "1",  # what goes to stdout and to stderr comes in order, as in a terminal
+            "PYTHONUNBUFFERED": "1",  # stdout and stderr come in order, as in a terminal
             "PYTHONDONTWRITEBYTECODE": "1",
             "COLUMNS": "100",
             "TERM": "dumb",
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(self.wheels),
-            "PIP_NO_BUILD_ISOLATION": "0",  # pip reads it as a value of `build_isolation`
+            "PIP_NO_BUILD_ISOLATION": "0",  # pip reads the variable as a value of `build_isolation`
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         }
         for name in ("VIRTUAL_ENV", "PYTHONPATH"):
             self.variables.pop(name, None)
 
     def evaluate(self, example: Example) -> str | None:
-        """Run one block; return what is wrong with it."""
+        """Run a block; return the problem of the block, or None."""
         language, source = example.parsed
         if why_not(example.document, example.region):
             return None
@@ -105,7 +105,7 @@ class Reader:
                 json.loads(source)
             case "yaml":
                 yaml.safe_load(source)
-            case "text":  # shown, and printed by nothing on this page
+            case "text":  # shown, and printed by no program on the page
                 return None
             case _:
                 return f"nobody knows how to run a block of {language or 'no language'}; mark it 'not run'"
@@ -129,7 +129,7 @@ class Reader:
         return f"status {done.returncode}\n{done.stderr}" if done.returncode or said else None
 
     def _type(self, source: str) -> str | None:
-        """Type each command into one shell: its folder, variables and functions go on to the next block."""
+        """Type each command into a shell; keep its folder, variables and functions for the next block."""
         wrong = []
         for command, expected in commands(source):
             script = (
@@ -150,7 +150,7 @@ class Reader:
 
 
 def commands(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the commands of a block, each with what it prints; a command goes on after a backslash."""
+    """Yield the commands of a block, each with its output; a command goes on after a backslash."""
     first, *rest = re.split(r"^\$ ", source, flags=re.MULTILINE)
     if first.strip() or not rest:
         raise ValueError(f"a console block begins with '$ command': {source!r}")
@@ -161,7 +161,7 @@ def commands(source: str) -> Iterator[tuple[str, str]]:
 
 def difference(expected: str, printed: str) -> str | None:
     """Return the difference between the output and the expected text; ``...`` stands for any text, or for any lines."""
-    # Blanks at a line's end are seen by nobody, and editors take them away.
+    # Ignore blanks at the end of a line: editors remove trailing blanks.
     wanted, got = ("\n".join(map(str.rstrip, text.strip("\n").split("\n"))) for text in (expected, printed))
     pattern = re.escape(wanted + "\n")
     pattern = re.sub(r"^[ ]*\\\.\\\.\\\.\\\n", "(?:.*\\\\n)*?", pattern, flags=re.MULTILINE)
@@ -172,7 +172,7 @@ def difference(expected: str, printed: str) -> str | None:
 
 
 def why_not(document: Document, region: Region) -> str | None:
-    """Return the reason why a block is not run, if one stands before it."""
+    """Return the reason why a block is not run, if the page names a reason before the block."""
     found = NOT_RUN.search(document.text[: region.start])
     return (found[1] or found[2]) if found else None
 
@@ -189,6 +189,6 @@ def blocks(page: Path, evaluator: Reader | None = None) -> Document:
 
 
 def imports_torch(page: Path) -> bool:
-    """Return True if a block of the page imports torch, which takes seconds and is not on every Python."""
+    """Return True if a block of the page imports torch: the import takes seconds, and some Pythons lack torch."""
     run = [region for _, region in blocks(page).regions if not why_not(blocks(page), region)]
     return any(HEAVY.search(region.parsed[1]) for region in run)

@@ -1,4 +1,4 @@
-"""The declarations of installed plugins, read in a new process that imports none of their targets."""
+"""The declarations of installed plugins, read in a new process without an import of their targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from environments import ROOT
 
-# Options of plugins that cannot do without; values that fit.
+# Options of plugins with required options: valid values.
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "onnx": {"folder": "graphs"},
     "onnx_function": {"functions": ["Norm=torch.nn:LayerNorm"]},
@@ -49,14 +49,14 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Project:
-    """A distribution's folder, and what its pyproject.toml says.
+    """A distribution's folder, and the contents of its pyproject.toml.
 
     Attributes:
         folder: the folder.
         name: the distribution.
         version: its version.
-        plugins: the module of each of its plugins.
-        waits_for: what each of them waits for.
+        plugins: the module of each plugin.
+        waits_for: the module for which each plugin waits.
     """
 
     folder: Path
@@ -71,7 +71,7 @@ class Project:
         return self.folder / self.name.replace("-", "_")
 
     def modules_with_hooks(self) -> set[str]:
-        """Return its modules that have a hook of hookpatch, read and not run."""
+        """Return the modules with a hook of hookpatch; read the sources, import no module."""
         found = set()
         for path in self.package.rglob("*.py"):
             for node in ast.parse(path.read_text()).body:
@@ -81,7 +81,7 @@ class Project:
 
 
 def project(folder: Path) -> Project:
-    """Return what a distribution's folder says of itself."""
+    """Return the project of a distribution's folder."""
     said = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     groups = said.get("entry-points", {})
     return Project(
@@ -93,7 +93,7 @@ PROJECTS = [project(path.parent) for path in sorted(ROOT.glob("plugins/*/pyproje
 
 
 def facts(*folders: Path) -> dict[str, dict[str, Any]]:
-    """Return what each installed plugin declares, by name; those of further folders, which come first, as well."""
+    """Return the declarations of each installed plugin, by name; also of plugins in further folders, searched first."""
     command = [sys.executable, "-c", _PROGRAM, json.dumps([*map(str, folders)]), json.dumps(OPTIONS)]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     done = subprocess.run(command, env=clean, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Writes plugins/README.md, the table of the plugins, from what they declare and the releases their tests run on."""
+"""Write plugins/README.md, the table of the plugins, from their declarations and the releases in their tests."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ add `./plugins/hookpatch-probe`.
 
 
 def page(declared: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the page.
+    """Return the text of plugins/README.md.
 
     Args:
-        declared: what the plugins declare, as ``facts()`` returns it.
+        declared: the declarations of the plugins, as returned by ``facts()``.
     """
     rows = [row for project in PROJECTS for row in _rows(project, declared)]
     return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
@@ -56,7 +56,7 @@ def _rows(project: Project, declared: Mapping[str, Mapping[str, Any]]) -> Iterat
 
 
 def _tested(project: Project, requirement: str) -> list[str]:
-    """Return the releases of a distribution that a project's tests run on: the pinned one, and further ones."""
+    """Return the releases of a distribution in a project's tests: the pinned release, and further releases."""
     distribution = Requirement(requirement).name
     files = [project.folder / "tests" / "releases.txt", ROOT / "constraints.txt"]
     text = "\n".join(path.read_text() for path in files if path.is_file())

@@ -1,4 +1,4 @@
-"""What tests of refused patches share: a module to patch, a wrapper, and the text of the refusal."""
+"""Shared by tests of refused patches: a module to patch, a wrapper, and the text of the refusal."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ VENDOR = """
 
 
 def passing(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Change nothing."""
+    """Call the wrapped function without a change."""
     return wrapped(*args, **kwargs)
 
 
 def refused(error: type[ApplyError], *patches: Patch) -> str:
-    """Return the message with which patches are refused."""
+    """Return the message of the refusal of patches."""
     with pytest.raises(ApplyError) as caught:
         hookpatch.active(*patches).open()
     assert type(caught.value) is error
@@ -66,12 +66,12 @@ def refused(error: type[ApplyError], *patches: Patch) -> str:
 
 
 def simplify(**facts: Any) -> Patch:
-    """Return a patch of vendor:simplify with these facts."""
+    """Return a patch of vendor:simplify with the given facts."""
     return hookpatch.inject("vendor:simplify", {"check": 7}, **facts)
 
 
 def standing(verb: str, name: str, value: Any, **facts: Any) -> Patch:
-    """Return a replace or derive that puts a value at a name."""
+    """Return a replace or derive to put a value at a name."""
     if verb == "replace":
         return hookpatch.replace(f"vendor:{name}", value, **facts)
     return hookpatch.derive(f"vendor:{name}", lambda original: value, **facts)

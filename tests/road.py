@@ -1,4 +1,4 @@
-"""Writes docs/how-it-works.md: the files that a block, a start and a patched call pass, in order, from a traced run."""
+"""Write docs/how-it-works.md: the files that a block, a start and a patched call pass, in order, from a traced run."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ import vendor
 
 print(vendor.speak("one"))
 """
-# Traces the calls that the program's lines and the start make. Comprehensions belong to their functions. What runs
-# while hookpatch imports its own files is left out.
+# Traces the calls of the program's lines and of the start. Comprehensions belong to their functions. Calls during the
+# import of hookpatch's own files are left out.
 _TRACER: Final = """
 import gc, json, os, sys
 gc.disable()
@@ -115,7 +115,7 @@ a tracer.
 
 
 class Step(NamedTuple):
-    """A function that a program entered. ``ran`` counts the lines that the program has run; 0 is the start."""
+    """A function entered by a program. ``ran`` counts the lines that the program has run; 0 is the start."""
 
     ran: int
     line: int
@@ -148,7 +148,7 @@ def steps(program: str, **settings: str) -> list[Step]:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of docs/how-it-works.md."""
     told: set[tuple[str, str]] = set()
     first = BLOCK.split("\n").index('patch = hookpatch.wrap("vendor:speak", loud)') + 1
     block = "".join(_sections(BLOCK, [step for step in steps(BLOCK) if step.line >= first], told))

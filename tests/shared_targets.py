@@ -1,4 +1,4 @@
-"""Threads that patch and call shared targets at random, and what each call may give."""
+"""Threads that patch and call shared targets at random, with a check of the result of each call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ import hookpatch
 from hookpatch import Target, errors
 from hookpatch._engine.site.sites import patched
 
-# `make test` asks for a minute. A failure names the seed of its round, which can be made the first.
+# `make test` asks for a minute. A failure names the seed of its round; STRESS_SEED makes a round the first.
 SECONDS: Final = float(os.environ.get("STRESS_SECONDS", "5"))
 
 SEED: Final = int(os.environ.get("STRESS_SEED", "1"))
@@ -37,7 +37,7 @@ PATIENCE: Final = float(os.environ.get("PATIENCE", "20"))
 
 
 def together(*bodies: Callable[[], object], within: float = 6 * PATIENCE) -> None:
-    """Run functions in threads of their own until all have ended; raise the first error of one of them."""
+    """Run functions in threads of their own until all have ended; raise the first error of all threads."""
     failures: list[BaseException] = []
 
     def run(body: Callable[[], object]) -> None:
@@ -59,8 +59,8 @@ def together(*bodies: Callable[[], object], within: float = 6 * PATIENCE) -> Non
         raise failures[0]
 
 
-# What a call gives tells through which patches it went: each wrapper, and each derived or replaced function, pairs its
-# Put with what came from beneath it; an original gives its name and the mark that an inject gave it.
+# The result of a call names the patches on its way: each wrapper, and each derived or replaced function, pairs its Put
+# with the result from beneath. An original returns its name and the mark from an inject.
 SHARED = """
 from collections import OrderedDict
 
@@ -119,10 +119,10 @@ def tick() -> int:
 
 @dataclass(eq=False)
 class Span:
-    """When a session may hold and when it must, by the clock; and its number, from the session while it opens."""
+    """The times at which a session may hold and must hold, by the clock; and the number of the session."""
 
     session: hookpatch.Session | None
-    thread: Thread | None  # of a session that holds for its task alone
+    thread: Thread | None  # of a session with scope="task"
     number: int = -1
     opening: float = inf
     opened: float = inf
@@ -132,7 +132,7 @@ class Span:
 
 @dataclass(eq=False)
 class Put:
-    """One patch of one session at one spot."""
+    """A patch of a session at a spot."""
 
     spot: Spot
     verb: str
@@ -145,12 +145,12 @@ class Put:
         return (self.span.number if session is None else session._number), -self.place
 
     def may_hold(self, began: float, ended: float) -> bool:
-        """Return True if it may have held at some moment of a call."""
+        """Return True if the patch may have held at some moment of a call."""
         here = self.span.thread in (None, threading.current_thread())
         return here and self.span.opening < ended and self.span.closed > began
 
     def must_hold(self, began: float, ended: float) -> bool:
-        """Return True if it held from the beginning of a call to its end."""
+        """Return True if the patch held from the beginning of a call to the end."""
         here = self.span.thread in (None, threading.current_thread())
         return here and self.span.opened < began and self.span.closing > ended
 
@@ -160,11 +160,11 @@ class Put:
 
 @dataclass(eq=False)
 class Spot:
-    """A shared target, how to call it, and every patch that was applied to it in this round.
+    """A shared target, a way to call the target, and every patch of the target in the current round.
 
     Attributes:
-        inner: the spot whose patches show inside this one's.
-        kind: what a value has to be wrapped in to stand there.
+        inner: the spot with patches that show inside the patches of the spot described.
+        kind: the function that makes a value fit for the slot, such as staticmethod.
     """
 
     address: str
@@ -179,7 +179,7 @@ class Spot:
         self.target = Target(self.address) if ":" in self.address else self.address
 
     def patch(self, put: Put) -> hookpatch.Patch:
-        """Return a patch of one of the spot's verbs that shows its Put in what a call gives."""
+        """Return a patch by the verb of a Put: the patch shows the Put in the result of a call."""
         if put.verb == "wrap":
             return hookpatch.wrap(self.target, lambda w, i, a, k: (put, w(*a, **k)), reach=self.reach)
         if put.verb == "inject":
@@ -200,7 +200,7 @@ def derived_of(put: Put | None, below: Any) -> Any:
 
 
 def explain(spot: Spot, began: float, ended: float, result: Any) -> str | None:
-    """Return the reason why no set of open patches can give the result of a call, None if one can."""
+    """Return the reason why no set of open patches can give the result of a call; None if some set can."""
     if result == ABSENT:
         above = [put.rank for put in spot.puts if put.verb == "replace" and put.must_hold(began, ended)]
         gone = [put.rank for put in spot.puts if put.verb == "remove" and put.may_hold(began, ended)]
@@ -226,7 +226,7 @@ def explain(spot: Spot, began: float, ended: float, result: Any) -> str | None:
             return f"{here} are not in order"
         if missing := [put for put in held if put.verb != "inject" and put not in here]:
             return f"{missing} held and did not show"
-        # The outermost inject has the last word; beneath what derives its value, the calls are others.
+        # The outermost inject gives the argument. A derived function makes a call of its own to the patches beneath.
         derives = [put.rank for put in here if put.verb == "derive"]
         below = [put for put in held if put.verb == "inject"]
         if mark is not None and mark.spot is part:
@@ -263,7 +263,7 @@ def look_at(spot: Spot) -> None:
 
 @dataclass(eq=False)
 class Opened:
-    """A session that is open."""
+    """An open session."""
 
     session: hookpatch.Session | None
     span: Span
@@ -285,7 +285,7 @@ class Opened:
 
 
 def open_at_random(spots: Sequence[Spot], choose: Random) -> Opened | None:
-    """Open a session of some patches; return None when it was refused, since somebody had removed what it needs."""
+    """Open a session of some patches; return None if refused, because another thread has removed a target."""
     scope: Any = "task" if choose.random() < 0.2 else "process"
     chosen = [choose.choice(spots) for _ in range(choose.randint(1, 4))]
     if scope == "task":
@@ -318,7 +318,7 @@ def open_at_random(spots: Sequence[Spot], choose: Random) -> Opened | None:
 
 
 def patch_at_random(patched: Sequence[Spot], called: Sequence[Spot], pool: list[Opened], choose: Random) -> None:
-    """Open and close sessions, some of them from other threads, drop one here and there, and look what holds."""
+    """Open and close sessions, some from other threads; now and then drop a session, or check a call."""
     mine: list[Opened] = []
     for _ in range(STEPS):
         what = choose.random()
@@ -346,7 +346,7 @@ def call_at_random(called: Sequence[Spot], choose: Random, stop: Event) -> None:
 
 @contextmanager
 def switching_often(seed: int) -> Iterator[None]:
-    """Set how often threads take turns, by a seed; an error names the seed."""
+    """Set the switch interval of threads by a seed; an error names the seed."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(10 ** -Random(seed).randint(3, 6))
     try:
@@ -359,7 +359,7 @@ def switching_often(seed: int) -> Iterator[None]:
 
 
 def contend(seed: int, workers: Sequence[Callable[[Random], None]], others: Sequence[Callable[..., None]]) -> None:
-    """Run workers to their end, and others, which are given an event, until the last worker has ended."""
+    """Run workers to their end, and others, each with an event that is set when the last worker has ended."""
     stop, ended = Event(), itertools.count(1)
 
     def work(worker: Callable[[Random], None], choose: Random) -> None:
@@ -390,7 +390,7 @@ def nothing_left(pool: list[Opened], spots: Sequence[Spot]) -> None:
 def contents_of(owner: Any) -> list[tuple[Any, int]]:
     """Return the keys and values of an owner, in order."""
     items = enumerate(owner) if isinstance(owner, list) else (owner if isinstance(owner, dict) else vars(owner)).items()
-    # Python keeps there that it has warned: a session may be collected while a function of the module runs.
+    # Python notes its warnings in this key: a session may be collected while a function of the module runs.
     return [(key, id(value)) for key, value in items if key != "__warningregistry__"]
 
 

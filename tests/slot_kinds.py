@@ -1,4 +1,4 @@
-"""A module with a slot of every kind, and what its owners hold."""
+"""A module with a slot of every kind, and the contents of its owners."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SOURCE = """
     LIMIT = 1
 """
 
-# address -> how it is called; all return "original"
+# address -> a call of the slot; all return "original"
 CALLABLE = {
     "function": lambda m: m.function(),
     "Child.method": lambda m: m.Child().method(),

@@ -10,23 +10,23 @@ from typing import Any, Final
 ABSENT: Final = object()
 FUNCTION: Final = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__name__", "__qualname__", "__doc__")
 
-Held = list[tuple[str, Any, Any]]  # how a place is written behind its owner, its key, its value
+Held = list[tuple[str, Any, Any]]  # of each place: its text after the owner's, its key, its value
 
 
 class Snapshot:
-    """All owners within reach of a module: their keys in order, and the very objects under them."""
+    """All owners within reach of a module: their keys in order, and the identical objects under the keys."""
 
     def __init__(self, module: ModuleType) -> None:
         self._home: Final = module.__name__
         self._owners: Final[dict[str, tuple[Any, list[MemberDescriptorType], Held]]] = {}
         todo: list[tuple[str, Any]] = [("", module)]
         seen = set()
-        for place, owner in todo:  # it grows as we go
+        for place, owner in todo:  # the list grows during the loop
             if id(owner) in seen:
                 continue
             seen.add(id(owner))
             kinds = [] if isinstance(owner, type) else [k for k in type(owner).__mro__ if k.__module__ == self._home]
-            # Taken now: what reads a member of __slots__ lies in the class, and may be patched itself.
+            # Taken now: a patch may replace the descriptor of a member of __slots__ in the class.
             members = [one for kind in kinds for one in vars(kind).values() if type(one) is MemberDescriptorType]
             held = _held(owner, members)
             self._owners[place] = owner, members, held
@@ -45,13 +45,13 @@ class Snapshot:
         return next(place for place, (owner, _, _) in self._owners.items() if owner is function)
 
     def drop(self, place: str) -> None:
-        """Note that a place held nothing."""
+        """Note that a place was absent."""
         self._owners.pop(place, None)
         for at, (_, _, held) in self._owners.items():
             held[:] = [one for one in held if _joined(at, one[0]) != place]
 
     def now(self, place: str) -> Any:
-        """Return what lies at a place now, or ABSENT."""
+        """Return the value at a place now, or ABSENT."""
         for at, (owner, members, _) in self._owners.items():
             for step, _, value in _held(owner, members) if place.startswith(at) else ():
                 if _joined(at, step) == place:
@@ -59,7 +59,7 @@ class Snapshot:
         return ABSENT
 
     def changed(self, moved: str = "") -> list[str]:
-        """Return the places that hold another object or key now, none, or one more; and the owners out of order.
+        """Return the places with another object or key, removed and added places, and the owners out of order.
 
         Args:
             moved: a place whose position in its owner does not count.
@@ -84,7 +84,7 @@ class Snapshot:
 
 
 def is_mapping(owner: object) -> bool:
-    """Return True if an owner has entries by key. Not by an ABC, which becomes slow with each class that is made."""
+    """Return True if an owner has entries by key. An ABC would become slower with each new class."""
     return hasattr(type(owner), "popitem")
 
 
@@ -97,7 +97,7 @@ def _joined(place: str, step: str) -> str:
 
 
 def _held(owner: Any, members: list[MemberDescriptorType]) -> Held:
-    """Return all that an owner holds itself, past what it makes of it for others."""
+    """Return all values that an owner holds itself; bypass the owner's own methods of access."""
     held: Held = [(".__class__", "", type(owner))]
     # importlib drops _initializing from a spec when the import has ended.
     held += [(f".{name}", name, v) for name, v in getattr(owner, "__dict__", {}).items() if name != "_initializing"]
