@@ -1,4 +1,4 @@
-"""What the benchmarks share: modules to patch, times of interleaved rounds, and a table with the goals."""
+"""Shared parts of the benchmarks: modules to patch, times of interleaved rounds, and a table with the goals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _numbers: Final = itertools.count()
 
 
 def vendor(source: str) -> ModuleType:
-    """Return a new module of this source, imported under a name of its own."""
+    """Return a new module of this source, imported under a unique name."""
     module = ModuleType(f"vendor{next(_numbers)}")
     exec(source, vars(module))
     sys.modules[module.__name__] = module
@@ -25,17 +25,17 @@ def vendor(source: str) -> ModuleType:
 
 
 def timer(statement: str, **names: Any) -> Timer:
-    """Return a timer of a statement, with the garbage collector on: it is a part of what a patch costs.
+    """Return a timer of a statement, with the garbage collector on as a part of the cost of a patch.
 
-    In time of the processor, so that what else runs on the machine does not count.
+    The timer measures processor time, so other work on the machine does not count.
     """
     return Timer(statement, "import gc; gc.enable()", process_time, names)
 
 
 def times_of(timers: Mapping[str, Timer], rounds: int = 100, seconds: float = 0.005) -> dict[str, list[float]]:
-    """Return the times in seconds of each statement, one for each round, in which each has its turn.
+    """Return the times of each statement in seconds, one for each round. The statements take turns.
 
-    What one leaves behind for the collector is not collected in the time of the next.
+    Garbage of one statement is collected before the next statement is timed.
     """
     numbers = {}
     for name, one in timers.items():
@@ -50,16 +50,16 @@ def times_of(timers: Mapping[str, Timer], rounds: int = 100, seconds: float = 0.
 
 
 def compare(times: Mapping[str, Sequence[float] | None], goals: Mapping[str, float]) -> None:
-    """Print the median that each takes, and of the first the ratio to each other.
+    """Print the median of each name, and the ratio of the first to each other.
 
-    The ratio is the median of those within a round: a machine whose clock changes is as slow for both of them.
+    The ratio is the median of the ratios within a round: a changing clock slows both statements equally.
 
     Args:
-        times: as of ``times_of``, by name; None for what is not installed.
-        goals: by name, the greatest ratio of the first to it that is wanted.
+        times: the result of ``times_of``, by name; None if a tool is not installed.
+        goals: by name, the greatest wanted ratio of the first to the named statement.
     """
     ours, *_ = times.values()
-    assert ours is not None  # hookpatch is what is measured
+    assert ours is not None  # hookpatch is always measured
     unit, scale = ("ns", 1e9) if median(ours) < 1e-6 else ("µs", 1e6)
     for name, taken in times.items():
         if taken is None:
@@ -73,17 +73,17 @@ def compare(times: Mapping[str, Sequence[float] | None], goals: Mapping[str, flo
 
 
 def verdict(ratio: float, goal: float | None) -> str:
-    """Return a goal and whether it was met, in words."""
+    """Return the text of a goal and whether the goal was met."""
     return "" if goal is None else f"goal {goal:.2f}  {'met' if ratio <= goal else 'NOT MET'}"
 
 
 def heading(text: str) -> None:
-    """Print what is measured, and on what."""
+    """Print the title of a measurement, and the Python version."""
     print(f"\n{text} ({platform.python_implementation()} {platform.python_version()})")
 
 
 def table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows, their columns aligned to the right."""
+    """Print rows with right-aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,12 +1,12 @@
-"""Recall, precision and authors of ``hookpatch audit``, on programs that frameworks patch and on some that only import.
+"""Recall, precision and authors of ``hookpatch audit``, on programs patched by frameworks and on plain programs.
 
     python tests/benchmarks/audit.py docs/audit.md [--venv FOLDER] [--only NAME ...]
 
-installs the frameworks into an environment of their own (FOLDER is kept), and writes the figures between the marks of
-the page anew. The truth is told without hookpatch: one process runs the program, another one imports the same modules
-without the framework, and ``audit_truth.py`` writes down what each slot holds. A slot of a module that both have, which
-holds another function, class, method or module, is a patch; so is a new method that hides an inherited one. It is due
-to the framework, as the sources of the frameworks tell.
+installs the frameworks into a separate environment (FOLDER is kept), and rewrites the figures between the marks of the
+page. The truth comes without hookpatch: one process runs the program, another imports the same modules without the
+framework. ``audit_truth.py`` writes the value of each slot. A slot of a shared module with another function, class,
+method or module is a patch. A new method that hides an inherited method is a patch, too. The patch is due to the
+framework, as the sources of the frameworks show.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ ROOT: Final = HERE.parents[1]
 BEGIN, END = "<!-- figures: make bench-audit -->\n", "<!-- end of figures -->\n"
 CODE: Final = ("function", "class", "builtin", "property", "staticmethod", "classmethod", "module", "object")
 METHODS: Final = ("function", "builtin", "property", "staticmethod", "classmethod", "object")
-AT_IMPORT: Final = ("typing_extensions", "eventlet")  # they patch others as soon as somebody imports them: these slots
+AT_IMPORT: Final = ("typing_extensions", "eventlet")  # the import alone patches others: the slots in THEIRS
 THEIRS: Final = ("typing:_check_generic", "typing:_collect_parameters", "dns.query:tcp", "dns.query:udp")
 
 
 class Row(NamedTuple):
-    """What came out for one program."""
+    """The result for one program."""
 
     name: str
     true: set[str]
     found: dict[str, str]
-    owners: dict[str, bool]  # for a true patch that was found: is the author right?
+    owners: dict[str, bool]  # by true patch among the findings: is the author right?
 
     @property
     def hits(self) -> set[str]:
@@ -96,7 +96,7 @@ def truth(python: Path, folder: Path, program: Program) -> set[str]:
         ):
             found.setdefault(address, (old, new))
     found |= {address: (None, now[address]) for address in THEIRS if address in now and is_theirs(now[address])}
-    # A module imported by the call may bind a name that was patched before: its own execution left that there.
+    # A module imported by the call may bind a name that was patched before: the import copied the patched value.
     bound = {address for address, change in found.items() if address in later and is_bound(address, change, found)}
     return {address for address in found.keys() - bound if re.split("[.:]", address)[0] not in program.packages}
 
@@ -106,7 +106,7 @@ def is_theirs(value: list[str]) -> bool:
 
 
 def is_bound(address: str, change: tuple[Any, Any], found: dict[str, tuple[Any, Any]]) -> bool:
-    """Return True for a name bound to what another slot holds, if that slot is patched likewise and is the home."""
+    """Return True if the slot is not the value's home, and the home slot has the same patch."""
     return not is_home(address, change[0]) and any(
         of == change and is_home(other, of[0]) for other, of in found.items()
     )
@@ -118,15 +118,15 @@ def is_home(address: str, value: list[str] | None) -> bool:
 
 
 def by(value: list[str], program: Program) -> bool:
-    """Return True if the packages that patch define a value."""
+    """Return True if a value is defined in the packages that patch."""
     packages = (*program.packages, *AT_IMPORT)
     return any(f"/{package}" in value[1] or value[1].partition(".")[0] == package for package in packages)
 
 
 def is_patch(old: list[str] | None, new: list[str] | None) -> bool:
-    """Return True for another function, class, method, module or object; for a method that hides an inherited one."""
+    """Return True for a changed function, class, module or object, or a method that hides an inherited method."""
     if old is None or new is None:
-        kinds = METHODS if old is None else (*METHODS[:-1], "class")  # an object that is gone was lazy
+        kinds = METHODS if old is None else (*METHODS[:-1], "class")  # a vanished object was lazy
         return (old or new or [""])[0] in kinds
     return old[0] in CODE and (old[0] != "object" or (new[0] != "plain" and old != new))
 
@@ -157,7 +157,7 @@ def measured(python: Path, name: str, program: Program) -> Row:
 
 
 def write(page: Path, rows: list[Row]) -> None:
-    """Write the table between the marks of a page anew."""
+    """Rewrite the table between the marks of a page."""
     lines = ["| program | patches | found | beside | author right |", "|---|---|---|---|---|"]
     for row in [*(row for row in rows if row.name in PATCHING), *(row for row in rows if row.name not in PATCHING)]:
         counts = len(row.true), len(row.hits), len(row.found.keys() - row.true), sum(row.owners.values())

@@ -1,6 +1,6 @@
-"""The programs of ``make bench-audit``: some are patched by a framework, the others merely import one.
+"""The programs of ``make bench-audit``: some are patched by a framework, the others merely import a library.
 
-A program that patches has the packages to which each patch is due.
+Each patched program names the packages that made the patches.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class Program(NamedTuple):
-    """What a program imports, the call that patches, the packages that patch, and what to install."""
+    """The imports of a program, the patching call, the patching packages, and the packages to install."""
 
     imports: str
     apply: str

@@ -1,9 +1,9 @@
-"""What every slot of a process holds, written down so that two processes can be compared. Knows nothing of hookpatch.
+"""Write the value of every slot of a process, to compare two processes. Does not use hookpatch.
 
     python audit_truth.py program PROGRAM.json OUT.json      run imports and the call that patches, look after each
-    python audit_truth.py modules NAMES.json OUT.json        import these modules alone
+    python audit_truth.py modules NAMES.json OUT.json        import the named modules alone
 
-A value is written as its kind, its home and its code. Two processes write the same for the same value.
+A value is written as kind, home and code. Two processes write the same text for the same value.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ def written(value: Any) -> list[str]:
         return ["builtin", str(getattr(value, "__module__", "")), value.__qualname__]
     if kind in (int, str, float, bool, bytes, type(None)):
         return ["plain", "", repr(value)[:80]]
-    if any("_self_wrapper" in vars(base) for base in kind.__mro__):  # a proxy: what it runs tells the author
+    if any("_self_wrapper" in vars(base) for base in kind.__mro__):  # a proxy: the wrapper function names the author
         wrapper = object.__getattribute__(value, "_self_wrapper")
-        inside = getattr(wrapper, "func", wrapper)  # of a partial
+        inside = getattr(wrapper, "func", wrapper)  # unwrap a partial
         return ["object", *written(getattr(inside, "__func__", inside))[1:]]
     return ["object", str(kind.__module__), kind.__qualname__]
 
 
 def owners() -> dict[int, tuple[str, Any, Any]]:
-    """Return each module and class: its address, its living names, itself."""
+    """Return each module and class by id: the address, the live namespace, the object."""
     found: dict[int, tuple[str, Any, Any]] = {}
 
     def walk(owner: Any, names: Any, address: str) -> None:
@@ -96,7 +96,7 @@ def inspect_function(value: Any) -> Any:
 
 
 def held() -> list[tuple[str, Any, Any, dict[str, tuple[Any, Any]]]]:
-    """Return each owner with its values and their code, all kept alive."""
+    """Return each owner with the values and code objects, all kept alive."""
     return [
         (address, names, owner, {name: (value, code_of(value)) for name, value in list(names.items())})
         for address, names, owner in owners().values()
@@ -104,7 +104,10 @@ def held() -> list[tuple[str, Any, Any, dict[str, tuple[Any, Any]]]]:
 
 
 def changed(before: Any) -> dict[str, list[Any]]:
-    """Return the slots of these owners that hold another object or other code: old and new, None for no value."""
+    """Return the slots of the owners that hold another object or other code.
+
+    The result has old and new, None for no value.
+    """
     found: dict[str, list[Any]] = {}
     for address, names, owner, values in before:
         now = dict(names)

@@ -1,4 +1,4 @@
-"""What a call of something patched costs: hookpatch, wrapt.FunctionWrapper and a closure by hand, the same wrapper.
+"""The cost of a call of a patched function: hookpatch, wrapt.FunctionWrapper and a closure by hand, the same wrapper.
 
 usage: python tests/benchmarks/calls.py
 """
@@ -27,17 +27,17 @@ GOALS = {"wrapt.FunctionWrapper": 0.5, "a closure by hand": 1.3}
 
 
 def around(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Do nothing but call: what is left is the cost of getting here."""
+    """Only call: the remaining time is the cost of getting here."""
     return wrapped(*args, **kwargs)
 
 
 def with_height(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Give an argument, as one writes it by hand."""
+    """Pass an argument, as hand-written code does."""
     return wrapped(*args, **{**kwargs, "height": 3})
 
 
 def function_by_hand(function: Callable[..., Any], wrapper: hookpatch.Wrapper) -> Callable[..., Any]:
-    """Return the closure one would write around a function."""
+    """Return a hand-written closure around a function."""
 
     @wraps(function)
     def closure(*args: Any, **kwargs: Any) -> Any:
@@ -47,7 +47,7 @@ def function_by_hand(function: Callable[..., Any], wrapper: hookpatch.Wrapper) -
 
 
 def method_by_hand(function: Callable[..., Any], wrapper: hookpatch.Wrapper) -> Callable[..., Any]:
-    """Return the closure one would write around a method."""
+    """Return a hand-written closure around a method."""
 
     @wraps(function)
     def closure(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -58,7 +58,7 @@ def method_by_hand(function: Callable[..., Any], wrapper: hookpatch.Wrapper) -> 
 
 @contextmanager
 def patched(path: str, patch: Callable[[str], hookpatch.Patch], wrapper: hookpatch.Wrapper) -> Iterator[dict[str, Any]]:
-    """Patch ``path`` in four modules, each in its way; yield by way what is then to be called."""
+    """Patch ``path`` in four modules, each by another tool. Yield the object to call for each tool."""
     ours, theirs, by_hand, untouched = (vendor(SOURCE) for _ in range(4))
     wrapt.wrap_function_wrapper(theirs.__name__, path, wrapper)
     if path == "area":
@@ -84,4 +84,4 @@ if __name__ == "__main__":
         heading(f"a call of {title}")
         with patched(path, patch, wrapper) as owners:
             times = times_of({way: timer("owner.area(1)", owner=owner) for way, owner in owners.items()})
-            compare(times, {} if "callers" in title else GOALS)  # the other ways do not ask who calls
+            compare(times, {} if "callers" in title else GOALS)  # the other tools do not check the caller

@@ -1,8 +1,8 @@
-"""The effect matrix from real runs: targets by capture modes, hookpatch beside what is written by hand and other tools.
+"""The effect matrix from real runs: targets by capture modes, hookpatch beside hand-written code and other tools.
 
     python tests/benchmarks/effect_matrix.py [--tools hookpatch,wrapt] [--modes eager,compile] [--verbs wrap]
 
-Each letter is the worst of a target under a mode at all times, with all verbs, reaches and scopes that the tool has.
+Each letter is the worst state of a target under a mode at all times, with all verbs, reaches and scopes of the tool.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Found = dict[tuple[str, str], Counter[str]]  # by verb and mode
 
 
 def run_row(tool: str, name: str, modes: list[str], verbs: list[str]) -> tuple[str, str, Found, list[str]]:
-    """Run all cells of one target with one tool; return what came of them, and what went wrong in words."""
+    """Run all cells of one target with one tool; return the states and the problems in words."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     import effect
 
@@ -50,7 +50,7 @@ def run_row(tool: str, name: str, modes: list[str], verbs: list[str]) -> tuple[s
 
 
 def main() -> None:
-    """Run what is asked for on all cores, and print a table for each tool and one of counts."""
+    """Run the selected tools on all cores, and print a table for each tool and a table of counts."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     import effect
 
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def matrix(tool: str, rows: list[str], modes: list[str], results: dict[tuple[str, str], Found]) -> Table:
-    """Return a tool's table."""
+    """Return the table of a tool."""
     table = Table(title=tool, title_justify="left")
     table.add_column("target", no_wrap=True)
     for mode in modes:
@@ -99,7 +99,7 @@ def matrix(tool: str, rows: list[str], modes: list[str], results: dict[tuple[str
 
 
 def counts(tools: list[str], rows: list[str], verbs: list[str], results: dict[tuple[str, str], Found]) -> Table:
-    """Return how many cells came to what, by tool and verb; a cell is one capture and call at one time."""
+    """Return the number of cells in each state, by tool and verb. A cell is one capture and call at one time."""
     table = Table(title="cells by tool and verb", title_justify="left")
     for heading in ("tool", "verb", "cells", *STATES):
         table.add_column(heading, justify="left" if heading in ("tool", "verb") else "right")

@@ -1,4 +1,4 @@
-"""How long it takes to find who holds what was patched, in a process with a package of 3,000 modules.
+"""The time to find the holders of patched functions, in a process with a package of 3,000 modules.
 
 usage: python tests/benchmarks/holders.py
 """
@@ -26,7 +26,7 @@ def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any
 
 
 def main() -> None:
-    """Patch 1, 10 and 1,000 functions; each is held by three of the modules under a name of their own."""
+    """Patch 1, 10 and 1,000 functions. Three modules hold each function under another name."""
     source = vendor("\n".join(f"def f{number}(x): return x" for number in range(FUNCTIONS)))
     body = compile("\n".join(f"def g{n}(a, b=1): return a" for n in range(20)) + "\nclass Kind: pass", "body", "exec")
     for number in range(MODULES):

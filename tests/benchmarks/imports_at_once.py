@@ -1,9 +1,9 @@
-"""How often threads that import a hooked package and its hooked submodules at once wait for each other for ever.
+"""How often threads deadlock that import a hooked package and the hooked submodules at once.
 
-Each run is a process of its own: five threads import a package and four modules of it, each of which imports the
-package, all five hooked by hookpatch.active or by wrapt.when_imported. A run counts as a deadlock when its threads
-have not ended within five seconds; the import system's own ways out do not: a module that is half imported, and a
-_DeadlockError, with which Python 3.14.10 gives up each such run, nothing hooked.
+Each run is a separate process: five threads import a package and four modules of the package. Each module imports the
+package, and all five are hooked by hookpatch.active or by wrapt.when_imported. A run is a deadlock if the threads have
+not ended within five seconds. The import system's own ways out are no deadlock: a half-imported module, and a
+_DeadlockError. Python 3.14.10 gives up each blocked run with the error, even if no module is hooked.
 usage: python tests/benchmarks/imports_at_once.py [RUNS]
        python tests/benchmarks/imports_at_once.py plain|hookpatch|wrapt RUNS   (in one process)
 """
@@ -28,7 +28,7 @@ SECONDS = 5
 
 
 def write(folder: Path) -> None:
-    """Write the package; its modules sleep, so that the threads meet."""
+    """Write the package. The modules sleep, so the threads meet."""
     (folder / "pkg").mkdir()
     (folder / "pkg" / "__init__.py").write_text("import time\ntime.sleep(0.002)\nfrom pkg import sub0\n" + RUN)
     for name in NAMES[1:]:
@@ -62,7 +62,7 @@ def with_wrapt() -> AbstractContextManager[object]:
 
 
 def once(prefix: str) -> str:
-    """Import all at once; return how that ended. Every function is patched then, and gives ``prefix``."""
+    """Import all modules at once and return the outcome. After a full import every function returns ``prefix``."""
     barrier, failures = threading.Barrier(len(NAMES)), []
     for name in NAMES:
         sys.modules.pop(name, None)
@@ -90,7 +90,7 @@ def once(prefix: str) -> str:
 
 
 def compare(runs: int) -> None:
-    """Print for each tool how many of so many new processes deadlock."""
+    """Print for each tool how many of the given number of new processes deadlock."""
     for tool in TOOLS:
         command = [sys.executable, __file__, tool, "1"]
         printed = [subprocess.run(command, capture_output=True, text=True).stdout.split(",") for _ in range(runs)]
@@ -101,7 +101,7 @@ def compare(runs: int) -> None:
 
 
 def run(tool: str, runs: int) -> None:
-    """Print how many of so many runs in this process end; after one that does not there is no other."""
+    """Print how many of the given number of runs in this process end. A deadlock is the last run."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
         sys.path.insert(0, folder)

@@ -1,11 +1,12 @@
-"""What an interrupt leaves behind: hookpatch beside mock, monkeypatch and wrapt.
+"""The leftovers of an interrupt: hookpatch beside mock, monkeypatch and wrapt.
 
-Each piece of work is interrupted at each line and at each instruction that it runs, in a fork each, by an exception
-raised from a signal handler; and at random moments by a timer. A point is bad if what the user sees at once is half of
-the patches, or if after the next look anything is not as before: a slot, os.environ, sys.meta_path, a watch, a lock.
-With --torch the process has imported torch and multiprocessing, which need patches of hookpatch's own in each block.
+Each piece of work is interrupted at each line and at each instruction, in a separate fork, by an exception raised from
+a signal handler. A timer also interrupts at random moments. A point is bad if directly after the interrupt only
+half of the patches are seen. A point is also bad if a difference remains after the next look: a slot, os.environ,
+sys.meta_path, a watch, a lock. With --torch the process has imported torch and multiprocessing, which need patches of
+hookpatch's own in each block.
 usage: python tests/benchmarks/interrupts.py [--most POINTS] [--only hookpatch] [--torch]
-Exit status 1: hookpatch left something behind.
+Exit status 1: hookpatch left a change behind.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ OTHERS = (
 )
 
 
-# With torch: those that have most of what an ML engineer's process does, each point of which takes longer.
+# The work tried with torch: most of the work in an ML engineer's process. Each point takes longer.
 _WITH_TORCH: Final = (
     *("two patches", "two patches, inherit", "wrap a method", "a decorated function", "a patch applied before"),
     "two patches applied before, inherit",
@@ -99,7 +100,7 @@ def main() -> int:
         tried = [work for work in works().values() if not options.torch or work.name in _WITH_TORCH]
         print("| work | lines | instructions | a timer |\n|---|---|---|---|", flush=True)
         for work in (*tried, *(() if options.only else OTHERS)):
-            # A look for holders runs tens of thousands of lines, most of them in one loop.
+            # A search for holders runs tens of thousands of lines, most in one loop.
             most = options.most or (2_000 if work.name == "report" else None)
             results = [sweep(work, "line", most), sweep(work, "opcode", most), by_alarm(work, options.most or 300)]
             _show(work, results)

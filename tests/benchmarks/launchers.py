@@ -1,7 +1,7 @@
-"""Launchers by environment, names and phase: is each child process patched where it should be, or is it said?
+"""Launchers by environment, names and phase: is each child process patched as expected, or the failure reported?
 
 usage: python tests/benchmarks/launchers.py [--only LAUNCHER]... [--names NAMES]...
-Exit status 1: a child process was wrong in silence, or a report was false.
+Exit status 1: a child process was wrong silently, or a report was false.
 """
 
 from __future__ import annotations

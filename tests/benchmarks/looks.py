@@ -1,4 +1,4 @@
-"""What a block costs beside the slot itself: a look at all objects, a module that is missing, files, memory.
+"""The cost of a session beside the slot: a search of all objects, a missing module, files, memory.
 
 usage: python tests/benchmarks/looks.py
 """
@@ -24,7 +24,7 @@ import hookpatch
 
 try:
     import freezegun
-except ImportError:  # hookpatch does not want it
+except ImportError:  # hookpatch does not require freezegun
     freezegun = None
 
 OBJECTS, ROUNDS = 953_000, 5
@@ -57,7 +57,7 @@ def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any
 
 
 def times_of(*ways: Callable[[], Any]) -> list[tuple[float, float]]:
-    """Return for each block the least seconds that it takes to enter it, and to leave it, warm."""
+    """Return for each block the least seconds to enter and to leave the block, warm."""
     taken: list[list[tuple[float, float]]] = [[] for _ in ways]
     for number in range(ROUNDS + 1):
         for way, found in zip(ways, taken, strict=True):
@@ -72,7 +72,7 @@ def times_of(*ways: Callable[[], Any]) -> list[tuple[float, float]]:
 
 
 def line(name: str, value: float, unit: str, goal: float | None = None) -> None:
-    """Print a measured value with its goal."""
+    """Print a measured value and the goal."""
     print(f"  {name:<58} {value:10.2f} {unit:<5} {verdict(value, goal)}".rstrip())
 
 
@@ -83,7 +83,7 @@ def everywhere(module: str, names: Sequence[str]) -> Callable[[], hookpatch.Sess
 
 
 def steps(block: Callable[[], object]) -> tuple[int, int]:
-    """Return how many files of hookpatch a block runs, and how often it goes from one to another, there and back."""
+    """Return the number of files of hookpatch that a block runs, and of steps between the files, calls and returns."""
     files: list[str] = []
     stack: list[str] = []
 
@@ -107,7 +107,7 @@ def steps(block: Callable[[], object]) -> tuple[int, int]:
 
 
 def left_by(count: int, block: Callable[[int], object]) -> float:
-    """Return how many bytes a block leaves behind, each of so many with another argument."""
+    """Return the bytes that a block leaves behind, averaged over ``count`` blocks with different arguments."""
     for number in range(200):
         block(-number)
     tracemalloc.start()
@@ -122,7 +122,7 @@ def left_by(count: int, block: Callable[[int], object]) -> float:
 
 
 def main() -> None:
-    """Print each measure with its goal."""
+    """Print each measure and goal."""
     m = vendor("def f(x, y=0): return x")
     warnings.simplefilter("ignore")
 

@@ -1,4 +1,4 @@
-"""What a patch takes of memory while it is declared, while it is on, and after; and what a patch of others takes.
+"""The memory of a patch while declared, while applied, and after; and the memory of a patch by other tools.
 
 usage: python tests/benchmarks/memory.py
 """
@@ -27,25 +27,25 @@ def around(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
 
 
 def functions() -> list[str]:
-    """Return the addresses of functions that nobody has patched before."""
+    """Return the addresses of functions that were never patched before."""
     name = vendor("\n".join(f"def f{number}(x, y=1): return x" for number in range(COUNT))).__name__
     return [f"{name}:f{number}" for number in range(COUNT)]
 
 
 def entries() -> list[hookpatch.Target]:
-    """Return the addresses of as many entries of a dict."""
+    """Return the addresses of the same number of entries of a dict."""
     registry = dict.fromkeys(range(COUNT))
     return [hookpatch.Target.item(registry, key) for key in registry]
 
 
 def in_use() -> int:
-    """Return how many bytes are in use, cycles that nobody reaches not counted."""
+    """Return the bytes in use, without unreachable cycles."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
 
 def ours(targets: Sequence[Any], declare: Callable[[Any], hookpatch.Patch]) -> list[int]:
-    """Return the bytes in use before, declared, on, taken back, with the session dropped, and with the patches."""
+    """Return the bytes in use at six points: before, declared, applied, closed, session dropped, patches dropped."""
     found = [in_use()]
     patches = [declare(target) for target in targets]
     found.append(in_use())
@@ -61,7 +61,7 @@ def ours(targets: Sequence[Any], declare: Callable[[Any], hookpatch.Patch]) -> l
 
 
 def theirs(targets: Sequence[str], patch: Callable[[str], Callable[[], object]]) -> list[int]:
-    """Return the bytes in use before, on, and taken back."""
+    """Return the bytes in use before, while patched, and after the undo."""
     found = [in_use()]
     with ExitStack() as stack:
         for target in targets:
@@ -72,21 +72,21 @@ def theirs(targets: Sequence[str], patch: Callable[[str], Callable[[], object]])
 
 
 def mocked(target: str) -> Callable[[], object]:
-    """Patch with mock.patch; return what takes it back."""
+    """Patch with mock.patch and return the undo function."""
     patcher = mock.patch(target.replace(":", "."))
     patcher.start()
     return patcher.stop
 
 
 def wrapped_by_wrapt(target: str) -> Callable[[], object]:
-    """Wrap with wrapt; return what takes it back."""
+    """Wrap with wrapt and return the undo function."""
     owner, name, function = wrapt.resolve_path(*target.split(":"))
     wrapt.wrap_function_wrapper(owner, name, around)
     return partial(setattr, owner, name, function)
 
 
 def wrapped_by_hand(target: str) -> Callable[[], object]:
-    """Put a closure there; return what takes it back."""
+    """Write a closure into the slot and return the undo function."""
     owner, name, function = wrapt.resolve_path(*target.split(":"))
 
     @wraps(function)
@@ -114,7 +114,7 @@ def main() -> None:
     heading(f"bytes a patch, of {COUNT:,} in one session")
     rows = [("", "declared", "on", "taken back", "session dropped", "patches dropped")]
     for title, (targets, declare) in OURS.items():
-        ours(targets(), declare)  # what is made once and kept
+        ours(targets(), declare)  # makes the objects that are made once and kept
         before, *found = ours(targets(), declare)
         rows.append((title, *(f"{(bytes_ - before) / COUNT:,.1f}" for bytes_ in found)))
     table(rows)

@@ -1,10 +1,10 @@
-"""What hookpatch and nine other ways to patch leave behind: the table of docs/why.md, all from one run.
+"""The leftovers of hookpatch and nine other ways to patch: the table of docs/why.md, all from one run.
 
     python tests/benchmarks/restore.py docs/why.md [--python PYTHON]
 
-installs each tool into an environment of its own, of one Python (3.12 where it is, which wrapture needs), runs the
-probes of restore_probes.py in it, and writes what stands between the marks of the page anew. Some minutes, and a
-package index; a tool that cannot be installed has no column, and is named.
+installs each tool into a separate environment of one Python (3.12 if found, which wrapture needs). The script runs the
+probes of restore_probes.py there, and rewrites the text between the marks of the page. A run takes some minutes and
+needs a package index. A tool has no column if the installation fails, and is named.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ names = {{one.name for one in distributions()}}
 print(len(names), version({name!r}))
 """
 
-Found = dict[str, str]  # what a tool came to, by question
+Found = dict[str, str]  # the answers of a tool, by question
 
 
 class Column(NamedTuple):
-    """What was found of one tool."""
+    """The findings about one tool."""
 
     tool: str
-    version: str  # "" of what comes with Python
+    version: str  # "" for tools that come with Python
     found: Found
 
 
 def column(tool: str, python: str, folder: Path, wheels: Path) -> Column | None:
-    """Install a tool and run its probes; None where it cannot be had."""
+    """Install a tool and run the probes; return None if the tool cannot be installed."""
     distribution = TOOLS[tool].distribution
     environment = folder / tool.replace(" ", "-")
     subprocess.run([python, "-m", "venv", "--without-pip", str(environment)], check=True)
@@ -55,14 +55,14 @@ def column(tool: str, python: str, folder: Path, wheels: Path) -> Column | None:
             return None
         said = subprocess.run([its, "-c", COUNT.format(name=distribution)], check=True, capture_output=True, text=True)
         brings, release = said.stdout.split()
-    subprocess.run([*pip, "wrapt"], check=True, capture_output=True)  # for the probe that lays its wrapper over theirs
+    subprocess.run([*pip, "wrapt"], check=True, capture_output=True)  # for the probe with a wrapt wrapper on top
     command = [its, str(Path(__file__).with_name("restore_probes.py")), tool, "--costs"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     return Column(tool, release, {**json.loads(done.stdout), "distributions that it installs": brings})
 
 
 def page(columns: list[Column], missing: list[str], python: str) -> str:
-    """Return the table, and what each *no* in it is."""
+    """Return the table, and the meaning of each *no* in the table."""
     release = subprocess.run([python, "-V"], check=True, capture_output=True, text=True).stdout.strip()
     versions = ", ".join(named(one) for one in columns if one.version)
     lines = [f"{release}; {versions}."]
@@ -87,13 +87,13 @@ def page(columns: list[Column], missing: list[str], python: str) -> str:
 
 
 def named(column: Column) -> str:
-    """Return a tool's release, as its distribution is called."""
+    """Return the release of a tool with the name of the distribution."""
     release = f"{TOOLS[column.tool].distribution} {column.version}"
     return release if release.startswith(column.tool) else f"{column.tool}: {release}"
 
 
 def short(answer: str) -> str:
-    """Return what stands in a cell."""
+    """Return the text of a table cell."""
     return answer if answer in (YES, NO_WAY) else "**no**"
 
 

@@ -1,9 +1,10 @@
-"""What a tool leaves behind: one probe a question, each on a module of its own, that answers in a word or two.
+"""The leftovers of a tool: one probe for each question, on a new module, with an answer of a word or two.
 
     python tests/benchmarks/restore_probes.py TOOL
 
-prints a JSON object: what each probe found, "yes" where it is as one would wish, "-" where the tool has no way to do
-it; with --costs also what the tool costs. It is one file because it runs where nothing but the tool is installed.
+prints a JSON object with the answer of each probe: "yes" for the wanted result, "-" if the tool has no way to do the
+task. With --costs the costs of the tool are included. The script is a single file, because only the tool is installed
+in the environment.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def vendor() -> ModuleType:
 
 
 def raised(undo: Undo) -> str:
-    """Undo; return the name of the error that this raised, or nothing."""
+    """Undo, and return the name of the raised error, or an empty text."""
     try:
         undo()
     except Exception as error:
@@ -73,7 +74,7 @@ def raised(undo: Undo) -> str:
 
 
 def ends_in_order(tool: Tool) -> str:
-    """One on, one off: the identical object, which does what it did."""
+    """One patch, applied and undone, restores the identical object with the original behaviour."""
     module = vendor()
     before, code, names = module.f, module.f.__code__, set(vars(module))
     undo = tool.wrap(module, "f", "p")
@@ -87,7 +88,7 @@ def ends_in_order(tool: Tool) -> str:
 
 
 def ends_out_of_order(tool: Tool) -> str:
-    """a on, b on, a off: b is left; b off: nothing is left."""
+    """After patches a and b, the undo of a leaves b, and the undo of b leaves no patch."""
     module = vendor()
     before = module.f
     first, second = tool.wrap(module, "f", "a"), tool.wrap(module, "f", "b")
@@ -102,7 +103,7 @@ def ends_out_of_order(tool: Tool) -> str:
 
 
 def closure_on_top(tool: Tool) -> str:
-    """Somebody puts a functools.wraps closure over it and keeps it: theirs stays, ours goes."""
+    """A foreign functools.wraps closure over the patch stays after the undo, and the patch goes."""
     module = vendor()
     undo = tool.wrap(module, "f", "p")
     theirs = module.f
@@ -116,7 +117,7 @@ def closure_on_top(tool: Tool) -> str:
 
 
 def wrapt_on_top(tool: Tool) -> str:
-    """The same with a wrapt wrapper."""
+    """A foreign wrapt wrapper over the patch stays after the undo, and the patch goes."""
     try:
         import wrapt
     except ImportError:
@@ -138,7 +139,7 @@ def _after_theirs(module: ModuleType, error: str) -> str:
 
 
 def subclass_residue(tool: Tool) -> str:
-    """An inherited method, patched on the subclass: the subclass has nothing of its own afterwards."""
+    """After the undo of a patch of an inherited method, the subclass has no attribute of the name."""
     module = vendor()
     undo = tool.wrap(module.Sub, "m", "p")
     on, base = module.Sub().m(), module.Base().m()
@@ -151,7 +152,7 @@ def subclass_residue(tool: Tool) -> str:
 
 
 def kinds(tool: Tool) -> str:
-    """A class and a static method: the identical descriptor again, which binds as it did."""
+    """A class method and a static method are restored as the identical descriptors, which bind as before."""
     module = vendor()
     before = vars(module.Base)["c"], vars(module.Base)["s"]
     try:
@@ -172,11 +173,11 @@ def kinds(tool: Tool) -> str:
     return YES if (vars(module.Base)["c"], vars(module.Base)["s"]) == before else "another object"
 
 
-# --- who has it
+# --- holders of the function
 
 
 def early_alias(tool: Tool) -> str:
-    """``from vendor import f`` before the patch: the alias sees it."""
+    """An alias from ``from vendor import f`` before the patch is patched, too."""
     module = vendor()
     alias = module.f
     undo = tool.everywhere(module, "f", "p")
@@ -186,7 +187,7 @@ def early_alias(tool: Tool) -> str:
 
 
 def pickles(tool: Tool) -> str:
-    """The patched function goes to a pool's worker by its name."""
+    """A patched function can be pickled by name for a pool's worker."""
     module = vendor()
     undo = tool.wrap(module, "f", "p")
     try:
@@ -198,7 +199,7 @@ def pickles(tool: Tool) -> str:
 
 
 def one_thread(tool: Tool) -> str:
-    """On in this thread, off in its neighbour."""
+    """A patch is active in one thread and inactive in the neighbour thread."""
     module = vendor()
     undo = tool.for_task(module, "f", "p")
     if undo is None:
@@ -212,7 +213,7 @@ def one_thread(tool: Tool) -> str:
         said.append(module.f())
 
     neighbour = threading.Thread(target=ask)
-    neighbour.start()  # before the patch: what is started inside has it
+    neighbour.start()  # before the patch: a thread started inside inherits the patch
     undo = tool.for_task(module, "f", "p")
     is_on.set()
     neighbour.join()
@@ -226,7 +227,7 @@ def one_thread(tool: Tool) -> str:
 
 
 def entries_out_of_order(tool: Tool) -> str:
-    """A registry's entry, two patches, ended out of order."""
+    """Two patches of a registry's entry can end out of order."""
     registry = {"a": 1, "b": 2, "c": 3}
     first = tool.entry(registry, "b", 10)
     if first is None:
@@ -242,7 +243,7 @@ def entries_out_of_order(tool: Tool) -> str:
 
 
 def position_of_a_key(tool: Tool) -> str:
-    """A key taken away comes back in its place."""
+    """A removed key returns to the same position."""
     registry = {"a": 1, "b": 2, "c": 3}
     undo = tool.absent(registry, "b")
     if undo is None:
@@ -252,7 +253,7 @@ def position_of_a_key(tool: Tool) -> str:
 
 
 def key_of_others(tool: Tool) -> str:
-    """A key that somebody adds meanwhile is there afterwards."""
+    """A foreign key added during the patch remains afterwards."""
     registry = {"a": 1}
     undo = tool.entry(registry, "a", 10)
     if undo is None:
@@ -266,7 +267,7 @@ def key_of_others(tool: Tool) -> str:
 
 
 def reloaded(tool: Tool) -> str:
-    """importlib.reload while it is on: patched again, and the reloaded original afterwards."""
+    """importlib.reload during a patch gives a patched function, and afterwards the reloaded original."""
     module = vendor()
     undo = tool.wrap(module, "f", "p")
     importlib.reload(module)
@@ -278,7 +279,7 @@ def reloaded(tool: Tool) -> str:
 
 
 def imported_after_the_end(tool: Tool) -> str:
-    """Asked for before the module is imported, ended, imported then: not patched."""
+    """A patch that ended before the import of the module does not patch the module."""
     name = f"vendor{next(_numbers)}"
     Path(sys.path[0], f"{name}.py").write_text(SOURCE)
     importlib.invalidate_caches()
@@ -291,7 +292,7 @@ def imported_after_the_end(tool: Tool) -> str:
 
 
 class _Refuses(type):
-    """A class that lets ``second`` be set once, and not back."""
+    """A metaclass that lets ``second`` be set once, but not restored."""
 
     def __setattr__(cls, name: str, value: object) -> None:
         if name == "second" and "sealed" in vars(cls):
@@ -300,7 +301,7 @@ class _Refuses(type):
 
 
 def undo_that_raises(tool: Tool) -> str:
-    """Three patches as one; the owner refuses to take one back: the other two are restored."""
+    """Three patches end as one. If the owner refuses the undo of one patch, the other two are restored."""
 
     class Owner(metaclass=_Refuses):
         def first(self) -> str:
@@ -340,11 +341,11 @@ PROBES: Final[dict[str, Callable[[Tool], str]]] = {
 }
 
 
-# --- what it costs
+# --- costs
 
 
 def turn(tool: Tool) -> str:
-    """Put a patch on a function on and take it off, in µs."""
+    """Apply and undo a patch of a function, in µs."""
     module = vendor()
 
     def taken(number: int = 50) -> float:
@@ -357,7 +358,7 @@ def turn(tool: Tool) -> str:
 
 
 def call(tool: Tool) -> str:
-    """Call the patched function, in ns more than the bare one."""
+    """Call the patched function, in ns more than the bare function."""
     module = vendor()
 
     def taken(number: int = 20_000) -> float:
@@ -379,12 +380,12 @@ COSTS: Final[dict[str, Callable[[Tool], str]]] = {"put on and taken off": turn, 
 
 def main(name: str, costs: bool) -> dict[str, str]:
     tool = TOOLS[name]()
-    tool.wrap(vendor(), "f", "p")()  # what its import does to modules is not what a patch does
+    tool.wrap(vendor(), "f", "p")()  # the import of the tool may change modules, too
     found = {}
     for question, probe in {**PROBES, **(COSTS if costs else {})}.items():
         try:
             found[question] = probe(tool)
-        except Exception as error:  # a tool that cannot do it says so in its own way
+        except Exception as error:  # each tool raises another error for an impossible task
             found[question] = type(error).__name__
     return found
 

@@ -1,7 +1,7 @@
-"""The tools that put something over a function and take it off again, each used as its own documentation shows it.
+"""The tools that patch a function and undo the patch, each used as in the tool's own documentation.
 
-A tool is imported only when it is asked for: each lives in an environment of its own. All are in one file, so that one
-can compare that each is given the same to do.
+A tool is imported only on demand, because each tool lives in a separate environment. All are in a single file, so a
+reader can compare the tasks given to each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Undo = Callable[[], object]
 
 
 def tagged(original: Callable[..., Any], tag: str) -> Callable[..., Any]:
-    """Return a wrapper as one writes it by hand: f() -> 'tag(f)'."""
+    """Return a hand-written wrapper: f() -> 'tag(f)'."""
 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> str:
@@ -25,13 +25,13 @@ def tagged(original: Callable[..., Any], tag: str) -> Callable[..., Any]:
 
 
 def substitute(owner: Any, name: str, tag: str) -> Any:
-    """Return such a wrapper for what stands there, of the kind that stands there."""
+    """Return a tagged wrapper for the value of the slot, of the same kind of descriptor."""
     own = inspect.getattr_static(owner, name)
     return type(own)(tagged(own.__func__, tag)) if isinstance(own, classmethod | staticmethod) else tagged(own, tag)
 
 
 def wrapper_of(tag: str) -> Callable[..., str]:
-    """Return the same in wrapt's convention, which hookpatch and wrapture share."""
+    """Return a tagged wrapper in wrapt's convention, which hookpatch and wrapture share."""
 
     def wrapper(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> str:
         return f"{tag}({wrapped(*args, **kwargs)})"
@@ -40,15 +40,15 @@ def wrapper_of(tag: str) -> Callable[..., str]:
 
 
 class Tool:
-    """One way to patch. What a tool has no way to do stays as it is here and returns None."""
+    """One way to patch. A method for a task that a tool cannot do returns None."""
 
-    distribution: str | None = None  # None: the standard library, or nobody
+    distribution: str | None = None  # None: the standard library, or no tool
 
     def wrap(self, owner: Any, name: str, tag: str) -> Undo:
         raise NotImplementedError
 
     def everywhere(self, owner: Any, name: str, tag: str) -> Undo:
-        """Wrap what has been bound to other names before; most tools know one way alone."""
+        """Wrap a function under all earlier bound names; most tools wrap only the slot."""
         return self.wrap(owner, name, tag)
 
     def entry(self, mapping: dict[str, Any], key: str, value: object) -> Undo | None:
@@ -58,20 +58,20 @@ class Tool:
         return None
 
     def several(self, owner: Any, names: Iterable[str]) -> Undo | None:
-        """Wrap several names of one owner, to be undone by one call."""
+        """Wrap several names of one owner, with a single undo function."""
         return None
 
     def later(self, module: str, name: str, tag: str) -> Undo | None:
-        """Wrap a name of a module that is not imported yet, without importing it."""
+        """Wrap a name of a module that is not imported yet, without an import."""
         return None
 
     def for_task(self, owner: Any, name: str, tag: str) -> Undo | None:
-        """Wrap for this thread alone."""
+        """Wrap for the current thread alone."""
         return None
 
 
 class ByHand(Tool):
-    """As it stands in most code bases: getattr, setattr, setattr."""
+    """The code of most code bases: getattr, setattr, setattr."""
 
     def wrap(self, owner: Any, name: str, tag: str) -> Undo:
         original = getattr(owner, name)
@@ -93,7 +93,7 @@ class ByHand(Tool):
 
 
 class Hookpatch(Tool):
-    """One session a patch."""
+    """One session for each patch."""
 
     distribution = "hookpatch"
 
@@ -179,7 +179,7 @@ class Mock(Tool):
 
 
 class Monkeypatch(Tool):
-    """pytest's, outside of a test."""
+    """pytest's monkeypatch, outside of a test."""
 
     distribution = "pytest"
 
@@ -209,7 +209,7 @@ class Monkeypatch(Tool):
 
 
 class Wrapt(Tool):
-    """wrap_function_wrapper, and unwrap_object of its handle."""
+    """wrap_function_wrapper, and unwrap_object of the handle."""
 
     distribution = "wrapt"
 
@@ -224,12 +224,12 @@ class Wrapt(Tool):
 
         import wrapt
 
-        wrapt.wrap_function_wrapper(f"{module}?", name, wrapper_of(tag))  # gives no handle back
+        wrapt.wrap_function_wrapper(f"{module}?", name, wrapper_of(tag))  # returns no handle
         return lambda: module in sys.modules and wrapt.unwrap_object(module, name, None)
 
 
 class Wrapture(Tool):
-    """Bindings, and groups of them."""
+    """Bindings, and groups of bindings."""
 
     distribution = "wrapture"
 
@@ -272,7 +272,7 @@ class Wrapture(Tool):
 
 
 class OpenTelemetry(Tool):
-    """As its instrumentations do it: wrapt puts it on, `unwrap` of opentelemetry.instrumentation.utils takes it off."""
+    """The way of the instrumentations: wrapt patches, `unwrap` of opentelemetry.instrumentation.utils undoes."""
 
     distribution = "opentelemetry-instrumentation"
 
@@ -303,7 +303,7 @@ class Ddtrace(Tool):
 
 
 class Aspectlib(Tool):
-    """weave, and the rollback that it gives."""
+    """weave, and the rollback that weave returns."""
 
     distribution = "aspectlib"
 

@@ -1,8 +1,8 @@
-"""What watched patterns of modules cost the import of a module that none of them matches: what our finder adds.
+"""The cost of watched module patterns for the import of a module that matches none: the time of hookpatch's finder.
 
-Minima of interleaved runs in time of the processor, of the finder's answer alone: with one plain watch, and with fifty
-patterns beside it. The goal is at most 1 µs more for all but patterns with nothing but a part of a word, such as
-``*word*``.
+Minima of interleaved runs in processor time, of the finder's answer alone: with one plain watch, and with fifty
+patterns beside the watch. The goal is at most 1 µs more for all patterns, except patterns with only a part of a word,
+like ``*word*``.
 
 usage: python tests/benchmarks/rules.py
 """
@@ -37,7 +37,7 @@ PATTERNS: Final[dict[str, Callable[[int], str]]] = {
 
 
 def cost(patterns: list[str]) -> float:
-    """Return the time of an answer of the finder in microseconds, with these patterns watched."""
+    """Return the time of an answer of the finder in microseconds, with the given patterns watched."""
     watches = [imports.watch(pattern, lambda module: None) for pattern in ["never_imported", *patterns]]
     try:
         [finder] = imports.finders(ours=True)
@@ -49,7 +49,7 @@ def cost(patterns: list[str]) -> float:
 
 
 def main() -> int:
-    """Print a row for each kind of patterns; return 1 if the goal is missed."""
+    """Print a row for each kind of pattern; return 1 if the goal is missed."""
     rows = {"none": [""][:0], **{words: [make(at) for at in range(COUNT)] for words, make in PATTERNS.items()}}
     costs: dict[str, list[float]] = {words: [] for words in rows}
     for _ in range(RUNS):

@@ -1,4 +1,4 @@
-"""Whether the time a patch stays the same however many there are: on as many sites, and as layers of one site.
+"""Whether the time for each patch stays the same for any number of patches: on many sites, and as layers of one site.
 
 usage: python tests/benchmarks/scale.py [MOST]
 """
@@ -18,7 +18,7 @@ import hookpatch
 
 GOAL = 1.5
 ROUNDS = 7
-LEAST = 300  # patches a measurement: few are put on as many times
+LEAST = 300  # patches in a measurement: a small number is applied repeatedly
 
 Patches: TypeAlias = list[hookpatch.Patch]
 
@@ -57,7 +57,7 @@ def in_many(patches: Patches) -> list[Patches]:
 
 
 def seconds(spans: list[Patches], step: int) -> tuple[float, float]:
-    """Return the time to open a session for each span, and to close them, the first or the last first."""
+    """Return the time to open a session for each span, and to close the sessions, the first or the last first."""
     start = process_time()
     sessions = [hookpatch.active(*patches).open() for patches in spans]
     middle = process_time()
@@ -67,7 +67,7 @@ def seconds(spans: list[Patches], step: int) -> tuple[float, float]:
 
 
 def each(spans: list[Patches], step: int, count: int) -> tuple[float, float]:
-    """Return the same for each of ``count`` patches."""
+    """Return the times of ``seconds`` for each of ``count`` patches."""
     gc.collect()
     times = max(1, LEAST // count)
     on, off = zip(*(seconds(spans, step) for _ in range(times)), strict=True)

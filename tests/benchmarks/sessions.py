@@ -1,7 +1,7 @@
-"""What it costs to patch one function and to take it back: hookpatch, mock.patch, monkeypatch, wrapture.
+"""The cost to patch one function and to restore the function: hookpatch, mock.patch, monkeypatch, wrapture.
 
-Every way says anew what it patches, as it does where it is used in a block; ``active(patch)`` has a patch at hand, and
-a session is entered again. The goals are of mock.patch with a new value, which replaces a function and makes no mock.
+Every way names the target anew, as in code with a block. ``active(patch)`` uses a ready patch, and a session is entered
+again. The goals are ratios to mock.patch with a new value, which replaces a function and makes no mock.
 
 usage: python tests/benchmarks/sessions.py
 """
@@ -18,7 +18,7 @@ import hookpatch
 
 try:
     import wrapture
-except ImportError:  # it wants Python 3.12, and hookpatch does not want it
+except ImportError:  # wrapture needs Python 3.12, and hookpatch does not require wrapture
     wrapture = None
 
 MEASURE = 'mock.patch("m.f", new)'
@@ -61,7 +61,7 @@ def around(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
 
 
 def new(x: object) -> object:
-    """Take the place of what is replaced."""
+    """Return the argument: the new value of the patched function."""
     return x
 
 

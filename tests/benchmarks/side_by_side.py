@@ -1,7 +1,7 @@
 """The ratios of other benchmarks on several Pythons, side by side, as a table of Markdown.
 
 usage: python tests/benchmarks/side_by_side.py PYTHON ... -- BENCHMARK ...
-such as: python tests/benchmarks/side_by_side.py .venv/bin/python .venv-3.15/bin/python -- calls sessions
+example: python tests/benchmarks/side_by_side.py .venv/bin/python .venv-3.15/bin/python -- calls sessions
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RATIO = re.compile(r"^  (?P<other>.+?)\s{2,}[\d.,]+ \S+\s+(?P<ratio>[\d.]+) of i
 
 
 def ratios(python: str, benchmark: str) -> tuple[str, dict[tuple[str, str], str]]:
-    """Run a benchmark; return Python's version, and the ratios by what is measured and what it is compared with."""
+    """Run a benchmark; return Python's version, and the ratios by measurement and compared tool."""
     script = Path(__file__).with_name(f"{benchmark}.py")
     printed = subprocess.run([python, script], capture_output=True, text=True, check=True).stdout
     found, what, version = {}, "", ""

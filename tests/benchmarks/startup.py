@@ -1,7 +1,7 @@
-"""What hookpatch costs at the start of an interpreter: unasked for, idle, among many distributions, beside others.
+"""The cost of hookpatch at the start of an interpreter: not used, idle, among many distributions, beside others.
 
-Environments of the same Python, the runs interleaved; medians, and the difference to the first of each table. In time
-of the processor, so that what else runs on the machine does not count.
+Environments of the same Python, with interleaved runs. The tables show medians, and the difference to the first row.
+Times are processor time, so other work on the machine does not count.
 
 usage: python tests/benchmarks/startup.py [RUNS]
 """
@@ -36,7 +36,7 @@ IDLE: Final = """
 """
 IMPORT_TORCH: Final = "import time; start = time.process_time(); import torch; print(time.process_time() - start)"
 
-# Others that patch what a program imports later: the distribution to install, and how a program is started with it.
+# Other tools that patch later imports: the distribution to install, and the command to start a program.
 # wrapture's runner takes a script, and Python 3.12.
 OTHERS: Final = {
     "autowrapt": ("autowrapt", ["{python}", "-c", "pass"], {"AUTOWRAPT_BOOTSTRAP": "nothing"}),
@@ -58,12 +58,12 @@ class Way(NamedTuple):
 
 
 def start(python: Path, variables: Mapping[str, str] = {}) -> Way:
-    """Return how nothing is run by a Python."""
+    """Return the way to start a Python that runs no code."""
     return Way([python, "-c", "pass"], variables)
 
 
 def milliseconds(way: Way) -> float:
-    """Return the processor's time that a program took."""
+    """Return the processor time of a program."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     with subprocess.Popen(way.command, env={**clean, **way.variables}, stderr=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)
@@ -74,18 +74,18 @@ def milliseconds(way: Way) -> float:
 
 
 def seconds_of_import(python: Path, variables: Mapping[str, str]) -> float:
-    """Return the processor's time that `import torch` took, without the start."""
+    """Return the processor time of `import torch`, without the start."""
     done = subprocess.run([python, "-c", IMPORT_TORCH], env={**os.environ, **variables}, capture_output=True)
     return float(done.stdout)
 
 
 def table(title: str, ways: Mapping[str, Way], runs: int, goals: Mapping[str, str]) -> None:
-    """Run each way by turns; print the medians, and what each takes more than the first."""
+    """Run the ways in turn; print the medians, and the difference of each to the first."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for at in range(-2, runs):
         for name, way in ways.items():
             taken = milliseconds(way)
-            if at >= 0:  # before that, files into the page cache
+            if at >= 0:  # the first two rounds fill the page cache
                 times[name].append(taken)
     print(f"\n{title}: python -c pass, Python {sys.version.split()[0]}, medians of {runs} interleaved runs")
     first = statistics.median(next(iter(times.values())))
@@ -96,7 +96,7 @@ def table(title: str, ways: Mapping[str, Way], runs: int, goals: Mapping[str, st
 
 
 def other(name: str, folder: Path) -> Way | None:
-    """Return how a program is started with another tool, None if it cannot be installed here."""
+    """Return the way to start a program with another tool, or None if the tool cannot be installed."""
     what, command, variables = OTHERS[name]
     venv = folder / name
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)

@@ -1,7 +1,7 @@
-"""What a patch costs a model's step: an identity wrap on every norm and activation, eager and compiled.
+"""The cost of a patch for a model's step: an identity wrap on every norm and activation, eager and compiled.
 
-A GPT-Neo block and a small ResNet, forward and backward, patched and unpatched by turns in one process. Compiled steps
-are timed once they are compiled; what coming and going compiles anew is not part of a step.
+A GPT-Neo block and a small ResNet, forward and backward, patched and unpatched in turn in one process. Compiled steps
+are timed after the compilation. The recompilation after a switch is not part of a step.
 
 usage: python tests/benchmarks/step_cost.py
 """
@@ -23,14 +23,14 @@ from transformers.models.gpt_neo.modeling_gpt_neo import GPTNeoBlock
 import hookpatch
 
 DEVICE: Final = "cuda" if torch.cuda.is_available() else "cpu"
-CLOCK: Final = time.perf_counter if DEVICE == "cuda" else time.process_time  # so that what else runs does not count
+CLOCK: Final = time.perf_counter if DEVICE == "cuda" else time.process_time  # so other processes do not count
 ROUNDS: Final = 9
 STEPS: Final = 20
 GOALS: Final = {"eager": "at most 1.02", "compiled": "1.00"}
 
 
 class Residual(nn.Module):
-    """Two convolutions and a way past them."""
+    """Two convolutions and a skip connection."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Residual(nn.Module):
 
 
 def gpt_neo() -> tuple[nn.Module, torch.Tensor, list[str]]:
-    """Return the block, an input of 4 x 64 tokens (batch x length x 256), and what is patched."""
+    """Return the block, an input of 4 x 64 tokens (batch x length x 256), and the targets."""
     config = GPTNeoConfig(hidden_size=256, num_heads=8, num_layers=2, attention_types=[[["global", "local"], 1]])
     config._attn_implementation = "eager"
     model = GPTNeoBlock(config, layer_id=0)
@@ -52,7 +52,7 @@ def gpt_neo() -> tuple[nn.Module, torch.Tensor, list[str]]:
 
 
 def res_net() -> tuple[nn.Module, torch.Tensor, list[str]]:
-    """Return a ResNet of four blocks, an input of 4 x 3 x 32 x 32 (batch x channels x pixels), and what is patched."""
+    """Return a ResNet of four blocks, an input of 4 x 3 x 32 x 32 (batch x channels x pixels), and the targets."""
     model = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1),
         *(Residual(32) for _ in range(4)),
@@ -69,7 +69,7 @@ def identity(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: A
 
 
 def seconds_a_step(run: Callable[[torch.Tensor], Any], x: torch.Tensor) -> float:
-    """Return the median seconds of a step, a few before it for warmth."""
+    """Return the median seconds of a step, after three warm-up steps."""
     taken = []
     for at in range(-3, STEPS):
         start = CLOCK()

@@ -1,9 +1,9 @@
-"""Collections of patches that others wrote, beside their ports to hookpatch: the table of docs/why.md, from one run.
+"""Foreign collections of patches, beside the ports to hookpatch: the table of docs/why.md, from one run.
 
     python tests/benchmarks/wild.py docs/why.md
 
-measures each collection of tests/wild in a process of its own, and writes what stands between the marks of the page
-anew. What requirements-dev.txt leaves out is installed into a folder of its own for that time, from a package index.
+measures each collection of tests/wild in a separate process, and rewrites the text between the marks of the page.
+Packages missing from requirements-dev.txt are installed into a temporary folder from a package index.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ ROOT: Final = Path(__file__).parents[2]
 WILD: Final = ROOT / "tests" / "wild"
 PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install")
 BEGIN, END = "<!-- figures: make bench-wild -->\n", "<!-- end of figures -->\n"
-TITLES: Final = {  # what has no distribution of its own, or another name
+TITLES: Final = {  # collections without a distribution, or with another name
     "torch_npu": "transfer_to_npu's way",
     "unsloth": "unsloth's way",
 }
-WITHOUT_DEPENDENCIES: Final = ("liger-kernel",)  # it needs triton, whose kernels do not run here
+WITHOUT_DEPENDENCIES: Final = ("liger-kernel",)  # liger-kernel needs triton, and triton kernels do not run here
 DOES_NOT_FIT: Final = "optimum-onnx"
 
 
 def names() -> list[str]:
-    """Return the collections: first those that need no torch, as they are cheap to measure."""
+    """Return the collections, first the collections without torch, which are cheap to measure."""
     found = [path.stem for path in sorted((WILD / "beside").glob("*.py"))]
     return sorted(found, key=lambda name: "import torch" in (WILD / "beside" / f"{name}.py").read_text())
 
@@ -47,7 +47,7 @@ def measured(name: str, folder: Path) -> Any:
 
 
 def why_not(distribution: str) -> str:
-    """Return why pip does not install a distribution beside the releases that are pinned here."""
+    """Return the reason why pip does not install a distribution beside the pinned releases."""
     pinned = str(ROOT / "constraints.txt")
     command = [*PIP, "--dry-run", "-c", pinned, distribution]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -82,7 +82,7 @@ def short(wrong: list[str]) -> str:
 
 
 def told(name: str, found: Any) -> str:
-    """Return a line about what a collection lacks and leaves."""
+    """Return a line about the missing effects and the leftovers of a collection."""
     own = found["own"]
     lacks = [what for what, holds in own["effect"].items() if not holds]
     places = [re.sub(r"^model\.[\w.]*\.(?=\w)", "", line) for line in own["left"] if not line.startswith("in effect")]

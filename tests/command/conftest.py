@@ -1,4 +1,4 @@
-"""What the tests of several commands start from."""
+"""Fixtures that several command tests share."""
 
 from __future__ import annotations
 

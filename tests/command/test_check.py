@@ -1,4 +1,4 @@
-"""`hookpatch lock` and `hookpatch check`, as a user types them, on distributions that are built and installed."""
+"""`hookpatch lock` and `hookpatch check`, as a user types both, on distributions that are built and installed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NOT_FOR_2 = (
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheels of all releases, and of the plugin."""
+    """Return a folder with the wheels of all releases and of the plugins."""
     folder = tmp_path_factory.mktemp("index")
     for version, source in RELEASES.items():
         build_wheel(folder, "vendor-kit", version, "vendor", source)
@@ -68,7 +68,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def home(_hookpatch_alone: Environment, index: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with the plugin and the first release, which is locked. Tests leave the lock file alone."""
+    """Return an environment with the plugins and the first release, locked. Tests leave the lock file alone."""
     folder = tmp_path_factory.mktemp("check")
     environment = Environment(folder / "venv")
     environment.take_over(_hookpatch_alone)
@@ -85,7 +85,7 @@ Install = Callable[[str], None]
 
 @pytest.fixture
 def installed(home: Environment, index: Path) -> Install:
-    """Have pip install a release, if that is not the one that is installed."""
+    """Return a function that installs a release with pip, unless the release is installed already."""
 
     def install(version: str) -> None:
         if not [*home.site_packages.glob(f"vendor_kit-{version}.dist-info")]:
@@ -99,13 +99,13 @@ def hookpatch(home: Environment, *words: str, **variables: str) -> subprocess.Co
 
 
 def rows(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
-    """Return what a table has in its rows, past its heading."""
+    """Return the cells of each table row below the heading."""
     lines = [line.split("  ") for line in done.stdout.splitlines()[1:]]
     return [[word.strip() for word in line if word.strip()] for line in lines]
 
 
 def test_lock_file_has_what_a_reviewer_wants_to_see(home: Environment) -> None:
-    """Release, plugin and verb, signature, and the source."""
+    """The lock file shows release, plugin and verb, signature, and source."""
     text = (home.folder / "hookpatch.lock").read_text()
     head, _, table = text.partition('plugins = ["short"]\n\n')
     assert head.startswith("# What the targets of these plugins were like")
@@ -123,13 +123,13 @@ def test_lock_file_has_what_a_reviewer_wants_to_see(home: Environment) -> None:
 
 
 def test_locked_anew_it_is_the_same(home: Environment) -> None:
-    """Without names the plugins of the lock file are meant."""
+    """A second lock without names takes the plugins of the lock file and changes no line."""
     done = hookpatch(home, "lock")
     assert done.stdout == "vendor-kit 1.0  vendor:shorten\nhookpatch.lock holds that already\n"
 
 
 def test_what_is_as_it_was_is_the_same(home: Environment) -> None:
-    """Status 0; with the names or without; also where nothing would be applied."""
+    """An unchanged target gives status 0, with plugin names, without names, and with HOOKPATCH_DISABLE."""
     for names, variables in (([], {}), (["short"], {}), (["short"], {"HOOKPATCH_DISABLE": "1"})):
         done = hookpatch(home, "check", *names, **variables)
         assert rows(done) == [["vendor:shorten", "vendor-kit 1.0", "same"], ["short: inject"]]
@@ -137,7 +137,7 @@ def test_what_is_as_it_was_is_the_same(home: Environment) -> None:
 
 
 def test_changed_body_is_shown(home: Environment, installed: Install) -> None:
-    """It is compatible: status 1, with a diff; JSON has the same."""
+    """A changed body is compatible: status 1, with a diff. The JSON output has the same content."""
     installed("1.1")
     done = hookpatch(home, "check")
     table, _, diff = done.stdout.partition("\n\n")
@@ -176,7 +176,7 @@ def test_changed_body_is_shown(home: Environment, installed: Install) -> None:
 
 
 def test_guards_alone_are_looked_at_without_a_lock_file(home: Environment, installed: Install, tmp_path: Path) -> None:
-    """A changed body fits."""
+    """Without a lock file only the guards are checked: a changed body fits."""
     installed("1.1")
     done = home.run(home.python.parent / "hookpatch", "check", "short", "--json", cwd=tmp_path)
     (target,) = json.loads(done.stdout)["targets"]
@@ -190,7 +190,10 @@ def test_guards_alone_are_looked_at_without_a_lock_file(home: Environment, insta
 
 
 def test_renamed_parameter_does_not_fit(home: Environment, installed: Install) -> None:
-    """Status 2: the patch would give an argument that is no more; and it is not locked like that."""
+    """A renamed parameter gives status 2, because the patch injects the old name.
+
+    The lock command refuses the target and leaves the lock file unchanged.
+    """
     installed("1.2")
     done = hookpatch(home, "check", "--json")
     (target,) = json.loads(done.stdout)["targets"]
@@ -210,7 +213,7 @@ def test_renamed_parameter_does_not_fit(home: Environment, installed: Install) -
 
 
 def test_wrong_version_does_not_fit(home: Environment, installed: Install) -> None:
-    """Though the source is the same."""
+    """A release outside the required versions does not fit, although the source is the same."""
     installed("2.0")
     (target,) = json.loads(hookpatch(home, "check", "--json").stdout)["targets"]
     assert (target["status"], target["reasons"], target["diff"]) == ("unfit", [NOT_FOR_2], [])
@@ -219,14 +222,14 @@ def test_wrong_version_does_not_fit(home: Environment, installed: Install) -> No
 
 
 def test_release_that_cannot_be_imported_is_broken(home: Environment, installed: Install) -> None:
-    """With the error's first line."""
+    """A release that cannot be imported is broken. The reason is the first line of the error."""
     installed("1.4")
     (target,) = json.loads(hookpatch(home, "check", "--json").stdout)["targets"]
     assert (target["status"], target["reasons"]) == ("broken", ["vendor cannot be imported: RuntimeError: no licence"])
 
 
 def test_releases_are_checked_in_environments_of_their_own(home: Environment, index: Path, installed: Install) -> None:
-    """A row each; what is installed here, and the lock file, stay as they are."""
+    """Each release has a row. The installed release and the lock file stay unchanged."""
     installed("1.0")
     versions = "1.0.1,1.1,1.2,1.3,9.9"
     local = ["--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
@@ -245,7 +248,7 @@ def test_releases_are_checked_in_environments_of_their_own(home: Environment, in
 
 
 def test_table_of_releases(home: Environment, index: Path, tmp_path: Path) -> None:
-    """Without a lock file; what the release needs may be taken from here."""
+    """Releases can be checked without a lock file, and with dependencies of the current environment."""
     words = ["--against", "vendor-kit==1.1", "--no-deps", "--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
     done = home.run(home.python.parent / "hookpatch", "check", "short", *words, cwd=tmp_path)
     assert [line.split() for line in done.stdout.splitlines()] == [
@@ -257,7 +260,7 @@ def test_table_of_releases(home: Environment, index: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("words", ["vendor-kit", "vendor-kit>=1", "==1", "vendor-kit==", "vendor-kit==1==2"])
 def test_releases_that_cannot_be_read_are_refused(home: Environment, words: str) -> None:
-    """Before anything is installed."""
+    """A misspelt release list is refused before any installation."""
     done = hookpatch(home, "check", "--against", words)
     assert (done.stderr, done.returncode) == (
         f"hookpatch: error: --against: '{words}' cannot be read; write it like onnxsim==0.4.36,0.8.1 "
@@ -285,7 +288,7 @@ OTHERS = '''
 
 
 def test_all_that_is_to_be_said_is_said(home: Environment, installed: Install) -> None:
-    """A patch that has become unneeded, one that is skipped, a signature that is not known, a module that has gone."""
+    """The check reports an unneeded patch, a skipped patch, an unknown signature and a missing module."""
     installed("1.0")
     home.add_plugin("others", OTHERS)
     words = ["check", "others", "-o", "others.word=a", "--json"]
@@ -310,7 +313,10 @@ def test_all_that_is_to_be_said_is_said(home: Environment, installed: Install) -
 
 
 def test_options_are_locked(home: Environment, installed: Install) -> None:
-    """Without names the plugins of the lock file have the options of then; what is given now counts more."""
+    """Without names, the plugins of the lock file get the locked options.
+
+    Options on the command line override the locked options.
+    """
     installed("1.0")
     source = OTHERS.replace("no_such_module:f", "vendor:shorten").replace("x=options.word", "{options.word: 1}")
     home.add_plugin("chosen", source.replace("vendor:cut", "vendor:shorten"))
@@ -337,7 +343,7 @@ AT_HAND = '''
 
 
 def test_object_at_hand_is_not_locked(home: Environment, installed: Install) -> None:
-    """It has no address under which it would be found again; that is said, and it is checked all the same."""
+    """An object without an address is not locked. The lock command says so, and the check still examines the object."""
     installed("1.0")
     home.add_plugin("at_hand", AT_HAND)
     done = hookpatch(home, "lock", "at_hand", "--lock", "at_hand.lock")
@@ -351,13 +357,16 @@ def test_object_at_hand_is_not_locked(home: Environment, installed: Install) -> 
 
 
 def test_help_has_an_example(home: Environment) -> None:
-    """Each command shows how it is written."""
+    """The help of both commands shows an example."""
     for command in ("lock", "check"):
         assert f"Example: hookpatch {command} " in hookpatch(home, command, "--help").stdout
 
 
 def test_an_edit_is_looked_for_in_other_releases(home: Environment, index: Path, tmp_path: Path) -> None:
-    """Comments and documentation do not count; of a piece that is gone the nearest line is named."""
+    """Comments and documentation do not count in the search for an edit.
+
+    If the old text is missing, the nearest line is named.
+    """
     versions = "1.0,1.0.1,1.1,1.2"
     local = ["--no-deps", "--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
     words = ["check", "edits", "--against", f"vendor-kit=={versions}", *local]

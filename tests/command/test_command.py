@@ -29,25 +29,25 @@ pytestmark = pytest.mark.once
     ids=["script", "module", "code"],
 )
 def test_target_gets_its_own_arguments(home: Environment, target: list[str], name: str) -> None:
-    """All that follows the script, module or code is its own, options that look like ours included."""
+    """All words after the script, module or code go to the program, even options of hookpatch."""
     arguments = ["-p", "x", "--report", "--", "-m", "--help"]
     done = hookpatch(home, "run", "-p", "loud", *target, *arguments)
     assert (done.stdout, done.stderr, done.returncode) == (f"{arguments}\nVENDOR! {name}\n", "", 0)
 
 
 def test_code_is_one_word(home: Environment) -> None:
-    """`-c` takes the next word, or the rest of its own."""
+    """`-c` takes the next word, or the rest of the same word."""
     assert hookpatch(home, "run", "-p", "loud", "-cprint(3)").stdout == "3\n"
 
 
 @pytest.mark.parametrize("status", [0, 3, 255])
 def test_exit_status_is_the_programs(home: Environment, status: int) -> None:
-    """As with plain python."""
+    """The exit status is the program's, as with plain python."""
     assert hookpatch(home, "run", "-p", "loud", "-c", f"import sys; sys.exit({status})").returncode == status
 
 
 def test_signal_and_traceback_are_the_programs(home: Environment) -> None:
-    """The program is the process itself: no process of ours stands between it and its caller."""
+    """The program runs in the process of the command, so signal and traceback equal those of plain python."""
     kill = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
     assert hookpatch(home, "run", "-p", "loud", "-c", kill).returncode == -signal.SIGTERM
     raising = hookpatch(home, "run", "-p", "loud", "-c", "raise ValueError('x')")
@@ -56,7 +56,7 @@ def test_signal_and_traceback_are_the_programs(home: Environment) -> None:
 
 
 def test_main_is_the_program(home: Environment) -> None:
-    """`__main__` is the script, so that what it defines can be pickled, at exit too."""
+    """`__main__` is the script, so instances of the script's classes can be pickled, even at exit."""
     (home.folder / "pickles.py").write_text(
         "import atexit, pickle, sys\n"
         "class P: pass\n"
@@ -68,7 +68,7 @@ def test_main_is_the_program(home: Environment) -> None:
 
 
 def test_names_add_to_those_of_the_environment(home: Environment) -> None:
-    """`-p` asks for more, each once."""
+    """`-p` adds plugins to HOOKPATCH_PLUGINS, each name once."""
     home.add_plugin("mine", OPTIONS)
     done = hookpatch(
         home,
@@ -85,7 +85,7 @@ def test_names_add_to_those_of_the_environment(home: Environment) -> None:
 
 
 def test_options_are_read_as_the_plugin_declares_them(home: Environment) -> None:
-    """A text stays a text, a number becomes one, a comma list a list."""
+    """Options are converted to the declared types: text, number, list."""
     home.add_plugin("mine", OPTIONS)
     words = ["-o", "mine.word=7", "-o", "mine.times=2", "-o", "mine.marks=!,?"]
     assert hookpatch(home, "run", "-p", "mine", *words, "-c", SCRIPT).stdout == "7 7!? __main__\n"
@@ -125,14 +125,14 @@ def test_options_are_read_as_the_plugin_declares_them(home: Environment) -> None
     ],
 )
 def test_mistake_is_one_line_and_the_program_is_not_run(home: Environment, words: list[str], problem: str) -> None:
-    """Status 78, before anything of the program runs."""
+    """A mistake gives a single line and status 78 before the program runs."""
     home.add_plugin("mine", OPTIONS)
     done = hookpatch(home, "run", *words, "-c", "print('ran')")
     assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: {problem}\n", 78)
 
 
 def test_report_is_left_in_the_folder(home: Environment) -> None:
-    """`--report` is HOOKPATCH_REPORT, from the current folder."""
+    """`--report` acts like HOOKPATCH_REPORT: the report file lies in the given folder."""
     hookpatch(home, "run", "-p", "loud", "--report", "reports", "script.py")
     assert len(list((home.folder / "reports").glob("hookpatch-*.json"))) == 1
 
@@ -151,7 +151,7 @@ def test_report_is_left_in_the_folder(home: Environment) -> None:
     ids=" ".join,
 )
 def test_words_of_run_are_parsed(words: list[str], given: dict[str, list[str]], target: list[str]) -> None:
-    """Options up to the program, in each way to write a value; `--` ends them."""
+    """Options before the program are parsed in each spelling. `--` ends the options."""
     found = _run.parsed(words)
     assert (found.given, list(found.target), found.of_plugin) == (given, target, None)
 
@@ -168,21 +168,21 @@ def test_words_of_run_are_parsed(words: list[str], given: dict[str, list[str]], 
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_misspelt_words_of_run_are_refused(words: list[str], problem: str) -> None:
-    """No program runs."""
+    """A misspelt option is refused, and no program runs."""
     with pytest.raises(_run.Misspelt) as raised:
         _run.parsed(words)
     assert str(raised.value) == problem
 
 
 def test_shell_completes_the_options_of_run() -> None:
-    """All that are parsed."""
+    """The shell completes every option that `run` parses."""
     completed = {name for param in command("run").params for name in param.opts}
     assert completed | {"-h", "--help"} == {name for names, _, _ in _run.OPTIONS for name in names}
 
 
 @pytest.mark.parametrize("word", ["-h", "--help"])
 def test_help_names_words_as_they_are_written(home: Environment, word: str) -> None:
-    """Of each command; no type of Python beside a name."""
+    """The help of each command names arguments as a user types the words. No Python type stands beside a name."""
     for name in OWN:
         done = hookpatch(home, name, word)
         assert (done.returncode, done.stderr, "<" in done.stdout) == (0, "", False)
@@ -192,13 +192,13 @@ def test_help_names_words_as_they_are_written(home: Environment, word: str) -> N
 
 @pytest.mark.parametrize("word", ["nope", "help", "version"])
 def test_word_that_is_unknown_is_a_misspelt_command_line(home: Environment, word: str) -> None:
-    """Status 2, and no list of plugins, most of which have no command."""
+    """An unknown word gives status 2. The error does not list the plugins, because most plugins have no commands."""
     done = hookpatch(home, word)
     assert (done.stdout, done.returncode, "loud" in done.stderr) == ("", 2, False)
 
 
 def test_plugins_are_named_without_an_option(home: Environment) -> None:
-    """`run` and `why` take -p; the others take names."""
+    """Only `run` and `why` take -p. The other commands take plugin names as arguments."""
     for name in ("plan", "lock", "check"):
         done = hookpatch(home, name, "-p", "loud")
         hint = f"No such option: -p; name the plugins without it: 'hookpatch {name} NAME'"
@@ -206,7 +206,7 @@ def test_plugins_are_named_without_an_option(home: Environment) -> None:
 
 
 def test_why_takes_options(home: Environment) -> None:
-    """Of the plugins that -p names."""
+    """`why` takes -o for the plugins that -p names."""
     home.add_plugin("mine", OPTIONS)
     done = hookpatch(home, "why", "vendor:speak", "-p", "mine", "-o", "mine.word=7", PYTHONPATH=str(home.folder))
     assert "by plugin 'mine'" in done.stdout
@@ -215,7 +215,7 @@ def test_why_takes_options(home: Environment) -> None:
 
 
 def test_table_in_a_pipe_is_not_folded(home: Environment) -> None:
-    """On a terminal a long word breaks behind a separator."""
+    """A table in a pipe is not folded. On a terminal a long word breaks behind a separator."""
     name = "a" * 30
     home.add_plugin("mine", OPTIONS.replace('"""', f'"""{name}.{name}/{name}:{name} ', 1))
     assert f"{name}.{name}/{name}:{name} " in hookpatch(home, "list", COLUMNS="80").stdout
@@ -225,7 +225,7 @@ def test_table_in_a_pipe_is_not_folded(home: Environment) -> None:
 
 
 def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
-    """It says how the command is called."""
+    """`run` without a program is a usage error that shows the synopsis."""
     done = hookpatch(home, "run", "-p", "loud")
     assert done.returncode == 2
     assert "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]" in done.stderr
@@ -242,7 +242,10 @@ NOISY = """
 
 
 def test_plugins_own_commands_are_under_its_name(home: Environment) -> None:
-    """Arguments, options and help are those of the plugin's function; `name@distribution` is a name, too."""
+    """Arguments, options and help come from the plugin's function.
+
+    `name@distribution` also works as the plugin's name.
+    """
     home.add_plugin("rule", COMMANDS)
     for name in ("rule", "Rule", "rule@rule-dist"):
         done = hookpatch(home, name, "measure", "four", "--twice")
@@ -256,7 +259,7 @@ def test_plugins_own_commands_are_under_its_name(home: Environment) -> None:
 
 
 def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> None:
-    """`hookpatch measure four`, not `hookpatch measure measure four`; other names and several keep theirs."""
+    """A command with the plugin's own name is typed once: `hookpatch measure four`."""
     home.add_plugin("measure", COMMANDS)
     done = hookpatch(home, "measure", "four", "--twice")
     assert (done.stdout, done.stderr, done.returncode) == ("8\n", "", 0)
@@ -288,7 +291,7 @@ def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> N
     ],
 )
 def test_word_that_is_no_command_is_one_line(home: Environment, word: str, problem: str) -> None:
-    """What there is, and the nearest of it."""
+    """An unknown word gives a single line with the known commands and the nearest name."""
     home.add_plugin("rule", COMMANDS)
     done = hookpatch(home, word, "x")
     status = 78 if word == "loud" else 2
@@ -296,13 +299,16 @@ def test_word_that_is_no_command_is_one_line(home: Environment, word: str, probl
 
 
 def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environment) -> None:
-    """Another one's module is not imported; one that is not allowed is not either; one that raises is named."""
+    """Only the named plugin is imported for commands.
+
+    A plugin that is not allowed is not imported, and a plugin that raises is named.
+    """
     home.add_plugin("rule", COMMANDS)
     home.add_plugin("noisy", NOISY)
     assert hookpatch(home, "rule", "measure", "x").stdout == "1\n"
     assert "imported" not in hookpatch(home, "--help").stdout
     done = hookpatch(home, "noisy", "measure")
-    assert done.stdout == ""  # what it prints when it is imported is no output of a command
+    assert done.stdout == ""  # text printed at import is no output of the command
     assert done.stderr == (
         "imported\n"
         "hookpatch: error: plugin 'noisy' (noisy-dist 1.0) raised OSError when asked for its commands: no "
@@ -319,18 +325,18 @@ def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environme
 
 
 def test_version_is_printed(home: Environment) -> None:
-    """`hookpatch --version`."""
+    """`hookpatch --version` prints the version."""
     assert hookpatch(home, "--version").stdout == f"hookpatch {__version__}\n"
 
 
 def test_command_works_whatever_the_variable_says(home: Environment) -> None:
-    """It is what mends a bad variable: it is not refused because of one."""
+    """`hookpatch list` runs even with a bad HOOKPATCH_PLUGINS, because the command helps to fix the variable."""
     done = hookpatch(home, "list", HOOKPATCH_PLUGINS="nonsense")
     assert (done.stderr, done.returncode) == ("", 0)
 
 
 def test_module_is_the_command_too(home: Environment) -> None:
-    """`python -m hookpatch`."""
+    """`python -m hookpatch` works like the command."""
     assert home.run("-m", "hookpatch", "run", "-p", "loud", "-c", SCRIPT).stdout == "VENDOR! __main__\n"
 
 
@@ -339,7 +345,10 @@ FUNCTIONS = {name: _run.run if name == "run" else command(name).callback for nam
 
 
 def test_help_fits_a_screen(home: Environment) -> None:
-    """24 lines of 80 with the prompt; each command in one line, and where a plugin's are; the shorter one for none."""
+    """The help fits 24 lines of 80 columns with the prompt.
+
+    Each command has one line, and the help is also printed without any arguments.
+    """
     overview = hookpatch(home, "--help", COLUMNS="80").stdout
     assert "A plugin's own commands are under its name: hookpatch onnx diff." in overview
     lines = overview.splitlines()
@@ -354,7 +363,7 @@ def test_help_fits_a_screen(home: Environment) -> None:
 
 @pytest.mark.repository
 def test_every_command_has_an_example() -> None:
-    """As one types it; those of the plugins here, too."""
+    """Every command has an example as a user types the command, including the plugins of the repository."""
     for name, function in FUNCTIONS.items():
         _, _, example = (function.__doc__ or "").partition("Example: ")
         assert f"hookpatch {name} " in f"{example.strip()} ", name
@@ -369,13 +378,13 @@ def test_every_command_has_an_example() -> None:
 
 
 def test_every_table_can_be_had_as_json() -> None:
-    """What prints one has --json; run and new print none."""
+    """Every command that prints a table has --json. Only `run` and `new` print no table."""
     without = [name for name, function in FUNCTIONS.items() if "json" not in signature(function).parameters]
     assert without == ["run", "new"]
 
 
 def test_nothing_is_coloured_but_a_terminal(home: Environment) -> None:
-    """A pipe gets no escape; a terminal gets some, unless NO_COLOR or TERM=dumb says no."""
+    """A pipe gets no escape codes. A terminal gets colours, unless NO_COLOR or TERM=dumb is set."""
     home.add_plugin("old", LOUDER.replace("louder)", "louder, requires='pluggy<1')"))
     for words in (["list"], ["--help"], ["doctor"], ["lits"]):
         done = hookpatch(home, *words, TERM="xterm-256color")
@@ -386,7 +395,7 @@ def test_nothing_is_coloured_but_a_terminal(home: Environment) -> None:
 
 
 def on_terminal(home: Environment, *words: str, **variables: str) -> str:
-    """Return what a command prints on a terminal."""
+    """Return the output of a command on a terminal."""
     screen, end = pty.openpty()
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HOOKPATCH_", "NO_COLOR"))}
     command = [home.python.parent / "hookpatch", *words]
@@ -394,7 +403,7 @@ def on_terminal(home: Environment, *words: str, **variables: str) -> str:
     with subprocess.Popen([home.python, *command], stdout=end, cwd=home.folder, env=environment):
         os.close(end)
         found = b""
-        with contextlib.suppress(OSError):  # that is how the end is told
+        with contextlib.suppress(OSError):  # reading past the end raises OSError
             while part := os.read(screen, 65536):
                 found += part
     os.close(screen)
@@ -405,7 +414,10 @@ RAISING = COMMANDS.replace("print(len(what) * (1 + twice))", "raise KeyError('wh
 
 
 def test_error_is_one_line_and_its_traceback_only_on_demand(home: Environment) -> None:
-    """One of ours, one that nobody foresaw, a misspelt option; each with its status and what to do."""
+    """A hookpatch error, an unforeseen error and a misspelt option give a single line.
+
+    Each has a status and a hint, and `--traceback` shows the traceback.
+    """
     home.add_plugin("rule", RAISING)
     for words, status, line in [
         (["check", "luod"], 78, "no plugin 'luod' (asked for by hookpatch check); did you mean 'loud'? installed: "),
@@ -431,14 +443,14 @@ def test_error_is_one_line_and_its_traceback_only_on_demand(home: Environment) -
 
 
 def test_interrupted_command_says_nothing(home: Environment) -> None:
-    """Ctrl-C: status 130, as a shell has it."""
+    """After Ctrl-C a command prints no message and ends with status 130, as shells do."""
     home.add_plugin("rule", COMMANDS.replace("print(len(what) * (1 + twice))", "raise KeyboardInterrupt"))
     done = hookpatch(home, "rule", "measure", "x")
     assert (done.stdout, done.stderr.strip(), done.returncode) == ("", "", 130)
 
 
 def test_commands_and_statuses_are_documented() -> None:
-    """docs/command.md has all of them; the statuses are those of the tests here, of check and of lock."""
+    """docs/command.md lists all commands and all exit statuses."""
     text = (ROOT / "docs" / "command.md").read_text()
     rows = re.findall(r"^\| (?:`(\w+)`|(\w[^|]*?)) \|", text, re.MULTILINE)
     assert sorted(name for name, _ in rows if name) == ALL_COMMANDS
@@ -447,7 +459,7 @@ def test_commands_and_statuses_are_documented() -> None:
 
 
 def test_error_of_the_program_is_the_programs(home: Environment) -> None:
-    """`--traceback` or not: what a program raises is told as python tells it."""
+    """With `--traceback` or without, an error of the program is printed as python prints the error."""
     plain = home.run("-c", "raise ValueError('x')")
     for words in (["run"], ["--traceback", "run"]):
         done = hookpatch(home, *words, "-p", "loud", "-c", "raise ValueError('x')")
@@ -466,7 +478,10 @@ typed hookpatch run --cou
 
 
 def test_bash_completes_commands_and_names(home: Environment) -> None:
-    """Names of plugins from what is installed: none of them is loaded, not even for what follows its name."""
+    """Plugin names are completed from the installed metadata.
+
+    No plugin is loaded, not even to complete the words after the plugin's name.
+    """
     home.add_plugin("noisy", NOISY)
     path = f"{home.python.parent}:{os.environ['PATH']}"
     done = subprocess.run(
@@ -477,7 +492,7 @@ def test_bash_completes_commands_and_names(home: Environment) -> None:
 
 @pytest.mark.parametrize("option", ["-I", "-q", "--plugn"])
 def test_option_that_is_none_of_ours_is_refused(home: Environment, option: str) -> None:
-    """It is not handed to python: -I would switch the patches off in silence."""
+    """An unknown option is refused and not passed to python: -I would switch the patches off silently."""
     done = hookpatch(home, "run", "-p", "loud", option, "script.py")
     assert (done.stdout, done.returncode) == ("", 2)
     assert f"No such option: {option}" in done.stderr
@@ -485,7 +500,7 @@ def test_option_that_is_none_of_ours_is_refused(home: Environment, option: str) 
 
 @pytest.mark.parametrize("flag", ["-I", "-E"])
 def test_python_that_ignores_the_environment_is_refused(home: Environment, flag: str) -> None:
-    """Its flags go on to the program, which would run unpatched."""
+    """A python with -I or -E is refused, because the program would run unpatched."""
     done = home.run(flag, "-m", "hookpatch", "run", "-p", "loud", "script.py")
     assert (done.stdout, done.returncode) == ("", 78)
     assert done.stderr == (

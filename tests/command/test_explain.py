@@ -27,7 +27,7 @@ def classes(errors_file: Path) -> list[str]:
 
 @pytest.mark.parametrize("package", PLUGINS, ids=lambda package: package.name)
 def test_each_error_of_a_plugin_has_its_entry_and_no_entry_is_too_many(package: Path) -> None:
-    """In the order in which they are defined, each with a meaning, a message and what to do."""
+    """The entries follow the order of the classes. Each has a meaning, a message and advice."""
     sections = list(_explain._sections(package.name, package / "messages.md"))
     assert [one.name for one in sections] == classes(PLUGINS[package])
     for one in sections:
@@ -36,21 +36,21 @@ def test_each_error_of_a_plugin_has_its_entry_and_no_entry_is_too_many(package: 
 
 @pytest.mark.repository
 def test_no_two_have_one_name() -> None:
-    """A name that a line on stderr tells is enough."""
+    """No two errors share a name, so the name in a stderr line is enough."""
     names = [name for path in [ROOT / "hookpatch" / "errors.py", *PLUGINS.values()] for name in classes(path)]
     assert len(names) > 40
     assert len({name.lower() for name in names}) == len(names)
 
 
 def test_plugins_without_messages_have_no_errors_of_their_own() -> None:
-    """The tests above look at every package that has some."""
+    """Each plugin package with error classes has a messages page."""
     named = {path.parent.name for path in ROOT.glob("plugins/*/*/*.py") if "(HookpatchError)" in path.read_text()}
     assert named == {package.name for package in PLUGINS}
 
 
 @pytest.mark.once
 def test_pages_of_plugins_show_what_their_classes_write() -> None:
-    """Letter by letter, for what is told in one line."""
+    """The example messages of the plugin pages equal the text of the error classes, for single-line errors."""
     pytest.importorskip("hookpatch_onnx")
     from hookpatch_export.errors import ExportScanError, ExportWarning, FileError, ModelError
     from hookpatch_onnx.errors import CapturedWarning, ModelFileError, NodeError, NothingInCommonError, PictureError
@@ -78,11 +78,14 @@ def test_pages_of_plugins_show_what_their_classes_write() -> None:
         assert f"```text\n{example}\n```" in _explain.message(type(example).__name__).text
 
 
-# --- how a message leads there
+# --- how a message leads to the page
 
 
 def test_line_on_stderr_ends_with_what_to_type() -> None:
-    """Several lines become one: a name with a line break forges no second line."""
+    """The stderr line ends with the explain command.
+
+    Several lines become one, so a name with a line break cannot forge a second line.
+    """
     error = UnknownPlugin("fuse", "active()", [])
     assert for_stderr(error) == f"{error} [hookpatch explain UnknownPlugin]"
     assert for_stderr(HookpatchError("one\ntwo")) == r"one\ntwo [hookpatch explain HookpatchError]"
@@ -92,7 +95,7 @@ def test_line_on_stderr_ends_with_what_to_type() -> None:
     "error", [UnknownPlugin("fuse", "active()", []), RestoreError([ValueError("no")])], ids=["error", "group"]
 )
 def test_traceback_ends_with_what_to_type(error: HookpatchError) -> None:
-    """Once, also after it has crossed processes; the error's own text is as it was."""
+    """A traceback ends with the explain command once, even after pickling. The error's own text is unchanged."""
     note = f"'hookpatch explain {type(error).__name__}' tells what it means, and what to do"
     for one in (error, pickle.loads(pickle.dumps(error))):
         assert "".join(traceback.format_exception(one)).count(note) == 1
@@ -100,7 +103,7 @@ def test_traceback_ends_with_what_to_type(error: HookpatchError) -> None:
 
 
 def test_group_that_is_split_tells_it_once() -> None:
-    """`except*` makes a group of the same class for what it takes."""
+    """A group that `except*` splits still has the note exactly once."""
     group = RestoreError([ValueError("no"), TypeError("nor")])
     part, _ = group.split(ValueError)
     assert part is not None
@@ -108,11 +111,11 @@ def test_group_that_is_split_tells_it_once() -> None:
     assert len(group.__notes__) == 1
 
 
-# --- what is found
+# --- search for a name
 
 
 def test_name_is_found_however_it_is_written() -> None:
-    """As a traceback has it, with its module; case does not matter."""
+    """A name is found with or without the module path and in any letter case."""
     found = _explain.message("UnknownPlugin")
     assert (found.name, found.distribution) == ("UnknownPlugin", "hookpatch")
     assert found.meaning == "No installed distribution has a plugin of this name."
@@ -120,13 +123,13 @@ def test_name_is_found_however_it_is_written() -> None:
 
 
 def test_every_name_is_found() -> None:
-    """All of the core."""
+    """Every error class of hookpatch has an entry."""
     ours = [one.name for one in _explain.messages() if one.distribution == "hookpatch"]
     assert ours == classes(Path(errors.__file__))
 
 
 def test_unknown_name_is_refused_with_the_nearest() -> None:
-    """An error like any other."""
+    """An unknown name raises UnknownMessage with the nearest name."""
     with pytest.raises(UnknownMessage) as told:
         _explain.message("UnknwonPlugin")
     assert str(told.value) == (
@@ -141,7 +144,10 @@ def test_unknown_name_is_refused_with_the_nearest() -> None:
 @pytest.mark.repository
 @pytest.mark.once
 def test_wheels_have_their_messages_and_no_plugin_is_imported(installed_wheels: Environment) -> None:
-    """Of hookpatch and of each plugin that has errors of its own."""
+    """The wheels of hookpatch and of each plugin with errors contain messages.
+
+    No plugin is imported to read the messages.
+    """
     program = (
         "import sys\nfrom hookpatch.command._explain import messages\n"
         "print(*sorted({one.distribution for one in messages()}), len(messages()))\n"
@@ -158,7 +164,7 @@ def test_wheels_have_their_messages_and_no_plugin_is_imported(installed_wheels: 
 
 @pytest.mark.once
 def test_an_editable_install_reads_the_page_itself(tmp_path: Path) -> None:
-    """It has no copy that could grow old, and leaves nothing but its own files in site-packages."""
+    """An editable install has no copy of the page, and adds no hookpatch folder to site-packages."""
     editable = Environment(tmp_path / "venv")
     editable.install("--editable", ROOT)
     assert not (editable.site_packages / "hookpatch").exists()
@@ -169,15 +175,15 @@ def test_an_editable_install_reads_the_page_itself(tmp_path: Path) -> None:
 
 @pytest.mark.once
 def test_a_source_distribution_has_the_page(tmp_path: Path) -> None:
-    """A wheel that is built from it has it, too."""
-    build(ROOT, tmp_path)  # a source distribution, and a wheel made of that
+    """The page is in the wheel built from a source distribution."""
+    build(ROOT, tmp_path)  # a source distribution, and a wheel from the source distribution
     (wheel,) = tmp_path.glob("*.whl")
     listed = subprocess.run([sys.executable, "-m", "zipfile", "-l", wheel], capture_output=True, text=True, check=True)
     assert "hookpatch/messages.md" in listed.stdout
 
 
 def test_command_prints_an_entry_and_a_list(environment: Environment) -> None:
-    """Plain text, where it goes to no terminal; a misspelt name ends with status 78."""
+    """The command prints plain text into a pipe. A misspelt name ends with status 78."""
     entry = environment.run("-m", "hookpatch", "explain", "hookpatch.errors.ConflictError")
     assert entry.stdout.startswith("ConflictError  hookpatch\n\nTwo plugins have a value each for the same slot")
     listed = environment.run("-m", "hookpatch", "explain", COLUMNS="300")

@@ -1,4 +1,4 @@
-"""`hookpatch list` shows each plugin, its target, and whether it fits."""
+"""`hookpatch list` shows each plugin, the plugin's target, and whether the plugin fits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def rows(printed: str) -> list[list[str]]:
 
 
 def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
-    """Description, target, distribution, verdict; a broken one and one without its target are listed too."""
+    """Each row has description, target, distribution and verdict.
+
+    A broken plugin and a plugin without a target module are listed too.
+    """
     (home.site_packages / "vendor.py").write_text(VENDOR)
     home.add_plugin("mine", OPTIONS)
     home.add_plugin("lost", LOUDER.replace("vendor:speak", "nowhere:speak"))
@@ -31,8 +34,8 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     assert ["loud", "Speak louder.", "not looked at"] in rows(done.stdout)
     done = hookpatch(home, "list", "--look", COLUMNS="300")
     assert (done.stderr, done.returncode) == ("", 0)
-    assert hookpatch(home, "list", COLUMNS="300").stdout == done.stdout  # what was found is kept
-    table = {row[0]: row[1:] for row in reversed(rows(done.stdout))}  # the first line of each, not those folded below
+    assert hookpatch(home, "list", COLUMNS="300").stdout == done.stdout  # the verdicts are cached
+    table = {row[0]: row[1:] for row in reversed(rows(done.stdout))}  # the first line of each row, not the folded lines
     assert table["plugin"] == ["what it does, from, and where", "fits"]
     assert table["loud"] == ["Speak louder.", "yes"]
     assert table["mine"] == ["Say a word of one's own.", "yes"]
@@ -62,7 +65,7 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
 
 
 def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) -> None:
-    """It patches nothing, which is no fault of it."""
+    """A plugin that only has commands and no patches is listed without a fault."""
     home.add_plugin("measure", COMMANDS)
     lines = hookpatch(home, "list", COLUMNS="300").stdout.splitlines()
     found = next(line.split() for line in lines if line.startswith("measure"))
@@ -72,7 +75,7 @@ def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) ->
 @pytest.mark.repository
 @pytest.mark.once
 def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> None:
-    """The distribution that a target lies in, looked up and not imported."""
+    """The list names the distribution and version of a target without an import of the target."""
     done = hookpatch(installed_wheels, "list", COLUMNS="300")
     assert re.search(r"^ *onnxsim\.onnx_simplifier:simplify( \(onnxsim [\d.]+\))? ", done.stdout, re.MULTILINE)
     needs = re.search(r"^onnxsim_skip .* needs options \(passes: .*\) *$", done.stdout, re.MULTILINE)
@@ -80,7 +83,7 @@ def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> 
 
 
 def test_list_without_plugins_says_how_they_come(home: Environment) -> None:
-    """An empty table would leave a newcomer alone."""
+    """Without any plugin, the list tells a newcomer where plugins come from."""
     for info in home.site_packages.glob("loud*"):
         if info.is_dir():
             (info / "entry_points.txt").unlink()

@@ -1,4 +1,4 @@
-"""`hookpatch new`: the plugin that it writes passes its own tests, and after an error no file is left."""
+"""`hookpatch new`: a new plugin passes the plugin's own tests, and after an error no file is left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hookpatch.errors import NewPluginError, TargetSyntaxError
 
 pytestmark = pytest.mark.once
 
-# By name: the target, if one is given; one of the standard library, of a distribution, in a class, and of none here.
+# Target by plugin name: no target, the standard library, a method of a distribution, a module that is not installed.
 PLUGINS = {
     "tell_mean": None,
     "tell_dumps": "json:dumps",
@@ -30,7 +30,7 @@ PLUGINS = {
 
 @pytest.fixture
 def at_home(environment: Environment, tmp_path: Path) -> Environment:
-    """An environment with hookpatch, and an empty folder."""
+    """Return an environment with hookpatch and an empty folder."""
     environment.work_in(tmp_path / "work", {"empty/.keep": ""})
     (environment.folder / "empty" / ".keep").unlink()
     return environment
@@ -41,7 +41,10 @@ def hookpatch(environment: Environment, *words: str) -> subprocess.CompletedProc
 
 
 def test_what_is_written_installs_passes_its_tests_has_its_effect_and_leaves_nothing(at_home: Environment) -> None:
-    """From the wheel of hookpatch, as an author does; ruff and mypy --strict have nothing to say against it."""
+    """A new plugin installs, passes the tests, patches, and uninstalls without leftovers.
+
+    ruff and mypy --strict find no fault.
+    """
     for name, target in PLUGINS.items():
         done = hookpatch(at_home, "new", name, *(["--target", target] if target else []))
         assert (done.stderr, done.returncode) == ("", 0)
@@ -65,7 +68,10 @@ def test_what_is_written_installs_passes_its_tests_has_its_effect_and_leaves_not
 
 
 def clean(folder: Path, written: list[str]) -> str:
-    """Return what ruff and mypy say against plugins, each in its own folder; isort's order is ours, too."""
+    """Return the complaints of ruff and mypy about plugins, each in a separate folder.
+
+    The order of isort is checked, too.
+    """
     said = ""
     for words in (["check", "--quiet"], ["check", "--quiet", "--extend-select", "I,B,UP,SIM"], ["format", "--check"]):
         done = subprocess.run(
@@ -88,7 +94,10 @@ def clean(folder: Path, written: list[str]) -> str:
 
 
 def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -> None:
-    """In a folder of one's choice, which may be there and empty; a target that is not there is told."""
+    """The command lists the written files and the next steps.
+
+    The folder may exist if empty, and a missing target is reported.
+    """
     done = hookpatch(at_home, "new", "tell_entry", "--target", "no_vendor:f", "--into", "empty")
     assert done.stdout == (
         "empty:\n"
@@ -116,7 +125,7 @@ def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -
 
 
 def test_address_and_what_it_requires_stand_in_the_module(tmp_path: Path) -> None:
-    """As installed here; in the metadata stands the package that the plugin waits for."""
+    """The module has the address and the required release. The metadata names the package that the plugin waits for."""
     release = metadata.version("pluggy")
     folder = write_plugin("mine", "pluggy._hooks:HookCaller.__call__", str(tmp_path / "mine")).folder
     source = (folder / "hookpatch_mine" / "mine.py").read_text()
@@ -170,7 +179,7 @@ def test_what_cannot_be_is_told_and_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch,
     make_distribution: Callable[..., Path],
 ) -> None:
-    """One message each, in full, and each file that was there is as it was."""
+    """An impossible name, folder or target gives a full message. Existing files stay unchanged."""
     make_distribution("loud-kit", plugins={"loud": "loud_kit"})
     make_distribution("hookpatch-kit")
     work = tmp_path / "work"
@@ -188,7 +197,7 @@ def test_what_cannot_be_is_told_and_nothing_is_written(
 def test_address_that_cannot_be_read_is_the_error_of_each_patch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one that a patch with it would be."""
+    """An unreadable address raises the same TargetSyntaxError as a patch."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(TargetSyntaxError) as told:
         write_plugin("mine", "json.dumps")
@@ -202,11 +211,11 @@ def test_address_that_cannot_be_read_is_the_error_of_each_patch(
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_what_fails_half_way_is_taken_back(is_there: bool, tmp_path: Path) -> None:
-    """A disk that is full, a name that is too long for it: the folder is again as it was, or not there."""
+    """After a failed write the folder is restored, or absent if the folder did not exist before."""
     folder = tmp_path / "new"
     if is_there:
         folder.mkdir()
-    name = "a" * 251  # the file's name is longer than any that file systems take, by `.py`
+    name = "a" * 251  # with `.py` the file's name is longer than file systems allow
     with pytest.raises(NewPluginError) as told:
         write_plugin(name, into=str(folder))
     assert str(told.value) == (
@@ -225,13 +234,13 @@ def test_what_fails_half_way_is_taken_back(is_there: bool, tmp_path: Path) -> No
     ],
 )
 def test_required_is_the_installed_release_until_one_that_may_break(version: str, requirement: str) -> None:
-    """A release before 1.0 may break with each second number."""
+    """The requirement excludes the next release that may break: before 1.0 each minor release may."""
     assert releases_like("kit", version) == requirement
 
 
 @pytest.mark.repository
 def test_template_is_among_the_plugins() -> None:
-    """Where who looks for it looks, and where the wheel takes it from, are one folder."""
+    """plugins/_template is a link to the template folder in the wheel."""
     there = ROOT / "plugins" / "_template"
     assert there.is_symlink()
     assert there.resolve() == ROOT / "hookpatch" / "command" / "_template"

@@ -1,4 +1,4 @@
-"""`hookpatch run` runs a program as python does: in its place, and where no start-up file lies."""
+"""`hookpatch run` runs a program as python does: in the same process, even without a start-up file."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ print(sorted(name for name in globals() if name not in ("__annotations__",)), __
 
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with a plugin, and a folder with programs of every sort."""
+    """Return an environment with a plugin, and a folder with programs of every kind."""
     files = {"vendor.py": "def speak(*_): return 'vendor'\n", "package/__init__.py": ""}
     files |= dict.fromkeys(("script.py", "package/__main__.py", "package/part.py"), LOOKS)
-    loud = LOUD.replace("upper())", "upper(), required=False)")  # most of these programs do without its target
+    loud = LOUD.replace("upper())", "upper(), required=False)")  # most programs here do not import the target
     return furnished(tmp_path_factory.mktemp("run"), wheels, {"loud": loud}, files)
 
 
 def run(home: Environment, *words: str, stdin: str | None = None) -> tuple[str, str, int]:
-    """Run a command of this environment; return its output, stderr and status."""
+    """Run a command in the environment and return output, stderr and status."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     clean["PATH"] = f"{home.python.parent}{os.pathsep}{clean['PATH']}"
     done = subprocess.run(words, cwd=home.folder, env=clean, input=stdin, capture_output=True, text=True, timeout=60)
     return done.stdout, done.stderr, done.returncode
 
 
-@functools.cache  # both ways are compared with the same
+@functools.cache  # each way is compared with the same result
 def plain(home: Environment, *words: str, stdin: str | None = None) -> tuple[str, str, int]:
-    """Run a program by python itself."""
+    """Run a program with plain python."""
     return run(home, str(home.python), *words, stdin=stdin)
 
 
@@ -72,7 +72,10 @@ PROGRAMS = [
 def test_program_finds_what_plain_python_gives_it(
     home: Environment, way: list[str], program: list[str], stdin: str | None
 ) -> None:
-    """Arguments, path, `__main__` with its names, and classes that can be pickled at the end."""
+    """The program finds the same arguments, path and `__main__` names as under plain python.
+
+    Instances of the program's classes can be pickled at exit.
+    """
     expected = plain(home, *program, stdin=stdin)
     found = run(home, *way, *program, stdin=stdin)
     assert found == expected
@@ -93,7 +96,7 @@ def test_program_finds_what_plain_python_gives_it(
     ],
 )
 def test_end_is_that_of_plain_python(home: Environment, way: list[str], code: str) -> None:
-    """Status, message and traceback, letter by letter."""
+    """Status, message and traceback equal those of plain python, letter by letter."""
     script = home.folder / f"ends_{zlib.crc32(code.encode())}.py"
     script.write_text(code)
     for program in ([script.name], ["-c", code]):
@@ -106,7 +109,7 @@ def test_end_is_that_of_plain_python(home: Environment, way: list[str], code: st
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_signal_ends_it_as_it_ends_plain_python(home: Environment, way: list[str], number: signal.Signals) -> None:
-    """With the same status; after Ctrl-C with the program's traceback."""
+    """A signal gives the same status as under plain python. After Ctrl-C the traceback is the same, too."""
     code = "import time; print('ready', flush=True); time.sleep(60)"
     path = f"{home.python.parent}{os.pathsep}{os.environ['PATH']}"
     found = []
@@ -117,7 +120,7 @@ def test_signal_ends_it_as_it_ends_plain_python(home: Environment, way: list[str
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores SIGINT
         ) as process:
             try:
                 assert process.stdout is not None
@@ -133,7 +136,7 @@ def test_signal_ends_it_as_it_ends_plain_python(home: Environment, way: list[str
 
 @pytest.mark.parametrize("way", WAYS)
 def test_it_and_what_it_starts_are_patched(home: Environment, way: list[str]) -> None:
-    """In this process, in one that it spawns, and in a program that it runs."""
+    """The program is patched, and also spawned child processes and programs that the program runs."""
     (home.folder / "starts.py").write_text(
         "import multiprocessing, subprocess, sys, vendor\n"
         "class Word:\n"
@@ -151,7 +154,10 @@ def test_it_and_what_it_starts_are_patched(home: Environment, way: list[str]) ->
 
 @pytest.mark.parametrize("has_other", [True, False], ids=["with a sitecustomize", "alone"])
 def test_install_without_a_start_up_file(home: Environment, tmp_path: Path, wheels: Path, has_other: bool) -> None:
-    """One made with --target, on PYTHONPATH: no .pth is read there. The user's own sitecustomize runs too."""
+    """An install with --target on PYTHONPATH has no .pth file, and still patches.
+
+    The user's own sitecustomize runs too.
+    """
     target = tmp_path / "target"
     command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-index"]
     subprocess.run([*command, "--target", target, *wheels.glob("hookpatch-*.whl")], check=True, capture_output=True)

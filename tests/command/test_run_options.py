@@ -1,6 +1,6 @@
-"""An option of `hookpatch run` that a plugin declares: the plugin runs the program in its own way.
+"""An option of `hookpatch run` that a plugin declares: the plugin runs the program in the plugin's own way.
 
-Here a plugin that runs the program twice and records words. hookpatch-onnx has the tests of `--graph-diff`.
+The plugin here runs the program twice and records words. hookpatch-onnx has the tests of `--graph-diff`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ QUIET = LOUD.replace("upper", "title")
 
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with the plugins loud, quiet and twice, which declares --run-twice."""
+    """Return an environment with the plugins loud, quiet and twice. The plugin twice declares --run-twice."""
     script = (
         "import os, sys, vendor; print(vendor.speak(), sys.argv[1:]); sys.exit(len(os.environ['HOOKPATCH_PLUGINS']))"
     )
@@ -66,7 +66,10 @@ def run(home: Environment, *words: str | Path, **variables: str) -> subprocess.C
 
 
 def test_program_is_run_as_the_plugin_says(home: Environment, tmp_path: Path) -> None:
-    """Plain is without what the environment asks for, too; the plugin lies outermost; the status is the plugin's."""
+    """The plain run ignores the plugins of the environment, too.
+
+    The declaring plugin is outermost and returns the status.
+    """
     done = run(home, "--run-twice", tmp_path, "-p", "loud", "script.py", "-p", "x", HOOKPATCH_PLUGINS="quiet")
     assert done.stdout == "a word ['-p', 'x']\nA Word ['-p', 'x']\n['a word', 'A Word'] 5\n"  # quiet lies outside loud
     assert done.returncode == len("twice,quiet,loud")
@@ -75,7 +78,7 @@ def test_program_is_run_as_the_plugin_says(home: Environment, tmp_path: Path) ->
 
 @pytest.mark.parametrize("words", [["--run-twice={}"], ["--run-twice", "{}"]])
 def test_calls_of_the_patched_run_are_counted(home: Environment, tmp_path: Path, words: list[str]) -> None:
-    """The plain run says nothing of it. The value may be written with ``=``."""
+    """Only the patched run reports the number of calls. The value may be written with ``=``."""
     given = [word.format(tmp_path) for word in words]
     done = run(home, *given, "-p", "loud", "-c", "import vendor; vendor.speak()")
     assert [line.partition("]: ")[2] for line in done.stderr.splitlines() if line.startswith("hookpatch[")] == [
@@ -85,19 +88,19 @@ def test_calls_of_the_patched_run_are_counted(home: Environment, tmp_path: Path,
 
 
 def test_signal_that_ends_the_patched_run_is_in_the_status(home: Environment, tmp_path: Path) -> None:
-    """As shells tell it."""
+    """A signal that ends the patched run gives status 128 plus the number, as in shells."""
     kill = "import os, signal, vendor; vendor.speak(); os.kill(os.getpid(), signal.SIGTERM)"
     done = run(home, "--run-twice", tmp_path, "-p", "loud", "-c", kill)
     assert done.returncode == 128 + signal.SIGTERM
 
 
 def test_the_help_names_it(home: Environment) -> None:
-    """With the plugin; nothing of it is loaded for that."""
+    """The help names the option without loading the plugin."""
     assert "--run-twice VALUE" in run(home, "--help").stdout
 
 
 def test_plugin_that_declares_it_and_does_not_implement_it_is_told(home: Environment) -> None:
-    """With who declares what."""
+    """A plugin that declares an option without hookpatch_run is named in the error."""
     done = run(home, "--nobody", "x", "-c", "print('ran')")
     problem = "declares --nobody for hookpatch run, and implements no hookpatch_run"
     assert (done.stdout, done.returncode) == ("", 78)
@@ -105,7 +108,7 @@ def test_plugin_that_declares_it_and_does_not_implement_it_is_told(home: Environ
 
 
 def test_option_that_nobody_declares_is_a_usage_error(environment: Environment) -> None:
-    """Nothing is run."""
+    """An option that no plugin declares is a usage error, and no program runs."""
     done = environment.run(environment.python.parent / "hookpatch", "run", "--run-twice", "out", "-c", "print('ran')")
     assert (done.stdout, done.returncode) == ("", 2)
     assert "--run-twice" in done.stderr

@@ -1,7 +1,7 @@
-"""A patch takes effect under torch's capture modes inside its block, and not outside, for any time of the capture.
+"""A patch works under torch's capture modes inside a session and not outside, whenever the capture happens.
 
-What is not right is an artifact that keeps what it captured, or an error that names the patch; nothing is silent. Here
-are the cells that take little time; ``make effect`` runs them all, beside other tools.
+The only exceptions are an artifact that keeps the captured code, and an error that names the patch. No difference is
+silent. Only the quick cells are here; ``make effect`` runs all cells, beside other tools.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ KINDS: Final = {
     ("derive", "everywhere", "process"): FEW,
 }
 
-# What holds a class or a C function is looked for among all objects, seconds a cell. Once it is found, inject stands
-# there as wrap does, and derive as replace; `make effect` has these cells, too.
+# For a class or a C function all objects are searched for holders, which takes seconds a cell. After the search,
+# inject acts like wrap, and derive like replace; `make effect` runs the skipped cells, too.
 SLOW: Final = {"C function", "class"}
 AS_ANOTHER: Final = {("inject", "everywhere", "process"), ("derive", "everywhere", "process")}
 
-# TorchScript compiles text. It calls back into Python for a patched method, which it cannot with what is left to its
-# default; it calls nothing around a class; and of what a patch puts there it has to be able to compile all.
+# TorchScript compiles source text. TorchScript calls back into Python for a patched method, but cannot leave an
+# argument to the default there. TorchScript calls no wrapper of a class, and must be able to compile a replacement.
 LOUD: Final = {
     ("wrap", "inject"): {"helper method", "submodule forward", "class method", "class"},
     ("replace",): {"class method"},
     ("derive",): {"helper method", "forward", "submodule forward", "class method", "class"},
 }
-# What is captured gives every argument: a default has nothing to give.
+# Captured calls pass every argument, so a patched default is never used.
 CAPTURED: Final = {"function", "imported function", "static method", "torch.nn.functional", "forward"}
 LOUD[("default",)] = LOUD["wrap", "inject"] | CAPTURED
-# What is changed in place is called in Python as well, and there TorchScript has no default values for a method.
+# A function changed in place is also called in Python, where TorchScript has no default values for a method.
 LOUD_IN_PLACE: Final = {"helper method", "submodule forward"}
 
 
 @pytest.mark.model
 def test_all_targets_are_there() -> None:
-    """The targets are the matrix's, in order."""
+    """The targets equal the rows of the matrix, in order."""
     from effect import ROWS
 
     assert tuple(row.name for row in ROWS) == TARGETS
@@ -81,7 +81,10 @@ def test_all_targets_are_there() -> None:
     ],
 )
 def test_patch_is_right_whenever_code_was_captured(target: str, kind: tuple[str, str, str], folder: Path) -> None:
-    """Captured before and called inside; inside and called inside, by a neighbour and after; after."""
+    """The patch is right for code captured before, inside or after the session.
+
+    Calls inside, after, and by a neighbour are checked.
+    """
     from effect import MODES, ROWS, Cell, run
 
     row = ROWS[TARGETS.index(target)]
@@ -106,7 +109,7 @@ def test_patch_is_right_whenever_code_was_captured(target: str, kind: tuple[str,
 @pytest.mark.parametrize("mode", ["inductor", "onnx"])
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_slow_modes_are_right_too(mode: str, reach: str, folder: Path) -> None:
-    """With a C++ compiler, and into an .onnx: a function of torch's own, which dispatches to itself."""
+    """Modes with a C++ compiler and with an .onnx file are right, for a function of torch that dispatches to itself."""
     from effect import ROWS, Cell, run
 
     row = ROWS[TARGETS.index("torch.nn.functional")]

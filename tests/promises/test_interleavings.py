@@ -55,7 +55,10 @@ def _in_thread(body: Callable[[], object], gate: Gate) -> Thread:
 
 
 def test_session_ends_while_another_thread_derives_for_it(write_module: WriteModule) -> None:
-    """What a factory makes for a session that has ended meanwhile is never put into the module that was imported."""
+    """A factory may finish after the session has ended.
+
+    The factory's result is never written into the imported module.
+    """
     write_module("late", "def run():\n    return 'original'\noriginal = run\n")
     gate = Gate()
 
@@ -75,7 +78,7 @@ def test_session_ends_while_another_thread_derives_for_it(write_module: WriteMod
 
 
 def test_session_ends_while_another_thread_enters_for_it(write_module: WriteModule) -> None:
-    """A context manager that is entered for a session that has ended meanwhile is left again."""
+    """A context manager entered for a session that has ended meanwhile is exited again."""
     write_module("late", "")
     gate, left = Gate(), Event()
 
@@ -95,7 +98,7 @@ def test_session_ends_while_another_thread_enters_for_it(write_module: WriteModu
 
 
 def test_module_reloaded_while_another_thread_derives(make_module: MakeModule) -> None:
-    """A factory that runs while its module is reloaded is asked again for the new original, and one layer is put."""
+    """A factory that runs during a reload is called again for the new original. A single layer is applied."""
     m = make_module("twice", "def run():\n    return 'original'\noriginal = run\n")
     gate, asked = Gate(), []
 
@@ -109,7 +112,7 @@ def test_module_reloaded_while_another_thread_derives(make_module: MakeModule) -
     first = m.run
     reloading = Thread(target=importlib.reload, args=(m,), daemon=True)
     reloading.start()
-    reloading.join(0.2)  # it may wait for the factory, or leave its work to the other thread
+    reloading.join(0.2)  # the reload may wait for the factory, or leave the patching to the other thread
     gate.open.set()
     thread.join(PATIENCE)
     reloading.join(PATIENCE)
@@ -122,7 +125,10 @@ def test_module_reloaded_while_another_thread_derives(make_module: MakeModule) -
 
 
 def test_session_opened_while_another_thread_reloads_its_module(write_module: WriteModule) -> None:
-    """It does not patch what is half executed: it holds in what the reload has made, when that has ended."""
+    """A session does not patch a half-executed module.
+
+    The patch applies to the reloaded functions when the reload ends.
+    """
     write_module(
         "slow",
         """
@@ -150,7 +156,7 @@ def test_session_opened_while_another_thread_reloads_its_module(write_module: Wr
 @pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
 @pytest.mark.parametrize("name", ["run", "other"])
 def test_session_collected_in_the_midst_of_a_change(name: str) -> None:
-    """A session that the collector closes while another one sets a slot is closed all the same, and exactly."""
+    """A session that the collector closes while another session sets a slot is still closed completely."""
 
     class Kind(type):
         def __setattr__(cls, name: str, value: object) -> None:
@@ -174,7 +180,7 @@ def test_session_collected_in_the_midst_of_a_change(name: str) -> None:
     assert dict(vars(Owner)) == before
 
 
-# The files that a change of a slot, and of what blocks hand on, runs through.
+# The files of hookpatch that run when a slot changes, or when the patches for child processes change.
 OF_A_SLOT: Final = (
     *(f"_engine/site/{name}" for name in ("site", "sites", "recompute", "slot_state", "late_restore", "turn_lock")),
     *("_session/own_patches", "_processes/children", "_processes/programs"),
@@ -189,10 +195,10 @@ OF_THE_ENVIRONMENT: Final = (
 def _at_instruction(
     number: int, body: Callable[[], object], act: Callable[[], None], names: tuple[str, ...] = OF_A_SLOT
 ) -> set[str]:
-    """Call ``body``, and call ``act`` before one numbered instruction or line of the files named.
+    """Call ``body``, and call ``act`` before one numbered instruction or line of the named files.
 
     Returns:
-        Those of the files of which something ran.
+        The named files of which code ran.
     """
     folder, count = Path(imports.__file__).parents[1], itertools.count(1)
     files = {str(folder / f"{name}.py"): name for name in names}
@@ -223,9 +229,10 @@ def _at_instruction(
     ("dropped", "kept"), [("wrap", "wrap"), ("wrap", "replace"), ("replace", "wrap"), ("derive", "derive")]
 )
 def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped: str, kept: str, ending: str) -> None:
-    """Wherever in a change of a slot a finalizer ends another session on it, both are taken back, and nothing is left.
+    """Both sessions are restored if a finalizer ends one at any instruction of the other's change.
 
-    A finalizer runs in the thread that makes the change, between any two instructions: no lock keeps it out.
+    A finalizer runs in the thread that makes the change, between any two instructions. No lock can prevent the
+    finalizer.
     """
     m = make_module("dropped_upon", BODY)
     spot = Spot("dropped_upon:run", STAYS, lambda: m.run())
@@ -258,7 +265,10 @@ def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped
 @pytest.mark.parametrize("ending", ["open", "close"])
 @pytest.mark.parametrize("others", [[], ["first"]])
 def test_block_dropped_while_another_is_handed_on(make_module: MakeModule, others: list[str], ending: str) -> None:
-    """Wherever a finalizer ends it: programs inherit those that are open, in their order, and at the end none."""
+    """A finalizer may end a block at any instruction.
+
+    Child processes inherit the open blocks in order, and at the end no block.
+    """
     names = ["first", "dropped", "kept"]
     make_module("dropped_upon", "first = dropped = kept = 0")
     patches = {name: hookpatch.replace(f"dropped_upon:{name}", 1) for name in names}
@@ -284,11 +294,11 @@ def test_block_dropped_while_another_is_handed_on(make_module: MakeModule, other
         if not was_reached:
             break
     assert met == set(OF_THE_ENVIRONMENT)
-    assert number > (300 if sys.version_info < (3, 13) else 50)  # 3.13 tells of fewer: 84 for the shortest of these
+    assert number > (300 if sys.version_info < (3, 13) else 50)  # 3.13 traces fewer: 84 in the shortest case
 
 
 def _inherited() -> list[str]:
-    """Return the names whose patches a program that is started now inherits."""
+    """Return the names of the patches that a newly started program inherits."""
     found = {name: text for name, text in os.environ.items() if name.startswith("HOOKPATCH_INHERIT")}
     texts = [found[name] for name in sorted(found, key=lambda name: (len(name), name))]
     return [

@@ -1,4 +1,4 @@
-"""Of two patches that give one argument, or one value, the outer one has the last word; nothing is lost in silence."""
+"""Of two patches that set one argument or one value, the outer patch wins. No value is lost silently."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 
 @pytest.fixture
 def install(vendor: ModuleType, make_distribution: Callable[..., Path]) -> Callable[..., None]:
-    """Install plugins, each of a distribution of its own: name and the expression that it yields."""
+    """Return a function that installs plugins by name and patch expression, each in a separate distribution."""
 
     def all_of(**patches: str) -> None:
         for name, patch in patches.items():
@@ -88,7 +88,7 @@ def called(callee: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def in_context_of_its_own(function: Callable[[], Any]) -> Any:
-    """Return what a function returns where no session of scope="task" holds."""
+    """Return the result of a function called where no session with scope="task" is active."""
     return contextvars.Context().run(function)
 
 
@@ -98,11 +98,11 @@ def in_context_of_its_own(function: Callable[[], Any]) -> Any:
 def test_outer_of_two_sessions_gives_the_argument(
     vendor: ModuleType, kind: str, reach: Any, inner_scope: Any, outer_scope: Any
 ) -> None:
-    """The inner session still gives what the outer one does not, and both end in any order."""
+    """The inner session still gives the arguments that the outer session leaves out. Both end in any order."""
     address, find = KINDS[kind]
     first = hookpatch.active(hookpatch.inject(address, a=1, b=2, reach=reach), scope=inner_scope)
     second = hookpatch.active(hookpatch.inject(address, a=10, reach=reach), scope=outer_scope)
-    # What a thread that was started outside sees: a task's patches are not on there.
+    # The result in a thread started outside both sessions, where patches with scope="task" are not active.
     there = {
         ("process", "process"): (10, 2),
         ("process", "task"): (1, 2),
@@ -130,7 +130,7 @@ def test_outer_of_two_sessions_gives_the_argument(
 
 
 def test_three_sessions_of_which_two_are_tasks(vendor: ModuleType) -> None:
-    """Each call leaves an argument to the outermost session that holds for the call."""
+    """Each call takes an argument from the outermost session that is active for the call."""
     sessions = [
         hookpatch.active(hookpatch.inject("vendor:function", a=place, b=place), scope=scope)
         for place, scope in enumerate(("process", "task", "task"), 1)
@@ -145,7 +145,7 @@ def test_three_sessions_of_which_two_are_tasks(vendor: ModuleType) -> None:
 
 @pytest.mark.model
 def test_compiled_code_gives_what_the_session_of_a_task_says(make_module: Callable[[str, str], ModuleType]) -> None:
-    """One compiled function for the task and for others."""
+    """A single compiled function serves the task and other threads."""
     import torch
 
     vendor = make_module("vendor", "def scale(x, by=1.0): return x * by\n")
@@ -160,7 +160,10 @@ def test_compiled_code_gives_what_the_session_of_a_task_says(make_module: Callab
 
 
 def test_wrapper_between_them_sees_what_the_outer_one_gives(vendor: ModuleType) -> None:
-    """What the wrapper changes is no longer what the outer one gave, so the inner one gives its own."""
+    """A wrapper between two injections sees the outer value.
+
+    If the wrapper changes the value, the inner injection applies.
+    """
     seen = []
 
     def watching(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -178,7 +181,10 @@ def test_wrapper_between_them_sees_what_the_outer_one_gives(vendor: ModuleType) 
 def test_two_plugins_that_inject_different_values_are_a_conflict(
     install: Callable[..., None], vendor: ModuleType, kind: str, reach: str
 ) -> None:
-    """In one session and in two; with an order declared the outer one has the last word."""
+    """Different values for one argument conflict, in one session and in two.
+
+    With a declared order the outer plugin wins.
+    """
     address, find = KINDS[kind]
     one = f"hookpatch.inject({address!r}, a={{}}, reach={reach!r}{{}})"
     install(
@@ -216,7 +222,7 @@ def test_two_plugins_that_inject_different_values_are_a_conflict(
 
 
 def test_same_parameter_twice_of_one_owner(install: Callable[..., None], vendor: ModuleType) -> None:
-    """One plugin, or one active(), that gives two values is refused; equal values are no conflict."""
+    """Two values from one plugin, or from one active(), are refused. Equal values are no conflict."""
     install(a="hookpatch.inject('vendor:function', a=1), hookpatch.inject('vendor:function', a=2, b=3)")
     patches = hookpatch.inject("vendor:function", a=1), hookpatch.inject("vendor:function", a=2)
     for what, owner in ((("a",), "plugin 'a' from d-a 1.0"), (patches, "a patch given to active()")):
@@ -237,7 +243,7 @@ def test_values_that_only_compare_equal_are_different(vendor: ModuleType, one: o
 
 
 def test_equality_of_foreign_values_is_not_asked_for(vendor: ModuleType) -> None:
-    """A tensor's is a tensor, and a mock's is always true."""
+    """Foreign values are not compared: a tensor's == gives a tensor, and a mock's == is always true."""
 
     class Agreeable:
         def __eq__(self, other: object) -> bool:
@@ -292,7 +298,7 @@ REPLACED: Final = {
 }
 
 
-VALUES: Final = {  # what the slot itself holds
+VALUES: Final = {  # the raw value of the slot
     "function": lambda vendor: vendor.function,
     "method": lambda vendor: vendor.Kind.method,
     "class method": lambda vendor: vars(vendor.Kind)["of_class"],
@@ -306,7 +312,10 @@ VALUES: Final = {  # what the slot itself holds
     ("kind", "reach"), [(kind, "slot") for kind in REPLACED] + [(kind, "everywhere") for kind in VALUES]
 )
 def test_value_that_stood_there_already_is_without_effect(vendor: ModuleType, kind: str, reach: Any, verb: str) -> None:
-    """It is a warning, and one in the report; by value for built-in types, by identity for all others."""
+    """A replacement with the same value warns and is noted in the report.
+
+    Built-in types compare by value, all others by identity.
+    """
     address, value = REPLACED[kind]
     if value is None:
         value = VALUES[kind](vendor)
@@ -325,7 +334,7 @@ def test_value_that_stood_there_already_is_without_effect(vendor: ModuleType, ki
 
 
 def test_value_of_a_nested_session_is_no_warning(vendor: ModuleType) -> None:
-    """A decorated function that calls another one, both with the same patch."""
+    """A nested session with the same patch raises no warning, as for a decorated function that calls another."""
     outer, nested = (hookpatch.active(hookpatch.replace("vendor:limit", 5)) for _ in range(2))
     with outer:
         with nested:

@@ -1,4 +1,4 @@
-"""Launchers: patches of the environment or of a block hold in the processes that they start, and nowhere else."""
+"""Launchers: patches from the environment or from a block hold in the launched child processes, and nowhere else."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with a plugin, and a folder with the vendor's module."""
+    """Return an environment with a plugin, and a folder with the vendor's module."""
     files = {"vendor.py": "def speak(*_): return 'vendor'\n"}
     return furnished(tmp_path_factory.mktemp("launchers"), wheels, {"loud": LOUD}, files)
 
 
 def found(home: Environment, name: str, scene: str, **variables: str) -> Any:
-    """Run a scene in a script; return what each of its processes said."""
+    """Run a scene in a script and return the words of each child process."""
     script = home.folder / f"{name}.py"
     script.write_text(SCRIPT.format(scene=dedent(scene)))
     done = home.run(script.name, PYTHONPATH=str(home.folder), **variables)
@@ -48,20 +48,23 @@ def found(home: Environment, name: str, scene: str, **variables: str) -> Any:
 
 
 def check(home: Environment, name: str, scene: str, count: int) -> None:
-    """Patched from the environment; without that patched in a block, and plain after it."""
+    """Check that all words are patched from the environment.
+
+    A block patches, too, and after the block the words are plain.
+    """
     plain, patched = ["vendor"] * count, ["VENDOR"] * count
     assert found(home, name, scene, HOOKPATCH_PLUGINS="loud") == [patched]
     assert found(home, name, scene, BLOCK="1") == [patched, plain]
 
 
-# --- the standard library's
+# --- the standard library
 
 METHODS: Final = ("fork", "spawn", "forkserver")
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_multiprocessing(home: Environment, method: str) -> None:
-    """A process, a pool, and an executor, with each start method."""
+    """A process, a pool and an executor are patched, with each start method."""
     scene = f"""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -88,7 +91,10 @@ def test_multiprocessing(home: Environment, method: str) -> None:
 @pytest.mark.launcher
 @pytest.mark.parametrize("method", METHODS)
 def test_multiprocess(home: Environment, method: str) -> None:
-    """The fork of multiprocessing that datasets take: its fork server starts inside the block and keeps nothing."""
+    """Child processes of multiprocess, a fork of multiprocessing used by datasets, are patched.
+
+    The fork server started inside the block keeps no patch afterwards.
+    """
     scene = f"""
     import multiprocess
 
@@ -101,7 +107,10 @@ def test_multiprocess(home: Environment, method: str) -> None:
 
 
 def test_pool_whose_workers_are_refused_for_ever_says_how_to_end_it(home: Environment) -> None:
-    """Each time a worker ends: the pool tells nobody."""
+    """A pool restarts refused workers for ever and does not report the failure.
+
+    Each worker prints how to end the program.
+    """
     script = home.folder / "refused.py"
     script.write_text(
         dedent("""
@@ -123,7 +132,10 @@ def test_pool_whose_workers_are_refused_for_ever_says_how_to_end_it(home: Enviro
 
 
 def test_programs(home: Environment) -> None:
-    """A script, a module, code, standard input, a folder and a zip file; in one that was started by one of these."""
+    """A script, a module, code, standard input, a folder and a zip file are patched.
+
+    A program started by a patched program is, too.
+    """
     scene = """
     import zipfile
     CODE = "import vendor; print(vendor.speak())"
@@ -146,7 +158,7 @@ def test_programs(home: Environment) -> None:
 
 
 def test_isolated_program_is_not_patched(home: Environment) -> None:
-    """-I and -E, in the environment's and in a block's children."""
+    """Programs with -I or -E are not patched, neither from the environment nor from a block."""
     scene = """
     CODE = "import sys; sys.path.insert(0, '.'); import vendor; print(vendor.speak())"
 
@@ -161,13 +173,16 @@ def test_isolated_program_is_not_patched(home: Environment) -> None:
     assert found(home, "isolated", scene, BLOCK="1") == [["vendor"] * 3] * 2
 
 
-# --- of torch
+# --- torch
 
 
 @pytest.mark.launcher
 @pytest.mark.parametrize("method", METHODS)
 def test_dataloader_workers(home: Environment, method: str) -> None:
-    """With each start method; where each worker imports torch anew, one of them."""
+    """DataLoader workers are patched with each start method.
+
+    Except with fork, each worker imports torch anew, so a single worker is used.
+    """
     workers = 2 if method == "fork" else 1
     scene = f"""
     import torch
@@ -188,7 +203,7 @@ def test_dataloader_workers(home: Environment, method: str) -> None:
 
 @pytest.mark.launcher
 def test_torch_multiprocessing_spawn(home: Environment) -> None:
-    """Which reports by files here."""
+    """Processes of torch.multiprocessing.spawn are patched, and report through files."""
     scene = """
     import torch.multiprocessing
 
@@ -207,7 +222,7 @@ def test_torch_multiprocessing_spawn(home: Environment) -> None:
 
 @pytest.mark.launcher
 def test_torchrun(home: Environment) -> None:
-    """Two processes that gather by gloo what they say."""
+    """Two torchrun processes are patched, and gather their words with gloo."""
     (home.folder / "gathers.py").write_text(
         dedent("""
         import torch.distributed as dist
@@ -230,12 +245,15 @@ def test_torchrun(home: Environment) -> None:
     check(home, "torchrun", scene, 2)
 
 
-# --- of others
+# --- other launchers
 
 
 @pytest.mark.launcher
 def test_ray(home: Environment) -> None:
-    """Tasks and actors; and with a driver that is plain, those that are handed the environment."""
+    """Tasks and actors of ray are patched.
+
+    With a plain driver, only tasks and actors given the environment are patched.
+    """
     scene = """
     def scene():
         import hookpatch
@@ -263,7 +281,7 @@ def test_ray(home: Environment) -> None:
 
 @pytest.mark.launcher
 def test_dask(home: Environment) -> None:
-    """The workers of a local cluster, each started by a nanny."""
+    """The workers of a local dask cluster are patched, each started by a nanny."""
     scene = """
     def scene():
         import logging
@@ -278,7 +296,7 @@ def test_dask(home: Environment) -> None:
 
 @pytest.mark.launcher
 def test_joblib(home: Environment) -> None:
-    """loky, whose workers live on: they keep what they were started with, so they are ended here."""
+    """loky workers are patched. The workers would keep the patch after the block, so the scene ends the executor."""
     scene = """
     def scene():
         import joblib
@@ -292,7 +310,7 @@ def test_joblib(home: Environment) -> None:
 
 @pytest.mark.launcher
 def test_jupyter_kernel(home: Environment) -> None:
-    """A notebook that is executed by nbclient."""
+    """A notebook that nbclient executes is patched."""
     kernel = home.folder / "share" / "kernels" / "ours"
     kernel.mkdir(parents=True)
     command = [str(home.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -311,7 +329,7 @@ def test_jupyter_kernel(home: Environment) -> None:
 
 @pytest.mark.launcher
 def test_pytest_xdist(home: Environment) -> None:
-    """Its workers, which execnet starts."""
+    """The pytest-xdist workers, started by execnet, are patched."""
     (home.folder / "test_words.py").write_text(
         dedent("""
         import os

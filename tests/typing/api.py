@@ -1,4 +1,4 @@
-"""The public API as its users write it. Not run: mypy --strict reads it."""
+"""The public API as users write programs with it. Not run: mypy --strict reads the file."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ patches: list[hookpatch.Patch] = [
 
 mistakes: list[hookpatch.Patch] = [
     hookpatch.wrap("m:f", typed),
-    hookpatch.wrap("m:f", other),  # type: ignore[misc]  # the callers get a str for an int
-    hookpatch.wrap("m:f", short),  # type: ignore[arg-type]  # it has no place for the instance
+    hookpatch.wrap("m:f", other),  # type: ignore[misc]  # the callers get a str instead of an int
+    hookpatch.wrap("m:f", short),  # type: ignore[arg-type]  # the function has no parameter for the instance
 ]
 
 
@@ -106,7 +106,7 @@ def use() -> None:
         failures: tuple[Exception | ExceptionGroup[Exception], ...] = error.exceptions
         print(text, states, failures, hookpatch.report().to_json())
 
-    # A name that is none is noticed, though the face fetches its names when they are first used.
+    # mypy reports an unknown name, although the package imports names at first use.
     print(hookpatch.unpatch)  # type: ignore[attr-defined]  # the test itself
 
 

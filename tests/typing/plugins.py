@@ -1,4 +1,4 @@
-"""The public API of the plugins as its users write it. Not run: mypy --strict and pyright read it."""
+"""The public API of the plugins as users write programs with it. Not run: mypy --strict and pyright read the file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def use_probe(example: Example, model: torch.nn.Module) -> None:
 
 
 def use_options() -> None:
-    """Options are given as a mapping, or made as the plugin makes them."""
+    """Options are a mapping, or an instance of the plugin's Options class."""
     print(hookpatch_onnxsim.onnxsim_skip.Options(passes=["fuse_qkv"]))
     print(hookpatch_onnx.onnx_function.Options(functions=["Norm=my.models:Norm"]))
     print(with_shapes(type("Printer", (), {})))
@@ -73,6 +73,6 @@ errors: tuple[type[hookpatch.errors.HookpatchError], ...] = (
 )
 warned: tuple[type[hookpatch.errors.HookpatchWarning], ...] = (ExportWarning, TraceGuardWarning)
 
-# A name that is none is noticed, though these packages fetch theirs when they are first used.
+# mypy and pyright report an unknown name, although the packages import names at first use.
 print(hookpatch_export.scam)  # type: ignore[attr-defined]  # the test itself
 print(hookpatch_torchscript.explian)  # type: ignore[attr-defined]  # likewise

@@ -1,4 +1,4 @@
-"""Count lines of code that patch: one formatter goes over all, and comments, docstrings and imports do not count."""
+"""Count the lines of code that patch, after formatting, without comments, docstrings and imports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines_of_file(path: Path, bodies: AbstractSet[str]) -> int:
 
 
 def lines(source: str, bodies: AbstractSet[str]) -> int:
-    """Count the lines of a source, but not of the functions named in ``bodies``: those are what a patch does."""
+    """Count the lines of a source. Functions named in ``bodies`` do the work of a patch and are not counted."""
     bare = ast.unparse(_Bare(bodies).visit(ast.parse(source)))
     command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "-"]
     done = subprocess.run(command, input=bare, capture_output=True, text=True, check=True)

@@ -1,9 +1,9 @@
-"""Measure a collection of patches, and its port to hookpatch, in a process of their own.
+"""Measure a collection of patches and the port to hookpatch in a separate process.
 
     python tests/wild/measure.py NAME
 
-Prints as JSON what takes effect under each, what each leaves behind, and how many lines each needs. ``ports/NAME.py``
-is the port; ``beside/NAME.py`` tells how the collection itself is put on and taken off, and how an effect is seen.
+Prints as JSON the effects, the leftovers and the number of lines of each. ``ports/NAME.py`` is the port.
+``beside/NAME.py`` applies and undoes the collection itself and observes the effects.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from hookpatch.errors import SignatureError
 from hookpatch.testing import pristine
 
 HERE: Final = Path(__file__).parent
-ABOUT_ITSELF: Final = re.compile(r" is patched by | is waited for$|^<Session of .* is open$")  # hookpatch
+ABOUT_ITSELF: Final = re.compile(r" is patched by | is waited for$|^<Session of .* is open$")  # made by hookpatch
 
 IMPORTED: Final = re.compile(r" was absent, is module ")  # an import adds a module to its package
-weakref.finalize(type("Anything", (), {})(), int)  # the first one of a process changes finalize
+weakref.finalize(type("Anything", (), {})(), int)  # the first use in a process changes finalize
 
 
 class Side(NamedTuple):
-    """What was measured of a collection, or of its port.
+    """The measurements of a collection, or of the port.
 
     Attributes:
-        lines: how many lines apply and undo the patches; 0 where that says nothing.
-        effect: what was looked at, and whether the patch takes effect there.
+        lines: how many lines apply and undo the patches; 0 if the number means nothing.
+        effect: each observed place, and whether the patch takes effect there.
         changed: the places that the patch changes, anywhere in the process.
-        left: the places that were not as before after the end, and what still takes effect.
+        left: the places that differ after the end, and the effects that remain.
     """
 
     lines: int
@@ -52,7 +52,7 @@ class Side(NamedTuple):
 
 
 def everything(own: tuple[str, ...]) -> Iterator[object]:
-    """Yield each module of the process and the classes in it, but none of the packages in ``own``."""
+    """Yield each module of the process and each class in a module, except the packages in ``own``."""
     seen = set()
     for name, module in list(sys.modules.items()):
         if not isinstance(module, ModuleType) or name.partition(".")[0] in own:
@@ -66,7 +66,7 @@ def everything(own: tuple[str, ...]) -> Iterator[object]:
 
 
 def differences(block: AbstractContextManager[None], names: dict[int, str]) -> list[str]:
-    """Leave a block of ``pristine``, and return the places that are not as before."""
+    """Leave a block of ``pristine`` and return the changed places."""
     try:
         block.__exit__(None, None, None)
     except AssertionError as error:  # NotPristine
@@ -85,7 +85,7 @@ def shown(difference: str, names: dict[int, str]) -> str:
 
 
 def look(beside: Any, apply: Callable[[], object], undo: Callable[[], object], lines: int) -> Side:
-    """Put patches on, look, take them off, and look again."""
+    """Apply patches, look, undo the patches, and look again."""
     named: dict[str, object] = getattr(beside, "owners", dict)()
     names = {id(owner): name for name, owner in named.items()}
     state: Callable[[], dict[str, object]] = getattr(beside, "state", dict)
@@ -104,7 +104,7 @@ def look(beside: Any, apply: Callable[[], object], undo: Callable[[], object], l
 
 
 def covered(beside: Any, apply: Callable[[], object], undo: Callable[[], object]) -> list[str]:
-    """Have somebody else wrap what the patch has put somewhere, take the patch off, and tell what is wrong then."""
+    """Wrap a patched function with a foreign wrapper, undo the patch, and return the problems."""
     owner, name = beside.covered()
     original = getattr(owner, name)
     apply()
@@ -119,7 +119,7 @@ def covered(beside: Any, apply: Callable[[], object], undo: Callable[[], object]
 
 
 def misfits(patches: list[hookpatch.Patch]) -> list[str]:
-    """Return the targets of patches that leave out the check of signatures, and would not pass that check."""
+    """Return the targets of patches that disable the signature check and would fail the check."""
     found = []
     for patch in patches:
         if not patch.check_signature:
@@ -132,7 +132,7 @@ def misfits(patches: list[hookpatch.Patch]) -> list[str]:
 
 
 def measure(name: str) -> dict[str, Any]:
-    """Measure the port, which leaves nothing, then the collection."""
+    """Measure first the port, which leaves no change behind, and second the collection."""
     beside: Any = import_module(f"beside.{name}")
     port: Any = import_module(f"ports.{name}")
     if any((at_first := beside.observe()).values()):

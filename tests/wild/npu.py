@@ -1,4 +1,7 @@
-"""A stand-in for the module of another device: 104 names as in torch.cuda, each of which tells whose it is."""
+"""A stand-in for the module of another device: 104 functions named as in torch.cuda.
+
+Each returns "npu" and the name.
+"""
 
 from __future__ import annotations
 

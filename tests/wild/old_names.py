@@ -1,4 +1,4 @@
-"""Import onnx-diagnostic although transformers has renamed a class: the old name is there while the import runs."""
+"""Import onnx-diagnostic although transformers has renamed a class: the old name exists during the import."""
 
 from __future__ import annotations
 

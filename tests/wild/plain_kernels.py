@@ -1,4 +1,4 @@
-"""Import Liger's patches without triton, and give its kernels bodies in plain torch that note which of them ran."""
+"""Import Liger's patches without triton, and give the kernels bodies in plain torch that note each run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from types import ModuleType
 from typing import Any
 
 import torch
-import torch._inductor.utils  # before triton seems to be there
+import torch._inductor.utils  # before triton seems to be installed
 import transformers.models.llama.modeling_llama  # noqa: F401  # likewise
 
 
 class Stub(ModuleType):
-    """A module, a decorator, a type: what a kernel needs to be defined, and nothing to run it."""
+    """A stand-in for a module, a decorator and a type: enough to define a kernel, but not to run a kernel."""
 
     __path__ = ()
 

@@ -1,4 +1,4 @@
-"""What patchy's documentation shows, and what its users asked for, said with ``edit`` beside it."""
+"""The examples of patchy's documentation, and requests of patchy's users, written with ``edit``."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ DIFF: Final = """\
     -    return {}
     +    return {}
     """
-# the name, what it returns and what that becomes, a call, what it gives then; and what patchy does there
+# the name, the old expression, the new expression, a call, the expected result, and the behaviour of patchy
 CASES: Final[dict[str, tuple[str, str, str, Callable[[ModuleType], Any], Any, str]]] = {
     "a function": ("sample", "1", "9001", lambda vendor: vendor.sample(), 9001, "does it"),
     "a default in the body of a class": (
@@ -98,7 +98,7 @@ def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
 
 
 def by_patchy(vendor: ModuleType, name: str, old: str, new: str, call: Callable[[ModuleType], Any]) -> Any:
-    """Return what a call gives under patchy, which is to be gone at the end."""
+    """Return the result of a call under a patch by patchy, which is undone at the end."""
     import patchy
 
     function: Any = vendor
@@ -110,7 +110,10 @@ def by_patchy(vendor: ModuleType, name: str, old: str, new: str, call: Callable[
 
 @pytest.mark.parametrize("what", CASES)
 def test_what_patchy_does_edit_does_and_more(vendor: ModuleType, what: str) -> None:
-    """The same call, the same diff; and at the end the very code is there again, and not one compiled anew."""
+    """The edit has the expected effect, even in the cases where patchy fails.
+
+    At the end the call gives the old result.
+    """
     name, old, new, call, expected, patchys = CASES[what]
     before = call(vendor)
     if name == "cached":
@@ -133,7 +136,7 @@ def test_what_patchy_does_edit_does_and_more(vendor: ModuleType, what: str) -> N
 
 
 def test_the_code_that_was_there_is_there_again(vendor: ModuleType) -> None:
-    """Patchy compiles the function a second time to take a patch back."""
+    """hookpatch restores the original code object, while patchy compiles the function a second time to undo a patch."""
     import patchy
 
     code = vendor.sample.__code__
@@ -146,7 +149,7 @@ def test_the_code_that_was_there_is_there_again(vendor: ModuleType) -> None:
 
 
 def test_the_examples_of_the_documentation(vendor: ModuleType) -> None:
-    """patch, unpatch, temp_patch as a block and as a decorator, replace of a whole source."""
+    """The edit verb covers patch, unpatch, temp_patch as block and decorator, and replacement of a whole source."""
     whole = "@@ -1,2 +1,2 @@\n def sample():\n-    return 1\n+    return 9001\n"
     edit = hookpatch.edit("vendor:sample", diff=whole)
     with hookpatch.active(edit):

@@ -1,7 +1,7 @@
-"""Collections of patches that others wrote, beside their ports: what takes effect, and what is left behind.
+"""Foreign collections of patches, compared with the ports to hookpatch: effects and leftovers.
 
-Each is measured in a process of its own (measure.py). The ports have every effect and leave nothing; of the collections
-is recorded what ``make bench-wild`` writes into docs/why.md.
+Each collection is measured in a separate process (measure.py). The ports have every effect and leave no change behind.
+For the collections the tests record the figures that ``make bench-wild`` writes into docs/why.md.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ HERE: Final = Path(__file__).parent
 
 
 class Own(NamedTuple):
-    """What a collection does by itself.
+    """The measured behaviour of a collection itself.
 
     Attributes:
-        lacks: what of the port's effects it has not.
-        left: the places that are not as before after its own undo, and how many; by pattern.
-        covered: what is wrong at its end if somebody else has wrapped what it patched; None where that was not tried.
+        lacks: the effects that only the port has.
+        left: the places that differ after the collection's own undo, and how many; by pattern.
+        covered: the problems at the end if a foreign wrapper covers a patched function; None if not tried.
     """
 
     lacks: set[str]
@@ -85,7 +85,7 @@ collections = pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, mark
 
 @cache
 def measured(name: str) -> Any:
-    if name == "liger_kernel":  # not in requirements-dev.txt: it needs triton, which is larger than all the rest
+    if name == "liger_kernel":  # not in requirements-dev.txt: the package needs triton, which is larger than the rest
         pytest.importorskip("liger_kernel")
     command = [sys.executable, "-W", "ignore", str(HERE / "measure.py"), name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -95,7 +95,10 @@ def measured(name: str) -> Any:
 
 @collections
 def test_the_port_has_every_effect_and_leaves_nothing(name: str) -> None:
-    """By a look through all modules and classes of the process: identity, presence and order."""
+    """The port has every effect.
+
+    Afterwards all modules and classes of the process have the same attributes in the same order.
+    """
     port = measured(name)["port"]
     assert [what for what, holds in port["effect"].items() if not holds] == []
     assert port["left"] == []
@@ -104,7 +107,7 @@ def test_the_port_has_every_effect_and_leaves_nothing(name: str) -> None:
 
 @collections
 def test_what_the_collection_itself_does(name: str) -> None:
-    """So that what docs/why.md says is true: what takes effect less widely, and what is left behind."""
+    """The figures in docs/why.md about missing effects and leftovers of the collections are true."""
     own = measured(name)["own"]
     assert {what for what, holds in own["effect"].items() if not holds} == OWN[name].lacks
     assert (
@@ -116,14 +119,17 @@ def test_what_the_collection_itself_does(name: str) -> None:
 
 @collections
 def test_the_port_is_shorter(name: str) -> None:
-    """Lines that patch, as one formatter writes them; of the ways that are written here none are counted."""
+    """The port has fewer lines that patch, after the same formatting.
+
+    Collections rewritten for this test are not counted.
+    """
     found = measured(name)
     assert found["own"]["lines"] == 0 or found["port"]["lines"] < found["own"]["lines"]
 
 
 @pytest.mark.ends
 def test_the_guard_knows_what_does_not_fit_any_more() -> None:
-    """onnx-diagnostic 0.9.3 is older than the transformers and torch here; it puts its functions there all the same."""
+    """The signature check finds functions of onnx-diagnostic 0.9.3 that do not fit newer transformers and torch."""
     misfits = measured("onnx_diagnostic")["misfits"]
     assert len(misfits) == 12
     assert {"torch:vmap", "transformers.masking_utils:eager_mask"} <= set(misfits)

@@ -1,4 +1,4 @@
-"""What the port of patchy edits: a function, one inside a decorator, one inside a cache, a property."""
+"""Targets for the port of patchy: a function, a decorated function, a cached function, a property."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hookpatch adopt` writes a plugin that does what an apply function does, and lists what it cannot say."""
+"""`hookpatch adopt` writes a plugin that does the work of an apply function, and lists the patches left out."""
 
 from __future__ import annotations
 
@@ -78,16 +78,19 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def adopted(tmp_path: Path) -> Any:
-    """What the command says of the apply function above."""
+    """Return the JSON output of the command for the apply function above."""
     (tmp_path / "fixes.py").write_text(FIXES)
     words = ("-m", "hookpatch", "adopt", "fixes:apply", "--name", "fixed", "--undo", "fixes:undo", "--json")
     done = run(tmp_path, *words)
-    assert done.returncode == 1, done.stderr  # one patch is not said
+    assert done.returncode == 1, done.stderr  # one patch is left out
     return json.loads(done.stdout)
 
 
 def test_the_plugin_does_what_the_function_does(adopted: Any, tmp_path: Path) -> None:
-    """Each patch has its verb; the plugin's own tests pass; a block is as after apply, and all else as before."""
+    """Each patch has the right verb, and the plugin's own tests pass.
+
+    A session patches like apply and restores the rest.
+    """
     assert [(entry["target"], entry["verb"]) for entry in adopted["patches"]] == SAID
     reason = "a function made in apply: no address leads to it"
     assert [(entry["target"], entry["reason"]) for entry in adopted["unsaid"]] == [
@@ -102,7 +105,7 @@ def test_the_plugin_does_what_the_function_does(adopted: Any, tmp_path: Path) ->
 
 
 def test_what_its_own_undo_forgets_is_told(adopted: Any) -> None:
-    """All but the two slots that the undo restores."""
+    """The command names each slot that the undo function does not restore."""
     forgotten = {target for target, _ in SAID} - {"textwrap:shorten", "json:extra"}
     assert set(adopted["left"]) == {*forgotten, "json.encoder:JSONEncoder.default"}
 
@@ -115,7 +118,7 @@ def test_what_its_own_undo_forgets_is_told(adopted: Any) -> None:
     ],
 )
 def test_a_function_that_cannot_be_run_is_one_line(tmp_path: Path, apply: str, problem: str) -> None:
-    """And nothing is written."""
+    """An apply function that cannot run gives a single error line. No file is written."""
     (tmp_path / "fixes.py").write_text(FIXES)
     done = run(tmp_path, "-m", "hookpatch", "adopt", apply, "--name", "fixed")
     text = f"new plugin 'fixed': {apply} cannot be run here: {problem}"

@@ -1,4 +1,4 @@
-"""`hookpatch audit` tells each patch in a program, whoever made it, and nothing else."""
+"""`hookpatch audit` reports each patch in a program, whoever made the patch, and no other change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from environments import Environment, hookpatch
 
 pytestmark = pytest.mark.once
 
-# One program that patches the standard library in every way, of which each line has its finding below.
+# A program that patches the standard library in every way. Each line has a finding in FOUND, if not marked.
 EVERY_WAY = """
 import abc, functools, json, string, time, types, builtins, sys, logging, queue, textwrap
 def mine(*args, **options): return "mine"
@@ -65,7 +65,7 @@ def findings(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def test_every_way_to_patch_is_found_and_nothing_else(tmp_path: Path) -> None:
-    """Functions, methods, classes, code, constants, removals, builtins, entries of sys.modules."""
+    """The audit finds functions, methods, classes, code, constants, removals, builtins and entries of sys.modules."""
     (tmp_path / "ways.py").write_text(EVERY_WAY)
     found = findings(run(tmp_path, "--json", "ways.py"))
     content = found.pop("")
@@ -86,7 +86,10 @@ def test_a_program_that_only_imports_has_no_findings(tmp_path: Path) -> None:
 
 @pytest.mark.ends
 def test_the_author_is_the_distribution_that_lists_the_file(home: Environment) -> None:
-    """Also in a namespace package, of which two distributions have a part; what one does to itself is no patch."""
+    """A finding names the distribution that lists the file, even in a shared namespace package.
+
+    A distribution that changes only itself gives no finding.
+    """
     for name, body in (("one", "import json\njson.dumps = lambda value: 1"), ("two", "def speak(): return 1")):
         folder = home.site_packages / "space" / name
         folder.mkdir(parents=True)
@@ -107,7 +110,7 @@ def test_the_author_is_the_distribution_that_lists_the_file(home: Environment) -
 
 @pytest.mark.ends
 def test_our_patches_are_in_the_same_table(home: Environment) -> None:
-    """With the plugin's name, in place or in the slot."""
+    """Patches of hookpatch appear in the same table, with the plugin's name."""
     found = findings(hookpatch(home, "audit", "--json", "-p", "loud", "script.py"))
     assert [(finding["target"], finding["plugin"], finding["undo"]) for finding in found[""]["findings"]] == [
         ("vendor:speak", "loud", "session")
@@ -115,7 +118,10 @@ def test_our_patches_are_in_the_same_table(home: Environment) -> None:
 
 
 def test_sitecustomize_is_heard_and_children_are_not_recorded(tmp_path: Path) -> None:
-    """A colleague's sitecustomize runs as ever, under the recorder; a child process has no variable of ours."""
+    """A foreign sitecustomize runs as usual, and the audit records a patch made there.
+
+    A child process gets no variable of the audit.
+    """
     (tmp_path / "sitecustomize.py").write_text("import json\njson.dumps = lambda value: 1\n")
     program = (
         "import os, subprocess, sys; subprocess.run([sys.executable, '-c', 'import os; print(sorted(os.environ))'])"
@@ -128,7 +134,7 @@ def test_sitecustomize_is_heard_and_children_are_not_recorded(tmp_path: Path) ->
 
 @pytest.mark.ends
 def test_a_baseline_tells_what_is_new(tmp_path: Path) -> None:
-    """Written once, compared later: status 1 for a patch that the baseline lacks."""
+    """A baseline is written once and compared later. The status is 1 for a patch that the baseline lacks."""
     (tmp_path / "ways.py").write_text("import json\njson.dumps = len\n")
     assert run(tmp_path, "--write-baseline", "known.json", "ways.py").returncode == 0
     words = ("--baseline", "known.json", "--fail-on", "new", "ways.py")
@@ -147,7 +153,7 @@ def test_a_baseline_tells_what_is_new(tmp_path: Path) -> None:
     ("program", "status"), [("import sys; sys.exit(3)", 3), ("raise RuntimeError('no')", 1), ("print('out')", 0)]
 )
 def test_the_status_is_the_programs(tmp_path: Path, program: str, status: int) -> None:
-    """An audit of a program that fails is printed, too."""
+    """The audit of a program that fails is printed, too."""
     done = run(tmp_path, "-c", program)
     assert done.returncode == status
     assert "0 slots patched" in done.stdout
@@ -155,7 +161,7 @@ def test_the_status_is_the_programs(tmp_path: Path, program: str, status: int) -
 
 @pytest.mark.ends
 def test_a_program_that_leaves_no_audit_is_an_error(tmp_path: Path) -> None:
-    """It was killed, or ended past Python."""
+    """A program that a signal killed, or that ended by os._exit, leaves no audit."""
     done = run(tmp_path, "-c", "import os; os._exit(4)")
     text = "hookpatch audit: the program ended with status 4 and without an audit: it was killed, or ran os._exit"
     assert (done.returncode, done.stderr) == (78, f"hookpatch: error: {text} [hookpatch explain SettingError]\n")
@@ -163,7 +169,7 @@ def test_a_program_that_leaves_no_audit_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.ends
 def test_the_page_shows_each_slot(tmp_path: Path) -> None:
-    """Names of others are escaped, and the page fetches nothing."""
+    """The page escapes foreign names and fetches no resource."""
     (tmp_path / "ways.py").write_text("import json\njson.dumps = type('<b>', (), {'__call__': len})()\n")
     assert run(tmp_path, "--html", "page.html", "ways.py").returncode == 0
     page = (tmp_path / "page.html").read_text()

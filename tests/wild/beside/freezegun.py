@@ -1,4 +1,4 @@
-"""freezegun: a clock that stands still, in every module that holds one."""
+"""freezegun: a clock that stands still, in every module with a clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import types
 import uuid
 
 import freezegun
-import typing_extensions  # noqa: F401  # it changes typing when it is imported
+import typing_extensions  # noqa: F401  # the import changes typing
 
 DISTRIBUTION, OWN = "freezegun", ("freezegun",)
 SOURCES = (
@@ -43,7 +43,7 @@ LATE = "from time import time\nfrom datetime import datetime\n"
 sys.modules["late"] = late = types.ModuleType("late")  # executed anew while the clock stands still
 exec(LATE, vars(late))
 
-uuid.getnode()  # the module keeps it
+uuid.getnode()  # the uuid module caches the node
 freezer = freezegun.freeze_time("2012-01-14")
 
 

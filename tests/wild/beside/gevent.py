@@ -43,11 +43,11 @@ def apply() -> None:
 
 
 def undo() -> None:
-    """There is none."""
+    """Do nothing: gevent has no undo."""
 
 
 def takes_turns(wait: Callable[[float], object]) -> bool:
-    """Tell whether another greenlet runs while one waits."""
+    """Return True if another greenlet runs while the first greenlet waits."""
     order: list[str] = []
 
     def waits(name: str) -> None:
@@ -60,7 +60,7 @@ def takes_turns(wait: Callable[[float], object]) -> bool:
 
 
 def is_filled_by_another(kind: Callable[[], queue.Queue[int]]) -> bool:
-    """Tell whether a greenlet that waits for an entry lets another put it in."""
+    """Return True if another greenlet can put an entry while a greenlet waits."""
     rows = kind()
 
     def wait() -> object:

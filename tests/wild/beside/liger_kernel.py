@@ -1,4 +1,4 @@
-"""Liger: faster kernels for a model that is made, and for those to come. Its kernels are plain torch here."""
+"""Liger: faster kernels for an existing model and for later models. The kernels are plain torch here."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def apply() -> None:
 
 
 def undo() -> None:
-    """There is none."""
+    """Do nothing: Liger has no undo."""
 
 
 def kernels(make: Callable[[], Any]) -> set[str]:
-    """Return which kernels run in a model."""
+    """Return the names of the kernels run by a model."""
     model = make()
     RAN.clear()
     assert torch.allclose(model(IDS).logits, PLAIN, atol=1e-6)

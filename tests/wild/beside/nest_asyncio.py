@@ -1,4 +1,4 @@
-"""nest_asyncio: an event loop that runs may be run again."""
+"""nest_asyncio: a running event loop may be run again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def apply() -> None:
 
 
 def undo() -> None:
-    """There is none."""
+    """Do nothing: nest_asyncio has no undo."""
 
 
 async def answer() -> int:
@@ -39,7 +39,7 @@ async def answer() -> int:
 
 
 def nested(run: Callable[[Coroutine[Any, Any, int]], int]) -> bool:
-    """Tell whether a coroutine can run another to its end."""
+    """Return True if a coroutine can run another coroutine to the end."""
 
     async def outer() -> int:
         inner = answer()
@@ -54,7 +54,7 @@ def nested(run: Callable[[Coroutine[Any, Any, int]], int]) -> bool:
 
 
 def deeper(inner: Coroutine[Any, Any, int]) -> int:
-    """Run what runs the coroutine."""
+    """Run a coroutine that runs the given coroutine to the end."""
 
     async def between() -> int:
         return LOOP.run_until_complete(inner)

@@ -19,7 +19,7 @@ STATUS = 204
 
 
 class Spans(trace.TracerProvider, trace.Tracer):
-    """Keeps the spans that end, each a name and its attributes."""
+    """Collect the ended spans, each as a name and attributes."""
 
     def __init__(self) -> None:
         self.ended: list[tuple[str, dict[str, Any]]] = []
@@ -89,7 +89,7 @@ def undo() -> None:
 
 
 def has_a_span(act: Callable[[requests.PreparedRequest], object]) -> bool:
-    """Tell whether one span comes of a request, with its method, its address and its status."""
+    """Return True if a request makes exactly one span, with the right method, address and status."""
     SPANS.ended.clear()
     act(session().prepare_request(requests.Request("GET", "mock://shop/tea")))
     wanted = {"http.method": "GET", "http.url": "mock://shop/tea", "http.status_code": STATUS}

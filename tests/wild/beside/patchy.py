@@ -11,7 +11,7 @@ import tills
 from ports.patchy import DIFF, NEW
 
 DISTRIBUTION, OWN = "patchy", ("patchy",)
-SOURCES = ()  # it is a library, as hookpatch is
+SOURCES = ()  # patchy is a library, like hookpatch
 done: list[tuple[object, str]] = []
 early = tills.price
 TARGETS = {
@@ -25,7 +25,7 @@ TARGETS = {
 
 def apply() -> None:
     for name, function in TARGETS.items():
-        with suppress(Exception):  # what patchy cannot do
+        with suppress(Exception):  # edits impossible for patchy
             patchy.patch(function, DIFF.format(NEW[name]))
             done.append((function, DIFF.format(NEW[name])))
 

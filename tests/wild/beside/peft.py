@@ -1,4 +1,4 @@
-"""PEFT: LoRA layers in the place of linear ones, and back."""
+"""PEFT: LoRA layers in the place of linear layers, and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiny import IDS, llama, parts
 
 DISTRIBUTION, OWN = "peft", ("peft", "tqdm")
 _TUNER = "peft.tuners.tuners_utils:BaseTuner"
-SOURCES = (  # without those that read the configuration and find the layers
+SOURCES = (  # without the functions that read the configuration and find the layers
     *(f"peft.tuners.lora.model:LoraModel.{name}" for name in ("_create_and_replace", "_replace_module")),
     *(f"{_TUNER}.{name}" for name in ("_unload_and_optionally_merge", "_mark_only_adapters_as_trainable")),
 )

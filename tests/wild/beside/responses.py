@@ -1,4 +1,4 @@
-"""responses: answers to HTTP requests that no server gives."""
+"""responses: answers to HTTP requests without a server."""
 
 from __future__ import annotations
 

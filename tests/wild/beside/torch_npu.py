@@ -11,7 +11,7 @@ import torch
 from npu import npu
 
 DISTRIBUTION, OWN = "", ("npu",)
-SOURCES = ()  # it is written here
+SOURCES = ()  # the patch is written here
 
 shop = types.ModuleType("shop")
 exec("from torch.cuda import is_available, device_count\nASK = {'n': device_count}", vars(shop))
@@ -24,17 +24,17 @@ def apply() -> None:
 
 
 def undo() -> None:
-    """There is none."""
+    """Do nothing: transfer_to_npu has no undo."""
 
 
 def is_its(function: Callable[[], object]) -> bool:
-    with suppress(Exception):  # of torch.cuda, where there is no such device
+    with suppress(Exception):  # torch.cuda raises errors without a GPU
         return str(function()).startswith("npu.")
     return False
 
 
 def functions() -> list[Callable[[], object]]:
-    """Return what torch.cuda has under the 104 names."""
+    """Return the functions of torch.cuda under the 104 names."""
     return [getattr(torch.cuda, name) for name in npu.__all__]
 
 

@@ -1,4 +1,4 @@
-"""truststore: certificates are verified as the system does it."""
+"""truststore: certificates are verified by the operating system's rules."""
 
 from __future__ import annotations
 

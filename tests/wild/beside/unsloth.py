@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 DISTRIBUTION, OWN = "", ()
-SOURCES = ()  # it is written here
+SOURCES = ()  # the patch is written here
 
 shop = types.ModuleType("shop")
 exec(
@@ -35,7 +35,7 @@ def apply() -> None:
 
 
 def undo() -> None:
-    """There is none."""
+    """Do nothing: unsloth has no undo."""
 
 
 def is_wide(encode: Any) -> bool:
@@ -43,7 +43,7 @@ def is_wide(encode: Any) -> bool:
 
 
 def shown_line() -> str:
-    """Return the line that a traceback shows of the function."""
+    """Return the source line of the function as a traceback shows the line."""
 
     class Broken(json.encoder.JSONEncoder):
         def iterencode(self, o: Any, _one_shot: bool = False) -> Any:
