@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["MODES", "Finding", "Kind", "parting", "scan"]
 
 
-if not TYPE_CHECKING:  # a type checker that sees __getattr__ accepts any name
+if not TYPE_CHECKING:  # else a type checker accepts any name, by __getattr__
 
     def __getattr__(name: str) -> object:
         if name == "scan":  # imports torch; the plugin export_scan is loaded while torch is being imported

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import hookpatch
 
 WHY: Final = "torch is silent about branches on a shape and about unrolled loops, and freezes them"
-UPSTREAM: Final = "https://github.com/pytorch/pytorch/pull/10841"  # which names the ways in which a trace lies
+UPSTREAM: Final = "https://github.com/pytorch/pytorch/pull/10841"  # a list of the ways in which a trace is wrong
 CALLS: Final = {
     "torch.onnx:export": "model",
     "torch.export:export": "mod",
@@ -43,13 +43,13 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
 
 
 def _scan_first(call: str, parameter: str, options: Options) -> Callable[..., Any]:
-    """Return the wrapper of one of the calls. A call made inside another of them is not scanned again."""
+    """Return the wrapper of an export function. A call inside another export is not scanned again."""
 
     def captured(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         model = args[0] if args else kwargs.get(parameter)
         if _running.get() or model is None:
             return wrapped(*args, **kwargs)
-        # Imports torch, which has been imported by now.
+        # This import loads torch, already imported at an export.
         from hookpatch_export._show.export_warnings import names_of_caller, scan_and_warn
 
         if isinstance(model, type) and call == "torch.jit.script" and len(args) < 4 and kwargs.get("_rcb") is None:

@@ -1,4 +1,4 @@
-"""What captures really did with many models, and what the scan says of them.
+"""Compare real captures of many models with the findings of the scan.
 
     python bench_scan.py bench/models.txt --cache FOLDER [--write FOLDER]
 
@@ -15,7 +15,7 @@ from bench import truths
 
 
 def main() -> None:
-    """Establish the truth of what is not known yet, scan, and write what came of it."""
+    """Establish the truth of new models, scan all models, and write the results."""
     options = argparse.ArgumentParser(description="What captures did with many models, and what the scan says.")
     options.add_argument("models", type=Path, help="a file: transformers:CLASS or zoo:CLASS a line")
     options.add_argument("--cache", type=Path, required=True, help="the folder that the truth is kept in")

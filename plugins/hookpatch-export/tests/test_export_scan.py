@@ -1,4 +1,4 @@
-"""export_scan: what a vendor's export says before it runs."""
+"""export_scan: the warnings that an unmodified program's exports print before they run."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def said(call: str, became: str) -> str:
 
 
 def test_unmodified_vendor_is_told_before_each_export(tmp_path: Path) -> None:
-    """By all four calls, bound early, each once though one calls another; what matters for that call alone."""
+    """All four export functions scan, also if imported early, and warn once of the findings relevant for the mode."""
     (tmp_path / "net.py").write_text(NET)
     (tmp_path / "vendor.py").write_text(VENDOR)
     env = {**os.environ, "HOOKPATCH_PLUGINS": "export_scan"}
@@ -101,7 +101,7 @@ def test_unmodified_vendor_is_told_before_each_export(tmp_path: Path) -> None:
 
 
 def test_told_to_fail_it_exports_nothing(tmp_path: Path) -> None:
-    """The error lists what was found, with file, line and column; nothing is written."""
+    """With fail=true an error lists the findings with file, line and column, and no file is written."""
     (tmp_path / "net.py").write_text(NET)
     (tmp_path / "vendor.py").write_text(
         "import torch\nfrom torch.onnx import export\nfrom net import Net\n"
@@ -125,12 +125,12 @@ def test_told_to_fail_it_exports_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def net(make_module: Callable[[str, str], Any]) -> Any:
-    """The class."""
+    """Return the class ``Net``."""
     return make_module("net", NET).Net
 
 
 def warned(run: Callable[[], object], **options: object) -> list[warnings.WarningMessage]:
-    """What the plugin warns of while something runs."""
+    """Return the plugin's warnings during a call."""
     with (
         warnings.catch_warnings(record=True) as caught,
         hookpatch.active("export_scan", options={"export_scan": options}),
@@ -141,7 +141,7 @@ def warned(run: Callable[[], object], **options: object) -> list[warnings.Warnin
 
 
 def test_level_chooses_what_is_told(net: Any) -> None:
-    """Shape and worse unless asked; the warning's place is the model's line and it knows its finding."""
+    """The default level is shape. A warning is placed on the model's line and has the finding as an attribute."""
     x = torch.ones(4, 3)
     lines = {
         level: [one.lineno for one in warned(lambda: torch.jit.trace(net(), x), level=level)]
@@ -156,7 +156,7 @@ def test_level_chooses_what_is_told(net: Any) -> None:
 
 
 def test_failing_on_a_value_leaves_shapes_alone(net: Any) -> None:
-    """What is below the level is no reason; with what is at it the error keeps the findings."""
+    """Findings below the level raise no error. An error for findings at the level has the findings as an attribute."""
     x = torch.ones(4, 3)
     assert warned(lambda: torch.jit.trace(net(), x), level="data", fail=True) == []
     with pytest.raises(ExportScanError) as raised:
@@ -165,7 +165,7 @@ def test_failing_on_a_value_leaves_shapes_alone(net: Any) -> None:
 
 
 def test_what_was_captured_before_is_said_to_be_unreadable(net: Any) -> None:
-    """At the line that captures it again; a compiled module is read as the one that was compiled."""
+    """A captured model gives a warning at the caller's line. A compiled module is read as the original module."""
     x = (torch.ones(4, 3),)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -183,7 +183,7 @@ def test_what_was_captured_before_is_said_to_be_unreadable(net: Any) -> None:
 
 
 def test_function_is_not_scanned_and_said_so_by_trace(net: Any) -> None:
-    """torch.jit.script takes functions by trade, and libraries do so at their import."""
+    """Tracing a function warns that no scan is made. Scripting a function does not warn: libraries script at import."""
 
     def double(x: torch.Tensor) -> torch.Tensor:
         return x * 2
@@ -197,10 +197,10 @@ def test_function_is_not_scanned_and_said_so_by_trace(net: Any) -> None:
 
 
 def test_scan_that_fails_is_one_warning_and_no_harm() -> None:
-    """Whatever is wrong with it, the export runs."""
+    """An error in the scan is a warning, and the export runs."""
 
     class Shy(torch.nn.Module):
-        """Its forward cannot be looked at the first time."""
+        """A module whose ``forward`` raises an error on the first access."""
 
         asked = 0
 
@@ -220,7 +220,7 @@ def test_scan_that_fails_is_one_warning_and_no_harm() -> None:
 
 
 def test_class_is_scripted_with_the_names_of_its_caller() -> None:
-    """Torch looks them up some frames above torch.jit.script, and finds them although a wrapper lies between."""
+    """Torch counts frames to find a class's names in the caller. Our wrapper does not disturb the count."""
     local = torch.Tensor
 
     class Pair:
@@ -236,7 +236,7 @@ def test_class_is_scripted_with_the_names_of_its_caller() -> None:
 
 
 def test_calls_are_as_before_when_it_ends(net: Any) -> None:
-    """No word without the plugin, and the functions are what they were."""
+    """After the session ends, an export prints no warning."""
     assert len(warned(lambda: torch.jit.trace(net(), torch.ones(4, 3)))) == 1
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -245,7 +245,7 @@ def test_calls_are_as_before_when_it_ends(net: Any) -> None:
 
 
 def test_what_could_not_be_read_is_said_once(make_module: Callable[[str, str], Any]) -> None:
-    """Whatever the level: a branch in there would be missed, and nobody would know."""
+    """A part of the model without source gives one warning at any level, because a branch may be hidden in the part."""
     source = NET.replace("import torch\n", "import torch\nexec('def one(x): return x')\nexec('def two(x): return x')\n")
     net = make_module("net", source.replace("        return x\n", "        return one(two(x))\n")).Net
     told = warned(lambda: torch.jit.trace(net(), torch.ones(4, 3)), level="data")

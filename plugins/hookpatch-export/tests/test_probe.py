@@ -1,4 +1,4 @@
-"""`hookpatch scan --probe`: models captured for real, and where they disagree with themselves."""
+"""`hookpatch scan --probe`: real captures of models, and the inputs on which a capture disagrees with its model."""
 
 from __future__ import annotations
 
@@ -158,9 +158,9 @@ def line_of(source: str) -> int:
 
 
 def probed(name: str, *words: str) -> list[str]:
-    """What is said of the probe, as lines."""
+    """Return the lines of the output about the probe."""
     done = CliRunner().invoke(app, ["scan", f"models.py:{name}", "--probe", *words])
-    assert done.exit_code == 0, done.output  # whatever disagrees: nothing is asked to fail
+    assert done.exit_code == 0, done.output  # a disagreement does not fail without --fail-on
     assert done.stderr == ""  # exporters print and log a lot
     lines = done.stdout.splitlines()
     start = next(at for at, line in enumerate(lines) if line.startswith("probe: "))
@@ -173,7 +173,7 @@ def test_frozen_branch_is_found_and_told_by_its_line(models: Path) -> None:
     lines = probed("branch")
     assert f"batch 1: eager 10.0, ONNX 6.0: {here}" in lines
     assert f"batch 1: eager 10.0, trace 6.0: {here}" in lines
-    assert not any(line.startswith("batch 1: eager 10.0, script") for line in lines)  # it keeps both branches
+    assert not any(line.startswith("batch 1: eager 10.0, script") for line in lines)  # script keeps both branches
     assert "batch 1: export refuses it: AssertionError: Guard failed: x.size()[0] >= 3" in lines
     assumed = lines[lines.index("assumed of the inputs, and not said in the .onnx file:") + 1 :]
     assert len(assumed) == 1
@@ -182,7 +182,7 @@ def test_frozen_branch_is_found_and_told_by_its_line(models: Path) -> None:
 
 
 def test_least_size_that_disagrees_is_told(models: Path) -> None:
-    """Found at eight times the batch, it is looked for down to the first."""
+    """A disagreement found at eight times the batch is narrowed down to the smallest batch."""
     here = f"models.py:{line_of('return x + 1 if')} `return x + 1 if x.shape[0] < 11 else x * 2`"
     lines = probed("late")
     assert f"batch 11: eager 10.0, ONNX 6.0: {here}" in lines
@@ -190,7 +190,7 @@ def test_least_size_that_disagrees_is_told(models: Path) -> None:
 
 
 def test_a_number_of_the_source_is_an_input(models: Path) -> None:
-    """No multiple of the example comes near it: the size is taken from the line."""
+    """The probe tries a size from the source line, far from all multiples of the example's size."""
     here = f"models.py:{line_of('if x.shape[1] > 100')} `if x.shape[1] > 100`"
     lines = probed("large")
     assert [line for line in lines if "trace" in line and "eager" in line] == [
@@ -199,7 +199,7 @@ def test_a_number_of_the_source_is_an_input(models: Path) -> None:
 
 
 def test_unrolled_loop_is_found_and_told_by_its_line(models: Path) -> None:
-    """A longer batch goes through in silence, with fewer rounds; a shorter one is refused."""
+    """An unrolled loop silently does too few rounds for a longer batch, and refuses a shorter batch."""
     here = f"models.py:{line_of('for row')} `for row in range(x.shape[0])`"
     lines = probed("loop")
     assert f"batch 5: eager 15.0, ONNX 11.0: {here}" in lines
@@ -223,14 +223,14 @@ def test_value_branch_is_frozen_by_trace_and_fails_elsewhere(models: Path) -> No
 
 
 def test_number_of_a_tensor_is_told_though_the_way_is_the_same(models: Path) -> None:
-    """No branch parts the runs: the only finding on the way explains it."""
+    """A disagreement between runs without a different branch is explained by the only finding on the path."""
     here = f"models.py:{line_of('return x * x.max')} `return x * x.max().item()`"
     [told] = [line for line in probed("number") if "trace" in line and "eager" in line]
     assert told == f"x negated: eager 1.0, trace -1.0: {here}"
 
 
 def test_model_that_agrees_is_said_to(models: Path) -> None:
-    """On every input that it takes; and the symbolic that nobody asked for is named. JSON says the same."""
+    """A model that agrees on all inputs is reported in JSON without disagreements. The ignored symbolic is named."""
     done = CliRunner().invoke(app, ["scan", "models.py:agrees", "--probe", "--json", "--fail-on", "data"])
     assert (done.stderr, done.exit_code) == ("", 0), done.output
     probe: Any = json.loads(done.stdout)["probe"]
@@ -245,9 +245,9 @@ def test_model_that_agrees_is_said_to(models: Path) -> None:
 
 
 def test_disagreement_ends_with_status_1(models: Path) -> None:
-    """With --fail-on, though all that the scan finds is below it. JSON has what the text has.
+    """With --fail-on a disagreement gives status 1, even if all findings are below the level.
 
-    Only even widths: no range of the file's symbols could say that.
+    The capture is valid for even widths alone, which no range of the file's symbols can express.
     """
     done = CliRunner().invoke(app, ["scan", "models.py:even", "--probe", "--json", "--fail-on", "data"])
     assert done.exit_code == 1
@@ -264,13 +264,13 @@ def test_disagreement_ends_with_status_1(models: Path) -> None:
 
 
 def test_budget_ends_the_search(models: Path) -> None:
-    """It is said to be spent: nothing is known of what was not tried."""
+    """The first line says when the budget is spent, since other inputs were not tried."""
     [first, *_] = probed("value", "--budget", "0")
     assert first == "probe: trace on 1 input; all agree; the budget is spent"
 
 
 def test_model_that_takes_nothing_else_is_said_to(models: Path) -> None:
-    """One input is compared, and the others are counted."""
+    """A model that accepts the example alone is compared on one input. The refused inputs are counted."""
     lines = probed("once")
     assert lines[0].startswith("probe: trace, script on 1 input, ")
     assert lines[0].endswith(" more that the model does not take; all agree")

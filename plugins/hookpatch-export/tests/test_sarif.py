@@ -1,4 +1,4 @@
-"""SARIF 2.1.0, for editors and CI: what its schema and its text ask for."""
+"""SARIF 2.1.0, for editors and CI: the log follows the schema and the standard's text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Net(torch.nn.Module):
 
 @pytest.fixture
 def log(write_module: Callable[[str, str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What `hookpatch scan --sarif` writes for a model with a finding of each level."""
+    """Return the log of `hookpatch scan --sarif` for a model with a finding of each level."""
     monkeypatch.chdir(folder)
     write_module("net", SOURCE)
     done = CliRunner().invoke(app, ["scan", "net.py:Net", "--sarif", "scan.sarif", "--level", "safe"])
@@ -44,7 +44,7 @@ def locations(run: Any) -> Iterator[Any]:
 
 
 def test_log_is_of_version_2_1_0(log: Any) -> None:
-    """sarifLog needs version and runs; toolComponent a name; a rule's id is there once (3.13, 3.14, 3.19, 3.49)."""
+    """The log has version and runs, the tool has a name, and rule ids are unique (3.13, 3.14, 3.19, 3.49)."""
     assert set(log) == {"$schema", "version", "runs"}
     assert log["version"] == "2.1.0"
     [run] = log["runs"]
@@ -58,7 +58,7 @@ def test_log_is_of_version_2_1_0(log: Any) -> None:
 
 
 def test_results_name_their_rule_and_level(log: Any) -> None:
-    """ruleIndex is that of ruleId; where the kind is not "fail" the level is "none" (3.27.6, 3.27.9, 3.27.10)."""
+    """ruleIndex agrees with ruleId. The level is "none" if the kind is not "fail" (3.27.6, 3.27.9, 3.27.10)."""
     [run] = log["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert {one["ruleId"] for one in run["results"]} >= {"data", "shape", "safe"}
@@ -94,7 +94,7 @@ def test_places_can_be_found(log: Any, folder: Path) -> None:
 
 
 def test_remarks_are_notifications_and_other_files_have_whole_addresses(log: Any, tmp_path: Path) -> None:
-    """A comment that is wrong is the tool's word, not a result; a file elsewhere is no relative address."""
+    """A wrong comment is a notification, not a result. A file outside of the root has an absolute address."""
     [said] = log["runs"][0]["invocations"][0]["toolExecutionNotifications"]
     assert said["level"] == "warning"
     assert said["message"]["text"].startswith("'# hookpatch: ignore[shap]' names no kind of finding")

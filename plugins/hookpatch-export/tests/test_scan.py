@@ -1,4 +1,4 @@
-"""What a scan finds in a model's source."""
+"""The findings of a scan in a model's source."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Make = Callable[[str, str], ModuleType]
 
 
 def lines(findings: list[Finding], least: Kind = Kind.CONFIG) -> list[tuple[str, int, str]]:
-    """What was found: construct, line and kind."""
+    """Return construct, line and kind of the findings, from a least kind on."""
     return [(one.construct, one.line, str(one.kind)) for one in findings if one.kind >= least]
 
 
 @pytest.fixture
 def model(make_module: Make) -> Callable[[str], type[torch.nn.Module]]:
-    """A class ``Net`` from its source; the first line of it is line 4."""
+    """Return a function that makes a class ``Net`` from its source. The source begins on line 4."""
 
     def make(source: str) -> type[torch.nn.Module]:
         head = "import torch\nfrom torch import nn\n\n"
@@ -41,7 +41,7 @@ Model = Callable[[str], type[torch.nn.Module]]
 
 
 def test_branch_on_a_value_a_size_a_setting_and_none(model: Model) -> None:
-    """Each condition hangs on what its parts hang on, through variables and arithmetic."""
+    """A condition has the kind of its parts, also when they pass through variables and arithmetic."""
     net = model(
         """
         class Net(nn.Module):
@@ -73,7 +73,7 @@ def test_branch_on_a_value_a_size_a_setting_and_none(model: Model) -> None:
 
 
 def test_finding_says_where_how_one_gets_there_and_what_becomes_of_it(model: Model) -> None:
-    """File, column, source line, route from forward, consequence by mode, and what to write instead."""
+    """A finding has file, column, source line, route from forward, consequence by mode and the remedy."""
     net = model(
         """
         class Part(nn.Module):
@@ -103,7 +103,7 @@ def test_finding_says_where_how_one_gets_there_and_what_becomes_of_it(model: Mod
 
 
 def test_findings_come_by_their_shortest_way_the_nearest_first(model: Model) -> None:
-    """Of the ways on which a line is as bad: forward's own lines first, then those of what it calls, and so on."""
+    """Findings come in order of call depth, each with the shortest route on which the line has the worst kind."""
     net = model(
         """
         def deep(x, n):
@@ -133,20 +133,20 @@ def test_findings_come_by_their_shortest_way_the_nearest_first(model: Model) -> 
 
 @pytest.mark.parametrize("what", [int, 3, torch.relu], ids=["a class", "a number", "a function"])
 def test_no_module_is_an_error(what: object) -> None:
-    """What is no module is named."""
+    """An argument that is no module is refused, with an error about the argument."""
     with pytest.raises(ModelError, match=r"is no torch\.nn\.Module; name a class of modules, a module, or a function"):
         scan(what)
 
 
 def test_module_without_forward_is_said(model: Model) -> None:
-    """There is nothing to read in it: a finding at its class."""
+    """A module without a forward method gives a finding at its class."""
     (found,) = scan(model("class Net(nn.Module):\n    pass\n"))
     assert (found.kind, found.line, found.source) == (Kind.NOT_READ, 4, "class Net(nn.Module):")
     assert found.construct == "Net.forward(): the class has none of its own"
 
 
 def test_what_cannot_be_read_is_said(write_module: Callable[[str, str], Path], model: Model, tmp_path: Path) -> None:
-    """A function made by exec, a C extension, recursion, a file that is no Python any more, one outside of the root."""
+    """Code made by exec, a C extension, recursion, a broken file and a file outside of the root are reported."""
     broken = write_module("broken", "def broken(x):\n    return x\n")
     net = model(
         """
@@ -204,7 +204,7 @@ class Layer(torch.nn.Module):
 
 
 def test_call_of_another_distribution_is_said(folder: Path, make_module: Make) -> None:
-    """By the model's own code alone, and what is found in it, too; a library that the model is of is its own code."""
+    """Third-party calls in the model's own code are reported, with findings. A submodule's library is own code."""
     (folder / "tiles.py").write_text(TILES)
     info = folder / "tiles-1.0.dist-info"
     info.mkdir()
@@ -249,7 +249,7 @@ def test_call_of_another_distribution_is_said(folder: Path, make_module: Make) -
 
 
 def test_function_behind_a_decorator_is_read_or_said(model: Model) -> None:
-    """An object with a call of its own and a cache are seen through; what has no source in Python is said."""
+    """A decorated function is read through a callable object or a cache. A function without source is reported."""
     net = model(
         """
         import functools
@@ -287,7 +287,7 @@ def test_function_behind_a_decorator_is_read_or_said(model: Model) -> None:
 
 
 def test_tensor_made_of_sizes_hangs_on_sizes(model: Model) -> None:
-    """What is compared or computed of it, too; torch.export does not know it. With numbers of the input it is data."""
+    """A tensor made of sizes has kind shape, mixed with input kind data. torch.export fails on a decision by sizes."""
     net = model(
         """
         class Net(nn.Module):
@@ -310,7 +310,7 @@ def test_tensor_made_of_sizes_hangs_on_sizes(model: Model) -> None:
 
 
 def test_first_items_are_known_where_the_number_is_not(model: Model) -> None:
-    """What a function returns in any case is not taken for what it returns besides."""
+    """Items before a part of unknown length keep their kind. The length and the last item are of kind data."""
     net = model(
         """
         def parts(x):
@@ -341,7 +341,7 @@ def test_first_items_are_known_where_the_number_is_not(model: Model) -> None:
 
 
 def test_scan_is_the_same_each_time() -> None:
-    """What a value may be is looked at in the order it was met, wherever the objects lie in memory."""
+    """A value's alternatives keep the order of their first join, independent of the objects' addresses."""
     objects = [Known(object()) for _ in range(7)]
     for some in (objects, objects[::-1]):
         assert list(alternatives(join(some))) == some

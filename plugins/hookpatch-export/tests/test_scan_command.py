@@ -1,4 +1,4 @@
-"""`hookpatch scan`: what it prints, writes and ends with."""
+"""`hookpatch scan`: output, files and exit status."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import transformers  # noqa: F401 - it adds a finder to sys.meta_path when it is first imported
+import transformers  # noqa: F401 - the first import adds a finder to sys.meta_path
 from click.testing import Result
 from hookpatch_export import Kind, scan
 from hookpatch_export._show.text import print_lines, report, width_of
@@ -68,7 +68,7 @@ def ready():
 
 @pytest.fixture
 def net(write_module: Write, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """net.py in the current folder."""
+    """Write net.py in the current folder."""
     monkeypatch.chdir(folder)
     return write_module("net", NET)
 
@@ -78,14 +78,14 @@ def scanned(*words: str) -> Result:
 
 
 def refused(*words: str) -> str:
-    """The error that a scan ends with."""
+    """Return the message of the error that a scan ends with."""
     done = scanned(*words)
     assert isinstance(done.exception, HookpatchError), done.output
     return str(done.exception)
 
 
 def test_text_of_a_log(net: Path) -> None:
-    """By function; the source with carets under what was found; what means the same is said once; a count."""
+    """The text groups findings by function, with carets under the source. Equal consequences are printed once."""
     done = scanned("net.py:net")
     assert (done.stderr, done.exit_code) == ("", 0)
     assert done.stdout == (
@@ -150,7 +150,7 @@ def make():
 
 
 def test_what_changes_the_answer_comes_first_and_libraries_are_folded(net: Path, write_module: Write) -> None:
-    """A Llama of 30 layers on one screen: the user's data before the user's shape, then each line of libraries once."""
+    """A Llama of 30 layers fits one screen: the user's data, the user's shapes, and each line of libraries once."""
     write_module("llama_net", LLAMA)
     lines = scanned("llama_net.py:make").stdout.splitlines()
     assert len(lines) <= 50
@@ -181,7 +181,7 @@ def plain(call):
 
 
 def test_function_behind_decorators_is_said_once_on_the_way(net: Path, write_module: Write) -> None:
-    """They have its name; JSON has them all."""
+    """Wrappers with the function's name are left out of the text's route. JSON has all of them."""
     twice = NET.replace("    def forward(self, x):", "    @plain\n    @plain\n    def forward(self, x):")
     write_module("wrapped", PLAIN + twice)
     assert scanned("wrapped.py:net").stdout.splitlines()[0] == "Net.forward → Gate.forward"
@@ -190,7 +190,7 @@ def test_function_behind_decorators_is_said_once_on_the_way(net: Path, write_mod
 
 
 def test_level_chooses_what_is_shown(net: Path) -> None:
-    """That kind and worse ones; the others are counted."""
+    """--level shows the findings of a kind and of worse kinds, and counts the others."""
     assert scanned("net.py:net", "--level", "data").stdout.splitlines()[-1] == (
         "net.py:net: 3 data; not shown: 2 shape, 1 config, 1 safe (--level safe)"
     )
@@ -205,7 +205,7 @@ def test_text_of_a_terminal_fits(net: Path, make_module: Any, width: int) -> Non
     model = make_module("net", NET).net
     console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
     print_lines(report(scan(model), Kind.CALL, 0, "net.py:net", width_of(console)), console)
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # it is the StringIO of above
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # the file is the StringIO above
     assert max(map(len, lines)) <= width
     at = lines.index("    x = x * x.max().item() + x.min().item()")
     assert lines[at + 1] == "            ^^^^^^^^^^^^^^   ^^^^^^^^^^^^^^"
@@ -215,7 +215,7 @@ def test_text_of_a_terminal_fits(net: Path, make_module: Any, width: int) -> Non
 
 
 def test_json_has_every_kind_and_nothing_else_on_stdout(net: Path) -> None:
-    """What the model's module and function print goes to stderr. Keys are those of a finding."""
+    """With --json, stdout has only JSON with findings of all kinds. Prints of the model's module go to stderr."""
     done = scanned("net.py:ready", "--json")
     assert done.stderr == "loading weights\n"
     findings = json.loads(done.stdout)["findings"]
@@ -316,7 +316,7 @@ def fails():
 
 @pytest.mark.parametrize("word", MISTAKES)
 def test_mistake_is_one_line(net: Path, write_module: Write, word: str) -> None:
-    """What was named, what is wrong with it, what now."""
+    """An error names the argument, the mistake and the remedy in one line."""
     write_module("bad", BAD)
     write_module("needs", "import nowhere\n")
     write_module("quits", "raise SystemExit(3)\n")
@@ -325,7 +325,7 @@ def test_mistake_is_one_line(net: Path, write_module: Write, word: str) -> None:
 
 
 def test_mistake_in_an_option_is_one_line(net: Path, tmp_path: Path) -> None:
-    """A root that is none, a root of something else, a file that cannot be written, a probe without inputs."""
+    """A wrong root, a file that cannot be written and a probe without inputs are each refused in one line."""
     assert (
         refused("net.py:net", "--root", "gone")
         == "net.py:net: net.py is not under --root gone; name a folder that it is in"
@@ -344,7 +344,7 @@ def test_mistake_in_an_option_is_one_line(net: Path, tmp_path: Path) -> None:
 
 
 def test_as_a_command_of_its_own(net: Path) -> None:
-    """Status 78 and one line for a mistake, 1 for something found, as `hookpatch` ends everywhere."""
+    """The exit status is 78 for a mistake, with one line on stderr, and 1 for findings."""
 
     def run(*words: str) -> tuple[str, str, int]:
         command = [sys.executable, "-m", "hookpatch", "scan", *words]

@@ -1,4 +1,4 @@
-"""`# hookpatch: ignore`: which findings it silences, and what is said of one that is wrong."""
+"""`# hookpatch: ignore`: the findings that the comment silences, and the remarks on wrong comments."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Heard = Callable[[str], tuple[list[tuple[int, str]], list[tuple[int, str]]]]
 
 @pytest.fixture
 def told(write_module: Callable[[str, str], Path], make_module: Callable[[str, str], object]) -> Heard:
-    """The findings that are left of a forward and what is said of comments, by line; the first line of it is line 4."""
+    """Return a function for a forward's body (from line 4 on) that returns the remaining findings and the remarks."""
 
     def tell(body: str) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
         head = "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"
         net = make_module("net", head + textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8) + "\n")
-        found = scan(net.Net)  # type: ignore[attr-defined]  # a module that was just made
+        found = scan(net.Net)  # type: ignore[attr-defined]  # a module made at run time
         left, remarks = apply_ignores(found, spans(net.Net, found))  # type: ignore[attr-defined]  # likewise
         return [(one.line, str(one.kind)) for one in left], [(one.line, one.text) for one in remarks]
 
@@ -31,7 +31,7 @@ def told(write_module: Callable[[str, str], Path], make_module: Callable[[str, s
 
 
 def test_line_is_silenced_by_kind_by_several_and_wholly(told: Heard) -> None:
-    """One kind, a comma list, or all; the other lines are heard."""
+    """A comment names a kind, several kinds, or no kind to silence all. Lines without a comment keep the findings."""
     found = told(
         """
         if x.sum() > 0:  # hookpatch: ignore[data]
@@ -49,7 +49,7 @@ def test_line_is_silenced_by_kind_by_several_and_wholly(told: Heard) -> None:
 
 
 def test_statement_over_several_lines_is_one_line(told: Heard) -> None:
-    """The comment may stand behind any line of it, and does not reach into the body."""
+    """A comment on any line of a statement's head is valid for the head, but not for the body."""
     found = told(
         """
         if (
@@ -64,7 +64,7 @@ def test_statement_over_several_lines_is_one_line(told: Heard) -> None:
 
 
 def test_unknown_kind_is_said(told: Heard) -> None:
-    """The kinds that it knows still count."""
+    """An unknown kind in a comment gives a remark. The known kinds in the same comment are still silenced."""
     found = told(
         """
         if x.shape[0] > 2:  # hookpatch: ignore[shape, shap]
@@ -79,7 +79,7 @@ def test_unknown_kind_is_said(told: Heard) -> None:
 
 
 def test_comment_that_silences_nothing_is_said(told: Heard) -> None:
-    """And what is found there instead. A string is no comment."""
+    """A comment without effect gives a remark with the kinds found on its line. A string is no comment."""
     found = told(
         """
         x = x + 1  # hookpatch: ignore
@@ -95,7 +95,7 @@ def test_comment_that_silences_nothing_is_said(told: Heard) -> None:
 
 
 def test_comment_of_another_model_is_left_alone(make_module: Callable[[str, str], object]) -> None:
-    """What was not scanned may be silenced for good reason."""
+    """Comments in a class that was not scanned give no remark."""
     net = make_module(
         "net",
         """
@@ -108,5 +108,5 @@ def test_comment_of_another_model_is_left_alone(make_module: Callable[[str, str]
                 return x
         """,
     )
-    assert apply_ignores([], spans(net.Net, [])) == ([], [])  # type: ignore[attr-defined]  # a module that was just made
+    assert apply_ignores([], spans(net.Net, [])) == ([], [])  # type: ignore[attr-defined]  # a module made at run time
     assert len(apply_ignores([], spans(net.Other, []))[1]) == 1  # type: ignore[attr-defined]  # likewise

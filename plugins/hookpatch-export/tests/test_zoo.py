@@ -1,4 +1,4 @@
-"""The zoo: each model's marks are what running it shows."""
+"""The zoo: each model's marks agree with runs of the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.model
 
 @pytest.mark.parametrize("name", [*zoo.animals()])
 def test_marks_are_true(name: str) -> None:
-    """Run on all its inputs, a model decides by values and by sizes on the lines marked so and on no others."""
+    """A model run on all its inputs decides by values and by sizes on exactly the marked lines."""
     marks = zoo.animals()[name].marks()
 
     seen = lines(zoo.case(name))
@@ -43,7 +43,7 @@ def test_marks_are_true(name: str) -> None:
     ],
 )
 def test_captures(name: str, mode: str, became: str, words: str) -> None:
-    """A capture that fails, one that freezes a branch in silence and one that goes well are told apart by running."""
+    """Runs tell captures apart that fail, that silently freeze a branch, and that agree with eager mode."""
     outcome = captured(zoo.case(name), mode)
 
     assert (outcome.became, words in outcome.said) == (became, True), outcome

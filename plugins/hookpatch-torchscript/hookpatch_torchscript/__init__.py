@@ -1,4 +1,4 @@
-"""hookpatch plugins for TorchScript: one module a plugin; ``explain`` and ``guard`` for one call."""
+"""hookpatch plugins for TorchScript: a module for each plugin; ``explain`` and ``guard`` for a single call."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["Explanation", "Verdict", "explain", "guard"]
 
 
-if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of ours
+if not TYPE_CHECKING:  # else a type checker accepts any name as an attribute of the package
 
     def __getattr__(name: str) -> object:
-        # Lazily: the plugins are loaded in processes that may never import torch.
+        # Import lazily: plugins are also loaded in processes that may not import torch.
         if name not in __all__:
             raise AttributeError(f"module 'hookpatch_torchscript' has no attribute '{name}'")
         from hookpatch_torchscript._scripting import explain

@@ -11,15 +11,15 @@ import hookpatch
 
 @dataclass(frozen=True)
 class Options:
-    """Where the explanations go.
+    """The options of the plugin.
 
     Attributes:
-        to: ``stderr``; or a file, to which each is added; or a folder (a path that ends with ``/``, or that is one),
-            which gets a file each.
-        form: ``text``, a tree; or ``json``, a line each (in a folder a file each).
-        failures_only: True for those alone that failed, or left out a decorator.
-        prove: True to apply remedies to a copy of the model in memory, script the copy, and compare its answers. The
-            model's forward runs on guessed inputs for that, after a failure alone.
+        to: ``stderr``; or a file, to which each explanation is added; or a folder (an existing folder, or a path with a
+            final ``/``), which gets a file for each explanation.
+        form: ``text``, a tree; or ``json``, a line for each explanation (in a folder a file).
+        failures_only: True to write only explanations of calls that failed or left out a decorator.
+        prove: True to apply remedies to a copy of the model in memory, script the copy, and compare the answers. The
+            model's forward then runs on guessed inputs, but only after a failure.
     """
 
     to: str = "stderr"

@@ -14,7 +14,7 @@ import pytest
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where modules are imported from; they are forgotten at the end."""
+    """Return a folder on sys.path. Modules imported from the folder are removed from sys.modules at the end."""
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
     yield tmp_path

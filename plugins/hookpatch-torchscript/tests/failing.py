@@ -1,4 +1,4 @@
-"""Models that torch.jit.script fails on: what is said of each, the line of it, and the same model mended."""
+"""Models that torch.jit.script fails on: the expected note, the failing line, and the mended model."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Case:
     """A model that cannot be scripted.
 
     Attributes:
-        broken: makes what is scripted.
-        says: the note's first line: what, and what is wrong with it.
-        mend: its mend.
-        inside: what the line is in.
-        sources: where the lines are that are marked ``# at``, ``# set`` and ``# for``.
-        mended: makes the same with the mend, None where there is nothing to script then.
-        inputs: for that.
+        broken: makes the object to script.
+        says: the note's first line: the failing object, and the problem.
+        mend: the mend in the note.
+        inside: the function that has the line.
+        sources: the objects with lines marked ``# at``, ``# set`` and ``# for``.
+        mended: makes the mended object; None if no object is left to script.
+        inputs: the inputs of the mended object.
     """
 
     broken: Callable[[], Any]
@@ -38,7 +38,7 @@ class Case:
     inputs: tuple[Any, ...] = field(default_factory=lambda: (torch.ones(2, 2),))
 
     def note(self) -> str:
-        """Return the note that is to be on the exception."""
+        """Return the expected note on the exception."""
         lines = [f"script_explain: {self.says}"]
         inside = f" in {self.inside}" if self.inside else ""
         lines += [f"  at      {file}:{line}{inside}: {code}" for file, line, code in self.marked("# at")]
@@ -48,7 +48,7 @@ class Case:
         return "\n".join(lines)
 
     def marked(self, mark: str) -> Iterator[tuple[str | None, int, str]]:
-        """Yield file, number and text of the lines that end with a mark."""
+        """Yield file, number and text of each line with a mark at the end."""
         for source in self.sources:
             lines, first = inspect.getsourcelines(source)
             for number, line in enumerate(lines, first):
@@ -60,7 +60,7 @@ class Cases(list[Case]):
     """The cases of a test module."""
 
     def fails(self, says: str, mend: str, *sources: Any, inside: str | None = "", make: Any = None) -> Any:
-        """Return a decorator for a class of modules that cannot be scripted; ``make`` makes the instance."""
+        """Return a decorator for a class of modules that torch cannot script; ``make`` makes the instance."""
 
         def add(cls: T) -> T:
             within = f"{cls.__name__}.forward" if inside == "" else inside  # type: ignore[attr-defined]  # a class
@@ -70,10 +70,10 @@ class Cases(list[Case]):
         return add
 
     def mended(self, *inputs: Any, make: Any = None) -> Callable[[T], T]:
-        """Return a decorator for the mended form of the last one; it gets these inputs, else one of ones."""
+        """Return a decorator for the mended form of the last case, with the inputs, or else a tensor of ones."""
 
         def add(cls: T) -> T:
-            self[-1].mended = make(cls) if make else cls  # type: ignore[assignment]  # a class, which can be called
+            self[-1].mended = make(cls) if make else cls  # type: ignore[assignment]  # a class can be called
             self[-1].inputs = inputs or self[-1].inputs
             return cls
 
@@ -81,20 +81,20 @@ class Cases(list[Case]):
 
     @property
     def names(self) -> list[str]:
-        """What to call the tests."""
+        """Return the names of the tests."""
         return [getattr(case.sources[0], "__name__", "") for case in self]
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Leave out torch's warning that TorchScript is deprecated; all others are errors still."""
+    """Ignore torch's warning about the deprecation of TorchScript. All other warnings stay errors."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*torch.jit.* is deprecated", DeprecationWarning)
         yield
 
 
 def noted(case: Case) -> str:
-    """Return the note that is on the exception of a case."""
+    """Return the actual note on the exception of a case."""
     torch.manual_seed(0)
     error = explain(case.broken(), prove=False).error
     assert error is not None
@@ -103,7 +103,7 @@ def noted(case: Case) -> str:
 
 
 def mended(case: Case) -> tuple[Any, Any]:
-    """Return what the mended form computes, eagerly and scripted."""
+    """Return the answers of the mended form, eager and scripted."""
     assert case.mended is not None
     torch.manual_seed(0)
     thing = case.mended()

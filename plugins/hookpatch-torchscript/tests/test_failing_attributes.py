@@ -1,4 +1,4 @@
-"""Attributes without a type, and modules and classes wrong as a whole: what the note says, and that it helps."""
+"""Attributes without a type, and modules and classes wrong as a whole: the note, and a check of the mend."""
 
 import dataclasses
 import enum
@@ -630,7 +630,7 @@ class WrongPreHookMended(nn.Module):
 
 @pytest.mark.parametrize("case", cases, ids=cases.names)
 def test_note_names_the_attribute_and_the_mend(case: Case) -> None:
-    """The whole note: the attribute and its path, the line that needs it, where it is assigned, the mend."""
+    """The note has the attribute and the path, the line that reads, the line that assigns, and the mend."""
     where = inspect.getsourcelines(Thing)[1] + 1
     note = noted(case).replace(f"{__file__}:{where})", "{class})").replace(__name__, "{module}")
     assert note == case.note()
@@ -638,6 +638,6 @@ def test_note_names_the_attribute_and_the_mend(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [case for case in cases if case.mended], ids=lambda case: case.sources[0].__name__)
 def test_mend_mends(case: Case) -> None:
-    """With what the note says, the model is scripted, and computes the same."""
+    """With the mend in the note, the model is scripted, and answers as in eager mode."""
     eager, scripted = mended(case)
     torch.testing.assert_close(scripted, eager)

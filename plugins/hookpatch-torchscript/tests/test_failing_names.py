@@ -1,4 +1,4 @@
-"""Names of what TorchScript does not know, or cannot compile: what the note says, and that it helps."""
+"""Names that TorchScript does not know or cannot compile: the note on the error, and a check of the mend."""
 
 import logging
 from typing import Any, Optional
@@ -168,7 +168,7 @@ class UnknownType(nn.Module):
     def forward(self, x):
         return x + self.shift([1])  # for
 
-    def shift(self, by: "Sequence[int]") -> int:  # noqa: F821 - what is tested  # at
+    def shift(self, by: "Sequence[int]") -> int:  # noqa: F821 - the tested annotation  # at
         return by[0]
 
 
@@ -279,7 +279,7 @@ class ComputedNameMended(Linears):
 )
 class UndefinedName(nn.Module):
     def forward(self, x):
-        return nowhere(x)  # noqa: F821 - what is tested  # at
+        return nowhere(x)  # noqa: F821 - the tested name  # at
 
 
 @cases.mended()
@@ -416,7 +416,7 @@ class AnyObjectMended(AnyObject):
     inside=None,
 )
 class OptionalModule(nn.Module):
-    down: Optional[nn.Module]  # noqa: UP045 - as old models write it
+    down: Optional[nn.Module]  # noqa: UP045 - the style of old models
 
     def __init__(self) -> None:
         super().__init__()
@@ -459,12 +459,12 @@ class TupleOfAnyLengthMended(TupleOfAnyLength):
 
 @pytest.mark.parametrize("case", cases, ids=cases.names)
 def test_note_names_the_line_and_the_mend(case: Case) -> None:
-    """The whole note: the method or attribute, what is wrong, the line, the mend, and what called it."""
+    """The note has the method or attribute, the problem, the line, the mend, and the calling line."""
     assert noted(case) == case.note()
 
 
 @pytest.mark.parametrize("case", cases, ids=cases.names)
 def test_mend_mends(case: Case) -> None:
-    """With what the note says, the model is scripted, and computes the same."""
+    """With the mend in the note, the model is scripted, and answers as in eager mode."""
     eager, scripted = mended(case)
     torch.testing.assert_close(scripted, eager)

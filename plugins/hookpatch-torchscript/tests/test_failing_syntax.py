@@ -1,4 +1,4 @@
-"""What is written in a way that TorchScript does not know: what the note says, and that it helps."""
+"""Syntax that TorchScript does not support: the note on the error, and a check of the mend."""
 
 import contextlib
 
@@ -387,7 +387,7 @@ class LoopElseMended(Layers):
     "name the arguments, one by one, with defaults",
 )
 class DecoratedForward(Layers):
-    """Torch names the file of the decorator (torch/utils/_contextlib.py) with the line of this one."""
+    """Torch names the file of the decorator (torch/utils/_contextlib.py), but the line of the model's file."""
 
     @torch.no_grad()
     def forward(self, x, **options):  # at
@@ -403,12 +403,12 @@ class DecoratedForwardMended(Layers):
 
 @pytest.mark.parametrize("case", cases, ids=cases.names)
 def test_note_names_the_line_and_the_mend(case: Case) -> None:
-    """The whole note: the method, what is wrong, the line in the file that it is in, the mend."""
+    """The note has the method, the problem, the line in the right file, and the mend."""
     assert noted(case) == case.note()
 
 
 @pytest.mark.parametrize("case", cases, ids=cases.names)
 def test_mend_mends(case: Case) -> None:
-    """With what the note says, the model is scripted, and computes the same."""
+    """With the mend in the note, the model is scripted, and answers as in eager mode."""
     eager, scripted = mended(case)
     torch.testing.assert_close(scripted, eager)

@@ -1,4 +1,4 @@
-"""Values of another type than TorchScript takes them to have: what the note says, and that it helps."""
+"""Values of another type than TorchScript assumes: the note on the error, and a check of the mend."""
 
 from typing import Union
 
@@ -77,7 +77,7 @@ class UnionArgument(nn.Module):
 @cases.mended(torch.ones(2), 3)
 class UnionArgumentMended(nn.Module):
     def forward(self, x, y: Union[Tensor, int]):  # noqa: UP007 - as old models write it
-        if isinstance(y, Tensor):  # noqa: SIM108 - one expression would be of two types
+        if isinstance(y, Tensor):  # noqa: SIM108 - an expression would have two types
             x = x + y
         else:
             x = x + y
@@ -188,7 +188,7 @@ class OneBranchMended(nn.Module):
 )
 class TypePerBranch(nn.Module):
     def forward(self, x):
-        if x.sum() > 0:  # noqa: SIM108 - one expression would be another failure  # at
+        if x.sum() > 0:  # noqa: SIM108 - an expression would fail otherwise  # at
             y = x
         else:
             y = 1
@@ -383,7 +383,7 @@ class EmptyLocalMended(nn.Module):
     "make the default None, annotate it as Optional, and make the list in the body",
 )
 class SharedDefault(nn.Module):
-    def forward(self, x, sizes: list[int] = [4]):  # noqa: B006 - what is tested  # at
+    def forward(self, x, sizes: list[int] = [4]):  # noqa: B006 - the tested default  # at
         return x.view(sizes)
 
 
@@ -424,12 +424,12 @@ class UnknownKeywordMended(nn.Module):
 
 @pytest.mark.parametrize("case", cases, ids=cases.names)
 def test_note_names_the_line_and_the_mend(case: Case) -> None:
-    """The whole note: the method or attribute, what is wrong, the line, the mend, and what called it."""
+    """The note has the method or attribute, the problem, the line, the mend, and the calling line."""
     assert noted(case) == case.note()
 
 
 @pytest.mark.parametrize("case", cases, ids=cases.names)
 def test_mend_mends(case: Case) -> None:
-    """With what the note says, the model is scripted, and computes the same."""
+    """With the mend in the note, the model is scripted, and answers as in eager mode."""
     eager, scripted = mended(case)
     torch.testing.assert_close(scripted, eager)

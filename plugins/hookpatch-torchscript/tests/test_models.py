@@ -12,7 +12,7 @@ import transformers
 from hookpatch_torchscript import explain
 from torch import Tensor, nn
 
-# Torch reads all properties of a module that it scripts; one of transformers' warns.
+# Torch reads all properties of a scripted module, and a property of transformers warns.
 gradients = "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
 pytestmark = [pytest.mark.model, pytest.mark.filterwarnings(gradients)]
 
@@ -102,7 +102,7 @@ VISION = (resnet, vgg, mobilenet, densenet, Inception)
 
 @pytest.mark.parametrize("make", VISION, ids=lambda make: make.__name__)
 def test_vision_model_is_scripted_and_each_module_has_its_row(make: Callable[[], nn.Module]) -> None:
-    """The rows are the model's modules, all parameters and buffers are in them, and it computes the same."""
+    """The rows are the model's modules, with all parameters and buffers. The scripted model answers as before."""
     torch.manual_seed(0)
     model = make().eval()
     explanation = explain(model)
@@ -146,7 +146,7 @@ LANGUAGE: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
-    """Each model of transformers, from its configuration."""
+    """Return a function for each model of transformers, built from a configuration."""
     torch.manual_seed(0)
     made = {}
     for name, sizes in LANGUAGE.items():
@@ -157,7 +157,7 @@ def models() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", LANGUAGE)
 def test_configuration_is_named_that_torch_cannot_compile(models: dict[str, Any], name: str) -> None:
-    """Torch says `Failed to get source for <function ...Config.__init__>`, and not which attribute it was at."""
+    """Torch says `Failed to get source for <function ...Config.__init__>`, without the attribute's name."""
     failure = explain(models[name]).failure
     assert failure is not None
     assert failure.attribute == "config"
@@ -196,7 +196,7 @@ def test_line_is_named_in_the_file_that_it_is_in(
     [("GPTNeo", "h.0.mlp"), ("Bert", "encoder.layer.0.output"), ("Llama", "norm"), ("ResNet", "embedder.embedder")],
 )
 def test_parts_that_can_be_scripted_are(models: dict[str, Any], name: str, path: str) -> None:
-    """The rows are those of the part, and it computes the same."""
+    """The rows are the part's modules. The scripted part answers as in eager mode."""
     part = models[name].get_submodule(path)
     explanation = explain(part)
     assert explanation.error is None

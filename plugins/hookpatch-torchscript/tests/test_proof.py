@@ -1,4 +1,4 @@
-"""Remedies that were applied: each is put into a copy, scripted and compared; the printed diff does what it says."""
+"""Applied remedies: each is applied to a copy, scripted and compared, and the printed diff works in the file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def times(x, n):
 
 
 """
-# A model that cannot be scripted, an input, and the lines that the remedy takes and adds.
+# By name: a model that torch cannot script, an input, and the lines removed and added by the remedy.
 MODELS: dict[str, tuple[str, tuple[Any, ...], list[str]]] = {
     "a module dict by a variable": (
         """
@@ -361,7 +361,7 @@ class Net(nn.Module):
 
 @pytest.fixture
 def load(tmp_path: Path) -> Any:
-    """Write a file and import it under a name of its own."""
+    """Return a function that writes a file and imports the file under a unique name."""
     numbers = iter(range(99))
 
     def load(text: str) -> Any:
@@ -389,7 +389,7 @@ def _answer(called: Any, inputs: tuple[Any, ...]) -> torch.Tensor:
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("known", [False, True], ids=["guessed", "given"])
 def test_a_remedy_that_is_printed_works(name: str, known: bool, load: Any, tmp_path: Path) -> None:
-    """The diff is the expected one; patched into the file by another program, it scripts and answers alike."""
+    """The diff is as expected. A file patched with the diff by ``patch`` can be scripted, and answers as before."""
     source, inputs, lines = MODELS[name]
     module = load(HEAD + source)
     torch.manual_seed(0)
@@ -417,7 +417,7 @@ def test_a_remedy_that_is_printed_works(name: str, known: bool, load: Any, tmp_p
 
 UNPROVEN = {
     "answers that differ": (
-        # The call changes the answer, so to leave it out of TorchScript is no remedy.
+        # The call changes the answer, so leaving the call out of TorchScript is no remedy.
         """
 class Net(nn.Module):
     def forward(self, x):

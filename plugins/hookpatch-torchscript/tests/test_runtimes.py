@@ -1,4 +1,4 @@
-"""`hookpatch runtimes`: each mode in a process of its own, compared with eager, measured."""
+"""`hookpatch runtimes`: each mode is compared with eager and measured, in a child process."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def fails(batch):
 
 @pytest.fixture
 def nets(write_module: Write, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """nets.py in the current folder."""
+    """Write nets.py in the current folder."""
     monkeypatch.chdir(folder)
     return write_module("nets", NET)
 
@@ -133,14 +133,14 @@ def ran(*words: str) -> Done:
 
 
 def refused(*words: str) -> str:
-    """The error that the command ends with."""
+    """Return the message of the error that ends the command."""
     done = ran(*words)
     assert isinstance(done.exception, RuntimesError), done.output
     return str(done.exception)
 
 
 def tried(factory: str, mode: str, device: str = "cpu", dtype: str = "float32") -> Trial | Refusal:
-    """What becomes of a mode in this process, whose number of threads stays."""
+    """Return the outcome of a mode measured in the current process, and restore the number of threads."""
     threads = torch.get_num_threads()
     try:
         return reply(Job(f"nets:{factory}", mode, Setting(device, dtype, 2), 1, 0.001)).outcome
@@ -149,8 +149,8 @@ def tried(factory: str, mode: str, device: str = "cpu", dtype: str = "float32") 
 
 
 def test_every_mode_is_measured_and_agrees(nets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All modes, by keyword too; as JSON and as a picture; what the factory prints is in neither."""
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes for one kernel
+    """All modes are measured, with keywords too, as JSON and as a picture. JSON is free of the factory's prints."""
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes for a single kernel
     done = ran("nets.py:two", "--batch", "3", "--seconds", "0.02", "--threads", "1", "--json", "--plot", "two.svg")
     assert (done.stderr, done.exit_code) == ("", 0), done.output
     told = json.loads(done.stdout)
@@ -181,7 +181,7 @@ def test_every_mode_is_measured_and_agrees(nets: Path, monkeypatch: pytest.Monke
 
 
 def test_what_fails_does_not_keep_the_others(nets: Path) -> None:
-    """A crash, an error, a device that is not there: a line each, and status 1."""
+    """A crash, an error and a missing device give a line each and status 1. Other modes are still measured."""
     words = ["--modes", "trace,script", "--device", "cuda,cpu", "--seconds", "0.01", "--threads", "1"]
     command = [sys.executable, "-m", "hookpatch", "runtimes", "nets:crash", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -200,7 +200,7 @@ def test_what_fails_does_not_keep_the_others(nets: Path) -> None:
 
 
 def test_wrong_answer_has_no_figures(nets: Path) -> None:
-    """It is said what is how far from eager's; the time of a wrong answer is none."""
+    """A wrong answer is reported with the output and the distance from eager's answer, without any times."""
     found = tried("gate", "trace")
     assert isinstance(found, Trial)
     assert found.difference is not None
@@ -212,7 +212,7 @@ def test_wrong_answer_has_no_figures(nets: Path) -> None:
 
 
 def test_model_that_draws_random_numbers_is_named(nets: Path) -> None:
-    """With it nothing can be compared."""
+    """A model with random answers is reported, since no mode can be compared with the model."""
     found = tried("noise", "eager")
     assert isinstance(found, Trial)
     assert found.difference is not None
@@ -221,7 +221,7 @@ def test_model_that_draws_random_numbers_is_named(nets: Path) -> None:
 
 
 def test_model_that_writes_to_its_input_is_compared_on_fresh_ones(nets: Path) -> None:
-    """Each answer is that to the factory's inputs."""
+    """A model that writes to inputs gets fresh copies of the factory's inputs for each answer."""
     found = tried("writes", "eager")
     assert isinstance(found, Trial)
     assert (found.status, found.problem) == ("ok", None)
@@ -241,14 +241,14 @@ def test_model_that_writes_to_its_input_is_compared_on_fresh_ones(nets: Path) ->
     ],
 )
 def test_reason_is_torch_s_own_in_a_line(nets: Path, factory: str, mode: str, problem: str) -> None:
-    """The error that began it, without what wraps it, and the model's line."""
+    """The reason is the first error of the chain, in one line, with the model's line."""
     found = tried(factory, mode)
     assert isinstance(found, Trial)
     assert (found.status, found.problem) == ("failed", problem)
 
 
 def test_reason_of_onnxruntime() -> None:
-    """Its own words, without its marks."""
+    """The reason has onnxruntime's words, without error codes and terminal colours."""
     with pytest.raises(Exception, match="INVALID_PROTOBUF") as caught:
         onnxruntime.InferenceSession(b"no model")
     assert reason(caught.value).startswith("InvalidProtobuf: Failed to load model because protobuf parsing failed")
@@ -256,7 +256,7 @@ def test_reason_of_onnxruntime() -> None:
 
 
 def test_onnxruntime_makes_new_outputs() -> None:
-    """As torch does: an answer that somebody keeps is not written over, and what is measured is the same work."""
+    """onnxruntime allocates new outputs as torch does: a kept answer is not overwritten, and the work is comparable."""
     text = '<ir_version: 10, opset_import: ["": 20]> twice (float[2] x) => (float[2] y) { y = Add(x, x) }'
     session = onnxruntime.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
     call = running(session, [(session.get_inputs()[0], torch.tensor([1.0, 2.0]))], torch.device("cpu"))
@@ -267,7 +267,7 @@ def test_onnxruntime_makes_new_outputs() -> None:
 
 
 def test_half_is_measured_where_a_mode_has_it(nets: Path) -> None:
-    """Parameters and inputs are of the type that was asked for, and so is what is allowed."""
+    """Parameters, inputs and the tolerance follow --dtype."""
     found = tried("net", "script", dtype="bfloat16")
     assert isinstance(found, Trial)
     assert found.difference is not None
@@ -276,7 +276,7 @@ def test_half_is_measured_where_a_mode_has_it(nets: Path) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
 def test_device_that_is_not_there_is_an_error_alone(nets: Path) -> None:
-    """There is nothing to go on with."""
+    """A missing device is an error if no other device was requested."""
     assert refused("nets:net", "--device", "cuda", "--modes", "eager") == (
         f"--device cuda: torch {torch.__version__} is built without CUDA; "
         "run the same command on a machine that has it, or with --device cpu"
@@ -309,7 +309,7 @@ def test_device_that_is_not_there_is_an_error_alone(nets: Path) -> None:
     ],
 )
 def test_what_is_no_factory(nets: Path, write_module: Write, word: str, problem: str) -> None:
-    """Each is refused with what is wrong and what now."""
+    """A wrong factory is refused, with the mistake and the remedy."""
     write_module("broken", "1 / 0")
     write_module("needs", "import no_such_module")
     with pytest.raises(FactoryError) as caught:
@@ -335,19 +335,19 @@ def test_what_is_no_factory(nets: Path, write_module: Write, word: str, problem:
 def test_what_cannot_be_asked_for(
     words: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is refused before anything is built."""
+    """A wrong option is refused before the model is built."""
     monkeypatch.chdir(tmp_path)
     assert refused("nowhere:net", *words) == problem
 
 
 def test_python_without_torchscript() -> None:
-    """From 3.14 on torch does not support it."""
+    """TorchScript modes are left out from Python 3.14 on."""
     assert without_torchscript((3, 13)) is None
     assert without_torchscript((3, 14)) == "torch does not support torch.jit on Python 3.14"
 
 
 def test_what_onnxruntime_lacks() -> None:
-    """What is missing is named, with what to install."""
+    """A missing package or provider is named, with the package to install."""
     assert without_packages(("json", "torch")) is None
     assert without_packages(("json", "no_such_onnx")) == (
         "no_such_onnx is not installed: pip install 'hookpatch-torchscript[onnxruntime]'"
@@ -368,12 +368,12 @@ def test_what_onnxruntime_lacks() -> None:
     ],
 )
 def test_how_a_process_ended(status: int, last: str, problem: str) -> None:
-    """A signal by its name."""
+    """A signal that ended a child process is reported by name."""
     assert ended(status, last) == problem
 
 
 def test_peak_of_a_phase_is_its_own() -> None:
-    """What a phase took and gave back is its peak, and not the next one's."""
+    """Memory taken and freed in a phase counts for the peak of the phase, not of the next phase."""
     watch = Watch("cpu")
     torch.ones(25_000_000)  # 100 MB, gone at once
     first, second = watch.phase(), watch.phase()
@@ -392,7 +392,7 @@ def test_peak_of_a_phase_is_its_own() -> None:
     ],
 )
 def test_ready_factories_have_the_known_shapes(factory: Callable[[int], Any], kind: type, parameters: int) -> None:
-    """As many parameters as the published models, and inputs of the batch."""
+    """The ready factories make models with the published number of parameters, and inputs of the batch."""
     with torch.device("meta"):
         model, inputs, *keywords = factory(3)
     assert isinstance(model, kind)

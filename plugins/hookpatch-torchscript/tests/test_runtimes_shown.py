@@ -1,4 +1,4 @@
-"""What `hookpatch runtimes` makes of its measurements: figures, a table, a picture, an exit status."""
+"""The results of `hookpatch runtimes`: figures, a table, a picture and an exit status."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_rounds_are_pooled() -> None:
 
 
 def test_mode_that_fails_in_a_later_round_has_no_figures() -> None:
-    """It is told in which."""
+    """A mode that fails in a later round has no figures. The problem names the round."""
     both = Result("trace", (Trial("ok", None, 1.0, (1.0, 2.0), 10, 5), Trial("failed", "out of memory")))
     assert (both.status, both.problem) == ("failed", "in round 2: out of memory")
     assert (both.median, both.preparation, both.preparing, both.running, both.blocks) == (None, None, None, None, 0)
@@ -70,12 +70,12 @@ def test_mode_that_fails_in_a_later_round_has_no_figures() -> None:
     ],
 )
 def test_exit_status(results: list[Result], asked: bool, status: int) -> None:
-    """A wrong answer is always 1; a failure is if it was asked for, and eager's."""
+    """The status is 1 for a wrong answer, for a failure of a requested mode, and for a failure of eager."""
     assert status_of([compared(*results)], asked) == status
 
 
 def test_modes_that_a_python_does_not_have() -> None:
-    """One line for all of them, and none where none was wanted."""
+    """Modes that a Python lacks are reported in a single line, but only if requested."""
     assert left_out(MODES, (3, 13)) == []
     assert left_out(["eager", "compile"], (3, 14)) == []
     assert left_out(MODES, (3, 14)) == [
@@ -115,14 +115,14 @@ def test_where_two_answers_are_farthest(eager: Any, other: Any, found: tuple[str
     ],
 )
 def test_answers_of_other_shapes(eager: Any, other: Any, problem: str) -> None:
-    """Nothing is broadcast."""
+    """Answers of different shapes are an error, without broadcasting."""
     with pytest.raises(OtherAnswerError) as caught:
         difference(tensors(eager), tensors(other))
     assert str(caught.value) == problem
 
 
 def test_figures_have_three_digits() -> None:
-    """With the unit that fits."""
+    """A figure has three digits and a fitting unit."""
     assert [figures.seconds(one) for one in (None, 1.423, 0.99951, 0.0123, 85.6e-6)] == [
         *("-", "1.42 s", "1.00 s", "12.3 ms", "85.6 µs")
     ]
@@ -139,7 +139,7 @@ def printed(width: int, terminal: bool) -> str:
 
 
 def test_text_of_a_log() -> None:
-    """A table, bars with the quartile, what failed in a line each, and what is uncertain."""
+    """A log has a table, bars with the quartile, a line for each failure, and a remark on uncertain figures."""
     assert [line.rstrip() for line in printed(120, False).splitlines()] == [
         "",
         "batch 8 · float32 · cpu",
@@ -162,14 +162,14 @@ def test_text_of_a_log() -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_terminal_is_not_too_narrow(width: int) -> None:
-    """No line is longer, and nothing is cut."""
+    """No line is wider than the terminal, and no text is cut."""
     lines = printed(width, True).splitlines()
     assert max(map(len, lines)) <= width
     assert not any("…" in line for line in lines)
 
 
 def test_picture_has_all_modes(tmp_path: Path) -> None:
-    """Names, figures and what failed, as text; and as a PNG."""
+    """An SVG has names, figures and failures as text. A PNG can be written, too."""
     draw(tmp_path / "a.svg", "net", [("batch 8", ALL)])
     text = (tmp_path / "a.svg").read_text()
     for word in ("eager", "trace", "script", "compile", "7.00 ms", "10.1 ms", "1.44x"):
@@ -191,7 +191,7 @@ def test_picture_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_command_needs_no_torch() -> None:
-    """It measures in other processes; what it asks of torch is asked there."""
+    """The command imports no torch, since child processes measure and ask torch."""
     code = "import sys, hookpatch_torchscript._runtimes.command.command; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

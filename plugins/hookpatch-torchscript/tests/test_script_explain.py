@@ -1,4 +1,4 @@
-"""script_explain: what is recorded of a call of torch.jit.script, where it goes, and that scripting is as it was."""
+"""script_explain: the record of a call of torch.jit.script, the output, and unchanged scripting."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def inner(x):
 
 @contextmanager
 def loaded(folder: Path) -> Iterator[Any]:
-    """Import the models above from a file of their own, anew: torch keeps what it has compiled of a function."""
+    """Import the models above from a new file, because torch keeps compiled functions."""
     file = folder / "nets_to_script.py"
     file.write_text(NETS)
     specification = importlib.util.spec_from_file_location(file.stem, file)
@@ -167,13 +167,13 @@ def nets(tmp_path: Path) -> Iterator[Any]:
 
 
 def line(code: str) -> int:
-    """Return the line of the models' file that begins with this."""
+    """Return the number of the line with the code in the models' file."""
     return [one.strip() for one in NETS.splitlines()].index(code) + 1
 
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Explanation:
-    """What is recorded of the model with all kinds of attributes."""
+    """Return the explanation of the model with all kinds of attributes."""
     with loaded(tmp_path_factory.mktemp("everything")) as nets:
         explanation = explain(nets.Everything())
     assert explanation.error is None
@@ -181,12 +181,12 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Explanation:
 
 
 def active(**options: Any) -> hookpatch.Session:
-    """Return a session of the plugin with these options."""
+    """Return a session of the plugin with the given options."""
     return hookpatch.active("script_explain", options={"script_explain": options})
 
 
 def test_each_attribute_has_a_row_that_says_how_its_type_was_known(everything: Explanation) -> None:
-    """Name, Python type, TorchScript type, how it was known or why there is none."""
+    """An attribute's row has name, Python type, TorchScript type, and the source of the type or the reason for none."""
     rows = {one.name: (one.python_type, one.torchscript_type, one.known_by) for one in everything.modules[0].attributes}
     rows.pop("_is_full_backward_hook"), rows.pop("training")
     assert rows == {
@@ -215,7 +215,7 @@ def test_each_attribute_has_a_row_that_says_how_its_type_was_known(everything: E
 
 
 def test_each_module_has_its_path_class_line_and_origin_of_its_type(everything: Explanation) -> None:
-    """In the order of the model; a type is new, or shared with the module that it was made for."""
+    """Modules are listed in the model's order. A type is new, or shared with the first module of the type."""
     found = [(one.path, one.class_name, one.origin, one.shared_with) for one in everything.modules]
     assert found == [
         ("", "Everything", "new", None),
@@ -237,7 +237,7 @@ def test_each_module_has_its_path_class_line_and_origin_of_its_type(everything: 
 
 
 def test_each_method_says_from_where_it_was_reached(everything: Explanation) -> None:
-    """forward and exported methods by torch itself, the others from a line; functions and properties too."""
+    """Torch compiles forward and exported methods directly. A called method has the caller and the line of the call."""
     methods = [(one.name, one.kind, one.path, one.reached_from, one.why) for one in everything.methods]
     assert methods == [
         ("Thing", "class", None, None, None),
@@ -258,7 +258,7 @@ def test_each_method_says_from_where_it_was_reached(everything: Explanation) -> 
 
 
 def test_function_that_a_function_calls_is_reached_from_it(nets: Any) -> None:
-    """The line that called it is the compiler's own."""
+    """A function called by a function has the caller and the line of the call."""
     methods = [(one.name, one.reached_from, one.reached_at) for one in explain(nets.Caller()).methods]
     assert [(name, caller, at.line if at else None) for name, caller, at in methods] == [
         ("Caller.forward", None, None),
@@ -269,7 +269,7 @@ def test_function_that_a_function_calls_is_reached_from_it(nets: Any) -> None:
 
 @pytest.mark.parametrize("scaled", [True, False])
 def test_layers_behind_a_flag_are_those_that_are_there(nets: Any, scaled: bool) -> None:
-    """The issue's model: with and without the layer that a flag of the constructor makes."""
+    """The rows are the existing layers, with and without the layer that a flag of the constructor makes."""
     model = nets.Net(scaled)
     explanation = explain(model)
     paths = [one.path for one in explanation.modules]
@@ -280,7 +280,7 @@ def test_layers_behind_a_flag_are_those_that_are_there(nets: Any, scaled: bool) 
 
 
 def test_failing_call_is_explained_without_raising(nets: Any) -> None:
-    """The explanation has the error, with the note on it, and what was recorded until then."""
+    """The explanation of a failing call has the error with the note, and the record up to the failure."""
     explanation = explain(nets.Unannotated())
     assert explanation.scripted is None
     assert isinstance(explanation.error, RuntimeError)
@@ -300,7 +300,7 @@ torch.jit.script Caller  scripted in #  called at test_script_explain.py:#
 
 
 def test_tree_is_plain_in_a_log_and_coloured_in_a_terminal(nets: Any) -> None:
-    """The same words; escape codes only where there is a terminal."""
+    """A log and a terminal get the same words, but only a terminal gets escape codes."""
     explanation = explain(nets.Caller())
     numbers = re.compile(r"\d+(\.\d+)?( m?s\b)?")
     plain = re.sub(r" +$", "", str(explanation), flags=re.MULTILINE)
@@ -319,7 +319,7 @@ def test_tree_is_plain_in_a_log_and_coloured_in_a_terminal(nets: Any) -> None:
 
 
 def test_json_has_the_documented_keys(everything: Explanation) -> None:
-    """All of it but the scripted module and the error, and it can be read back."""
+    """JSON has the documented keys, without the scripted module and the error, and can be read back."""
     read = json.loads(json.dumps(everything.to_dict()))
     documented = (Path(__file__).parents[1] / "README.md").read_text()
     assert list(read) == [
@@ -346,7 +346,7 @@ def scripted(model: Any) -> Any:
 
 
 def test_each_outermost_call_is_written(nets: Any, tmp_path: Path) -> None:
-    """Modules, functions and classes; a file gets all, a folder a file each; what is called inside is no call."""
+    """Each outermost call is written, but no inner call. A file gets all calls, a folder gets a file for each call."""
     with active(to=str(tmp_path / "all.txt")):
         scripted(nets.Caller())
         scripted(nets.Everything())
@@ -361,7 +361,7 @@ def test_each_outermost_call_is_written(nets: Any, tmp_path: Path) -> None:
 
 
 def test_failures_only_leaves_out_what_was_scripted(nets: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """To stderr, as a line of JSON."""
+    """With failures_only a failure alone is written to stderr, as a line of JSON."""
     with active(form="json", failures_only=True):
         scripted(nets.Caller())
         with pytest.raises(RuntimeError) as raised:
@@ -373,7 +373,7 @@ def test_failures_only_leaves_out_what_was_scripted(nets: Any, capsys: pytest.Ca
 
 
 def test_what_cannot_be_written_is_a_warning(nets: Any, tmp_path: Path) -> None:
-    """Scripting goes on."""
+    """An output that cannot be written is a warning, and scripting continues."""
     message = (
         f"plugin 'script_explain': nothing was written to {tmp_path}/none/all.txt: No such file or directory; name "
         "another place with its option 'to'"
@@ -384,13 +384,13 @@ def test_what_cannot_be_written_is_a_warning(nets: Any, tmp_path: Path) -> None:
 
 
 def passing_on(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
-    """A wrapper of somebody else's."""
+    """Call the wrapped function: a foreign wrapper."""
     return wrapped(*args, **kwargs)
 
 
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_names_of_a_class_are_those_of_the_caller(tmp_path: Path, reach: Any) -> None:
-    """torch.jit.script counts frames to find what a class refers to; ours do not count, nor other patches'."""
+    """torch.jit.script counts frames to find a class's names. Frames of wrappers do not disturb the count."""
 
     class Part:
         def __init__(self, number: int) -> None:
@@ -410,7 +410,7 @@ def test_names_of_a_class_are_those_of_the_caller(tmp_path: Path, reach: Any) ->
 
 
 def test_type_store_is_as_it_would_be(nets: Any, tmp_path: Path) -> None:
-    """Inside: what torch holds after a call, and finds in the next. explain() leaves no trace."""
+    """With the plugin, torch finds the types of a call again in the next call. explain() keeps no types."""
     store = torch.jit._recursive.concrete_type_store
     with active(to=f"{tmp_path}/each/", form="json"):
         first = scripted(nets.Caller())
@@ -448,7 +448,7 @@ print(torch.jit.script(nets.Net())(x))
 
 
 def test_program_is_the_same_with_it_and_without(nets: Any, tmp_path: Path) -> None:
-    """Code, errors, numbers, and what torch's store holds at the end, in a program that knows nothing of it."""
+    """An unmodified program has the same code, errors, numbers and type store with the plugin and without."""
     arguments = [sys.executable, "-c", PROGRAM, str(Path(nets.__file__).parent)]
     plain = subprocess.run(arguments, capture_output=True, text=True, check=True)
     variables = hookpatch.environment("script_explain", options={"script_explain": {"to": str(tmp_path / "all.txt")}})
@@ -460,7 +460,7 @@ def test_program_is_the_same_with_it_and_without(nets: Any, tmp_path: Path) -> N
 
 @pytest.mark.filterwarnings("ignore:.*(TorchScript|The feature will be removed):DeprecationWarning")
 def test_calls_in_an_export_are_recorded(nets: Any, tmp_path: Path) -> None:
-    """torch.onnx.export of a model whose function is scripted when it is traced."""
+    """A call of torch.jit.script inside torch.onnx.export is recorded."""
     tried = torch.jit.script_if_tracing(nets.doubled)
 
     class Model(torch.nn.Module):
@@ -476,7 +476,7 @@ def test_calls_in_an_export_are_recorded(nets: Any, tmp_path: Path) -> None:
 
 
 def test_each_thread_has_its_own_record(nets: Any) -> None:
-    """Calls at one time do not mix, and torch is patched for the thread that scripts alone."""
+    """Concurrent calls have separate records, and torch is patched only for the scripting thread."""
     found: dict[int, list[str]] = {}
     barrier = threading.Barrier(2)
 
@@ -494,7 +494,7 @@ def test_each_thread_has_its_own_record(nets: Any) -> None:
 
 
 def test_compiled_code_is_kept(nets: Any, tmp_path: Path) -> None:
-    """torch is patched while a call runs, and nothing that torch.compile has made is dropped for it."""
+    """The patches of a call do not make torch.compile drop compiled code."""
     torch.compiler.reset()
     graphs: list[Any] = []
 
@@ -513,7 +513,7 @@ def test_compiled_code_is_kept(nets: Any, tmp_path: Path) -> None:
 
 
 def test_failure_behind_a_function_that_torch_goes_on_without_is_its_own(make_module: Callable[..., Any]) -> None:
-    """A function among the attributes cannot be compiled, which does no harm; the next attribute is the cause."""
+    """Torch ignores a function attribute that fails to compile. The next attribute is the named cause."""
     module = make_module(
         "two_of_them",
         """\
@@ -578,7 +578,7 @@ def test_annotation_in_a_file_of_texts_is_named(make_module: Callable[..., Any])
 
 
 def test_class_without_source_is_named() -> None:
-    """As in a prompt, or made by exec."""
+    """A class without source, from a prompt or exec, is named."""
     space: dict[str, Any] = {"__name__": __name__}
     exec("import torch\nclass Typed(torch.nn.Module):\n  def forward(self, x): return x", space)
     explanation = explain(space["Typed"]())
@@ -590,7 +590,7 @@ def test_class_without_source_is_named() -> None:
 
 
 def test_torch_without_a_seam_is_scripted_and_says_so(nets: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is missing is missing; the rest is recorded."""
+    """Without a function of torch the record lacks a part, which the explanation says. The rest is recorded."""
     lacking = {**seams._OF_TORCH, "torch.jit._recursive:no_such_function": seams.Recorder.check}
     monkeypatch.setattr(seams, "_OF_TORCH", lacking)
     explanation = explain(nets.Caller())
@@ -607,7 +607,7 @@ def test_python_without_torchscript_is_said_in_one_line() -> None:
 
 
 def test_error_of_our_own_is_not_the_programs(nets: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What goes wrong in the recording is a line of the explanation."""
+    """An error in the recording is a line of the explanation, and scripting continues."""
 
     def broken(recorder: Any, wrapped: Any, *_: Any) -> Any:
         raise ValueError("no such thing")
@@ -620,7 +620,7 @@ def test_error_of_our_own_is_not_the_programs(nets: Any, monkeypatch: pytest.Mon
 
 
 def test_options_are_checked() -> None:
-    """A form that is none is refused before anything is patched."""
+    """An unknown form is refused before torch is patched."""
     message = "options of plugin 'script_explain'"
     with pytest.raises(hookpatch.errors.OptionsError, match=message):
         active(form="html")

@@ -1,4 +1,4 @@
-"""trace_guard: what is told of a trace and where, what is tried, and that the program is as it was."""
+"""trace_guard: the warnings about a trace, the inputs tried, and an unchanged program."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def run(script: Path, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_vendors_script_is_told_and_is_the_same(vendor: Path) -> None:
-    """Numbers, graphs, what is printed, parameters, buffers, modes, random numbers; and one warning that says all."""
+    """With the plugin a script prints the same numbers, graphs, state and random numbers. A full warning is added."""
     variables = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     plain = run(vendor, **variables)
     patched = run(vendor, **variables, HOOKPATCH_PLUGINS="trace_guard")
@@ -117,7 +117,7 @@ def test_vendors_script_is_told_and_is_the_same(vendor: Path) -> None:
 
 
 def test_fail_ends_the_script_and_without_the_scan_too(vendor: Path) -> None:
-    """Nothing is traced; where hookpatch-export is not installed, it is said what it would tell."""
+    """With fail=true the script ends. Without hookpatch-export the error says to install the package for the line."""
     vendor.write_text("import sys; sys.modules['hookpatch_export'] = None\n" + vendor.read_text())
     failed = run(
         vendor,
@@ -139,7 +139,7 @@ def test_fail_ends_the_script_and_without_the_scan_too(vendor: Path) -> None:
     )
 
 
-# --- what is compared
+# --- comparison
 
 
 def small(x: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ def small(x: Tensor) -> Tensor:
 
 
 def told(trace: Callable[[], Any], **options: Any) -> list[TraceGuardWarning]:
-    """Return what the plugin warns of."""
+    """Return the plugin's warnings during a trace."""
     given = {"trace_guard": options}
     with hookpatch.active("trace_guard", options=given), warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("ignore")
@@ -169,7 +169,7 @@ class Two(nn.Module):
 
 
 def test_each_method_of_trace_module_is_compared() -> None:
-    """By name; the one that is true is not told of."""
+    """Each method of trace_module is compared, and named. A method with a true trace gives no warning."""
     example = {"forward": torch.ones(4, 3), "encode": (torch.ones(4, 3), torch.tensor(2.0))}
 
     (one,) = told(lambda: torch.jit.trace_module(Two(), example))
@@ -185,7 +185,7 @@ def test_each_method_of_trace_module_is_compared() -> None:
 
 
 def test_names_of_arguments_and_what_lies_in_them() -> None:
-    """Keywords, dicts and tuples; a name that was bound early; the bound forward of a module."""
+    """Keywords, dicts and tuples are compared, also by an early imported trace. A bound forward can be traced."""
 
     def nested(pair: tuple[Tensor, dict[str, Tensor]], flag: Tensor) -> Tensor:
         first, others = pair
@@ -220,7 +220,7 @@ def kept(x: Tensor) -> Tensor:
 
 
 def test_scripted_and_traced_in_each_other() -> None:
-    """What is scripted keeps its branches in a trace; what is traced has lost them, in a scripted module too."""
+    """Scripted code keeps branches in a trace. Traced code has lost branches, in a scripted module, too."""
     assert told(lambda: torch.jit.trace(HoldsScripted(torch.jit.script(Two())), torch.ones(4, 3))) == []
     assert told(lambda: torch.jit.trace(HoldsScripted(torch.jit.script(kept)), torch.ones(4, 3))) == []
 
@@ -231,12 +231,12 @@ def test_scripted_and_traced_in_each_other() -> None:
     (one,) = told(scripted_with_a_trace)
     assert (one.verdict.name, one.verdict.disagreements[0].words) == ("small", "batch 1, x.shape[1] = 1")
     inside = torch.jit.trace(small, torch.ones(4, 3))
-    assert told(lambda: torch.jit.trace(HoldsScripted(inside), torch.ones(4, 3))) == []  # true to what it was given
+    assert told(lambda: torch.jit.trace(HoldsScripted(inside), torch.ones(4, 3))) == []  # agrees with inside
     assert told(lambda: torch.jit.trace(inside, torch.ones(4, 3))) == []
 
 
 def test_two_lines_are_two_disagreements() -> None:
-    """Of those that one line decides the smallest; the others are not told."""
+    """Each deciding line gives one disagreement, on the smallest input found."""
 
     def both(x: Tensor) -> Tensor:
         if x.shape[0] > 2:
@@ -251,7 +251,7 @@ def test_two_lines_are_two_disagreements() -> None:
 
 
 def test_counter_is_told_as_what_it_is() -> None:
-    """The example itself is answered otherwise the next time: no line of it parts from another."""
+    """A model that counts calls answers the example otherwise the next time. No line is named."""
 
     class Counts(nn.Module):
         calls = 0
@@ -273,7 +273,7 @@ def test_counter_is_told_as_what_it_is() -> None:
 
 
 def test_function_and_what_it_holds_are_as_before() -> None:
-    """A module in a closure, a list among the globals: the runs have copies."""
+    """A module in a closure and a list among the globals stay unchanged: the runs use copies."""
     net, seen = nn.BatchNorm1d(3).requires_grad_(False), [0]
 
     def held(x: Tensor) -> Tensor:
@@ -294,7 +294,7 @@ def test_function_and_what_it_holds_are_as_before() -> None:
 
 
 def test_options() -> None:
-    """How many inputs, how near, and whether it is an error."""
+    """Options set the number of inputs, the tolerance, and an error instead of a warning."""
     example = torch.ones(4, 3)
     tenth = torch.jit.trace(lambda x: x * 1.1, example)
     near: dict[str, float] = {"rtol": 0.2, "atol": 0.0}
@@ -313,6 +313,6 @@ def test_options() -> None:
 
 @pytest.mark.parametrize("options", [{"probes": "many"}, {"rtol": "near"}, {"seed": 1}])
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
-    """Before anything is patched."""
+    """Wrong options are refused before torch is patched."""
     with pytest.raises(OptionsError, match="options of plugin 'trace_guard'"):
         told(lambda: None, **options)

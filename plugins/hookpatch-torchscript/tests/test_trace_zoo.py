@@ -1,4 +1,4 @@
-"""Small models of which it is known whether their trace is true: each lie is found with its line, no truth is one."""
+"""Small models with a known truth: each wrong trace is found with the deciding line, and no true trace is reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _small() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-# --- what is lost: the line is marked
+# --- wrong traces, with a mark on the line
 
 
 class BranchOnBatch(nn.Module):
@@ -166,7 +166,7 @@ class TokenOfPadding(nn.Module):
 
 
 class EmptyForOne(nn.Module):
-    """Returns no element for one input: 0 and 1 elements are a difference, and no number that came as a tensor."""
+    """Returns no element for a batch of 1. Answers of 0 elements and of 1 element differ in shape, not in a number."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x[: int(x.shape[0] // 2)].sum(1)  # lost baked
@@ -196,7 +196,7 @@ LIES: dict[str, tuple[Callable[[], nn.Module], tuple[Tensor, ...]]] = {
 
 @pytest.mark.parametrize("name", LIES)
 def test_lie_is_found_with_its_line(name: str) -> None:
-    """The branch, the loop or the constant, and no other line."""
+    """The verdict names the line of the branch, the loop or the constant, and no other line."""
     make, example = LIES[name]
     model = make()
 
@@ -208,13 +208,13 @@ def test_lie_is_found_with_its_line(name: str) -> None:
 
 
 def marked(owner: Any) -> list[tuple[int, str]]:
-    """Return the marked lines of a class or function, the lost one first."""
+    """Return the marked lines of a class or function, lines marked as lost first."""
     lines, start = inspect.getsourcelines(owner)
     marks = [(start + at, word) for at, line in enumerate(lines) for word in line.rpartition("# ")[2].split()]
     return sorted([mark for mark in marks if mark[1] in ("lost", "baked")], key=lambda mark: mark[1], reverse=True)
 
 
-# --- what is lost without a branch: no line decides
+# --- wrong traces without a deciding line
 
 
 @pytest.mark.parametrize(
@@ -231,11 +231,11 @@ def test_lie_without_a_branch_is_found(make: Callable[[], nn.Module], example: t
     assert any(one.words.startswith(words) for one in verdict.disagreements), str(verdict)
 
 
-# --- what is true
+# --- true traces
 
 
 class Plain(nn.Module):
-    """A loop of a fixed count, an if on a setting, sizes that are used as sizes."""
+    """Has a loop with a fixed count, an if on a setting, and sizes used as sizes."""
 
     def __init__(self, flag: bool = True) -> None:
         super().__init__()
@@ -251,7 +251,7 @@ class Plain(nn.Module):
 
 
 class Writes(nn.Module):
-    """Counts its calls in an attribute, a buffer and a plain tensor, and writes into its input."""
+    """Counts calls in an attribute, a buffer and a plain tensor, and writes into the input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -268,7 +268,7 @@ class Writes(nn.Module):
 
 
 class Keeps(nn.Module):
-    """A table of which a part is taken."""
+    """Reads a part of a table in a buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -279,7 +279,7 @@ class Keeps(nn.Module):
 
 
 class Remembers(nn.Module):
-    """Keeps what it has computed with a gradient, and a lock, which ``copy.deepcopy`` refuses to copy."""
+    """Keeps a computed tensor with a gradient, and a lock. ``copy.deepcopy`` refuses to copy both."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -299,7 +299,7 @@ class Where(nn.Module):
 
 
 class Refuses(nn.Module):
-    """Takes the sizes of its example alone, and says so."""
+    """Raises an error for all sizes but the example's."""
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape != (2, 3):
@@ -308,7 +308,7 @@ class Refuses(nn.Module):
 
 
 class Capped(nn.Module):
-    """Writes into its parameters: rows that are looked up are made shorter."""
+    """Writes into parameters: a look-up shortens the rows of the table."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -339,7 +339,7 @@ TRUTHS: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", TRUTHS)
 def test_truth_is_no_lie(name: str) -> None:
-    """No disagreement, and something was compared."""
+    """A true trace has no disagreement after several compared inputs."""
     make, example = TRUTHS[name]
     model = make()
     traced = torch.jit.trace(model, tuple(one.clone() for one in example), check_trace=False)
@@ -351,11 +351,11 @@ def test_truth_is_no_lie(name: str) -> None:
     assert str(verdict).endswith(f"agrees with it on {verdict.tried} inputs")
 
 
-# --- what cannot be told
+# --- models that cannot be compared
 
 
 class OfItsOwn(nn.Module):
-    """Draws from a generator that no seed reaches."""
+    """Draws from a random generator without a seed."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * 10 ** random.SystemRandom().uniform(0, 30)  # two draws are hardly ever near each other
@@ -364,7 +364,7 @@ class OfItsOwn(nn.Module):
 class Locked(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.lines = open(__file__)  # noqa: SIM115 - something that cannot be copied
+        self.lines = open(__file__)  # noqa: SIM115 - an object that cannot be copied
 
     def forward(self, x: Tensor) -> Tensor:
         return x
@@ -376,7 +376,7 @@ def verdict_of(model: nn.Module) -> Verdict:
 
 
 def test_what_answers_in_two_ways_is_not_compared() -> None:
-    """It is no disagreement, and is said."""
+    """A model with two answers to one input is reported, but not as a disagreement."""
     verdict = verdict_of(OfItsOwn())
     assert not verdict.agrees
     assert verdict.disagreements == ()
@@ -384,7 +384,7 @@ def test_what_answers_in_two_ways_is_not_compared() -> None:
 
 
 def test_what_cannot_be_copied_is_not_compared() -> None:
-    """Nothing of it is run: a run could leave a trace."""
+    """A model that cannot be copied is not run, since a run could change the model."""
     model = Locked()
     verdict = verdict_of(model)
     model.lines.close()

@@ -1,1 +1,1 @@
-"""Evaluate Python source without running it. Knows nothing of where the walk began."""
+"""Evaluate Python source without running it. Does not know the start of the walk."""

@@ -1,1 +1,1 @@
-"""What is said of a line of a model. Imports nothing of how the line was found."""
+"""The findings about a line of a model. Imports no module that searches for findings."""

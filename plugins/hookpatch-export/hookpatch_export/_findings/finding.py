@@ -1,4 +1,4 @@
-"""A finding: one line of a model, the kind of what decides there, and the consequence in each mode of capture."""
+"""A finding: a line of a model, the kind of the deciding value, and the consequence in each mode of capture."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MODES: Final = ("trace", "script", "export", "onnx")
 
 
 class Kind(IntEnum):
-    """The kind of a finding, and of a value: what the outcome depends on. The greater, the worse.
+    """The kind of a finding, and of a value: the dependency of the outcome. A greater kind is worse.
 
-    ``UNBACKED`` is a size that was put into a tensor: a trace freezes what it decides as it does of any size, and
-    torch.export no longer knows it to be one and fails. A finding of it is of the kind ``SHAPE``.
+    ``UNBACKED`` is a size that was put into a tensor. A trace freezes a decision by the size, as for any other size.
+    torch.export no longer recognizes the size, and fails. A finding of kind ``UNBACKED`` is reported as ``SHAPE``.
     """
 
     SAFE = 0
@@ -31,18 +31,18 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of a model that its author should know of before a capture.
+    """A line of a model that the author should know before a capture.
 
     Attributes:
         file: the file, absolute.
-        line: the line in that file, from 1.
+        line: the line in the file, from 1.
         column: the first column of the code found, from 1.
-        kind: the kind of what decides there.
+        kind: the kind of the deciding value.
         construct: the code found: ``if``, ``for``, ``.item()``, ...
         source: the line, without its indentation.
         route: the functions from the model's ``forward`` to the line, by the shortest way.
-        consequence: what becomes of the line, by mode of ``MODES``.
-        instead: what to write instead, or why nothing is to be done.
+        consequence: the fate of the line, by mode of ``MODES``.
+        instead: the remedy, or the reason why no change is needed.
         end_line: the last line of the code found, from 1.
         end_column: the column after the last character, from 1.
     """

@@ -16,7 +16,7 @@ def spans(model: Any, findings: Iterable[Finding]) -> list[tuple[Path, int, int]
     """Return file, first and last line of each part that a scan certainly read.
 
     Args:
-        model: a subclass of ``torch.nn.Module``, or an instance: then its submodules' classes, too.
+        model: a subclass of ``torch.nn.Module``, or an instance, with the classes of all submodules.
         findings: the findings in the model.
     """
     lines: dict[Path, set[int]] = {}
@@ -34,7 +34,7 @@ def _classes(model: Any) -> Iterator[tuple[Path, int, int]]:
         try:
             file = inspect.getsourcefile(kind)
             source, first = inspect.getsourcelines(kind)
-        except (OSError, TypeError):  # no source, and the scan has reported so
+        except (OSError, TypeError):  # no source, as reported by the scan
             continue
         if file is not None:
             yield Path(file).resolve(), first, first + len(source) - 1

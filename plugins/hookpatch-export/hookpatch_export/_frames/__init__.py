@@ -1,1 +1,1 @@
-"""The source of a function, and one call of it. Imports no rule of torch and evaluates nothing."""
+"""The source of a function, and a call of the function. Imports no rule of torch, and evaluates no code."""

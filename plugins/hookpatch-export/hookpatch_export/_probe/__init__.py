@@ -1,1 +1,1 @@
-"""Run a model and its captures, and compare. Prints nothing."""
+"""Run a model and the model's captures, and compare the answers. Does not print."""

@@ -1,4 +1,4 @@
-"""Find the line at which two runs of a model part: the branch that a capture of the first run has lost."""
+"""Find the line where two runs of a model part: the branch lost by a capture of the first run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hookpatch_export._scan.scan import scan
 @final
 @dataclass(frozen=True)
 class Parting:
-    """A line at which two runs part.
+    """A line where two runs part.
 
     Attributes:
         file: the file, absolute.
         line: the line, from 1.
         source: the text of the line.
-        finding: the finding of the scan on the line; None if there is none.
+        finding: the finding of the scan on the line; None without a finding.
     """
 
     file: Path
@@ -44,7 +44,7 @@ def parting(called: Any, one: Callable[[], object], other: Callable[[], object])
         other: the second run; it may raise.
 
     Returns:
-        The line; None if both runs take the same path, and not exactly one line on it depends on the input.
+        The line; None if both runs take the same path, unless exactly one line on the path depends on the input.
     """
     modules = _modules(called)
     findings = [found for module in modules for found in scan(module)]

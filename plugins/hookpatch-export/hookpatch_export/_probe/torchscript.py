@@ -1,4 +1,4 @@
-"""Capture a model by torch.jit.script: compiled from source, so that most control flow is kept."""
+"""Capture a model by torch.jit.script, which compiles source and keeps most control flow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def scripted(model: torch.nn.Module, example: Example) -> Run:
         model: a model that is used nowhere else.
         example: the example input.
     """
-    jit: Any = torch.jit  # torch gives it no types
+    jit: Any = torch.jit  # torch.jit has no type annotations
     compiled = jit.script(model)
 
     def run(tensors: Tensors) -> list[torch.Tensor]:

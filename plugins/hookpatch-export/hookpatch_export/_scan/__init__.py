@@ -1,1 +1,1 @@
-"""Walk a model from its forward and collect findings. Runs nothing of the model, prints nothing."""
+"""Walk a model from forward and collect findings. Runs no code of the model, and does not print."""

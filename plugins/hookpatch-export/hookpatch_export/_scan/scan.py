@@ -24,9 +24,9 @@ from hookpatch_export.errors import ModelError
 
 
 def scan(model: object, *, root: Path | None = None) -> list[Finding]:
-    """Read a model's source, from ``forward`` on through all its calls, and find lines that do not survive a capture.
+    """Read a model's source, from ``forward`` on through all calls, and find lines that do not survive a capture.
 
-    Nothing of the model runs, except that attributes of a configuration are read.
+    No code of the model runs, but attributes of a configuration are read.
 
     Args:
         model: a module, or a class of modules; of a module the submodules and constants are known.

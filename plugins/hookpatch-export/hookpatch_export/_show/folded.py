@@ -1,4 +1,4 @@
-"""Show the findings in libraries: one line of text for each line of source, with a count, on the rest of one screen."""
+"""Show the findings in libraries: a line of text for each line of source, with a count, on the rest of a screen."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COLOURS: Final = {
     Kind.CONFIG: "bold blue",
     Kind.SAFE: "bold green",
 }
-_LINES: Final = 24  # of source that are shown; the others are counted
+_LINES: Final = 24  # lines of source shown; further lines are counted
 
 
 def folded_lines(findings: Sequence[Finding], width: int | None) -> Iterator[Text]:
-    """Yield the lines: data first, then sizes, then what is fixed; within a kind the order of the scan.
+    """Yield the lines, in the order of data, sizes, and fixed code; within a kind in the order of the scan.
 
     Args:
         findings: the findings in libraries.
@@ -61,7 +61,7 @@ def _place(finding: Finding) -> str:
 
 
 def _by_meaning(rows: Sequence[list[Finding]]) -> dict[tuple[Kind, str], list[list[Finding]]]:
-    """Return the rows by their kind and what becomes of them, the worst kind first."""
+    """Return the rows by kind and consequence, the worst kind first."""
     groups: dict[tuple[Kind, str], list[list[Finding]]] = {}
     for row in rows:
         groups.setdefault((row[0].kind, _becomes(row[0])), []).append(row)
@@ -69,6 +69,6 @@ def _by_meaning(rows: Sequence[list[Finding]]) -> dict[tuple[Kind, str], list[li
 
 
 def _becomes(finding: Finding) -> str:
-    """Return what becomes of a line in the first mode that does it harm."""
+    """Return the consequence for a line in the first mode that harms the line."""
     harms = [(modes, what) for modes, what in by_consequence(finding.consequence) if not is_harmless(what)]
     return "".join(f"{modes}: {what}" for modes, what in harms[:1])

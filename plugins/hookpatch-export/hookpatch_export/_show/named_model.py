@@ -1,4 +1,4 @@
-"""Find the model that an argument of the command line names: a class, an instance, or a function that makes one."""
+"""Find the model named on the command line: a class, an instance, or a function that makes an instance."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def find_model(word: str, root: Path | None) -> NamedModel:
     Args:
         word: ``package.module:Model`` or ``path/to/file.py:Model``; Model is a class, an instance, or a function
             without arguments that returns a module, ``(module, inputs)`` or ``(module, inputs, keywords)``.
-        root: the folder that the file's package is imported from; None for the one that holds its outermost package.
+        root: the folder that the file's package is imported from; None for the folder of the outermost package.
 
     Raises:
         ModelError: the name does not exist, its import or the function fails, or the object is no module.
@@ -118,7 +118,7 @@ def _made(word: str, found: Any) -> NamedModel:
         )
     inputs, keywords = more[0] if more else None, more[1] if len(more) == 2 else {}
     if isinstance(inputs, torch.Tensor):
-        inputs = (inputs,)  # as torch.onnx.export takes it
+        inputs = (inputs,)  # torch.onnx.export accepts a single tensor, too
     if not isinstance(inputs, tuple | None) or not isinstance(keywords, Mapping):
         raise ModelError(
             word, f"returned {kinds(made)}; the inputs are a tensor or a tuple, the keywords a dict of them by name"

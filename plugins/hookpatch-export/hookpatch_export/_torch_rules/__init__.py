@@ -1,1 +1,1 @@
-"""What is known of torch 2.13: names, tensors, layers, captures. Imports nothing that evaluates Python."""
+"""Rules for torch 2.13: names, tensors, layers, captures. Imports no module that evaluates Python."""

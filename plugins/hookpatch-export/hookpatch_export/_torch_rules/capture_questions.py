@@ -1,4 +1,4 @@
-"""Torch's functions that ask for the mode of capture, and the modes in which their answer is True."""
+"""Torch's functions that ask for the mode of capture, and the modes with the answer True."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ _YES_IN: Final = {
 
 
 def modes_answering_yes(name: str) -> frozenset[str] | None:
-    """Return the modes in which torch's function of a name returns True; None if it is no question about the mode."""
+    """Return the modes with the answer True of a function of torch; None if the function does not ask for the mode."""
     return _YES_IN.get(name)

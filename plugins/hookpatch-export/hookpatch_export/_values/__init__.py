@@ -1,1 +1,1 @@
-"""What a value can be at export. Imports no rule of torch."""
+"""The possible values of an expression at export. Imports no rule of torch."""

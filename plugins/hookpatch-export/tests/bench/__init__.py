@@ -1,1 +1,1 @@
-"""The measurement of the scan: model classes of transformers, what their captures did, what the scan said."""
+"""The measurement of the scan: models of transformers, the results of captures, and the findings."""

@@ -19,7 +19,7 @@ _LETTERS: Final = {"fine": "fine", "froze": "**froze**", "failed": "failed"}
 
 
 def write(names: list[str], cache: Path, to: Path) -> None:
-    """Scan all that the truth is known of, print the tables, and write scan.json and scan.md."""
+    """Scan all models with a known truth, print the tables, and write scan.json and scan.md."""
     known = [one for one in truths.load(names, cache) if "modes" in one]
     scores = [scored(truths.built(one["name"]), one) for one in known]
     tables = "\n\n".join(
@@ -56,7 +56,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def _captures(known: list[dict[str, Any]]) -> str:
-    """What each mode did, counted."""
+    """Return counts of the outcomes, by mode."""
     counts = {mode: Counter(_outcome(one["modes"][mode]) for one in known) for mode in MODES}
     kinds = ("fine", "froze", "failed: data", "failed: shape", "failed: other", "failed: time")
     rows = [[mode, *(counts[mode][kind] for kind in kinds)] for mode in MODES]
@@ -85,7 +85,7 @@ def _lines(scores: list[Scored]) -> str:
 
 
 def _once(scores: list[Scored]) -> dict[Line, tuple[str | None, str | None]]:
-    """Every line once: true and found as the worst over all models that ran it."""
+    """Return each line once, with the worst true kind and the worst found kind over all models."""
     worst = {None: 0, "shape": 1, "data": 2}
     found: dict[Line, tuple[str | None, str | None]] = {}
     for score in scores:
@@ -131,7 +131,7 @@ def _breaks(scores: list[Scored]) -> str:
 
 
 def _wrong(scores: list[Scored]) -> str:
-    """The lines that the scan is wrong of, with the number of models."""
+    """Return the lines with a wrong kind from the scan, each with the number of models."""
     models: dict[tuple[Line, str | None, str | None], int] = defaultdict(int)
     how: dict[Line, list[str]] = {}
     for score in scores:

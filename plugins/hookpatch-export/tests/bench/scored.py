@@ -1,10 +1,10 @@
-"""What the scan says of models, beside what is known of them by running. Line by line, and capture by capture.
+"""Compare the findings of the scan with the truth from runs of the models, by line and by capture.
 
-A line is judged when it ran. Its kind is the worst of what it decided by, and the worst of data and shape that the
-scan found on it. Not judged: lines that torch alone decides on (``inside``), that read a size back from a tensor or
-give torch a size read from one (``either``), that hang on the rank alone, that hang on what a function returned which
-decided by itself (``if fits(x):``, ``beneath``), and findings part of which never ran, such as the right side of an
-``and``.
+A line is judged if the line ran. The true kind is the worst of the line's decisions. The found kind is the worst of the
+scan's findings on the line, of data and shape. Not judged are lines on which torch alone decides (``inside``), lines
+that read a size from a tensor or give torch a size read from a tensor (``either``), and lines that depend on the rank.
+Also not judged are lines that depend on the result of a deciding function (``if fits(x):``, ``beneath``), and findings
+with a part that never ran, for example the right side of an ``and``.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Scored:
 
     Attributes:
         name: the model.
-        seconds: what the scan took, of the instance.
-        findings: how many, by kind.
-        crash: the error that the scan ended with, if it did.
-        lines: by judged line: the kind that is true and the kind found, each ``data``, ``shape`` or None.
-        how: by line that truly decides: how it does.
+        seconds: the time of the scan of the instance.
+        findings: the number of findings, by kind.
+        crash: the error that ended the scan; empty without an error.
+        lines: by judged line: the true kind and the found kind, each ``data``, ``shape`` or None.
+        how: by truly deciding line: the operations that decide.
         unjudged: lines with a finding that running cannot judge, with the reason.
-        breaks: by mode that failed or froze: what happened, and ``explained`` where a finding tells of it.
+        breaks: by mode that failed or froze: the outcome, and ``explained`` if a finding names the cause.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Scored:
 
 
 def scored(model: torch.nn.Module, truth: dict[str, Any]) -> Scored:
-    """Scan a model and hold it against its truth."""
+    """Scan a model, and compare the findings with the model's truth."""
     start = time.perf_counter()
     crash = ""
     try:
         findings = scan(model)
-    except Exception as error:  # a scan that crashes is measured as one that finds nothing, and told of
+    except Exception as error:  # a crash of the scan counts as no findings, and is reported
         crash, findings = f"{type(error).__name__}: {error} at {traceback.extract_tb(error.__traceback__)[-1]}", []
     seconds = time.perf_counter() - start
     counts: dict[str, int] = {}
@@ -101,7 +101,7 @@ def _lines(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> Non
 
 
 def _never_ran(finding: Finding, spans: list[list[int]]) -> bool:
-    """Whether a part of what was found did not run."""
+    """Return True if a part of the finding's code did not run."""
     start, end = (finding.line, finding.column - 1), (finding.end_line, finding.end_column - 1)
     return any(start <= (line, column) and (last, after) <= end for line, last, column, after in spans)
 
@@ -122,7 +122,7 @@ def _breaks(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> No
         else:
             number = int(outcome["said"].split()[1].rstrip(":"))
             candidates = [(one["file"], one["line"]) for one in decides if number in one["differs"]]
-            if not candidates:  # no line decides otherwise for that input: the fault is the exporter's own
+            if not candidates:  # no line decides otherwise for the input: the exporter itself is wrong
                 continue
         lines = [line for line in candidates if line in told]
         score.breaks[mode] = {
@@ -134,6 +134,6 @@ def _breaks(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> No
 
 
 def short(line: Line) -> str:
-    """A line without the folders that differ between machines."""
+    """Return a line's place without the folders of the machine."""
     file = line[0].rpartition("site-packages/")[2].rpartition("/tests/")[2]
     return f"{file}:{line[1]}"

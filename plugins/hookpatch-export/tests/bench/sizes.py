@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# What a configuration may call its sizes, and how small they become. Names that a configuration lacks are left out.
+# Small values for the sizes of a configuration, by name. Names that a configuration lacks are left out.
 SIZES: dict[str, Any] = {
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "embed_dim", "dim", "emb_dim", "embedding_size"), 32),
     **dict.fromkeys(("projection_dim", "word_embed_proj_dim", "hidden_dim", "decoder_hidden_size"), 32),
@@ -106,7 +106,7 @@ OWN: dict[str, dict[str, Any]] = {
     "MiniCPM3Config": LATENT,
     "TimeSeriesTransformerConfig": {"prediction_length": 4, "context_length": 8},
 }  # fmt: skip
-# What a configuration has, and does not let one set.
+# Attributes that a configuration has but does not allow to be set.
 LEFT_ALONE: dict[str, set[str]] = {
     "FunnelConfig": {"num_hidden_layers"},
     "XLNetConfig": {"max_position_embeddings"},

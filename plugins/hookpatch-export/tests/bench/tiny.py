@@ -15,7 +15,7 @@ from bench.sizes import LEFT_ALONE, OWN, PARTS, SIZES
 
 
 def configuration(of: type) -> Any:
-    """A small configuration of a class, its parts' too."""
+    """Return a small configuration of a class, with small parts."""
     default = of()
     names = SIZES.keys() - LEFT_ALONE.get(of.__name__, set())
     values = {name: SIZES[name] for name in SIZES if name in names and _fits(default, name, SIZES[name])}
@@ -79,7 +79,7 @@ PAIRS: tuple[tuple[Size, Size], ...] = (
 
 
 def _inputs(model: torch.nn.Module, size: Size, seed: int) -> Inputs:
-    """Inputs that a model's forward names, of a size; values from a seed."""
+    """Return inputs for the parameters of a model's forward, of a size, with values from a seed."""
     batch, length, side, samples, frames = size
     random = torch.Generator().manual_seed(seed)
     config: Any = model.config
@@ -105,7 +105,7 @@ def _inputs(model: torch.nn.Module, size: Size, seed: int) -> Inputs:
         values["input_ids"] = tokens()
         if "attention_mask" in asked:
             mask = torch.ones(batch, length, dtype=torch.int64)
-            if seed:  # as one captures: without padding; and as it is used afterwards
+            if seed:  # without padding for the capture, with padding for later inputs
                 mask[0, -2:] = 0
             values["attention_mask"] = mask
     if "decoder_input_ids" in asked:
@@ -114,7 +114,7 @@ def _inputs(model: torch.nn.Module, size: Size, seed: int) -> Inputs:
 
 
 def base_models() -> list[str]:
-    """Every class that ``AutoModel`` knows."""
+    """Return the classes that ``AutoModel`` can build."""
     names: list[str] = []
     for value in modeling_auto.MODEL_MAPPING_NAMES.values():
         names += [value] if isinstance(value, str) else list(value)

@@ -24,12 +24,12 @@ from bench import tiny
 
 
 def measure(names: list[str], folder: Path, seconds: float, workers: int) -> None:
-    """Establish what is not in the folder yet.
+    """Establish the truth of the models without a file in the folder.
 
     Args:
         names: ``transformers:BertModel`` and the like, or ``zoo:Name``.
-        folder: where a file of each goes.
-        seconds: the most that one mode of a model may take.
+        folder: the folder for a file of each model.
+        seconds: the limit for one mode of a model.
         workers: processes at a time.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def measure(names: list[str], folder: Path, seconds: float, workers: int) -> Non
 
 
 def again(names: list[str], folder: Path) -> None:
-    """Establish the lines of what is in the folder anew, and what made captures fail; not what they did."""
+    """Establish the lines and the causes of failures of known models again, but not the outcomes of captures."""
     for known in load(names, folder):
         if "modes" in known:
             try:
@@ -59,7 +59,7 @@ def again(names: list[str], folder: Path) -> None:
 
 
 def longer(names: list[str], folder: Path, seconds: float) -> None:
-    """Capture again what took too long, with more time: what is said of a model must not hang on a busy machine."""
+    """Repeat captures that took too long, with more time: a busy machine must not change a model's truth."""
     for known in load(names, folder):
         late = tuple(mode for mode, one in known.get("modes", {}).items() if one["cause"] == "time")
         if late:
@@ -71,26 +71,26 @@ def longer(names: list[str], folder: Path, seconds: float) -> None:
 
 
 def path_of(name: str, folder: Path) -> Path:
-    """The file of a model's truth."""
+    """Return the file of a model's truth."""
     return folder / f"{name.replace(':', '.')}.json"
 
 
 def load(names: list[str], folder: Path) -> list[dict[str, Any]]:
-    """The truths that are there, in the order of the names; files named as they lie in this environment."""
+    """Return the known truths in the order of the names, with file names of the current environment."""
     return [json.loads(_here(path.read_text())) for name in names if (path := path_of(name, folder)).exists()]
 
 
 def _here(text: str) -> str:
-    """A truth that was established in another environment or clone, with this one's folders."""
+    """Return a truth from another environment or clone, with the folders of the current environment."""
     text = re.sub(r'"[^"]*/site-packages/(transformers/[^"]+\.py)"', rf'"{sysconfig.get_path("purelib")}/\1"', text)
     return re.sub(r'"[^"]*/(zoo/\w+\.py)"', rf'"{Path(__file__).parents[1]}/\1"', text)
 
 
 def case(name: str) -> Case:
-    """The case that a name stands for.
+    """Return the case of a name.
 
     Raises:
-        Refused: there is none, or it does not run.
+        Refused: the name has no model, or the model does not run.
     """
     package, _, model = name.partition(":")
     if package == "transformers":
@@ -103,13 +103,13 @@ def case(name: str) -> Case:
 
 
 def built(name: str) -> torch.nn.Module:
-    """The model that a name stands for, without a run to see that it accepts inputs."""
+    """Return the model of a name, without a run that checks inputs."""
     package, _, model = name.partition(":")
     return tiny.built(model) if package == "transformers" else case(name).build()
 
 
 def quiet() -> None:
-    """One thread, no warnings and no logs: the processes are many, and what is said is caught where it counts."""
+    """Use one thread, and no warnings or logs: many processes run, and warnings of captures are recorded elsewhere."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)

@@ -1,1 +1,1 @@
-"""What a model's capture really does, established by running it."""
+"""Establish the truth about a model's captures by running the model and the captures."""

@@ -1,4 +1,4 @@
-"""Whether what was captured gives what eager mode gives."""
+"""Compare the answers of a capture with the answers of eager mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Run = Callable[[Inputs], list[torch.Tensor]]
 
 
 def disagreement(case: Case, run: Run, tolerance: float = 1e-3) -> str | None:
-    """What differs from eager mode on the first of the inputs that shows it; None where nothing does."""
+    """Return the difference from eager mode on the first input with a difference; None if all answers agree."""
     for number, inputs in enumerate(case.inputs, 1):
         wanted = eager(case.build(), inputs)
         try:

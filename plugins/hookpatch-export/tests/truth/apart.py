@@ -1,4 +1,4 @@
-"""A call in a process of its own: what crashes or hangs there ends nothing else."""
+"""Run a call in a child process, so that a crash or a hang ends the child process alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def apart(call: Callable[[], Any], seconds: float) -> Any:
-    """What a call returned in a forked process.
+    """Return the result of a call in a forked process.
 
     Raises:
         Lost: the process died or took longer than the seconds.
@@ -43,4 +43,4 @@ def _child(call: Callable[[], Any], to: Any) -> None:
     os.dup2(nowhere, 2)
     to.send(call())
     to.close()
-    os._exit(0)  # nothing of the parent's is to be cleaned up here
+    os._exit(0)  # skip the parent's cleanup, which is inherited by the child process

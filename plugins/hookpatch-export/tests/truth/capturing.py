@@ -1,7 +1,7 @@
-"""Code that asks torch whether it is captured is told that it is, while the model runs in eager mode.
+"""Answer yes when a model's code asks torch for a capture in progress, while the model runs in eager mode.
 
-A line that decides by a value only where nobody captures (``if not torch.jit.is_tracing() and mask.all()``) breaks no
-capture. Torch's own code, which asks the same questions, gets the true answers.
+A line that decides by a value only outside of captures (``if not torch.jit.is_tracing() and mask.all()``) breaks no
+capture. Torch's own code asks the same questions, and gets the true answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOW: Final = tuple(_ASKED)
 
 @contextmanager
 def capturing(how: str) -> Iterator[None]:
-    """Have torch say that it traces (``trace``) or exports (``export``)."""
+    """Patch torch to answer that a trace (``trace``) or an export (``export``) is in progress."""
     with ExitStack() as stack:
         for module, name in _ASKED[how]:
             stack.enter_context(mock.patch.object(module, name, _yes_to_the_model(getattr(module, name))))

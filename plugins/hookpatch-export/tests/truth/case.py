@@ -1,4 +1,4 @@
-"""A model whose capture is judged: how it is built, and inputs that it accepts."""
+"""A case: a model to be captured, with a function that builds the model, and inputs for the model's forward."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """A model and inputs that it accepts in eager mode.
+    """A model, and inputs that the model accepts in eager mode.
 
     Attributes:
-        name: what it is called in tables.
-        build: makes it, always with the same weights, in eval mode.
-        inputs: the first is captured with; one at least has other shapes, one other values.
+        name: the name in tables.
+        build: makes the model, always with the same weights, in eval mode.
+        inputs: the capture's example, and further inputs; other shapes and other values both occur.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Case:
 
     @property
     def dynamic(self) -> dict[str, list[int]]:
-        """The dimensions that differ between the inputs, by name."""
+        """Return the dimensions with different sizes among the inputs, by name."""
         first, *others = self.inputs
         return {
             name: [i for i, size in enumerate(value.shape) if any(one[name].shape[i] != size for one in others)]
@@ -41,14 +41,14 @@ class Case:
 
 
 def eager(model: torch.nn.Module, inputs: Inputs) -> list[torch.Tensor]:
-    """The tensors that a model returns, flat; the same random numbers each time."""
+    """Return a model's output tensors, flat, with the same random numbers each time."""
     torch.manual_seed(0)
     with torch.no_grad():
         return tensors(model(**{name: value.clone() for name, value in inputs.items()}))
 
 
 def tensors(output: Any) -> list[torch.Tensor]:
-    """The tensors of what a model returned, in the order of its fields."""
-    if isinstance(output, dict):  # ModelOutput, whatever pytree knows of it
+    """Return the tensors in a model's output, in the order of the fields."""
+    if isinstance(output, dict):  # a ModelOutput, which pytree may not know
         output = [value for value in output.values() if value is not None]
     return [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]

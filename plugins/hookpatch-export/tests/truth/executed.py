@@ -1,4 +1,4 @@
-"""Which parts of the source ran, instruction by instruction."""
+"""Record the executed parts of the source, instruction by instruction."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Span = tuple[int, int, int, int]  # line, end line, column, end column; columns 
 
 @dataclass
 class Executed:
-    """Which instructions of user code ran."""
+    """The executed instructions of user code."""
 
     offsets: dict[CodeType, set[int]] = field(default_factory=dict)
 
     def lines(self) -> dict[str, set[int]]:
-        """The lines that ran, by file."""
+        """Return the executed lines, by file."""
         found: dict[str, set[int]] = {}
         for code, offsets in self.offsets.items():
             found.setdefault(code.co_filename, set()).update(
@@ -30,7 +30,7 @@ class Executed:
         return found
 
     def never(self) -> dict[str, set[Span]]:
-        """What did not run, on lines that did: the right side of ``a and b``, a branch of a conditional expression."""
+        """Return the skipped parts of lines that ran: the right side of ``a and b``, an unused branch."""
         found: dict[str, set[Span]] = {}
         ran = self.lines()
         for code, offsets in self.offsets.items():
@@ -51,7 +51,7 @@ def _spans(code: CodeType) -> list[tuple[int, Span]]:
 
 @contextmanager
 def executed() -> Iterator[Executed]:
-    """Note the instructions of user code that the block runs."""
+    """Record the instructions of user code during the block."""
     found = Executed()
     offsets = found.offsets
 

@@ -1,4 +1,4 @@
-"""Where in a model's own code one stands: the innermost frame that is neither torch's, nor Python's, nor ours."""
+"""Find the current line of a model's own code: the innermost frame outside of torch, Python and these tests."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Place(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Where one stands.
+    """The current line of user code, and the frames around the line.
 
     Attributes:
         place: the innermost line of user code.
-        inside: whether code of torch or of Python stands between that line and what happened.
-        iterates: whether a walk through a tensor is all that stands between.
+        inside: whether frames of torch or of Python lie between the line and the event.
+        iterates: whether ``Tensor.__iter__`` lies between the line and the event.
         unpacks: whether the instruction takes a sequence apart into names (``a, b = x``).
-        callers: the lines of user code that it was reached from.
+        callers: the calling lines of user code, the nearest first.
     """
 
     place: Place
@@ -48,14 +48,14 @@ class Standing(NamedTuple):
 
 @cache
 def is_user_code(file: str) -> bool:
-    """Whether a file belongs to the model, its helpers and the libraries it is built of, torch and Python apart."""
+    """Return True if a file belongs to the model, to helpers or to libraries of the model, except torch and Python."""
     if file.startswith(("<", _OURS, _NUMPY, *_TORCH)):
         return False
     return file.startswith(_PACKAGES) or not file.startswith(_PYTHON)
 
 
 def standing() -> Standing | None:
-    """Where the caller's caller stands; None where no user code is on the stack."""
+    """Return the current line of user code; None if no user code is on the stack."""
     frame: FrameType | None = sys._getframe(1)
     inside = iterates = False
     while frame is not None:

@@ -1,4 +1,4 @@
-"""All that is known of a case by running it: its lines and what each mode did. As plain data, for a file."""
+"""Run a case, and return the deciding lines and the outcome of each mode as plain data for a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS: Final = ("data", "shape", "either", "inside", "rank")
 
 
 def lines(case: Case) -> dict[str, Any]:
-    """What the lines of a case decide by, and which ran: on all its inputs, each with a model of its own."""
+    """Return the deciding lines of a case, and the lines that ran, over all inputs. Each input gets a fresh model."""
     seen: list[Seen] = []
     ran: dict[str, set[int]] = {}
     never: dict[str, set[Any]] | None = None
@@ -46,7 +46,7 @@ def lines(case: Case) -> dict[str, Any]:
 
 
 def _unreached(case: Case, seen: list[Seen]) -> set[Place]:
-    """The lines that decide in eager mode, and do not run where they could be captured."""
+    """Return the lines that decide in eager mode, but do not decide when the model's code sees a capture."""
     reached: set[Place] = set()
     for how in HOW:
         for inputs in case.inputs:
@@ -54,19 +54,19 @@ def _unreached(case: Case, seen: list[Seen]) -> set[Place]:
             try:
                 with capturing(how), watched(model, inputs) as one:
                     eager(model, inputs)
-            except Exception:  # it does not run so: nothing is known of what it would reach
+            except Exception:  # the model fails under a capture: no line is known to be unreached
                 return set()
             reached |= {logical(place) for place in (*one.data, *one.shape)}
     return {logical(place) for one in seen for place in (*one.data, *one.shape)} - reached
 
 
 def _both(one: dict[str, set[Any]], other: dict[str, set[Any]], ran: dict[str, set[int]]) -> dict[str, set[Any]]:
-    """What did not run on either occasion: a file that one occasion did not enter is judged by the other."""
+    """Return the parts skipped in both runs. A file entered by a single run is judged by the single run."""
     return {file: one.get(file, other.get(file, set())) & other.get(file, one.get(file, set())) for file in ran}
 
 
 def _listed(seen: list[dict[Place, Decisions]]) -> list[dict[str, Any]]:
-    """The lines, each with how it decides, and with the inputs that bring another outcome than the first does."""
+    """Return the lines, each with the kinds of decision, and with the inputs whose outcome differs from the first."""
     places = {logical(place) for one in seen for place in one}
     found = []
     for place in sorted(places):
@@ -81,7 +81,7 @@ def _listed(seen: list[dict[Place, Decisions]]) -> list[dict[str, Any]]:
 
 
 def judged(case: Case, seconds: float, modes: tuple[str, ...] = MODES) -> dict[str, Any]:
-    """What is known of a case: ``lines``, ``modes`` and the seconds that each took."""
+    """Return the facts about a case: ``lines``, ``modes`` and the seconds for each."""
     took: dict[str, float] = {}
     found: dict[str, Any] = {"name": case.name, "dynamic": case.dynamic, "modes": {}, "seconds": took}
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the five ways to capture a model do with it: fail, freeze something, or go well."""
+"""Capture a model in five modes, and return the outcome: a failure, a frozen decision, or agreement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from truth.frames import Place, is_user_code
 
 MODES: Final = ("trace", "script", "export", "onnx", "onnx-torchscript")
 
-# How torch words it when a capture stops at a value or at a size, or at neither.
+# Torch's words for a capture that stops at a value or at a size, and ours for a timeout.
 _WORDS: Final = {
     "data": r"data-dependent|DataDependent|unbacked|Eq\(u\d|u\d+ [<>=!]|_local_scalar_dense|aten\.(nonzero|item|equal)"
     r"|\.numpy\(\) is not supported|Cannot call numpy|Cannot access data pointer",
@@ -31,13 +31,13 @@ _WORDS: Final = {
 
 @dataclass
 class Outcome:
-    """What a capture did.
+    """The outcome of a capture.
 
     Attributes:
-        became: ``failed``, ``froze`` (it is captured, and disagrees with eager on an input), or ``fine``.
+        became: ``failed``, ``froze`` (captured, but disagrees with eager on an input), or ``fine``.
         said: the error, or the disagreement.
         cause: of a failure, by torch's words: ``data``, ``shape``, ``time`` or ``other``.
-        place: of a failure, the innermost line of user code, where torch names it.
+        place: of a failure, the innermost line of user code; None if unknown.
         warned: the lines of user code that torch warned of.
     """
 
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def captured(case: Case, mode: str) -> Outcome:
-    """Capture a case in a mode, and run what came of it on all its inputs."""
+    """Capture a case in a mode, and run the capture on all inputs."""
     capture = _CAPTURES[mode]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -68,19 +68,19 @@ def captured(case: Case, mode: str) -> Outcome:
 
 
 def _first(error: BaseException) -> BaseException:
-    """The error that led to all others."""
+    """Return the first error of a chain of causes."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
 def cause(said: str) -> str:
-    """Whether a capture stopped at a value, at a size, for lack of time, or for another reason, by torch's words."""
+    """Return the cause of a failure, by the words of the error: a value, a size, lack of time, or another reason."""
     return next((cause for cause, words in _WORDS.items() if re.search(words, said)), "other")
 
 
 def _place(error: BaseException) -> Place | None:
-    """The last line of user code that the message names, else the innermost on the stack."""
+    """Return the last line of user code in the error's message, else the innermost line on the stack."""
     frames = [Place(one.filename, one.lineno or 0) for one in traceback.extract_tb(error.__traceback__)]
     named = [Place(file, int(line)) for file, line in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
     own = [place for place in (named or frames) if is_user_code(place.file)]
@@ -89,7 +89,7 @@ def _place(error: BaseException) -> Place | None:
 
 
 class _Flat(torch.nn.Module):
-    """A model that takes its tensors in order and returns a tuple of tensors, which tracing asks for."""
+    """A model with positional tensors as inputs and a tuple of tensors as output, as tracing requires."""
 
     def __init__(self, model: torch.nn.Module, names: list[str]) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Numbers that came from a tensor, and tell where Python decides something by them.
+"""Stand-ins for numbers from a tensor, which report each decision of Python by the number.
 
-``Number`` stands for a size or a value in the model's own code. Arithmetic gives another Number; what makes a plain
-bool, int, float or index of it, hashes it or counts by it is a decision: from there on a capture knows a constant.
-It is no int but a torch.SymInt, so that ``range`` and other C code must ask it, and torch's own parsing does not.
+``Number`` stands for a size or a value in the model's own code. Arithmetic gives a Number. A conversion to a plain
+bool, int, float or index is a decision, and so is a hash: afterwards a capture knows only a constant.
+A Number is a torch.SymInt, no int: ``range`` and other C code must convert the Number, but torch's parsing need not.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 import torch
 
-Decided = Callable[[str, str, Any], None]  # the kind, how, and what came of it
+Decided = Callable[[str, str, Any], None]  # the kind, the operation, and the outcome
 
 
 class Number:
-    """A value and what it came from: ``data``, ``shape`` or ``rank``."""
+    """A value with its origin: ``data``, ``shape`` or ``rank``."""
 
     def __new__(cls, value: Any, kind: str, decided: Decided) -> Number:
-        """A Number that torch's parsing takes for a symbolic bool, int or float."""
+        """Return a Number that torch's parsing accepts as a symbolic bool, int or float."""
         return object.__new__(_BY_TYPE.get(type(value), Number))
 
     def __init__(self, value: Any, kind: str, decided: Decided) -> None:
@@ -38,23 +38,23 @@ class Number:
         return hash(self.value)
 
     def is_integer(self) -> bool:
-        """What ``float.is_integer`` is."""
+        """Return the answer of ``float.is_integer``, and report a decision."""
         outcome = bool(float(self.value).is_integer())
         self.decided(self.kind, "is_integer", outcome)
         return outcome
 
     def bit_length(self) -> Number:
-        """What ``int.bit_length`` is."""
+        """Return the answer of ``int.bit_length`` as a Number."""
         return Number(self.value.bit_length(), self.kind, self.decided)
 
 
 def worse(one: str, other: str) -> str:
-    """The kind of what came from both."""
+    """Return the worse of two kinds: the kind of a value computed from both."""
     return next(kind for kind in ("data", "shape", "rank") if kind in (one, other))
 
 
 def plain(value: Any) -> Any:
-    """A value with every Number in it replaced by what it stands for."""
+    """Return a value with each Number in the value replaced by the plain number."""
     if isinstance(value, Number):
         return value.value
     if isinstance(value, type):
@@ -133,10 +133,10 @@ _BY_TYPE: dict[type, type[Number]] = {bool: _Bool, int: _Int, float: _Float}
 
 
 class Numbers(tuple[Any, ...]):
-    """A tensor's shape: a tuple of Numbers, with what torch.Size has besides."""
+    """A tensor's shape: a tuple of Numbers, with the methods of torch.Size."""
 
     def numel(self) -> Any:
-        """How many elements a tensor of this shape has."""
+        """Return the number of elements of a tensor with the shape."""
         return math.prod(self)
 
     def __getitem__(self, index: Any) -> Any:
@@ -151,7 +151,7 @@ class Numbers(tuple[Any, ...]):
 
 
 class Pieces(tuple[Any, ...]):
-    """The tensors that a tensor was split into, as many as its size gave: walking through them is a decision."""
+    """The tensors of a split. The size decides the number of tensors, so that iteration is a decision."""
 
     walked: Callable[[], None]
 

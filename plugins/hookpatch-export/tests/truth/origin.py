@@ -1,4 +1,4 @@
-"""What tensors came from: the model's inputs and state, or sizes; followed by their storage."""
+"""Follow the origin of tensors by their storage: the model's inputs and state, or sizes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from truth.number import Number, worse
 
 
 class Origin:
-    """What tensors came from. The storages are kept, so that none takes another's place in memory."""
+    """The origin of tensors. The storages are kept alive, so that no new storage reuses a known address."""
 
     def __init__(self) -> None:
         self._kinds: dict[int, str] = {}
         self._kept: list[Any] = []
 
     def of(self, value: Any) -> str | None:
-        """The worst of ``data``, ``shape`` and ``rank``, or None for constants."""
+        """Return the worst of ``data``, ``shape`` and ``rank`` in a value; None for constants."""
         kinds = [kind for leaf in pytree.tree_leaves(value) if (kind := self._of_leaf(leaf))]
         return reduce(worse, kinds) if kinds else None
 
     def sized(self, value: Any) -> bool:
-        """Whether a whole number that came from a tensor's value is among these arguments."""
+        """Return True if a whole number from a tensor's value is among the arguments."""
         for leaf in pytree.tree_leaves(value):
             if isinstance(leaf, slice) and self.sized([leaf.start, leaf.stop, leaf.step]):
                 return True
@@ -42,7 +42,7 @@ class Origin:
         return None
 
     def mark(self, value: Any, kind: str | None) -> None:
-        """The tensors in a value came from this."""
+        """Record the origin of the tensors in a value."""
         for leaf in pytree.tree_leaves(value) if kind else ():
             if isinstance(leaf, torch.Tensor) and (key := _storage(leaf)) is not None:
                 before = self._kinds.get(key._cdata)

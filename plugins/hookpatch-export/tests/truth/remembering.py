@@ -1,4 +1,4 @@
-"""``int``, ``float`` and ``len`` for user modules, of what Python's own would forget: where a number came from."""
+"""Replace ``int``, ``float`` and ``len`` in user modules: Python's own functions lose the origin of a number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from truth.number import Decided, Number, plain
 
 @contextmanager
 def remembering(decided: Decided) -> Iterator[None]:
-    """``int``, ``float`` and ``len`` in user modules give Numbers: the real ones must return what has forgotten all."""
+    """Make ``int``, ``float`` and ``len`` in user modules return Numbers. The builtins must return plain numbers."""
     names: dict[str, Any] = {"len": _len(decided), "int": _convert(builtins.int), "float": _convert(builtins.float)}
     changed = []
     for module in [*sys.modules.values()]:
@@ -34,7 +34,7 @@ def remembering(decided: Decided) -> Iterator[None]:
 
 
 def _foreign(name: str) -> bool:
-    """Whether a module is a package that no model is written in."""
+    """Return True for an installed module outside of transformers: no model is defined in such a module."""
     return "site-packages" in (getattr(sys.modules[name], "__file__", "") or "") and not name.startswith(
         "transformers."
     )
@@ -55,7 +55,7 @@ def _convert(to: type) -> type:
     class Meta(type):
         def __call__(cls, value: Any = 0, *rest: Any) -> Any:
             if isinstance(value, torch.Tensor) and plain(value.numel()) == 1:
-                number = value.item()  # tells of itself
+                number = value.item()  # reports the decision
                 return (
                     Number(to(plain(number)), number.kind, number.decided) if isinstance(number, Number) else to(number)
                 )

@@ -1,4 +1,4 @@
-"""A line as a person counts it: a statement over several lines is one, and so is the head of an ``if`` or a match."""
+"""Map lines to logical lines: a statement over several lines is one line, also the head of an ``if`` or a match."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from truth.frames import Place
 
 
 def logical(place: Place) -> Place:
-    """The line that the innermost statement at a line starts on."""
+    """Return the first line of the innermost statement at a line."""
     return Place(place.file, _starts(place.file).get(place.line, place.line))
 
 
 def text(place: Place) -> str:
-    """The source of a line, without its indentation."""
+    """Return the source of a line, without indentation."""
     lines = _lines(place.file)
     return lines[place.line - 1].strip() if place.line <= len(lines) else ""
 
@@ -27,12 +27,12 @@ def _lines(file: str) -> list[str]:
 
 @cache
 def _starts(file: str) -> dict[int, int]:
-    """By line: the first line of the innermost statement there. ast walks the outer before the inner."""
+    """Return the first line of the innermost statement, by line. ast.walk yields outer statements before inner ones."""
     starts: dict[int, int] = {}
     for node in ast.walk(ast.parse("\n".join(_lines(file)))):
         if isinstance(node, ast.stmt | ast.ExceptHandler):
             starts |= dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), node.lineno)
-        if isinstance(node, ast.Match):  # what is compared stands in the cases, what it is compared with above them
+        if isinstance(node, ast.Match):  # the patterns of the cases count as the line of the match
             for case in node.cases:
                 starts |= dict.fromkeys(range(case.pattern.lineno, (case.pattern.end_lineno or 0) + 1), node.lineno)
     return starts

@@ -1,16 +1,16 @@
-"""Which lines of a model decide by a tensor's value, and which by a size, seen while the model runs in eager mode.
+"""Find the lines of a model that decide by a tensor's value or by a size, while the model runs in eager mode.
 
-Real tensors with real values run, so that what depends on data runs too, which it does not with symbolic shapes.
-A TorchFunctionMode hands out sizes as Numbers (number.py) and what becomes a Python number of a tensor as well; a
-Number tells where Python decides by it, and becomes the plain number again where it goes into torch. A
-TorchDispatchMode sees the operators that torch itself tags as depending on data (``item``, ``nonzero``, an index by a
-mask, ``equal``). What a tensor came from is followed by its storage: the inputs and the model's state are data; sizes
-made into a tensor (``torch.arange(n)``) are not, and what is then read from it is ``either``.
+Real tensors with real values run: with symbolic shapes, code that depends on data would not run.
+A TorchFunctionMode returns Numbers (number.py) for sizes and for Python numbers read from a tensor. A Number reports
+each decision of Python by the Number, and becomes a plain number as an argument of torch. A TorchDispatchMode sees the
+operators that torch tags as data-dependent (``item``, ``nonzero``, an index by a mask, ``equal``). The origin of a
+tensor is followed by the storage. The inputs and the model's state are data. A tensor made of sizes
+(``torch.arange(n)``) is no data, and a number read from the tensor is ``either``.
 
-Kept apart: what torch decides by itself inside an operator or a function of its own, such as a broadcast of two sizes
-(``inside``); what hangs on a tensor's ``rank``, which no capture makes dynamic; a whole number read from a tensor's
-value and given to torch as a size (``either``). Not seen: what decides by a bool that ``not`` or ``in`` has made, by an
-array of NumPy's, and by the length of ``x.shape``.
+Kept apart are three kinds of decision. ``inside``: torch decides in an operator or a function of torch, for example a
+broadcast of two sizes. ``rank``: a tensor's rank decides, which no capture makes dynamic. ``either``: a whole number
+read from a tensor's value is given to torch as a size. Not seen are decisions by a bool from ``not`` or ``in``, by an
+array of NumPy, and by the length of ``x.shape``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch._dynamo  # what the first mode would import, slowly, while every instruction is noted
+import torch._dynamo  # else the first mode imports torch._dynamo, slowly, while each instruction is recorded
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -39,7 +39,7 @@ _GETTERS = {torch.Tensor.shape.__get__: "shape", torch.Tensor.ndim.__get__: "ndi
 
 @dataclass
 class Decisions:
-    """What a line decided: how (``bool``, ``index``, ``len``, an operator's name), and what came out each time."""
+    """The decisions of a line: the operations (``bool``, ``index``, ``len``, an operator), and all outcomes."""
 
     how: set[str] = field(default_factory=set)
     outcomes: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Decisions:
 
 @dataclass
 class Seen:
-    """What was decided, by line of user code; ``beneath`` are the lines that calls with a decision in them stand on."""
+    """The decisions, by line of user code. ``beneath`` has the lines with a call that leads to a decision."""
 
     data: dict[Place, Decisions] = field(default_factory=dict)
     shape: dict[Place, Decisions] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Seen:
     beneath: set[Place] = field(default_factory=set)
 
     def decided(self, kind: str, how: str, outcome: Any) -> None:
-        """Somebody on the stack decides by a value (``data``), a size (``shape``), or a value made of sizes."""
+        """Record a decision of the current line, by a value (``data``), a size (``shape``) or a value made of sizes."""
         at = standing()
         if at is None or at.unpacks or (at.iterates and how != "iter"):
             return
@@ -101,7 +101,7 @@ class _Functions(TorchFunctionMode):
         if self.origin.sized((args, kwargs)):
             self.seen.decided("either", name, None)
         args, kwargs = plain(args), plain(kwargs)
-        if name == "__repr__":  # torch reads the values to print them; a capture prints the stand-in's name
+        if name == "__repr__":  # torch reads values to print a tensor; a capture prints the stand-in's name
             with torch.utils._python_dispatch._disable_current_modes():
                 return func(*args, **kwargs)
         result = func(*args, **kwargs)
@@ -132,7 +132,7 @@ class _Functions(TorchFunctionMode):
 
 @contextmanager
 def watched(model: torch.nn.Module, inputs: Any) -> Iterator[Seen]:
-    """What the code in the block decides by these inputs and the model's state."""
+    """Record the decisions of the block by the inputs and by the model's state."""
     seen, origin = Seen(), Origin()
     origin.mark([inputs, [*model.parameters()], [*model.buffers()]], "data")
     with ExitStack() as stack:

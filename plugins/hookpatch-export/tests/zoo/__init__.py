@@ -1,10 +1,10 @@
-"""Forty small models whose truth is known: each line that a capture's outcome hangs on bears its kind.
+"""Forty small models with a known truth: each line that decides a capture's outcome is marked with a kind.
 
     if x.sum() > 0:  # data
 
-A mark stands at the end of the line that a statement begins on: ``data``, ``shape``, ``config``, ``safe`` or ``call``,
-the worst of what the line does. A line without one is none of them. tests/test_zoo.py runs the models to see that the
-marks are true.
+A mark is at the end of the first line of a statement: ``data``, ``shape``, ``config``, ``safe`` or ``call``, the worst
+kind of the statement. A line without a mark has no kind. tests/test_zoo.py runs the models to check the
+marks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model of the zoo is: a class, inputs that it accepts, and its marks."""
+"""A model of the zoo: a class, inputs for forward, and marked lines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Animal:
     """A model of the zoo.
 
     Attributes:
-        of: its class, made without arguments.
-        inputs: what forward is called with, each time other shapes or values.
-        reaches: functions and classes outside of it that its forward comes to.
+        of: the model's class, made without arguments.
+        inputs: the arguments of each call of forward, with other shapes or values each time.
+        reaches: functions and classes outside of the class that forward calls.
     """
 
     of: type[torch.nn.Module]
@@ -31,7 +31,7 @@ class Animal:
     reaches: tuple[Any, ...]
 
     def marks(self) -> dict[tuple[str, int], str]:
-        """The kinds by file and line, in its class and in what it reaches."""
+        """Return the marks by file and line, in the class and in the called functions and classes."""
         found = {}
         for part in (self.of, *self.reaches):
             lines, first = inspect.getsourcelines(part)
@@ -42,7 +42,7 @@ class Animal:
 
 
 def animal(*inputs: Made | torch.Tensor, reaches: tuple[Any, ...] = ()) -> Callable[[type], type]:
-    """A class of the zoo, with what its forward accepts."""
+    """Return a decorator that adds a class to the zoo, with inputs of forward."""
 
     def add(of: type) -> type:
         _ANIMALS[of.__name__] = Animal(of, tuple(one if isinstance(one, tuple) else (one,) for one in inputs), reaches)
@@ -52,15 +52,15 @@ def animal(*inputs: Made | torch.Tensor, reaches: tuple[Any, ...] = ()) -> Calla
 
 
 def animals() -> dict[str, Animal]:
-    """All of them, by name."""
+    """Return all models of the zoo, by name."""
     return dict(_ANIMALS)
 
 
 def case(name: str) -> Case:
-    """One of them, as what the truth is established of.
+    """Return the case of a model of the zoo.
 
     Raises:
-        Refused: there is none of that name.
+        Refused: the zoo has no model of the name.
     """
     if name not in _ANIMALS:
         raise Refused(f"the zoo has no {name}")
@@ -75,15 +75,15 @@ def case(name: str) -> Case:
 
 
 def rising(*shape: int, start: float = -1.0, end: float = 1.0) -> torch.Tensor:
-    """A tensor of values from start to end."""
+    """Return a tensor of values from start to end."""
     return torch.linspace(start, end, torch.Size(shape).numel()).reshape(shape)
 
 
 def above(*shape: int) -> torch.Tensor:
-    """A tensor of positive values."""
+    """Return a tensor of positive values."""
     return rising(*shape, start=0.5, end=2.0)
 
 
 def below(*shape: int) -> torch.Tensor:
-    """A tensor of negative values."""
+    """Return a tensor of negative values."""
     return -above(*shape)

@@ -22,7 +22,7 @@ class IfOnValue(nn.Module):
 
 @animal(rising(4, 3), rising(2, 5))
 class IfOnSize(nn.Module):
-    """Asks for sizes in all the ways there are."""
+    """Asks for sizes in all possible ways."""
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[0] > 2:  # shape
@@ -62,7 +62,7 @@ class Conditional(nn.Module):
 
 @animal(above(4, 3), above(2, 3))
 class Asserts(nn.Module):
-    """Asserts a value, a size, and what it was configured with."""
+    """Asserts a value, a size, and a setting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class MatchOnSize(nn.Module):
 
 @animal(above(4, 3), below(2, 3))
 class TryOnValue(nn.Module):
-    """What is tried reads a value."""
+    """Reads a value in a try block."""
 
     def forward(self, x: Tensor) -> Tensor:
         try:  # config
@@ -114,7 +114,7 @@ class TryOnValue(nn.Module):
 
 @animal(rising(4, 3), rising(2, 3))
 class AlwaysTrue(nn.Module):
-    """Checks that no input fails: decisions on sizes all the same."""
+    """Checks conditions that hold for each input, but are still decisions on sizes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ class ToNumbers(nn.Module):
 
 @animal(above(4, 3), below(2, 3))
 class Formatted(nn.Module):
-    """A message of a check, which is made whether the check fails or not."""
+    """Formats a message of a check in each call."""
 
     def forward(self, x: Tensor) -> Tensor:
         said = f"the sum is {x.sum()}"  # data
@@ -33,7 +33,7 @@ class Formatted(nn.Module):
 
 @animal(above(4, 3), below(2, 3))
 class NumberUsedLater(nn.Module):
-    """What was made a number decides lines later."""
+    """Converts a tensor to a number that decides on a later line."""
 
     def forward(self, x: Tensor) -> Tensor:
         level = x.mean().item()  # data
@@ -75,7 +75,7 @@ class Selected(nn.Module):
 
 @animal(rising(4, 3), rising(2, 5))
 class SizeToNumber(nn.Module):
-    """int() and float() of a size forget that it was one."""
+    """Converts a size by int() and float(), which lose the size."""
 
     def forward(self, x: Tensor) -> Tensor:
         rows = int(x.shape[0])  # shape

@@ -1,4 +1,4 @@
-"""What a capture runs once, or not at all: print, random numbers, writes to self and to a global."""
+"""Effects that a capture runs once or never: print, random numbers, writes to self and to a global."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CALLS = 0
 
 @animal(rising(4, 3), rising(2, 3))
 class Prints(nn.Module):
-    """Prints what it is given."""
+    """Prints the mean of the input."""
 
     def forward(self, x: Tensor) -> Tensor:
         print("mean", x.mean())  # call
@@ -24,7 +24,7 @@ class Prints(nn.Module):
 
 @animal(rising(4, 3), rising(2, 3))
 class PythonRandom(nn.Module):
-    """Numbers that torch does not know of."""
+    """Draws random numbers outside of torch."""
 
     def forward(self, x: Tensor) -> Tensor:
         x = x * random.random()  # call
@@ -41,7 +41,7 @@ class TorchRandom(nn.Module):
 
 @animal(rising(4, 3), rising(2, 3))
 class WritesSelf(nn.Module):
-    """Counts its calls, and keeps what it last saw."""
+    """Counts the calls, and keeps the last input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class WritesSelf(nn.Module):
 
 @animal(rising(4, 3), rising(2, 3))
 class WritesGlobal(nn.Module):
-    """Counts its calls in a global."""
+    """Counts the calls in a global."""
 
     def forward(self, x: Tensor) -> Tensor:
         global CALLS

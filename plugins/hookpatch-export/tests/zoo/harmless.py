@@ -1,4 +1,4 @@
-"""What looks like a decision and is none, or one that every call takes alike."""
+"""Code that looks like a decision but decides nothing, or decides alike in each call."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Configured(nn.Module):
 
 @animal(rising(4, 6), rising(2, 10))
 class Arithmetic(nn.Module):
-    """Sizes that only go into other sizes, slices and scales."""
+    """Uses sizes only in other sizes, slices and scales."""
 
     def forward(self, x: Tensor) -> Tensor:
         rows, columns = x.shape[0], x.shape[1]
@@ -93,7 +93,7 @@ class WithSymbolic(nn.Module):
 
 @animal(rising(4, 6), rising(2, 8))
 class InPlace(nn.Module):
-    """Writes to slices of a tensor of its own."""
+    """Writes to slices of a local tensor."""
 
     def forward(self, x: Tensor) -> Tensor:
         out = torch.zeros_like(x)

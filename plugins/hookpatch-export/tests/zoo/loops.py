@@ -10,7 +10,7 @@ from zoo.animals import above, animal, rising
 
 @animal(above(4, 3), above(2, 3) / 8)
 class WhileOnValue(nn.Module):
-    """Halves until it is small."""
+    """Halves the input until the values are small."""
 
     def forward(self, x: Tensor) -> Tensor:
         while x.max() > 1:  # data
@@ -20,7 +20,7 @@ class WhileOnValue(nn.Module):
 
 @animal(rising(4, 3), rising(2, 5))
 class ForOverSize(nn.Module):
-    """As many steps as there are rows."""
+    """Does a step for each row."""
 
     def forward(self, x: Tensor) -> Tensor:
         total = torch.zeros(x.shape[1])
@@ -42,7 +42,7 @@ class ForOverTensor(nn.Module):
 
 @animal(rising(4, 3), rising(2, 5))
 class Unpacked(nn.Module):
-    """Fills containers from a tensor: a row for each, without a loop of its own."""
+    """Fills containers from a tensor, row by row, without an explicit loop."""
 
     def forward(self, x: Tensor) -> Tensor:
         rows = list(x)  # shape
@@ -67,7 +67,7 @@ class ForOverTwo(nn.Module):
 
 @animal(rising(4, 6), rising(2, 9))
 class ForOverPieces(nn.Module):
-    """Walks through what a tensor was split into: as many pieces as its size gives."""
+    """Walks through the pieces of a split. The size decides the number of pieces."""
 
     def forward(self, x: Tensor) -> Tensor:
         total = torch.zeros(x.shape[0], 1)
@@ -80,7 +80,7 @@ class ForOverPieces(nn.Module):
 
 @animal(rising(4, 3), rising(2, 3))
 class ForOverLayers(nn.Module):
-    """Walks through its own layers: always the same."""
+    """Walks through the model's layers, alike in each call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class ForOverLayers(nn.Module):
 
 @animal(rising(4, 3), rising(2, 3))
 class ForOverConfig(nn.Module):
-    """As many steps as it was configured with."""
+    """Does a configured number of steps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class RecurrentCell(nn.Module):
 
 @animal(rising(4, 3), rising(2, 5))
 class ListOfNumbers(nn.Module):
-    """A list of as many numbers as there are rows, and a tuple of the rows."""
+    """Makes a list with a number for each row, and a tuple of the rows."""
 
     def forward(self, x: Tensor) -> Tensor:
         places = list(range(len(x)))  # shape

@@ -1,4 +1,4 @@
-"""Functions that models of other files call."""
+"""Functions called by models in other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions that forward comes to by a way: other files, methods, submodules, decorators, variables and attributes."""
+"""Decisions reached from forward through files, methods, submodules, decorators, variables and attributes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoo.other_file import checked, clipped, rows
 
 @animal(above(4, 3), below(2, 3) / 2, reaches=(clipped, rows))
 class CallsOtherFile(nn.Module):
-    """Helpers of another file: one decides, one gives what is decided by."""
+    """Calls helpers of another file: a helper that decides, and a helper that returns a deciding value."""
 
     def forward(self, x: Tensor) -> Tensor:
         x = clipped(x)
@@ -26,7 +26,7 @@ class CallsOtherFile(nn.Module):
 
 @animal(above(4, 3), below(2, 3))
 class CallsMethod(nn.Module):
-    """A method decides, and a property gives what is decided by."""
+    """Has a method that decides, and a property that returns a deciding value."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class CallsMethod(nn.Module):
 
 
 class Gate(nn.Module):
-    """A part that decides."""
+    """Decides in a submodule."""
 
     def forward(self, x: Tensor) -> Tensor:
         if (x > 0).any():  # data
@@ -90,7 +90,7 @@ class ClosureAndLambda(nn.Module):
 
 
 def powered(x: Tensor, times: int) -> Tensor:
-    """Multiplies as often as it is told."""
+    """Multiplies a given number of times."""
     result = x
     for _ in range(times):  # shape
         result = result * x
@@ -99,7 +99,7 @@ def powered(x: Tensor, times: int) -> Tensor:
 
 @animal(above(4, 3), above(2, 3), reaches=(powered,))
 class Partial(nn.Module):
-    """A size is bound to a function before it is called."""
+    """Binds a size to a function before the call."""
 
     def forward(self, x: Tensor) -> Tensor:
         power = functools.partial(powered, times=x.shape[0])
@@ -108,7 +108,7 @@ class Partial(nn.Module):
 
 @dataclass
 class Plan:
-    """What is to be done."""
+    """A plan with sizes."""
 
     rows: int
     columns: int
@@ -116,7 +116,7 @@ class Plan:
 
 @animal(rising(4, 3), rising(2, 5))
 class CarriedSize(nn.Module):
-    """A size in a variable, a tuple, an attribute and a dataclass before it decides."""
+    """Passes a deciding size through a variable, a tuple, an attribute and a dataclass."""
 
     def forward(self, x: Tensor) -> Tensor:
         count, width = x.shape
@@ -133,7 +133,7 @@ class CarriedSize(nn.Module):
 
 @animal(above(4, 3), above(2, 3))
 class CarriedByAttribute(nn.Module):
-    """A size written to self in one method and asked for in another."""
+    """Writes a size to self in a method, and reads the size in another method."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ REGISTRY: dict[str, Callable[[Tensor], Tensor]] = {"loud": loud, "calm": calm}
 
 @animal(above(4, 3), below(2, 3), reaches=(loud, calm))
 class FromRegistry(nn.Module):
-    """The function that is called stands in a mapping."""
+    """Calls a function read from a mapping."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""Apply remedies to a copy in memory, script that, and compare the answers with those of the model."""
+"""Apply remedies to a copy of a model, script the copy, and compare the answers with the model's answers."""

@@ -47,7 +47,7 @@ def _parameters(called: Any, tree: ast.FunctionDef) -> list[ast.arg]:
 
 
 def _tensors(called: Any) -> Iterator[torch.Tensor]:
-    """Yield tensors of the shapes that the first layers take, then of common shapes."""
+    """Yield tensors of shapes accepted by the first layers, and afterwards tensors of common shapes."""
     made = torch.Generator().manual_seed(0)
     for layer in called.modules() if isinstance(called, nn.Module) else ():
         if isinstance(layer, nn.Embedding):
@@ -62,7 +62,7 @@ def _tensors(called: Any) -> Iterator[torch.Tensor]:
 
 
 def _words(tree: ast.FunctionDef, called: Any) -> list[str]:
-    """Return texts that an argument may be: keys of module dicts, and texts that the source compares with."""
+    """Return likely texts for an argument: keys of module dicts, and texts compared in the source."""
     held = called.modules() if isinstance(called, nn.Module) else ()
     keys = [key for one in held if isinstance(one, nn.ModuleDict) for key in one]
     body = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
@@ -103,7 +103,7 @@ def _annotated(node: ast.expr, tensor: torch.Tensor, words: Sequence[str], keys:
 
 
 def _keys(name: str, tree: ast.FunctionDef) -> list[str]:
-    """Return the texts that an argument is indexed by."""
+    """Return the texts used as an index of an argument."""
     return [
         node.slice.value
         for node in ast.walk(tree)

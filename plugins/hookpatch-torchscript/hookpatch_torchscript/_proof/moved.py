@@ -1,4 +1,4 @@
-"""Remedies that compute a value elsewhere: settings in ``__init__``, modules that are indexed by a variable."""
+"""Remedies that compute a value elsewhere: settings in ``__init__``, modules indexed by a variable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN: Final = (int, float, str, bool)
 
 
 def chosen_module(site: Site) -> Iterator[Change]:
-    """Go through a ModuleDict or ModuleList that is indexed by a variable, and call the one module."""
+    """Replace a call of an indexed ModuleDict or ModuleList by a loop that calls the module of the index."""
     for node in site.head():
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
             continue
@@ -42,7 +42,7 @@ def chosen_module(site: Site) -> Iterator[Change]:
 
 
 def in_init(site: Site) -> Iterator[Change]:
-    """Keep a setting, or what a method of it returns, in an attribute that ``__init__`` sets."""
+    """Keep a setting, or the result of a setting's method, in an attribute set by ``__init__``."""
     owner = site.class_of(site.function)
     start = next((one for one in owner.body if getattr(one, "name", "") == "__init__"), None) if owner else None
     if site.module is None or not isinstance(start, ast.FunctionDef):
@@ -80,7 +80,7 @@ def _is_setting(node: ast.expr, site: Site) -> bool:
 
 
 def _value(site: Site, node: ast.expr) -> Any:
-    """Return the value of a setting of the module; None if it cannot be had."""
+    """Return the value of a setting of the module; None if the value cannot be read."""
     try:
         return eval(ast.unparse(node), site.function.__globals__, {"self": site.module})
     except Exception:  # of a name of the function, or of the module's own code

@@ -54,8 +54,8 @@ _REMEDIES: Final[tuple[Callable[[Site], Iterator[Change]], ...]] = (
     in_init,
     guarded,
 )
-_INPUTS: Final = 3  # that answers are compared on
-_SECONDS: Final = 10.0  # after which no further remedy is tried
+_INPUTS: Final = 3  # for the comparison of answers
+_SECONDS: Final = 10.0  # time limit for trying remedies
 
 Answer = list[torch.Tensor]
 
@@ -63,7 +63,7 @@ Answer = list[torch.Tensor]
 def proved(obj: Any, failure: Failure, script: Callable[[Any], Any], given: tuple[Any, ...] | None) -> Failure:
     """Return the failure with the first remedy that scripts and answers as the model does.
 
-    Only copies of the model run. The failure is returned as it is if no remedy passes, or if nothing can be compared.
+    Only copies of the model run. If no remedy passes, or no answers can be compared, the failure is returned unchanged.
 
     Args:
         obj: the module or function that could not be scripted.
@@ -82,7 +82,7 @@ def proved(obj: Any, failure: Failure, script: Callable[[Any], Any], given: tupl
                 if time.monotonic() - begun > _SECONDS:
                     return failure
                 whole = replace(change, spans=(*change.spans, *_imports(site, change)))
-                with suppress(Exception):  # whatever goes wrong with this remedy, it is none
+                with suppress(Exception):  # any error with the remedy means that the remedy does not work
                     if _passes(obj, failure, site, whole, script, answers):
                         return replace(failure, proof=Proof(diff(site.file, changed(site.file, whole)), len(answers)))
     return failure
@@ -116,12 +116,12 @@ def _functions(thing: Any) -> Iterator[FunctionType]:
 
 
 def _changes(remedy: Callable[[Site], Iterator[Change]], site: Site) -> Iterator[Change]:
-    with suppress(Exception):  # source of an unforeseen form: this remedy does not apply
+    with suppress(Exception):  # source of an unforeseen form: the remedy does not apply
         yield from remedy(site)
 
 
 def _answers(obj: Any, given: tuple[Any, ...] | None) -> Iterator[tuple[tuple[Any, ...], Answer]]:
-    """Yield inputs that the model takes, each with its answer; all are of the types of the first."""
+    """Yield inputs accepted by the model, each with the answer. All inputs have the types of the first input."""
     optional = optional_arguments(obj)
     first: tuple[str | None, ...] | None = None
     for arguments in guesses(obj) if given is None else (given,):
@@ -131,7 +131,7 @@ def _answers(obj: Any, given: tuple[Any, ...] | None) -> Iterator[tuple[tuple[An
             for at, (one, other) in enumerate(zip(types, first, strict=True))
         ):
             continue
-        with suppress(Exception):  # the model does not take these
+        with suppress(Exception):  # the model rejects the guessed inputs
             if answer := _answer(_copy(obj), arguments):
                 first = first or types
                 yield arguments, answer
@@ -167,7 +167,7 @@ def _passes(
         try:
             scripted = script(_mended(obj, failure.path or "", site, change, text, file))
         except Exception as error:
-            # Torch keeps the compiled functions in variables of its frames, and would quote them in the next error.
+            # Torch keeps compiled functions in frame variables, and would quote the functions in the next error.
             traceback.clear_frames(error.__traceback__)
             raise
         return all(difference(answer, _answer(scripted, arguments)) is None for arguments, answer in answers)

@@ -1,4 +1,4 @@
-"""The functions of torch that are patched during torch.jit.script, and limits if torch lacks one."""
+"""The functions of torch that are patched during torch.jit.script, and limits if torch lacks a function."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _OF_TORCH: Final = {  # the wrapper of each function, by address
     "torch.jit._script:_recursive_compile_class": Recorder.reached,
     "torch.jit._script:_compile_and_register_class": Recorder.script_class,
 }
-_LAST_PYTHON: Final = (3, 13)  # that torch.jit supports
+_LAST_PYTHON: Final = (3, 13)  # the last version with support for torch.jit
 
 
 def patches(recorder: Recorder) -> list[hookpatch.Patch]:
-    """Return the patches that record torch's calls; functions that this torch lacks are left out."""
+    """Return the patches that record torch's calls. Functions missing in the installed torch are left out."""
     why = "tells script_explain what torch.jit.script does"
     present = [(address, tell) for address, tell in _OF_TORCH.items() if _is_there(address)]
     return [hookpatch.wrap(address, _bound(recorder, tell), required=False, why=why) for address, tell in present]
 
 
 def limits(version: str, python: tuple[int, ...] = sys.version_info[:2]) -> list[str]:
-    """Return a line for each function that this torch lacks, and one for a Python without TorchScript.
+    """Return a line for each function missing in torch, and a line for a Python without TorchScript.
 
     Args:
         version: the version of torch.
@@ -86,6 +86,6 @@ def _bound(recorder: Recorder, tell: Callable[..., Any]) -> Callable[..., Any]:
                 raise raised from None
             return made
         finally:
-            outcome.clear()  # else a raised error would be in a reference cycle with its own traceback
+            outcome.clear()  # else a raised error and the error's traceback would form a reference cycle
 
     return wrapper

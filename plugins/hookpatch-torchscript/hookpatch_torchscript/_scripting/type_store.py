@@ -8,10 +8,10 @@ from typing import Any
 
 
 def kept_types() -> Callable[[], None]:
-    """Save the concrete types that torch holds; return a function that restores exactly these.
+    """Save the concrete types held by torch, and return a function that restores exactly the saved types.
 
-    The store is changed in place, since torch and its callers hold the store by name. For a release of torch without
-    such a store the returned function does nothing.
+    The store is changed in place, since torch and callers of torch hold the store by name. For a torch without
+    a store the returned function does nothing.
     """
     from torch.jit import _recursive
 
@@ -33,7 +33,7 @@ def kept_types() -> Callable[[], None]:
 
 
 def kept_functions() -> Callable[[], None]:
-    """Save the plain functions that torch holds compiled; return a function that removes later ones."""
+    """Save the plain functions compiled by torch, and return a function that removes functions compiled later."""
     from torch.jit import _state
 
     functions: Any = getattr(_state, "_jit_caching_layer", None)

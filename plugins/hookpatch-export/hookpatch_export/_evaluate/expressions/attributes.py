@@ -45,7 +45,7 @@ def attribute(frame: Frame, node: ast.AST, owner: Value, name: str, default: Val
         node: the source that reads the attribute.
         owner: the object.
         name: the attribute's name.
-        default: the value if there is no such attribute.
+        default: the value if the attribute is missing.
     """
     return map_alternatives(owner, lambda one: _attribute(frame, node, one, name, default))
 
@@ -70,7 +70,7 @@ def _attribute(frame: Frame, node: ast.AST, owner: Value, name: str, default: Va
             return attribute_of_tensor(Tensor(), name) or CONFIG
         case Unknown():
             return owner
-    return Bound(Known(name), (owner,))  # a method of something built in
+    return Bound(Known(name), (owner,))  # a method of a builtin object
 
 
 def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, default: Value | None) -> Value:
@@ -106,7 +106,7 @@ def _held(frame: Frame, node: ast.AST, owner: Known, name: str) -> Value | None:
 
 
 def _plainly(obj: Any, name: str) -> Value | None:
-    """Read an attribute with ``getattr``: of modules, classes, and objects that answer for names they do not have."""
+    """Read an attribute with ``getattr``: of modules, classes, and objects with a ``__getattr__``."""
     try:
         return value_of(getattr(obj, name))
     except Exception:

@@ -31,7 +31,7 @@ from hookpatch_export._values.value import (
     value_of,
 )
 
-_SPREAD: Final = 8  # arguments that a tuple of unknown length stands for; a function takes as many as it can
+_SPREAD: Final = 8  # arguments for a tuple of unknown length; a function takes as many as possible
 
 
 def value(frame: Frame, node: ast.expr) -> Value:

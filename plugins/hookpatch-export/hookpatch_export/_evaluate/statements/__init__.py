@@ -1,1 +1,1 @@
-"""Evaluate statements and functions made of them. Collects no findings."""
+"""Evaluate statements, and functions made of statements. Collects no findings."""

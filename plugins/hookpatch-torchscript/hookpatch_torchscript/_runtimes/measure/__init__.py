@@ -1,1 +1,1 @@
-"""Measure one mode in this process, which is the child process of a command; imports torch."""
+"""Measure a mode in the child process of a command; imports torch."""

@@ -11,7 +11,7 @@ import torch
 
 
 def machine(device: str) -> dict[str, Any]:
-    """Return the processor, its cores, the threads that compute, and the versions; for ``cuda`` the GPU, too."""
+    """Return the processor, the cores, the number of threads, and the versions; for ``cuda`` the GPU, too."""
     about: dict[str, Any] = {
         "processor": _processor(),
         "cores": os.cpu_count(),
