@@ -1,1 +1,1 @@
-"""hookpatch plugins for ONNX export: one module a plugin."""
+"""hookpatch plugins for ONNX export: a module for each plugin."""

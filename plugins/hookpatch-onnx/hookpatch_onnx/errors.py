@@ -1,4 +1,4 @@
-"""What can go wrong in an export that a plugin of hookpatch-onnx takes part in, and with the picture of a change."""
+"""The errors and warnings of exports with a plugin of hookpatch-onnx, and of the picture of a change."""
 
 from __future__ import annotations
 

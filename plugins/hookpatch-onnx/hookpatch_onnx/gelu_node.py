@@ -20,18 +20,18 @@ _OPSET_OF_GELU: Final = 20
 
 @dataclass(frozen=True)
 class Options:
-    """What the plugin can be told.
+    """The options of the plugin.
 
     Attributes:
-        strict: whether a GELU that does not become a node ends the export with an error.
+        strict: whether a GELU left without a node ends the export with an error.
     """
 
     strict: bool = False
 
 
 def mark_gelus(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
-    """Have each call of such a GELU in the model be a region of its own."""
-    from hookpatch_onnx._nodes.gelu import writes_out_gelu  # torch is here by now
+    """Mark each call of a written-out GELU in the model as a region."""
+    from hookpatch_onnx._nodes.gelu import writes_out_gelu  # torch is imported by now
     from hookpatch_onnx._nodes.written_out import written_out_gelus
 
     found = [name for name, module in export.modules(NAME) if writes_out_gelu(module)]
@@ -75,5 +75,5 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
 
 @hookpatch.hookimpl
 def hookpatch_report() -> list[str]:
-    """Return a line for each export: how many GELUs became nodes, and which did not."""
+    """Return a line for each export: how many GELUs became nodes, and the names of the others."""
     return kept(NAME)

@@ -23,12 +23,12 @@ _WORD: Final = re.compile(r"(?:(?P<domain>[\w.]+)::)?(?P<name>\w+)=(?P<address>(
 
 @dataclass(frozen=True)
 class Options:
-    """What the plugin can be told.
+    """The options of the plugin.
 
     Attributes:
-        functions: ``NAME=module:Class`` or ``domain::NAME=module:Class``: instances of the class become nodes of that
+        functions: ``NAME=module:Class`` or ``domain::NAME=module:Class``: instances of the class become nodes of the
             name. The domain is the first part of the module's name if none is given.
-        strict: whether a class of which no instance becomes a node ends the export with an error.
+        strict: whether an instance left without a node, or a class without instances, ends the export with an error.
     """
 
     functions: list[str]
@@ -41,7 +41,7 @@ class Options:
 
 
 def mark_modules(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
-    """Have each call of an instance of one of the classes be a region of its own."""
+    """Mark each call of an instance of the classes as a region."""
     wanted: dict[type, tuple[str, str]] = {}
     receipt = Receipt(NAME, "instances", options.strict)
     for word in options.functions:
@@ -72,12 +72,12 @@ def mark_modules(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
 
 
 def _class_at(module_name: str, path: str) -> type | None:
-    """Return the class at an address; None when its module has not been imported: then the model has none of it.
+    """Return the class at an address; None if the module is not imported: the model has no instance.
 
     Raises:
-        NodeError: there is no such module or class, or it is no torch.nn.Module.
+        NodeError: the module or class is missing, or the class is no torch.nn.Module.
     """
-    import torch  # here by now
+    import torch  # imported by now
 
     address = f"{module_name}:{path}"
     if (module := loaded(module_name)) is None:
@@ -133,5 +133,5 @@ def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
 
 @hookpatch.hookimpl
 def hookpatch_report() -> list[str]:
-    """Return a line for each export: how many instances became nodes, and what did not."""
+    """Return a line for each export: how many instances became nodes, and the names of the others."""
     return kept(NAME)

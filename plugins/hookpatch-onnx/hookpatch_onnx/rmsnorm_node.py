@@ -18,15 +18,15 @@ _REFUSED: Final = "onnxruntime runs it; export with opset_version=23 or higher, 
 
 @dataclass(frozen=True)
 class Options:
-    """What the plugin can be told.
+    """The options of the plugin.
 
     Attributes:
-        domain: a domain of one's own for the nodes. Empty: ONNX's own ``RMSNormalization`` at opset 23 and later, below
-            that the ``SimplifiedLayerNormalization`` of onnxruntime.
-        op_type: their name in that domain.
-        body: whether the model says in a local function what such a node computes, so that every runtime runs it. A
-            runtime that has the operator need not be told, and may prefer the function.
-        strict: whether a norm that does not become a node ends the export with an error.
+        domain: a custom domain for the nodes. Empty: ONNX's own ``RMSNormalization`` at opset 23 and later, and the
+            ``SimplifiedLayerNormalization`` of onnxruntime at earlier opsets.
+        op_type: the name of the nodes in the custom domain.
+        body: whether the model has a local function with the formula of the node, for runtimes without the operator. A
+            runtime with the operator needs no function, and may prefer the function.
+        strict: whether a norm left without a node ends the export with an error.
     """
 
     domain: str = ""
@@ -40,8 +40,8 @@ class Options:
 
 
 def mark_norms(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
-    """Have each call of an RMSNorm of the model be a region of its own."""
-    from hookpatch_onnx._nodes.rmsnorm import rmsnorms, why_no_rmsnorm  # torch is here by now
+    """Mark each call of an RMSNorm of the model as a region."""
+    from hookpatch_onnx._nodes.rmsnorm import rmsnorms, why_no_rmsnorm  # torch is imported by now
     from hookpatch_onnx._nodes.written_out import written_out_norms
 
     modules = dict(export.modules(NAME))
@@ -71,7 +71,7 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given: list[Any] = [one for one in (*args, *kwargs.values()) if one is not None]
         if len(given) != 1 or (norm := norms.get(getattr(given[0], "dtype", None))) is None:
-            return wrapped(*args, **kwargs)  # with a gate, say, it computes something else
+            return wrapped(*args, **kwargs)  # a call with a gate, say, computes other results
         shape, dtype = given[0].shape[-norm.axes :], given[0].dtype
         weight = next(instance.parameters(), None)
         inputs = [given[0], weight] if takes_weight(norm, weight, dtype) else given
@@ -91,11 +91,11 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
 def hookpatch_patches(options: Options) -> Iterator[hookpatch.Patch]:
     """Take part in each call of torch.onnx.export."""
     why = "an RMSNorm is exported as seven nodes, each of which gets a quantizer of its own"
-    # That one is for torch's own rms_norm, at opset 23.
+    # The change of torch is for torch's own rms_norm, at opset 23.
     yield during_export(partial(mark_norms, options=options), why, "https://github.com/pytorch/pytorch/pull/159377")
 
 
 @hookpatch.hookimpl
 def hookpatch_report() -> list[str]:
-    """Return a line for each export: how many norms became nodes, and which did not."""
+    """Return a line for each export: how many norms became nodes, and the names of the others."""
     return kept(NAME)

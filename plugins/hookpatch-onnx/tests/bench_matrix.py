@@ -1,4 +1,4 @@
-"""Export models of transformers that no test knows, with each exporter, and judge each export with the plugins on.
+"""Export models of transformers unknown to the tests, with each exporter, and judge each export with the plugins on.
 
 ``right``: onnxruntime computes what eager torch does, and each norm and GELU is a node or named in the receipt.
 ``loud``: an error of hookpatch, or torch alone makes no model that onnxruntime runs. ``silent``: a part is neither a
@@ -91,7 +91,7 @@ def made(name: str) -> torch.nn.Module:
 
 
 def judged(model: torch.nn.Module, how: dict[str, Any]) -> tuple[str, str]:
-    """Return the verdict on one export, and what the receipts say."""
+    """Return the verdict on an export, and the receipts or the error."""
     ids = torch.arange(12).reshape(2, 6) + 3
     args = (ids, torch.ones_like(ids))
     try:

@@ -1,4 +1,4 @@
-"""Models exported by torch, what is in them, and what they compute in onnxruntime or the ONNX reference evaluator."""
+"""Export models with torch, read the nodes, and run a model in onnxruntime or the ONNX reference evaluator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAID_BY_TORCH: Final = "(?s).*(TorchScript|LeafSpec|The feature will be removed
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Leave out what torch says of itself when it exports; all other warnings are errors still."""
+    """Ignore torch's warnings about the exporters; all other warnings remain errors."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -35,7 +35,7 @@ def quiet() -> Iterator[None]:
 
 
 def exported(model: Any, *args: torch.Tensor, dynamic: int = 0, **options: Any) -> onnx.ModelProto:
-    """Return what torch.onnx.export makes of a model, with so many first axes of ``args`` dynamic."""
+    """Return the model of torch.onnx.export, with the first ``dynamic`` axes of ``args`` dynamic."""
     if isinstance(model, torch.nn.Module):
         model.eval()
     with quiet():
@@ -52,12 +52,12 @@ def exported(model: Any, *args: torch.Tensor, dynamic: int = 0, **options: Any) 
 
 
 def ops(model: onnx.ModelProto) -> Counter[str]:
-    """Return how often each operator occurs in the graph, with its domain if that is not ONNX's own."""
+    """Return the count of each operator in the graph, with the domain unless ONNX's own."""
     return Counter(f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.node)
 
 
 def nodes(model: onnx.ModelProto, op_type: str) -> list[onnx.NodeProto]:
-    """Return the nodes of one operator."""
+    """Return the nodes of an operator."""
     return [node for node in model.graph.node if node.op_type == op_type]
 
 
@@ -67,12 +67,12 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 
 def imports(model: onnx.ModelProto) -> dict[str, int]:
-    """Return the versions of the domains that a model imports."""
+    """Return the versions of the domains imported by a model."""
     return {one.domain: one.version for one in model.opset_import}
 
 
 def ran(model: onnx.ModelProto, *args: torch.Tensor) -> list[numpy.ndarray[Any, Any]]:
-    """Return what onnxruntime computes."""
+    """Return the outputs of onnxruntime."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -81,7 +81,7 @@ def ran(model: onnx.ModelProto, *args: torch.Tensor) -> list[numpy.ndarray[Any, 
 
 
 def evaluated(model: onnx.ModelProto, *args: torch.Tensor, new_ops: Any = None) -> list[numpy.ndarray[Any, Any]]:
-    """Return what the reference evaluator computes, with operators of one's own."""
+    """Return the outputs of the reference evaluator, with custom operators."""
     outputs: list[numpy.ndarray[Any, Any]] = ReferenceEvaluator(model, new_ops=new_ops).run(None, _feed(model, args))
     return outputs
 

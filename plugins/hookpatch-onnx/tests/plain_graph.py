@@ -1,4 +1,4 @@
-"""Compare a model that plugins have changed with the plain export: outside of their nodes all is the same."""
+"""Compare a model changed by plugins with the plain export: outside of the plugins' nodes all is the same."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from hookpatch_onnx._model.metadata import MADE_BY
 
 
 class Outside:
-    """The part of a changed model that its plugins did not make, beside the plain model.
+    """The part of a changed model not made by plugins, beside the plain model.
 
     TorchScript's exporter names nodes by module and operator, so nodes are compared by name: operator, attributes and
-    inputs. Weights and constants are compared by content, sizes up to their names, and other values by the node that
-    returns them. The value that a plugin's node returns stands for one value of the plain model, everywhere.
+    inputs. Weights and constants are compared by content, sizes up to the names, and other values by the returning
+    node. The value returned by a plugin's node stands for the same value of the plain model, everywhere.
 
     Args:
         plain: the model without plugins.
         changed: the model with plugins.
-        parts: the names of the modules that are nodes in the changed model.
+        parts: the names of the modules exported as nodes in the changed model.
     """
 
     def __init__(self, plain: onnx.ModelProto, changed: onnx.ModelProto, parts: Iterable[str]) -> None:
@@ -31,7 +31,7 @@ class Outside:
         self.stands_for: Final[dict[object, object]] = {}
 
     def differences(self) -> list[str]:
-        """Return what differs; empty if nothing does."""
+        """Return the differences; empty for equal models."""
         plain = {node.name: node for node in _named(self.plain)}
         missing = [name for name in plain.keys() - self.nodes.keys() if not _is_in(name, self.scopes)]
         found = [f"only in the plain model: {name}" for name in missing]
@@ -66,7 +66,7 @@ class Outside:
 
 
 def _named(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """Return the nodes of a model without constants, whose names are numbers."""
+    """Return the nodes of a model without constants: a constant's name is a number."""
     return [node for node in model.graph.node if node.op_type != "Constant"]
 
 
@@ -75,9 +75,9 @@ def _is_in(name: str, scopes: tuple[str, ...]) -> bool:
 
 
 def _origins(model: onnx.ModelProto, scopes: tuple[str, ...]) -> dict[str, Any]:
-    """Return the content of each weight and constant, and the node and place that each other value comes from.
+    """Return the content of each weight and constant, and the source node and place of each other value.
 
-    A cast in a part that is a node comes from the input of the cast: other parts read what torch casts for nothing.
+    A cast in a part exported as a node comes from the input of the cast: other parts read a needless cast of torch.
     """
     origins: dict[str, Any] = {}
     for weight in model.graph.initializer:

@@ -1,4 +1,4 @@
-"""gelu_node: each tanh-approximated GELU that a module writes out is one Gelu node; nothing else is."""
+"""gelu_node turns each written-out tanh-approximated GELU into a Gelu node, and leaves other activations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHERS = ("gelu", "gelu_python", "gelu_10", "quick_gelu", "silu", "relu2")
 
 
 class Activations(torch.nn.Module):
-    """One activation of each name, between float32 inputs and outputs."""
+    """An activation of each name, between float32 inputs and outputs."""
 
     def __init__(self, names: tuple[str, ...], dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
@@ -42,13 +42,13 @@ EXPORTS: dict[str, dict[str, Any]] = {
 
 
 def test_without_the_plugin_it_is_written_out() -> None:
-    """The problem: torch knows its own gelu alone, whatever formula says the same."""
+    """Without the plugin torch recognizes only torch's own gelu, and exports an equal formula as written."""
     assert ops(exported(Activations(("gelu_new",)), torch.randn(2, 8))) == {"Pow": 1, "Mul": 4, "Add": 2, "Tanh": 1}
 
 
 @pytest.mark.parametrize("how", EXPORTS)
 def test_each_is_one_node_and_computes_the_same(how: str) -> None:
-    """In models made before the block was entered; for several shapes, and far out where tanh saturates."""
+    """A model made before the block computes the same for several shapes, and far out where tanh saturates."""
     net = Activations(TANH)
     with hookpatch.active("gelu_node"):
         model = exported(net, torch.randn(2, 8), dynamic=2, **EXPORTS[how])
@@ -61,7 +61,7 @@ def test_each_is_one_node_and_computes_the_same(how: str) -> None:
 
 
 def test_half_precision_computes_the_same_as_torchs_own_gelu() -> None:
-    """The written-out ones round after each step, so that they are further away from it than the node is."""
+    """Written-out formulas round after each step: the node is nearer to torch's own gelu."""
     net, x = Activations(TANH, torch.float16), torch.linspace(-8, 8, 400).reshape(4, 100)
     with hookpatch.active("gelu_node"):
         model = exported(net, x)
@@ -73,7 +73,7 @@ def test_half_precision_computes_the_same_as_torchs_own_gelu() -> None:
 
 
 def test_other_activations_are_as_they_were() -> None:
-    """An exact GELU, a clipped one, QuickGELU, SiLU: the same graph with the plugin as without."""
+    """An exact GELU, a clipped GELU, QuickGELU and SiLU have the same graph with and without the plugin."""
     net, x = Activations(OTHERS), torch.randn(2, 8)
     plain = exported(net, x)
     with hookpatch.active("gelu_node"):
@@ -85,7 +85,7 @@ def test_other_activations_are_as_they_were() -> None:
 
 
 class Mine(torch.nn.Module):
-    """Somebody's own way to write it."""
+    """A user's own form of a GELU."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         inner = 0.7978845608 * (x + 0.044715 * x**3)
@@ -93,14 +93,14 @@ class Mine(torch.nn.Module):
 
 
 class Scaled(Mine):
-    """Nearly a GELU: the module has a number of its own."""
+    """Nearly a GELU: the module multiplies by another number."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return 1.001 * super().forward(x)
 
 
 class Counting(Mine):
-    """A GELU that notes its calls."""
+    """A GELU with a counter of calls."""
 
     calls = 0
 
@@ -110,7 +110,7 @@ class Counting(Mine):
 
 
 def test_a_class_outside_of_the_registry_is_found() -> None:
-    """What a module computes decides, not the name or the home of the class; and only a copy is called for that."""
+    """The computation decides, not the name or the home of the class; the plugin calls only a copy of a module."""
     net, x = torch.nn.Sequential(Mine(), BloomGelu(), Counting(), Scaled()).eval(), torch.randn(2, 8)
     with hookpatch.active("gelu_node"):
         model = exported(net, x)
@@ -130,7 +130,7 @@ def test_a_gelu_that_is_one_node_already_is_left_alone(how: str) -> None:
 
 
 def test_opset_too_low_is_one_clear_error_if_there_is_such_a_gelu() -> None:
-    """Before anything is exported. A model without one is exported as ever."""
+    """A GELU below opset 20 is refused before the export. A model without a GELU is exported as ever."""
     net = torch.nn.Sequential(torch.nn.Linear(8, 8), ACT2FN["gelu_new"])
     with hookpatch.active("gelu_node"):
         for options in ({"opset_version": 18}, {"opset_version": 18, "dynamo": False}):

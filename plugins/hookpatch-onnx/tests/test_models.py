@@ -1,4 +1,4 @@
-"""rmsnorm_node and gelu_node on whole models of transformers: nodes before and after, the numbers, and what stays."""
+"""rmsnorm_node and gelu_node on whole models of transformers: nodes before and after, numbers, unchanged parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNTED = ("SimplifiedLayerNormalization", "RMSNormalization", "Gelu", "Tanh")
 def test_nodes_before_and_after_and_the_same_numbers(
     name: str, opset: int, before: tuple[int, ...], after: tuple[int, ...]
 ) -> None:
-    """All nodes, and those of each kind that a plugin brings or takes away."""
+    """The counts match: all nodes, and the nodes of each kind added or removed by a plugin."""
     model, ids = Logits(tiny(name)).eval(), torch.arange(12).reshape(2, 6) + 3
     found = []
     for plugins in ((), ("rmsnorm_node", "gelu_node")):
@@ -43,7 +43,7 @@ def test_nodes_before_and_after_and_the_same_numbers(
 @pytest.mark.parametrize("dynamic", [0, 2])
 @pytest.mark.parametrize("name", ["GPT-Neo", "Gemma", "Llama", "T5"])
 def test_torchscript_keeps_all_that_is_no_region(name: str, dynamic: int) -> None:
-    """Nodes, constants, static sizes and the axes that a user named: outside of the regions nothing changes."""
+    """Outside of the regions, nodes, constants, static sizes and axes named by a user do not change."""
     model, ids = Masked(tiny(name)).eval(), torch.arange(12).reshape(2, 6) + 3
     args, how = (ids, torch.ones_like(ids)), {"opset_version": 20, "dynamo": False, "dynamic": dynamic}
     plain = exported(model, *args, **how)

@@ -1,4 +1,4 @@
-"""onnx_function: a class of one's own is one node, with its body as a local function that runs everywhere."""
+"""onnx_function turns a user's class into a node, with the body as a local function for every runtime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.model
 
 
 class Block(torch.nn.Module):
-    """Linear, norm, Linear; with a reshape, whose sizes become constants; two outputs; one or two inputs."""
+    """Linear, norm, Linear; a reshape with sizes that become constants; two outputs; an optional second input."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Block(torch.nn.Module):
 
 
 class Net(torch.nn.Module):
-    """Two blocks of one shape with weights of their own, and one of another shape."""
+    """Two blocks of the same shape with separate weights, and a block of another shape."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def net() -> Net:
 
 @pytest.mark.parametrize("how", EXPORTS)
 def test_instances_are_nodes_whose_bodies_run(net: Net, how: str) -> None:
-    """In onnxruntime and the reference evaluator, at several shapes; what computes the same shares a function."""
+    """Bodies run in onnxruntime and the reference evaluator, at several shapes; equal computations share a function."""
     with hookpatch.active("onnx_function", options=BLOCK):
         model = exported(net, torch.randn(2, 5, 8), dynamic=2, **EXPORTS[how])
     onnx.checker.check_model(model)
@@ -85,7 +85,7 @@ def test_instances_are_nodes_whose_bodies_run(net: Net, how: str) -> None:
 
 
 def test_weights_are_inputs_under_the_names_that_they_have_in_the_module(net: Net) -> None:
-    """And constants are in the body."""
+    """Weights are inputs with the names in the module, and constants are in the body."""
     with hookpatch.active("onnx_function", options=BLOCK):
         model = exported(net, torch.randn(2, 5, 8), optimize=False)
     (block,) = (one for one in model.functions if one.name == "Block")
@@ -95,11 +95,11 @@ def test_weights_are_inputs_under_the_names_that_they_have_in_the_module(net: Ne
     assert second.input[1:] == ["second.up.weight", "second.up.bias", "second.norm.weight", "second.down.weight"]
     assert {one.op_type for one in block.node} >= {"Constant", "MatMul", "Relu", "Reshape", "ReduceMean"}
     (other,) = nodes(model, "Block_2")
-    assert len(other.input) == 6  # two of them tensors
+    assert len(other.input) == 6  # two tensors and four weights
 
 
 class Scaled(torch.nn.Module):
-    """A weight that is a single number, and a number that is none."""
+    """A weight with a single number, and a number in the formula."""
 
     def __init__(self, by: float) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Scaled(torch.nn.Module):
 
 
 def test_single_numbers_are_constants_unless_they_are_weights() -> None:
-    """So that two instances share a function."""
+    """Only a weight is an input, and two instances share a function."""
     net, x = torch.nn.Sequential(Scaled(2.0), Scaled(3.0)), torch.randn(4)
     with hookpatch.active("onnx_function", options=asked(f"acme::Scaled={__name__}:Scaled")):
         model = exported(net, x)
@@ -120,7 +120,7 @@ def test_single_numbers_are_constants_unless_they_are_weights() -> None:
 
 
 def test_half_precision_runs_too() -> None:
-    """The body is what torch made of it, casts and all."""
+    """The body holds all nodes of torch, casts included."""
     torch.manual_seed(0)
     net, x = Net().eval().half(), torch.randn(2, 5, 8).half()
     with hookpatch.active("onnx_function", options=BLOCK):
@@ -130,7 +130,7 @@ def test_half_precision_runs_too() -> None:
 
 
 def test_nodes_of_other_plugins_are_inside_the_function(net: Net) -> None:
-    """The norm within the block is one node of the function's body."""
+    """The norm within the block is a node of the function's body."""
     with hookpatch.active("onnx_function", "rmsnorm_node", options=BLOCK):
         model = exported(net, torch.randn(2, 5, 8), dynamic=2)
     assert ops(model)["acme.blocks::Block"] == 2
@@ -153,7 +153,7 @@ class Outer(torch.nn.Module):
 
 
 def test_functions_call_functions_and_a_domain_is_the_package_if_none_is_given() -> None:
-    """A class inside another one; the domain is the first part of the module's name."""
+    """A class may lie inside another class; the default domain is the first part of the module's name."""
     words = (f"Outer={__name__}:Outer", f"inner::Block={__name__}:Block")
     net, x = torch.nn.Sequential(Outer()).eval(), torch.randn(2, 5, 8)
     with hookpatch.active("onnx_function", options=asked(*words)):
@@ -167,7 +167,7 @@ def test_functions_call_functions_and_a_domain_is_the_package_if_none_is_given()
 
 
 class Returning(torch.nn.Module):
-    """Returns what a node cannot."""
+    """Returns a dict, or a tuple with None: no outputs of a node."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ class Unwrapping(torch.nn.Module):
 @pytest.mark.parametrize(("kind", "got"), [("dict", "a dict"), ("pair", "a tuple of Tensor, NoneType")])
 @pytest.mark.parametrize("dynamo", [True, False])
 def test_class_that_returns_something_else_is_one_clear_error(kind: str, got: str, dynamo: bool) -> None:
-    """It comes out of torch.onnx.export as it is, with either exporter."""
+    """The error comes out of torch.onnx.export unchanged, with either exporter."""
     options = asked(f"acme::Returning={__name__}:Returning")
     with hookpatch.active("onnx_function", options=options), pytest.raises(NodeError) as caught:
         exported(Unwrapping(kind), torch.randn(3), dynamo=dynamo)
@@ -216,7 +216,7 @@ HERE = __name__
     ],
 )
 def test_class_that_is_not_there_is_one_clear_error(address: str, said: str) -> None:
-    """As soon as something is exported."""
+    """A missing class is an error at the first export."""
     with hookpatch.active("onnx_function", options=asked(f"X={address}")), pytest.raises(NodeError) as caught:
         exported(torch.nn.Linear(2, 2), torch.randn(2))
     assert str(caught.value) == f"plugin 'onnx_function': {address} {said}"
@@ -234,7 +234,7 @@ def test_opset_without_functions_is_one_clear_error() -> None:
 
 
 class Leaking(torch.nn.Module):
-    """What it computes on the way is used by the model as well."""
+    """An intermediate value is used by the model as well."""
 
     kept: ClassVar[dict[int, torch.Tensor]] = {}
 
@@ -253,7 +253,7 @@ class Using(torch.nn.Module):
 
 
 def test_what_is_used_outside_on_the_way_is_one_clear_error() -> None:
-    """A node has its outputs and no others."""
+    """An intermediate value used outside is an error, since a node has no outputs but the declared outputs."""
     options = asked(f"acme::Leaking={__name__}:Leaking")
     with hookpatch.active("onnx_function", options=options), pytest.raises(NodeError) as caught:
         exported(Using(), torch.randn(3))
@@ -264,13 +264,13 @@ def test_what_is_used_outside_on_the_way_is_one_clear_error() -> None:
 
 
 def test_module_that_is_not_imported_is_nobodys() -> None:
-    """The plugin may be on for a whole program: a model without such a class is exported as ever."""
+    """The plugin may be on for a whole program: a model without the class is exported as without the plugin."""
     with hookpatch.active("onnx_function", options=asked("wsgi::Handler=wsgiref.handlers:BaseHandler")):
         assert ops(exported(torch.nn.Linear(2, 2), torch.randn(1, 2))) == {"Gemm": 1}
 
 
 def test_word_that_cannot_be_read_is_refused() -> None:
-    """Before anything is patched."""
+    """An unreadable option is refused before any patch is applied."""
     with pytest.raises(errors.OptionsError) as caught:
         hookpatch.active("onnx_function", options=asked("acme.Block"))
     assert str(caught.value) == (

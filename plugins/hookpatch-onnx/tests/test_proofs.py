@@ -1,4 +1,4 @@
-"""Each rewrite is compared with torch for the inputs that come there; each changed model passes ONNX's checker."""
+"""Each rewrite is compared with torch for the inputs of the export; each changed model passes ONNX's checker."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ pytestmark = pytest.mark.model
 
 
 class Wrong(Norm):
-    """An RMSNorm for the inputs that a module is tried with, but not for larger ones."""
+    """An RMSNorm for the inputs of a trial, but not for larger inputs."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(x.clamp(-1e6, 1e6))
 
 
 class WrongGelu(Function):
-    """Likewise a GELU."""
+    """A GELU for the inputs of a trial, but not for larger inputs."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(x.clamp(-100, 100))
 
 
 class Scaled(torch.nn.Module):
-    """Two parts, of which the second is wrong for what comes there."""
+    """Two parts: the second computes a wrong result for scaled inputs."""
 
     def __init__(self, good: torch.nn.Module, wrong: torch.nn.Module, factor: float) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Any, Any, float, str]] = {
 @pytest.mark.parametrize("how", EXPORTS)
 @pytest.mark.parametrize("plugin", CASES)
 def test_a_part_that_is_wrong_for_its_own_inputs_stays(plugin: str, how: str) -> None:
-    """The receipt names it; the model computes what torch does; with strict=true there is no model."""
+    """The receipt names the wrong part, and the model computes the same as torch; strict=true raises an error."""
     good, wrong, factor, op = CASES[plugin]
     net, x = Scaled(good(), wrong(), factor).eval(), torch.randn(2, 3, WIDTH)
     with hookpatch.active(plugin) as session:
@@ -71,7 +71,7 @@ def test_a_part_that_is_wrong_for_its_own_inputs_stays(plugin: str, how: str) ->
 @pytest.mark.parametrize("how", EXPORTS)
 @pytest.mark.parametrize("plugin", CASES)
 def test_the_same_part_with_other_inputs_is_a_node(plugin: str, how: str) -> None:
-    """So that it is the inputs that decide."""
+    """The inputs decide: for smaller inputs the same part becomes a node."""
     good, wrong, _, op = CASES[plugin]
     with hookpatch.active(plugin, options={plugin: STRICT[plugin]}):
         model = exported(Scaled(good(), wrong(), 1.0), torch.randn(2, 3, WIDTH), **EXPORTS[how])
@@ -79,7 +79,7 @@ def test_the_same_part_with_other_inputs_is_a_node(plugin: str, how: str) -> Non
 
 
 def test_the_proof_leaves_the_buffers_of_a_model_alone() -> None:
-    """A model that counts its calls has counted none afterwards."""
+    """A model with a counter of calls in a buffer has counted no call after the export."""
 
     class Counting(Norm):
         def __init__(self) -> None:
@@ -99,7 +99,7 @@ def test_the_proof_leaves_the_buffers_of_a_model_alone() -> None:
 
 @pytest.mark.parametrize(("name", "opset"), [("Gemma", 23), ("Llama", 24), ("GPT-Neo", 20)])
 def test_models_pass_the_checker(name: str, opset: int) -> None:
-    """And the receipt says nothing of it."""
+    """ONNX's checker accepts the models, and the receipt does not mention the checker."""
     ids = torch.arange(12).reshape(2, 6) + 3
     with hookpatch.active("rmsnorm_node", "gelu_node") as session:
         model = exported(Masked(tiny(name)), ids, torch.ones_like(ids), opset_version=opset)
@@ -111,7 +111,7 @@ def test_models_pass_the_checker(name: str, opset: int) -> None:
 
 @pytest.mark.parametrize("how", EXPORTS)
 def test_a_norm_below_opset_23_is_refused_and_said(how: str) -> None:
-    """ONNX's own checker says what the receipt says; with a domain of one's own it takes the model."""
+    """ONNX's checker refuses the model with the words of the receipt; with a custom domain the checker accepts."""
     said = "No Op registered for SimplifiedLayerNormalization with domain_version of 20"
     with hookpatch.active("rmsnorm_node") as session:
         model = exported(Norm(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
@@ -125,7 +125,7 @@ def test_a_norm_below_opset_23_is_refused_and_said(how: str) -> None:
 
 
 class Unknown(torch.autograd.Function):
-    """Declares an operator that ONNX does not have."""
+    """Declares an operator unknown to ONNX."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -137,7 +137,7 @@ class Unknown(torch.autograd.Function):
 
 
 def test_a_declared_node_that_onnx_does_not_have_is_a_warning() -> None:
-    """The model is written: a runtime may have the operator."""
+    """A warning names the operator; the model is written, since a runtime may have the operator."""
 
     class Net(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

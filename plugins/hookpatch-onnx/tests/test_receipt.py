@@ -1,4 +1,4 @@
-"""The account of an export: what became a node, what did not, and why; in the report, and as an error where strict."""
+"""The receipt of an export lists nodes and refused parts with reasons, in the report, and as an error if strict."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ClampedRMSNorm(Norm):
 
 
 class Norms(torch.nn.Module):
-    """One module of each kind; some are called in another way than by their forward."""
+    """A module of each kind; some are called in another way than by forward."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def notes(session: hookpatch.Session) -> list[str]:
 
 @pytest.mark.parametrize("how", EXPORTS)
 def test_each_norm_that_is_no_node_is_named(how: str) -> None:
-    """With the reason; where no module tells, by the nodes of the formula in the graph."""
+    """A norm is named with the reason, by the module or else by the nodes of the formula in the graph."""
     with hookpatch.active("rmsnorm_node") as session:
         model = exported(Norms(), torch.randn(2, 3, WIDTH), **EXPORTS[how])
     assert ops(model)["SimplifiedLayerNormalization"] == 1
@@ -113,7 +113,7 @@ def test_each_norm_that_is_no_node_is_named(how: str) -> None:
 @pytest.mark.parametrize("how", EXPORTS)
 @pytest.mark.parametrize(("part", "why"), LEFT.items())
 def test_strict_makes_it_an_error(part: str, why: str, how: str) -> None:
-    """And no model."""
+    """With strict a part without a node is an error, and no model is made."""
     net = Norms()
     kept = {"the model": ()}.get(part, (part,))
     net.forward = lambda x: Norm.forward(net.past, x) if part == "past" else net.get_submodule(part)(x)  # type: ignore[method-assign]
@@ -129,14 +129,14 @@ def test_strict_makes_it_an_error(part: str, why: str, how: str) -> None:
         pytest.raises(NodeError) as caught,
     ):
         exported(net, torch.randn(2, 3, WIDTH), **EXPORTS[how])
-    more = "; and 1 more" if part == "past" else ""  # the nodes that it is written out in
+    more = "; and 1 more" if part == "past" else ""  # the written-out nodes
     said = f"plugin 'rmsnorm_node': {part} is no node: {why}{more}; strict=false exports it as it is"
     assert str(caught.value) == said
 
 
 @pytest.mark.parametrize("eps", [1e-12, 1e-7, 3e-4, 0.25])
 def test_any_eps_is_found(eps: float) -> None:
-    """By measuring it, wherever the class has it."""
+    """The plugin measures eps, wherever the class keeps eps."""
     net = Norm(eps).eval()
     with hookpatch.active("rmsnorm_node", options={"rmsnorm_node": STRICT["rmsnorm_node"]}):
         model = exported(net, torch.randn(2, 3, WIDTH), opset_version=23)
@@ -147,7 +147,7 @@ def test_any_eps_is_found(eps: float) -> None:
 @pytest.mark.parametrize("how", EXPORTS)
 @pytest.mark.parametrize("name", ["Llama", "Gemma", "T5"])
 def test_whole_models_leave_nothing(name: str, how: str) -> None:
-    """So that strict can be switched on for good."""
+    """Every norm of whole models becomes a node: strict may stay on for good."""
     model, ids = Masked(tiny(name)).eval(), torch.arange(12).reshape(2, 6) + 3
     strict = {"strict": True}
     with hookpatch.active(
@@ -158,19 +158,19 @@ def test_whole_models_leave_nothing(name: str, how: str) -> None:
 
 
 class Function(torch.nn.Module):
-    """A GELU that is written out."""
+    """A written-out GELU."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3)))
 
 
 class Sub(Norm):
-    """A subclass that nobody named."""
+    """A subclass not named in the options."""
 
 
 @pytest.mark.parametrize("how", EXPORTS)
 def test_a_gelu_in_a_larger_module_is_named(how: str) -> None:
-    """By the nodes of its formula; a tanh alone is none."""
+    """A GELU in a larger module is found by the nodes of the formula; a tanh alone is no GELU."""
 
     class Net(torch.nn.Module):
         def __init__(self) -> None:
@@ -189,7 +189,7 @@ def test_a_gelu_in_a_larger_module_is_named(how: str) -> None:
 
 
 def test_classes_without_a_node_are_named() -> None:
-    """A class with no instance, an instance of a subclass, a module that was not imported."""
+    """A class with no instance, an instance of a subclass, and a class of a module not imported are named."""
     words = [f"acme::{name}={__name__}:{name}" for name in ("Norm", "Function")] + [
         "acme::Far=xml.sax.saxutils:XMLFilterBase"
     ]

@@ -1,4 +1,4 @@
-"""rmsnorm_node: each RMSNorm is one node, and computes what torch computes."""
+"""rmsnorm_node turns each RMSNorm into a node with the numbers of torch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTH = 16
 
 
 class HomeMade(torch.nn.Module):
-    """An RMSNorm by what it computes, and by nothing else."""
+    """An RMSNorm by computation alone, without the usual names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def of_transformers(family: str, name: str) -> torch.nn.Module:
 
 
 def every_norm() -> dict[str, torch.nn.Module]:
-    """Return the norms by name, with weights that are neither ones nor zeros."""
+    """Return the norms by name, with random weights."""
     torch.manual_seed(0)
     families = {"gemma": "Gemma", "gemma2": "Gemma2", "gemma3": "Gemma3", "llama": "Llama", "mistral": "Mistral"}
     families |= {"qwen2": "Qwen2", "qwen3": "Qwen3"}
@@ -59,7 +59,7 @@ def every_norm() -> dict[str, torch.nn.Module]:
 
 
 class Norms(torch.nn.Module):
-    """Normalizes an input with each of them, in some dtype, between float32 inputs and outputs."""
+    """Normalizes an input with each norm, in some dtype, between float32 inputs and outputs."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def norms() -> dict[torch.dtype, Norms]:
 
 @pytest.fixture(scope="module")
 def one_node_each(norms: dict[torch.dtype, Norms]) -> OneNodeEach:
-    """Return a model exported with the plugin, each once for all tests."""
+    """Return a function that exports a model with the plugin, each model once for all tests."""
 
     @functools.cache
     def export(dtype: torch.dtype, how: str) -> onnx.ModelProto:
@@ -111,7 +111,7 @@ def one_node_each(norms: dict[torch.dtype, Norms]) -> OneNodeEach:
 def test_each_norm_is_one_node_and_computes_what_torch_does(
     norms: dict[torch.dtype, Norms], one_node_each: OneNodeEach, dtype: torch.dtype, how: str
 ) -> None:
-    """Whatever its class, at every opset, with both exporters, in each dtype, for several shapes."""
+    """A norm of any class is a node, at every opset, with both exporters, in each dtype, for several shapes."""
     net, options, model = norms[dtype], EXPORTS[how], one_node_each(dtype, how)
     op_type = "RMSNormalization" if options["opset_version"] >= 23 else "SimplifiedLayerNormalization"
     found = ops(model)
@@ -121,23 +121,23 @@ def test_each_norm_is_one_node_and_computes_what_torch_does(
     for shape in ((2, 5, WIDTH), (1, 1, WIDTH), (3, 7, WIDTH)):
         x = torch.randn(shape) * 3
         for name, y, wanted in zip(every_norm(), ran(model, x), net(x), strict=True):
-            # One rounding in half precision; float32 sums in another order.
+            # A single rounding in half precision; float32 sums in another order.
             eps = torch.finfo(dtype).eps * (8 if dtype == torch.float32 else 1)
             numpy.testing.assert_allclose(y, wanted.detach().numpy(), rtol=eps, atol=eps / 8, err_msg=name)
 
 
 def test_opset_23_in_bfloat16_in_the_reference_evaluator(norms: dict[torch.dtype, Norms]) -> None:
-    """ONNX's own RMSNormalization, as ONNX itself computes it."""
+    """ONNX's reference evaluator computes RMSNormalization in bfloat16 as torch does."""
     with hookpatch.active("rmsnorm_node"):
         model = exported(norms[torch.bfloat16], torch.randn(2, 5, WIDTH), opset_version=23)
     x = torch.randn(2, 5, WIDTH)
-    eps = 2 * torch.finfo(torch.bfloat16).eps  # it rounds once more on the way
+    eps = 2 * torch.finfo(torch.bfloat16).eps  # the evaluator rounds once more
     for name, y, wanted in zip(every_norm(), evaluated(model, x), norms[torch.bfloat16](x), strict=True):
         numpy.testing.assert_allclose(y, wanted.detach().numpy(), rtol=eps, atol=eps / 8, err_msg=name)
 
 
 def test_casts_stand_where_torch_rounds(one_node_each: OneNodeEach) -> None:
-    """Where torch rounds only what it has scaled, the node computes in float32 between casts."""
+    """Where torch rounds only the scaled result, the node computes in float32 between casts."""
     model = one_node_each(torch.float16, "dynamo 23")
     exact = {output for node in nodes(model, "Cast") for output in node.output if attributes(node)["to"] == 1}
     between = {
@@ -145,12 +145,12 @@ def test_casts_stand_where_torch_rounds(one_node_each: OneNodeEach) -> None:
         for name, node in zip(every_norm(), nodes(model, "RMSNormalization"), strict=True)
         if node.input[0] in exact
     }
-    # The home-made one squares in half precision: it is neither to the last bit.
+    # The home-made norm squares in half precision: neither form is exact to the last bit.
     assert between - {"home-made"} == {"Gemma", "Gemma2", "Gemma3", "torch", "torch, eps", "no weight"}
 
 
 def test_eps_and_scale_are_the_modules(norms: dict[torch.dtype, Norms], one_node_each: OneNodeEach) -> None:
-    """The scale of Gemma is 1 + weight; eps is what the module adds, also where it is nobody's attribute."""
+    """The scale of Gemma is 1 + weight; eps is the number added by the module, also where no attribute holds eps."""
     model = one_node_each(torch.float32, "dynamo 23")
     found = dict(zip(every_norm(), nodes(model, "RMSNormalization"), strict=True))
     eps = {name: attributes(node)["epsilon"] for name, node in found.items()}
@@ -160,14 +160,14 @@ def test_eps_and_scale_are_the_modules(norms: dict[torch.dtype, Norms], one_node
     assert {attributes(node)["axis"] for node in found.values()} == {-1}
     weights = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
     used = {name for node in model.graph.node for name in node.input}
-    assert set(weights) <= used  # nothing is left of what the nodes do not take
+    assert set(weights) <= used  # no unused weight is left
     gemma = norms[torch.float32].norms[0].weight.detach().float().numpy()  # type: ignore[union-attr]  # Gemma has one
     numpy.testing.assert_allclose(weights[found["Gemma"].input[1]].astype("f4"), 1 + gemma)
 
 
 @pytest.mark.parametrize("how", ["dynamo 18", "torchscript 17"])
 def test_node_of_ones_own_domain_has_a_body_that_runs(norms: dict[torch.dtype, Norms], how: str) -> None:
-    """In onnxruntime and in the reference evaluator; one function for all of them."""
+    """A single function serves all nodes, and runs in onnxruntime and in the reference evaluator."""
     net, options = norms[torch.float32], {"rmsnorm_node": {"domain": "acme.norms", "op_type": "RMS"}}
     with hookpatch.active("rmsnorm_node", options=options):
         model = exported(net, torch.randn(2, 5, WIDTH), dynamic=2, **EXPORTS[how])
@@ -182,7 +182,7 @@ def test_node_of_ones_own_domain_has_a_body_that_runs(norms: dict[torch.dtype, N
 
 
 def test_body_can_be_left_out_for_a_runtime_that_has_the_operator() -> None:
-    """Then the node stands alone; its version is what the caller gives."""
+    """Without a body the node stands alone, in the version given by the caller."""
     options = {"rmsnorm_node": {"domain": "acme", "body": False}}
     with hookpatch.active("rmsnorm_node", options=options):
         model = exported(torch.nn.RMSNorm(WIDTH), torch.randn(2, WIDTH), custom_opsets={"acme": 3})
@@ -191,7 +191,7 @@ def test_body_can_be_left_out_for_a_runtime_that_has_the_operator() -> None:
 
 
 def test_several_axes_are_normalized_together() -> None:
-    """torch.nn.RMSNorm((4, 8)): axis is -2, also in a domain of one's own."""
+    """torch.nn.RMSNorm((4, 8)) has axis -2, also in a custom domain."""
     norm, x = torch.nn.RMSNorm((4, 8), eps=1e-4), torch.randn(3, 4, 8)
     torch.nn.init.normal_(norm.weight)
     for options in ({}, {"domain": "acme"}):
@@ -203,7 +203,7 @@ def test_several_axes_are_normalized_together() -> None:
 
 
 class ChannelsFirst(torch.nn.Module):
-    """Of inputs of two axes it is an RMSNorm; of images it normalizes the channels, which are another axis."""
+    """An RMSNorm for inputs of two axes; for images a norm over the channels, another axis."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ class ChannelsFirst(torch.nn.Module):
 
 
 class Gated(torch.nn.Module):
-    """An RMSNorm as long as it gets no gate."""
+    """An RMSNorm if called without a gate."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -228,7 +228,7 @@ class Gated(torch.nn.Module):
 
 
 def test_what_is_no_rmsnorm_is_left_alone() -> None:
-    """Found by what they compute: a LayerNorm, a scale and a norm of rows are others, and so is a call with a gate."""
+    """A LayerNorm, a scale, a norm of rows and a call with a gate compute other numbers, and stay as exported."""
 
     class L2(torch.nn.Module):
         def __init__(self) -> None:
@@ -260,7 +260,7 @@ def test_what_is_no_rmsnorm_is_left_alone() -> None:
 
 
 def test_looking_for_norms_changes_no_module_and_no_random_numbers() -> None:
-    """A copy is called, with weights of its own."""
+    """The search calls a copy with separate weights."""
     norm = torch.nn.RMSNorm(WIDTH)
     before = torch.get_rng_state()
     assert set(rmsnorms(norm)) == {torch.float32, torch.float16, torch.bfloat16, torch.float64}
@@ -269,7 +269,7 @@ def test_looking_for_norms_changes_no_module_and_no_random_numbers() -> None:
 
 
 def test_eager_is_unchanged_during_the_export_in_other_threads() -> None:
-    """The export's own thread alone is patched, and the modules are as they were afterwards."""
+    """Only the thread of the export is patched, and the modules are unchanged afterwards."""
     norm, x = torch.nn.RMSNorm(WIDTH), torch.randn(2, WIDTH)
     wanted, seen = norm(x).detach(), []
 
@@ -295,19 +295,19 @@ def test_eager_is_unchanged_during_the_export_in_other_threads() -> None:
 
 
 def test_two_plugins_at_once_and_two_exports_in_one_block() -> None:
-    """They share an export; the second is as the first."""
+    """Two plugins share an export, and a second export equals the first."""
     norm, x = torch.nn.RMSNorm(WIDTH), torch.randn(2, WIDTH)
     with hookpatch.active("rmsnorm_node", "symbolic_functions"):
         first, second = exported(norm, x), exported(norm, x)
     assert ops(first) == ops(second) == {"SimplifiedLayerNormalization": 1}
     (metadata,) = ({one.key: one.value for one in node.metadata_props} for node in first.graph.node)
-    assert metadata["hookpatch.plugin"] == "rmsnorm_node"  # a node tells which plugin made it, and where it belongs
+    assert metadata["hookpatch.plugin"] == "rmsnorm_node"  # the node names the plugin and the module
     assert metadata["pkg.torch.onnx.class_hierarchy"] == "['torch.nn.modules.normalization.RMSNorm']"
     assert "end" not in metadata["pkg.torch.onnx.name_scopes"]
 
 
 def test_verification_of_torch_finds_the_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
-    """torch.onnx.export(verify=True) runs the model in onnxruntime, and the captured program beside it."""
+    """torch.onnx.export(verify=True) runs the model in onnxruntime, beside the captured program."""
     with quiet(), hookpatch.active("rmsnorm_node"):
         program = torch.onnx.export(torch.nn.RMSNorm(WIDTH).eval(), (torch.randn(2, WIDTH),), verify=True)
         (checked,) = torch.onnx.verification.verify_onnx_program(program)
@@ -323,7 +323,7 @@ def test_verification_of_torch_finds_the_numbers_right(capsys: pytest.CaptureFix
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, str], said: str) -> None:
-    """Before anything is patched."""
+    """An option without effect is refused before any patch is applied."""
     with pytest.raises(errors.OptionsError) as caught:
         hookpatch.active("rmsnorm_node", options={"rmsnorm_node": options})
     assert str(caught.value) == (
@@ -333,7 +333,7 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, str], said: st
 
 
 class Strict(torch.nn.Module):
-    """A model that torch can capture in its strict mode only."""
+    """A model for torch's strict mode only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -346,7 +346,7 @@ class Strict(torch.nn.Module):
 
 
 def test_what_cannot_be_had_is_one_clear_error() -> None:
-    """A body at an opset without functions, and a model that can only be captured where nothing can be marked."""
+    """A body at an opset without functions is refused, and a model for strict mode only, where no mark is possible."""
     x = torch.randn(2, WIDTH)
     with hookpatch.active("rmsnorm_node", options={"rmsnorm_node": {"domain": "acme"}}):
         with pytest.raises(NodeError) as caught:
@@ -364,7 +364,7 @@ def test_what_cannot_be_had_is_one_clear_error() -> None:
 
 
 def test_model_captured_before_is_warned_of() -> None:
-    """It has no modules any more that could be called."""
+    """A captured model has no modules left to call, and the plugin warns."""
     x = torch.randn(2, WIDTH)
     captured = torch.export.export(torch.nn.RMSNorm(WIDTH).eval(), (x,))
     with hookpatch.active("rmsnorm_node"), pytest.warns(CapturedWarning, match="'rmsnorm_node' has no effect"):

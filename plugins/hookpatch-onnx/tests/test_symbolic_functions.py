@@ -1,4 +1,4 @@
-"""symbolic_functions: the node that an autograd.Function declares, with both exporters."""
+"""symbolic_functions exports the declared node of an autograd.Function, with both exporters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.model
 
 
 class CustomReLU(torch.autograd.Function):
-    """The issue's example: y = alpha * max(x, 0), declared as one node of a domain of its own."""
+    """The issue's example: y = alpha * max(x, 0), declared as a node of a custom domain."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, alpha: float) -> torch.Tensor:
@@ -52,7 +52,7 @@ class Net(torch.nn.Module):
 
 
 class CustomReLUOp(OpRun):
-    """What the node computes, for the reference evaluator."""
+    """The computation of the node, for the reference evaluator."""
 
     op_domain = "my_domain"
 
@@ -70,7 +70,7 @@ def net() -> Net:
 
 
 def test_without_the_plugin_torch_drops_the_node(net: Net) -> None:
-    """The problem, with dynamo=True."""
+    """Without the plugin, dynamo=True exports the operators of forward."""
     assert ops(exported(net, torch.randn(3, 6))) == {"Gemm": 1, "Max": 1, "Mul": 1, "Add": 1}
 
 
@@ -80,7 +80,7 @@ def test_without_the_plugin_torch_drops_the_node(net: Net) -> None:
     ids=["dynamo", "not optimized", "opset 17", "opset 23", "torchscript"],
 )
 def test_node_is_there_with_its_domain_and_computes_the_same(net: Net, options: dict[str, Any]) -> None:
-    """One my_domain::CustomReLU with its attribute and the opset import; numbers at several batch sizes."""
+    """The model has a my_domain::CustomReLU with attribute and opset import, and equal numbers at all batch sizes."""
     with hookpatch.active("symbolic_functions"):
         model = exported(net, torch.randn(3, 6), dynamic=1, **options)
     assert ops(model)["my_domain::CustomReLU"] == 1
@@ -96,7 +96,7 @@ def test_node_is_there_with_its_domain_and_computes_the_same(net: Net, options: 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
 def test_dtype_is_that_of_the_tensor(dtype: torch.dtype) -> None:
-    """The node's output is declared with the dtype that it has, and half precision computes the same."""
+    """The node's output is declared with the dtype of the tensor, and half precision computes the same."""
     torch.manual_seed(0)
     net = Net().eval().to(dtype)
     x = torch.randn(3, 6, dtype=dtype)
@@ -109,7 +109,7 @@ def test_dtype_is_that_of_the_tensor(dtype: torch.dtype) -> None:
 
 
 def test_both_exporters_declare_the_same_node(net: Net) -> None:
-    """TorchScript's exporter is the measure of what symbolic means."""
+    """The node of the plugin equals the node of TorchScript's exporter, the measure for symbolic."""
     x = torch.randn(3, 6)
     by_torchscript = nodes(exported(net, x, dynamo=False), "CustomReLU")[0]
     with hookpatch.active("symbolic_functions"):
@@ -118,7 +118,7 @@ def test_both_exporters_declare_the_same_node(net: Net) -> None:
 
 
 class TopN(torch.nn.Module):
-    """Several outputs, an operation of ONNX on the way, attributes of every kind, sizes that forward does not show."""
+    """Several outputs, an operation of ONNX on the way, attributes of every kind, sizes unknown to forward."""
 
     class Function(torch.autograd.Function):
         @staticmethod
@@ -140,7 +140,7 @@ class TopN(torch.nn.Module):
 
 
 def test_outputs_attributes_and_declared_types_are_honoured() -> None:
-    """Also of a function whose forward is a stand-in that does not look at its input."""
+    """Outputs, attributes and types are as declared, also if forward is a stand-in without regard to the input."""
     with hookpatch.active("symbolic_functions"):
         model = exported(TopN(), torch.randn(5, 4), custom_opsets={"vendor": 7}, dynamic=1)
     assert ops(model) == {"Mul": 1, "Relu": 1, "vendor::TopN": 1, "Add": 1}
@@ -150,16 +150,16 @@ def test_outputs_attributes_and_declared_types_are_honoured() -> None:
     assert onnx.numpy_helper.to_array(found.pop("table")).tolist() == [1, 1]
     assert found.pop("weights") == [0.5, 2.0]
     assert found == {"n": 3, "sizes": [1, 2], "scale": 0.25, "mode": b"largest", "names": [b"a", b"b"]}
-    assert [output for output in node.output if output]  # two of them, wired to the graph
+    assert [output for output in node.output if output]  # two outputs, wired to the graph
     values, places = (output.type.tensor_type for output in model.graph.output)
     assert [values.shape.dim[1].dim_value, places.shape.dim[1].dim_value] == [3, 3]
-    assert values.shape.dim[0].dim_param  # the batch stays free where symbolic leaves it open
-    assert places.shape.dim[0].dim_value == 5  # and is fixed where it says so
+    assert values.shape.dim[0].dim_param  # the batch stays free where symbolic gives no size
+    assert places.shape.dim[0].dim_value == 5  # and is fixed where symbolic gives a size
     assert places.elem_type == onnx.TensorProto.INT32  # of setType, though forward returns int64
 
 
 def test_eager_is_unchanged_inside_the_block_and_in_other_threads(net: Net) -> None:
-    """Only what is called by the export, in its thread, is declared."""
+    """Only calls by the export, in the thread of the export, are declared."""
     x = torch.randn(3, 6)
     wanted = net(x)
     seen: list[torch.Tensor] = []
@@ -187,7 +187,7 @@ def test_eager_is_unchanged_inside_the_block_and_in_other_threads(net: Net) -> N
 
 
 def test_captured_program_that_the_caller_gets_is_torchs_own(net: Net) -> None:
-    """It computes the numbers, holds no marks, and can be exported again outside of the block."""
+    """The program computes the same numbers, holds no marks, and can be exported again outside of the block."""
     x = torch.randn(3, 6)
     with quiet(), hookpatch.active("symbolic_functions"):
         program = export_bound_before(net, (x,), verbose=False)
@@ -198,7 +198,7 @@ def test_captured_program_that_the_caller_gets_is_torchs_own(net: Net) -> None:
 
 
 def test_torch_logs_nothing_about_what_is_done(net: Net) -> None:
-    """The marks are known to torch's translation as operators of its own are."""
+    """Torch's translation knows the marks like torch's own operators, and logs no message about hookpatch."""
     records: list[logging.LogRecord] = []
     logger = logging.getLogger("torch.onnx")
     handler = logging.Handler()
@@ -210,12 +210,12 @@ def test_torch_logs_nothing_about_what_is_done(net: Net) -> None:
             torch.onnx.export(net, (torch.randn(3, 6),), verbose=False)
     finally:
         logger.removeHandler(handler)
-    assert records  # torch says that there is no torchvision
+    assert records  # torch logs a missing torchvision
     assert not [record for record in records if "hookpatch" in record.getMessage()]
 
 
 def test_program_captured_before_is_warned_of(net: Net) -> None:
-    """There is no autograd.Function in it any more."""
+    """A captured program has no autograd.Function left, and the plugin warns."""
     captured = torch.export.export(net, (torch.randn(3, 6),))
     with hookpatch.active("symbolic_functions"), pytest.warns(CapturedWarning) as caught:
         exported(captured, torch.randn(3, 6))
@@ -226,7 +226,7 @@ def test_program_captured_before_is_warned_of(net: Net) -> None:
 
 
 class Branching(torch.autograd.Function):
-    """Declares an If whose graphs read values around them; one returns such a value as it is."""
+    """Declares an If with graphs that read outer values; the second graph returns an outer value unchanged."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -261,7 +261,7 @@ class Looping(torch.autograd.Function):
 
 @pytest.mark.parametrize("function", [Branching, Looping])
 def test_graphs_inside_of_nodes_are_taken_over(function: type[torch.autograd.Function]) -> None:
-    """The branches of an If and the body of a Loop; the model is valid, and computes what forward does."""
+    """The branches of an If and the body of a Loop are exported; the model is valid, and computes as forward does."""
 
     class Applies(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -276,7 +276,7 @@ def test_graphs_inside_of_nodes_are_taken_over(function: type[torch.autograd.Fun
 
 
 class Wrong(torch.nn.Module):
-    """Applies a function; ``kind`` says what is wrong with it."""
+    """Applies a function with the mistake named by ``kind``."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -360,14 +360,14 @@ class Wrong(torch.nn.Module):
     ],
 )
 def test_what_cannot_be_declared_is_one_clear_error(kind: str, function: str, said: str) -> None:
-    """It comes out of torch.onnx.export as it is, and no model does."""
+    """The error comes out of torch.onnx.export unchanged, and no model is made."""
     with hookpatch.active("symbolic_functions"), pytest.raises(NodeError) as caught:
         exported(Wrong(kind), torch.randn(3, 6), dynamic=1)
     assert str(caught.value) == f"plugin 'symbolic_functions': {__name__}.{function} {said}"
 
 
 def test_functions_without_symbolic_are_left_alone() -> None:
-    """Torch exports what they compute."""
+    """A function without symbolic is exported as the operators of forward."""
 
     class Plain(torch.autograd.Function):
         @staticmethod
@@ -383,7 +383,7 @@ def test_functions_without_symbolic_are_left_alone() -> None:
 
 
 def test_plugins_import_neither_torch_nor_onnx() -> None:
-    """They are loaded at interpreter start: what they patch is imported by whoever uses it."""
+    """The plugins are loaded at interpreter start, and leave the imports of torch and onnx to the program."""
     program = (
         "import sys, hookpatch\n"
         "names = ['gelu_node', 'onnx_function', 'rmsnorm_node', 'symbolic_functions']\n"

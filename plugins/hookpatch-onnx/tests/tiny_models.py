@@ -25,7 +25,7 @@ def tiny(name: str) -> torch.nn.Module:
     torch.manual_seed(0)
     model = _made(name).eval()
     with torch.no_grad():
-        for parameter in model.parameters():  # those of norms, too, which begin as ones or zeros
+        for parameter in model.parameters():  # norms, too: their initial values are constant
             parameter.add_(torch.randn_like(parameter), alpha=0.05)
     return model
 
@@ -42,13 +42,13 @@ def _made(name: str) -> Any:
     if name == "Llama":
         return transformers.LlamaForCausalLM(transformers.LlamaConfig(**_SIZES))
     sizes = {"vocab_size": 64, "d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2, "num_heads": 2}
-    # With its fused attention torch 2.13 cannot export it.
+    # With fused attention torch 2.13 cannot export T5.
     config = transformers.T5Config(**sizes, feed_forward_proj="gated-gelu", attn_implementation="eager")
     return transformers.T5EncoderModel(config)
 
 
 class Logits(torch.nn.Module):
-    """A model that takes token ids and returns its first output alone."""
+    """A model from token ids to the first output alone."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Logits(torch.nn.Module):
 
 
 class Masked(torch.nn.Module):
-    """A model that takes token ids and their mask, and returns its first output alone."""
+    """A model from token ids and a mask to the first output alone."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""Inputs other than a model's example, and the search for one on which what was captured of the model disagrees."""
+"""Inputs other than a model's example, and the search for an input with different answers of model and capture."""

@@ -1,4 +1,4 @@
-"""Other inputs than the example: sizes of its axes, values of its tensors, each a small change with words for it."""
+"""Inputs other than the example: sizes of axes, values of tensors, each a small change with a description."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from hookpatch_probe.example import Arranged, Example, Tensors
 from hookpatch_probe.seed import seeded
 
-LARGE: Final = 1_000_000  # elements; no change makes more of them
+LARGE: Final = 1_000_000  # elements; no change makes a larger tensor
 
 
 @final
@@ -20,11 +20,11 @@ class Change:
     """A change of the example's tensors.
 
     Attributes:
-        words: what is changed: ``batch 1``, ``x negated``.
+        words: the change in words: ``batch 1``, ``x negated``.
         apply: takes the tensors, returns others.
-        size: the size that it gives an axis; None if it changes values.
-        resized: the same change of the same axes to another size; None if it changes values.
-        rearranges: whether it changes lists and dicts; such a change stands alone.
+        size: the new size of an axis; None for a change of values.
+        resized: the same change of the same axes to another size; None for a change of values.
+        rearranges: whether lists and dicts are changed; no other change is combined with a rearrangement.
     """
 
     words: str
@@ -35,13 +35,13 @@ class Change:
 
 
 def sizes(example: Example, apart: bool = True) -> Iterator[tuple[int, list[Change]]]:
-    """Yield for each axis, or axes that go together, its size in the example and the changes of it, simplest first.
+    """Yield for each axis, or group of axes, the size in the example and the changes of size, simplest first.
 
     Args:
         example: the example.
-        apart: whether axes of one size at one place in several tensors, such as the batch, are also changed apart.
+        apart: whether axes of equal size and place in several tensors, like the batch, are also changed apart.
     """
-    # Where an index is out of range, CUDA fails for good, and the program with it: no axis is made longer there.
+    # An index out of range makes CUDA fail for good, and the program, too: off the CPU no axis is made longer.
     may_grow = all(tensor.device.type == "cpu" for tensor in example.tensors)
     for axes in axes_of(example, apart):
         at, axis = axes[0]
@@ -53,7 +53,7 @@ def sizes(example: Example, apart: bool = True) -> Iterator[tuple[int, list[Chan
 
 
 def axes_of(example: Example, apart: bool) -> list[tuple[tuple[int, int], ...]]:
-    """Return groups of axes, as (tensor, axis): of one size at one place, of one size, and each by itself."""
+    """Return groups of axes, as (tensor, axis): of equal size and place, of equal size, and each axis alone."""
     every = [(at, axis) for at, one in enumerate(example.tensors) for axis, size in enumerate(one.shape) if size > 0]
     groups: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     for at, axis in every:
@@ -84,7 +84,7 @@ def _resize(name: str, axes: tuple[tuple[int, int], ...], new: int) -> Change:
         changed = list(tensors)
         for at, axis in axes:
             tensor = changed[at]
-            # what is there, over and over: other values might not be what the model takes
+            # repeat the values of the example: the model might refuse other values
             index = torch.arange(new, device=tensor.device) % tensor.shape[axis]
             changed[at] = tensor.index_select(axis, index)
         return tuple(changed)
@@ -94,7 +94,7 @@ def _resize(name: str, axes: tuple[tuple[int, int], ...], new: int) -> Change:
 
 
 def values(example: Example) -> Iterator[Change]:
-    """Yield changes of the values of each tensor, simplest first; those that change nothing are left out."""
+    """Yield changes of the values of each tensor, simplest first, and leave out changes without effect."""
     for at, tensor in enumerate(example.tensors):
         for words, change in _values(tensor):
             if not torch.equal(change(tensor), tensor):
@@ -134,7 +134,7 @@ def _random(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def applied(changes: Sequence[Change], tensors: Tensors) -> Tensors:
-    """Return the tensors after changes, one after the other; what is random is the same each time."""
+    """Return the tensors after changes, in order; random values are the same each time."""
     with seeded():
         for change in changes:
             before, tensors = tensors, change.apply(tensors)
@@ -145,5 +145,5 @@ def applied(changes: Sequence[Change], tensors: Tensors) -> Tensors:
 
 
 def words(changes: Sequence[Change]) -> str:
-    """Return what is changed, in words; of nothing, that it is the example."""
+    """Return the changes in words; no change at all is called the example input."""
     return ", ".join(change.words for change in changes) or "the example input"

@@ -1,4 +1,4 @@
-"""Whether two answers agree, and where they differ most."""
+"""Compare two answers, and find the greatest difference."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NEAR_FLOAT32: Final = 1e-3
 @final
 @dataclass(frozen=True)
 class Tolerance:
-    """How near is the same.
+    """The tolerance for equal answers.
 
     Attributes:
-        rtol: relative to each element; None for what is usual for the type.
+        rtol: relative to each element; None for the usual tolerance of the type.
         atol: absolute; None for ``rtol`` times the greatest magnitude of the answer.
     """
 
@@ -30,12 +30,12 @@ class Tolerance:
 @final
 @dataclass(frozen=True)
 class Difference:
-    """Where two answers differ.
+    """The greatest difference of two answers.
 
     Attributes:
-        eager: what the one is there, in words.
-        other: what the other is.
-        output: which of the tensors of the answer, from 0.
+        eager: the eager side of the difference, in words: an element, a shape, a number of tensors.
+        other: the other side.
+        output: the index of the tensor in the answer, from 0.
         at: the element, None if the shapes differ.
         by: the greatest absolute difference, None likewise.
         count: how many elements differ, and of how many; None likewise.
@@ -52,11 +52,11 @@ class Difference:
 def difference(
     eager: Sequence[torch.Tensor], other: Sequence[torch.Tensor], tolerance: Tolerance | None = None
 ) -> Difference | None:
-    """Return the greatest difference in the first tensor that differs; None if two answers agree."""
+    """Return the greatest difference in the first different tensor; None if two answers agree."""
     if len(eager) != len(other):
         return Difference(_many(len(eager)), _many(len(other)))
     for at, (one, two) in enumerate(zip(eager, other, strict=True)):
-        # A number may come as a tensor of one element.
+        # A number may come as a tensor of a single element.
         if one.shape != two.shape and not one.numel() == two.numel() == 1:
             return Difference(f"shape {list(one.shape)}", f"shape {list(two.shape)}", at)
         if (found := _values(one, two.reshape(one.shape), at, tolerance or Tolerance())) is not None:

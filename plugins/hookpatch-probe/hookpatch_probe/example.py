@@ -1,4 +1,4 @@
-"""The example input of a model: arguments as they are, and the tensors in them, by name."""
+"""The example input of a model: the arguments, and the tensors in the arguments by name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Tensors: TypeAlias = tuple[torch.Tensor, ...]
 
 
 class Arranged(tuple[torch.Tensor, ...]):
-    """Tensors of arguments that are arranged otherwise than the example's: a longer list, another order of a dict.
+    """Tensors of arguments arranged otherwise than the example's: a longer list, another order of a dict.
 
     Attributes:
-        layout: how they are arranged.
+        layout: the arrangement of the arguments.
     """
 
     layout: _Layout
@@ -24,7 +24,7 @@ class Arranged(tuple[torch.Tensor, ...]):
 
 @final
 class _Layout:
-    """Arguments taken apart: what is no tensor, and where the tensors go."""
+    """Arguments taken apart: the other values, and the places of the tensors."""
 
     def __init__(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[inspect.Parameter]
@@ -40,7 +40,7 @@ class Example:
     """Arguments of a call. Lives as long as the probe.
 
     Attributes:
-        tensors: the tensors in them, in order.
+        tensors: the tensors in the arguments, in order.
         names: the names of the tensors: ``x``, ``pair[0]``.
     """
 
@@ -48,12 +48,12 @@ class Example:
         """Take the arguments apart.
 
         Args:
-            called: what takes them; of a module its ``forward`` tells their names.
+            called: the function called with the arguments, or a module: the parameters of ``forward`` give the names.
             args: the arguments.
-            kwargs: those by keyword.
+            kwargs: the arguments by keyword.
 
         Raises:
-            TypeError: it does not take them.
+            TypeError: the function does not take the arguments.
         """
         self._signature: Final = _signature(called.forward if isinstance(called, torch.nn.Module) else called)
         self._parameters: Final = [*self._signature.bind(*args, **kwargs).signature.parameters.values()]
@@ -71,15 +71,15 @@ class Example:
         return args, kwargs
 
     def names_of(self, tensors: Sequence[torch.Tensor]) -> tuple[str, ...]:
-        """Return the names of tensors, which may be arranged otherwise than the example's."""
+        """Return the names of tensors, also if arranged otherwise than the example's."""
         return self._layout_of(tensors).names
 
     def rearranged(self, change: Callable[[Any], Any], tensors: Sequence[torch.Tensor]) -> Arranged:
-        """Return the tensors of arguments whose lists and dicts are changed.
+        """Return the tensors of arguments after a change of lists and dicts.
 
         Args:
             change: takes a pair of arguments and keyword arguments, returns another.
-            tensors: the tensors of the arguments that are changed.
+            tensors: the tensors of the arguments before the change.
         """
         args, kwargs = change(self.arguments(tensors))
         layout = _Layout(args, kwargs, self._parameters)
@@ -91,7 +91,7 @@ class Example:
         return tensors.layout if isinstance(tensors, Arranged) else self._layout
 
     def dynamic(self) -> dict[str, Any]:
-        """Return a ``dynamic_shapes`` that leaves each axis of each tensor to torch.export to find out."""
+        """Return a ``dynamic_shapes`` with each axis of each tensor left to torch.export to find out."""
         args, kwargs = self.arguments(self.tensors)
         return {
             name: _pytree.tree_map(_axes, value)
@@ -110,7 +110,7 @@ def _signature(called: Callable[..., Any]) -> inspect.Signature:
 
 
 def _copy(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return a copy, since a model may write into what it is given; with a gradient if the example's has one."""
+    """Return a copy, since a model may write into an input; with a gradient if the example's tensor has a gradient."""
     return tensor.detach().clone().requires_grad_(like.requires_grad and tensor.is_floating_point())
 
 
@@ -119,7 +119,7 @@ def _axes(leaf: Any) -> dict[int, Any] | None:
 
 
 def _name(path: Sequence[Any], parameters: Sequence[inspect.Parameter]) -> str:
-    """Return the name of a leaf of ``(args, kwargs)``: its parameter's, and where in the argument it is."""
+    """Return the name of a leaf of ``(args, kwargs)``: the parameter's name, and the place in the argument."""
     key = path[1]
     if isinstance(key, _pytree.MappingKey):
         return f"{key.key}{_pytree.keystr(tuple(path[2:]))}"
@@ -132,7 +132,7 @@ def _name(path: Sequence[Any], parameters: Sequence[inspect.Parameter]) -> str:
 
 
 def flat(outputs: Any) -> list[torch.Tensor]:
-    """Return the tensors in what a model returned, its numbers as tensors; what is neither is left out."""
+    """Return the tensors in the result of a model, and numbers as tensors; other values are left out."""
     leaves = _pytree.tree_leaves(outputs)
     return [
         leaf.detach() if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)

@@ -1,4 +1,4 @@
-"""What a word of a command names: ``package.module:name`` or ``path/to/file.py:name``."""
+"""Import the object named by a word of a command: ``package.module:name`` or ``path/to/file.py:name``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Literal, final
 
-# The name of a module that is loaded from a file of which no import would find it.
+# The prefix of a module's name if the module is loaded from a file, and no import would find the file.
 ALONE: Final = "_named_"
 
 Lack = Literal["word", "form", "file", "outside", "folder", "module", "name", "import"]
@@ -48,16 +48,16 @@ class NotNamed(Exception):
 
 
 def named(word: str, root: Path | None = None) -> Any:
-    """Import the module of a word and return what the word names in it.
+    """Import the module of a word and return the named object.
 
-    The folder that it is imported from is first on ``sys.path`` from then on: what its functions import later is there.
+    The folder of the module stays first on ``sys.path``: functions of the module may import other files later.
 
     Args:
         word: ``package.module:name`` or ``path/to/file.py:name``; the name may have dots.
-        root: the folder that it is imported from; None for the current one, and for that of a file's outermost package.
+        root: the folder to import from; None for the current folder, or the folder of a file's outermost package.
 
     Raises:
-        NotNamed: there is no such thing, or the import fails.
+        NotNamed: the object is missing, or the import fails.
     """
     where, colon, path = word.rpartition(":")
     if not colon or not where or not path:
@@ -74,7 +74,7 @@ def named(word: str, root: Path | None = None) -> Any:
 
 
 def kinds(made: object) -> str:
-    """Return what a function has returned, in words: ``None``, ``a Net``, ``(Net, Tensor)``."""
+    """Return the type of a function's result in words: ``None``, ``a Net``, ``(Net, Tensor)``."""
     if isinstance(made, tuple):
         return f"({', '.join(type(one).__name__ for one in made)})"
     return f"a {type(made).__name__}" if made is not None else "None"
@@ -88,7 +88,7 @@ def _by_name(name: str, root: Path | None) -> ModuleType:
         found = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise NotNamed("import", error=error) from error  # a package on the way to it needs what is not there
+            raise NotNamed("import", error=error) from error  # a package around the module needs a missing module
         found = None
     except (Exception, SystemExit) as error:
         raise NotNamed("import", error=error) from error
@@ -108,7 +108,7 @@ def _by_file(path: Path, root: Path | None) -> ModuleType:
     _put_first(top)
     if all(part.isidentifier() for part in parts) and _found_at(".".join(parts)) == file:
         return _imported(".".join(parts))
-    return _loaded(file)  # its name is none that can be imported, or another module's
+    return _loaded(file)  # the name cannot be imported, or is the name of another module
 
 
 def _above_packages(file: Path) -> Path:
@@ -129,7 +129,7 @@ def _put_first(folder: Path) -> None:
 def _found_at(name: str) -> Path | None:
     try:
         spec = importlib.util.find_spec(name)
-    except (Exception, SystemExit):  # the import itself will tell
+    except (Exception, SystemExit):  # the import itself will raise the error
         return None
     return Path(spec.origin).resolve() if spec is not None and spec.origin is not None else None
 
@@ -144,10 +144,10 @@ def _imported(name: str) -> ModuleType:
 def _loaded(file: Path) -> ModuleType:
     name = ALONE + "".join(letter if letter.isalnum() else "_" for letter in file.stem)
     spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None  # it is a .py file
+    assert spec is not None  # the file is a .py file
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickle look for it there
+    sys.modules[name] = module  # dataclasses and pickle look up the module here
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""What is run for a search, without its noise."""
+"""Run the code of a search without noise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep back what is printed, logged and warned of inside: what matters of it is told in our words."""
+    """Keep back prints, logs and warnings of the block: hookpatch reports the relevant facts."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

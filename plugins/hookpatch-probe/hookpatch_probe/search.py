@@ -1,4 +1,4 @@
-"""The search for inputs on which the model and what was captured of it disagree."""
+"""Search for inputs with different answers of the model and of a capture of the model."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from hookpatch_probe.source import asked
 from hookpatch_probe.targets import targets
 
 Answer: TypeAlias = list[torch.Tensor]
-_SLOW: Final = 0.2  # seconds of the thread's processor for the example; then no axis is made longer than twice
+_SLOW: Final = 0.2  # processor seconds of the thread for the example; a slower model gets no axis longer than twice
 
 
 @final
 @dataclass(frozen=True)
 class Disagreement:
-    """An input on which a capture answers otherwise than the model.
+    """An input with different answers of a capture and of the model.
 
     Attributes:
         mode: how the model was captured.
-        changes: what makes the input of the example.
+        changes: the changes from the example to the input.
         difference: where the answers differ.
     """
 
@@ -40,12 +40,12 @@ class Disagreement:
 @final
 @dataclass(frozen=True)
 class Refusal:
-    """An input that the model takes and a capture does not.
+    """An input that the model takes and a capture refuses.
 
     Attributes:
         mode: how the model was captured.
-        changes: what makes the input of the example.
-        error: what it says.
+        changes: the changes from the example to the input.
+        error: the error of the capture.
     """
 
     mode: str
@@ -56,18 +56,18 @@ class Refusal:
 @final
 @dataclass
 class Search:
-    """A search, and what it has found.
+    """A search and the results.
 
     Attributes:
         example: the example input.
-        eager: what runs the model.
-        runs: what runs each capture, by mode.
-        spent: whether to stop; is told how many inputs were tried.
-        tolerance: how near is the same.
-        apart: whether axes of one size at one place in several tensors are also changed apart.
+        eager: the function to run the model.
+        runs: the functions to run each capture, by mode.
+        spent: called with the number of inputs tried so far; True stops the search.
+        tolerance: the tolerance for equal answers.
+        apart: whether axes of equal size and place in several tensors are also changed apart.
         tried: how many inputs the model has taken.
-        refused: how many it has not.
-        over: whether it was stopped before all was tried.
+        refused: how many inputs the model has refused.
+        over: whether the search was stopped before all inputs were tried.
     """
 
     example: Example
@@ -84,7 +84,7 @@ class Search:
     _is_slow: bool = False
 
     def run(self) -> None:
-        """Try the example, each change, and pairs of changes for the captures that agree until then."""
+        """Try the example, each change, and pairs of changes for the captures without a disagreement."""
         begun = time.thread_time()
         if self._try(()) is None:
             return
@@ -97,11 +97,11 @@ class Search:
             self._try(pair, agreeing)
 
     def smaller(self, mode: str, changes: tuple[Change, ...]) -> tuple[Change, ...]:
-        """Return an input on which a capture disagrees with the model, or refuses it, made as small as it stays one.
+        """Return changes to the smallest input found that a capture refuses or answers otherwise than the model.
 
         Args:
             mode: how the model was captured.
-            changes: what makes the input of the example.
+            changes: the changes from the example to an input of the kind.
         """
         for _, resizes in sizes(self.example, self.apart):
             for change in resizes:
@@ -114,7 +114,7 @@ class Search:
         return self._fewer(changes, mode)
 
     def _shorter(self, changes: tuple[Change, ...], at: int, mode: str) -> tuple[Change, ...]:
-        """Return the least size for one of the changes that leaves the input one on which a capture is odd."""
+        """Return the changes, with the change at ``at`` reduced to the least size that keeps the capture odd."""
         resized, low, high = changes[at].resized, 1, changes[at].size or 0
         while resized is not None and high - low > 1:
             middle = (*changes[:at], resized((low + high) // 2), *changes[at + 1 :])
@@ -125,7 +125,7 @@ class Search:
         return changes
 
     def _fewer(self, changes: tuple[Change, ...], mode: str) -> tuple[Change, ...]:
-        """Return the changes without those that are not needed, and make nothing smaller."""
+        """Return the changes without needless changes; a change remains if the input would grow without the change."""
         for change in changes:
             rest = tuple(one for one in changes if one is not change)
             if rest and self._is_odd(rest, mode):
@@ -137,7 +137,7 @@ class Search:
         return mode in (self._try(changes, {mode}) or ())
 
     def _singles(self) -> Iterator[list[Change]]:
-        """Try changes by themselves; yield those that the model takes."""
+        """Try each change alone; yield the changes that the model takes."""
         for old, changes in sizes(self.example, self.apart):
             yield self._sizes(old, changes)
         for others in (values(self.example), self._targets()):
@@ -170,14 +170,14 @@ class Search:
         return taken
 
     def _nearer(self, mode: str, change: Change, agreed: int) -> None:
-        """Look for the least size that a capture disagrees on, above one that it agrees on."""
+        """Look for the least size with a disagreement of a capture, above a size with agreement."""
         assert change.resized is not None
         low, high = agreed, change.size or 0
         while high - low > 1 and not self._is_over():
             middle = change.resized((low + high) // 2)
             before = len(self.disagreements)
             found = self._try((middle,), {mode})
-            if found is None:  # the model does not take it; who knows on which side the least one is
+            if found is None:  # the model refuses the size: the side of the least size is unknown
                 return
             if len(self.disagreements) == before:
                 low = middle.size or 0
@@ -194,11 +194,11 @@ class Search:
         return self.over
 
     def _try(self, changes: tuple[Change, ...], modes: set[str] | None = None) -> set[str] | None:
-        """Try an input; return the modes that disagree or refuse, None if the model itself refuses it."""
+        """Try an input; return the modes that disagree or refuse, or None if the model refuses the input."""
         try:
             tensors = applied(changes, self.example.tensors)
             wanted = _seeded(self.eager, tensors)
-        except Exception:  # the model does not take it: nothing is to be learnt from it
+        except Exception:  # the model refuses the input: the captures are not compared
             self.refused += 1
             return None
         self.tried += 1
@@ -208,7 +208,7 @@ class Search:
                 continue
             try:
                 found = _seeded(run, tensors)
-            except Exception as error:  # it says so aloud, which is not to disagree in silence
+            except Exception as error:  # an error is no silent disagreement
                 self.refusals.append(Refusal(mode, changes, error))
                 odd.add(mode)
                 continue
@@ -228,6 +228,6 @@ def _seeded(run: Run, tensors: Tensors, seed: int = SEED) -> Answer:
 
 
 def is_random(eager: Run, example: Example) -> bool:
-    """Tell whether the model answers the example twice in different ways."""
+    """Return True if the model answers the example in different ways with two seeds."""
     one, two = (_seeded(eager, example.tensors, seed) for seed in (SEED, SEED + 1))
     return difference(one, two) is not None

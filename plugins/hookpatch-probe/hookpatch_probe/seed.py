@@ -1,4 +1,4 @@
-"""One state of the random number generators for each run, and afterwards the one that was there before."""
+"""Give each run the same state of the random number generators, and restore the earlier state afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEED: Final = 0
 
 @contextmanager
 def seeded(seed: int = SEED) -> Iterator[None]:
-    """Seed torch (CUDA too if it is in use), NumPy if it is imported, and Python; put back what was there."""
+    """Seed torch (CUDA too if in use), NumPy if imported, and Python; restore the earlier states."""
     numpy = sys.modules.get("numpy.random")
     python, array = random.getstate(), numpy.get_state() if numpy is not None else None
     cuda: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch gives it no types

@@ -1,4 +1,4 @@
-"""Read what the source of the functions that a model runs asks of its inputs: numbers, NaN, types, strides."""
+"""Read the source of the functions run by a model, for questions about inputs: numbers, NaN, types, strides."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _STRIDES: Final = ("is_contiguous", "stride", "data_ptr", "storage_offset")
 @final
 @dataclass
 class Asked:
-    """What the source asks of the inputs.
+    """The questions of the source about the inputs.
 
     Attributes:
-        sizes: numbers that sizes may be compared with.
-        values: numbers that values may be compared with.
-        finite: whether something asks for NaN or infinity.
-        types: whether something reads the type of a tensor.
-        strides: whether something asks how a tensor lies in memory.
+        sizes: numbers in comparisons with sizes.
+        values: numbers in comparisons with values.
+        finite: whether the source asks for NaN or infinity.
+        types: whether the source reads the type of a tensor.
+        strides: whether the source asks how a tensor lies in memory.
     """
 
     sizes: dict[int, None] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Asked:
 
 
 def asked(run: Callable[[], object]) -> Asked:
-    """Run a model, and return what the source of the functions that ran asks; torch's own is left out."""
+    """Run a model, and return the questions in the source of the functions called; torch's own source is left out."""
     codes: dict[CodeType, tuple[Mapping[str, Any], Any]] = {}
 
     def record(frame: FrameType, event: str, _: object) -> None:
@@ -67,7 +67,7 @@ def asked(run: Callable[[], object]) -> Asked:
 def _nodes(code: CodeType) -> Iterator[ast.AST]:
     try:
         yield from ast.walk(ast.parse(dedent("".join(inspect.getsourcelines(code)[0]))))
-    except (OSError, SyntaxError):  # a function of no file, or one in the middle of an expression
+    except (OSError, SyntaxError):  # a function of no file, or in the middle of an expression
         return
 
 
@@ -99,7 +99,7 @@ def _words(node: ast.AST) -> Iterator[str]:
 
 
 def _number(node: ast.expr, names: Mapping[str, Any], owner: Any) -> float | None:
-    """Return the number that an expression is, without running code: a literal, a global, a setting of the module."""
+    """Return the number of an expression without running code: a literal, a global, a setting of the module."""
     if isinstance(node, ast.Constant):
         value: Any = node.value
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -116,7 +116,7 @@ def _number(node: ast.expr, names: Mapping[str, Any], owner: Any) -> float | Non
 
 
 def _held(node: ast.Attribute, owner: Any) -> Any:
-    """Return a setting such as ``self.config.pad_token_id``."""
+    """Return a setting like ``self.config.pad_token_id``."""
     path = ast.unparse(node).split(".")
     if path[0] != "self" or not all(one.isidentifier() for one in path):
         return None

@@ -1,4 +1,4 @@
-"""Changes that the source of a model suggests: sizes and values on either side of its numbers, NaN, types, lists."""
+"""Changes suggested by the source of a model: sizes and values on either side of a number, NaN, types, lists."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def targets(example: Example, asked: Asked, apart: bool) -> Iterator[Change]:
 
     Args:
         example: the example.
-        asked: what the source asks.
-        apart: whether axes of one size at one place in several tensors are also changed apart.
+        asked: the questions of the source.
+        apart: whether axes of equal size and place in several tensors are also changed apart.
     """
     yield from _sizes(example, asked, apart)
     yield from _arranged(example)
@@ -102,7 +102,7 @@ def _as(tensors: Tensors, dtype: torch.dtype) -> Tensors:
 
 
 def _arranged(example: Example) -> Iterator[Change]:
-    """Yield changes of lists, to one element less and more, and of dicts, to the other order."""
+    """Yield changes of lists, to an element less and more, and of dicts, to the other order."""
     for path, held in _containers(example.arguments(example.tensors), ()):
         changes: dict[str, Callable[[Any], Any]] = {}
         if isinstance(held, dict) and len(held) > 1:
@@ -129,7 +129,7 @@ def _with(held: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Any
 
 
 def _containers(held: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the lists and dicts in arguments, each with its path; the arguments themselves are left out."""
+    """Yield the lists and dicts in arguments, each with the path; the arguments themselves are left out."""
     if type(held) not in (list, tuple, dict):
         return
     if len(path) > 1:

@@ -1,4 +1,4 @@
-"""The search: what is tried, what is found and how small, and that no random number is spent."""
+"""The search tries changes, finds disagreements, reduces the inputs, and spends no random number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def smallest(search: Search) -> str:
 
 
 def test_least_size_is_found() -> None:
-    """Above the example's and below it, of what answers otherwise and of what raises."""
+    """The least size is found above and below the example's size, for a different answer and for an error."""
     example = torch.full((4, 6), 5.0)
     above = searched(lambda x: x + (x.shape[1] > 13), lambda x: x, example)
     assert smallest(above) == "x.shape[1] = 14, batch 1"
@@ -44,7 +44,7 @@ def test_least_size_is_found() -> None:
 
 
 def test_changes_that_are_not_needed_are_left_out() -> None:
-    """Of two changes that were found together one may do."""
+    """Changes found together are reduced; a change remains if the input is smaller with the change."""
     search = searched(lambda x: x + (x.sum() < 0), lambda x: x, torch.ones(2, 2))
     negated = next(one.changes for one in search.disagreements if words(one.changes) == "x negated")
     (_, (batch, *_)) = next(sizes(search.example))
@@ -52,7 +52,7 @@ def test_changes_that_are_not_needed_are_left_out() -> None:
 
 
 def test_axes_that_go_together_may_be_kept_so() -> None:
-    """The batch of two tensors; an axis of one alone is changed in any case."""
+    """The batch of two tensors may be kept together; an axis of a single tensor is changed in any case."""
     example = Example(lambda x, y: x, (torch.ones(4, 3), torch.ones(4, 5)), {})
     every = {words([change]).rpartition(" ")[0].rstrip(" =") for _, changes in sizes(example) for change in changes}
     kept = {words([one]).rpartition(" ")[0].rstrip(" =") for _, changes in sizes(example, False) for one in changes}
@@ -61,7 +61,7 @@ def test_axes_that_go_together_may_be_kept_so() -> None:
 
 
 def test_difference_is_the_greatest() -> None:
-    """With its element, and how many differ; a shape that differs has none."""
+    """The greatest difference has the element and the count; a difference of shapes has neither."""
     one, two = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 2.5], [3.0, 2.0]])
     assert difference([one, one], [one, two]) == Difference("4.0", "2.0", 1, (1, 1), 2.0, (2, 4))
     assert difference([one], [two], Tolerance(atol=3.0)) is None
@@ -74,7 +74,7 @@ def test_difference_is_the_greatest() -> None:
 
 
 def test_random_numbers_are_the_same_and_none_is_spent() -> None:
-    """Those of torch, NumPy and Python, also when the run raises."""
+    """Random numbers of torch, NumPy and Python are equal in each run, and the states are restored after an error."""
 
     def drawn() -> tuple[float, float, float]:
         return torch.rand(()).item(), random.random(), numpy.random.rand()
@@ -90,7 +90,7 @@ def test_random_numbers_are_the_same_and_none_is_spent() -> None:
 
 
 def test_gradient_of_the_example_is_kept() -> None:
-    """A model may ask for it."""
+    """A model may ask for the gradient of an input."""
     example = Example(lambda x: x, (torch.ones(2, requires_grad=True),), {})
     ((x,), _) = example.arguments(applied((), example.tensors))
     assert (x.requires_grad, x.is_leaf, x is example.tensors[0]) == (True, True, False)

@@ -1,7 +1,7 @@
-"""Prove a rewrite by numbers: run what was captured on the example inputs, and compare each region with its node.
+"""Prove a rewrite by numbers: run the captured program on the example inputs, and compare each region with a node.
 
-The inputs of a region are those that come there in the export. A region whose node would compute something else stays
-as it is, and the receipt says so.
+The inputs of a region are the values passed in the export. If the node would compute other results, the region stays
+unchanged, and the receipt gives the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _proving: Final[ContextVar[Export | None]] = ContextVar("hookpatch_onnx_proving"
 
 
 def compare(export: Export, number: int, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
-    """Compare the results of a region with those of its node; note the region if they differ."""
+    """Compare the results of a region with the results of the node; note the region if the results differ."""
     region = export.regions[number]
     if region.refute is None:
         return
@@ -32,7 +32,7 @@ def compare(export: Export, number: int, inputs: Sequence[torch.Tensor], outputs
 
 
 def untraced(run: Callable[[], Any]) -> Any:
-    """Return what a call returns, without a trace of the call in TorchScript's graph."""
+    """Return the result of a call, without a trace of the call in TorchScript's graph."""
     torchscript: Any = torch._C
     state = torchscript._get_tracing_state()
     torchscript._set_tracing_state(None)
@@ -43,15 +43,15 @@ def untraced(run: Callable[[], Any]) -> Any:
 
 
 def compare_if_proving(number: int, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
-    """Compare a region that a captured program comes by, while ``prove`` runs the program."""
+    """Compare a region of a captured program, while ``prove`` runs the program."""
     if (export := _proving.get()) is not None:
         compare(export, number, inputs, outputs)
 
 
 def prove(export: Export, program: torch.export.ExportedProgram) -> None:
-    """Run a captured program on its example inputs, and compare each region on the way.
+    """Run a captured program on the example inputs, and compare each region on the way.
 
-    The program is not changed: what a model writes into its buffers, the captured graph returns.
+    The program is not changed: the captured graph returns new values of buffers as results.
     """
     if not any(region.refute is not None for region in export.regions.values()):
         return
@@ -62,7 +62,7 @@ def prove(export: Export, program: torch.export.ExportedProgram) -> None:
 
 
 def _run(export: Export, program: torch.export.ExportedProgram) -> str:
-    """Run the program; return why it could not be run, empty if it ran."""
+    """Run the program; return the reason for a failure, empty after a success."""
     if program.example_inputs is None:
         return "the captured program has no example inputs"
     given: Any = program._graph_module_flat_inputs(*program.example_inputs)
@@ -71,7 +71,7 @@ def _run(export: Export, program: torch.export.ExportedProgram) -> str:
     with torch.no_grad(), torch.random.fork_rng(devices=[]), _proving_of(export):
         try:
             torch.fx.Interpreter(program.graph_module).run(*given)
-        except Exception as error:  # of the model on these inputs
+        except Exception as error:  # of the model on the inputs
             return f"the captured program raised {type(error).__name__}: {str(error).partition(chr(10))[0]}"
     return ""
 

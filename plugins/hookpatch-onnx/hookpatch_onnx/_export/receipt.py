@@ -1,4 +1,4 @@
-"""What became of the parts of a model that a plugin is for: which are nodes, and which are not, and why."""
+"""The receipt of a plugin for an export: the parts exported as nodes, and the other parts, each with the reason."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from hookpatch_onnx.errors import NodeError
 if TYPE_CHECKING:
     import onnx_ir as ir  # imports numpy
 
-Find: TypeAlias = Callable[["ir.Model"], Mapping[str, str]]  # the parts that are left in a model, each with the reason
+Find: TypeAlias = Callable[["ir.Model"], Mapping[str, str]]  # the parts left in a model, each with the reason
 
-_MOST: Final = 3  # parts that are named, and the others counted
+_MOST: Final = 3  # parts named; the others are counted
 
 
 @final
 @dataclass(slots=True)
 class Receipt:
-    """The account of one plugin in one export. Kept for the report.
+    """The account of a plugin in an export. Kept for the report.
 
     Attributes:
         plugin: the plugin's name.
-        kind: what the plugin is for, in words: "norm-like modules".
-        is_strict: True if a part that is no node ends the export.
-        find: finds the parts that are left in the exported model, by what they compute.
-        marked: the parts that are to become nodes.
-        made: the parts that are nodes; a part that is called twice counts twice.
-        missed: the parts that are none, each with the reason.
-        remarks: what else a user should know, a clause each.
-        refused: what to do if ``onnx.checker`` refuses a node of the plugin; empty if that is unexpected.
+        kind: the parts of interest to the plugin, in words: "norm-like modules".
+        is_strict: True if a part left without a node ends the export.
+        find: finds the parts left in the exported model, by computation.
+        marked: the parts chosen to become nodes.
+        made: the parts exported as nodes; a part called twice counts twice.
+        missed: the parts not exported as nodes, each with the reason.
+        remarks: other facts for the user, a clause each.
+        refused: the remedy if ``onnx.checker`` refuses a node of the plugin; empty if a refusal is unexpected.
     """
 
     plugin: str
@@ -44,15 +44,15 @@ class Receipt:
     refused: str = ""
 
     def miss(self, parts: Mapping[str, str]) -> None:
-        """Note parts that do not become nodes, unless they are known."""
+        """Note parts without a node, and skip known parts."""
         for part, reason in parts.items():
             self.missed.setdefault(part, reason)
 
     def close(self, model: ir.Model) -> None:
-        """Look for what is left in the exported model.
+        """Look for parts left in the exported model.
 
         Raises:
-            NodeError: something is, and the plugin is strict.
+            NodeError: a part is left, and the plugin is strict.
         """
         seen = {*self.made, *self.missed}
         self.miss({part: "was not called by its forward" for part in self.marked if part not in seen})
@@ -71,7 +71,7 @@ class Receipt:
         return "; ".join([f"{done} of {done + left} {self.kind} became nodes{tail}", *self.remarks])
 
 
-_receipts: Final[dict[str, list[str]]] = {}  # of this process, by plugin
+_receipts: Final[dict[str, list[str]]] = {}  # of the process, by plugin
 _KEPT: Final = 20  # a program may export without end
 
 
@@ -84,10 +84,10 @@ def keep(receipts: Iterable[Receipt]) -> None:
 
 
 def kept(plugin: str) -> list[str]:
-    """Return the receipts of a plugin, one line for each export, the last twenty."""
+    """Return the receipts of a plugin, a line for each export, the last twenty."""
     return list(_receipts.get(plugin, ()))
 
 
 def inlined(what: str, otherwise: str) -> str:
-    """Return the remark on a function with a body, which a tool may take apart again."""
+    """Return the remark on a function with a body: a tool may inline the body."""
     return f"onnxruntime's quant_pre_process inlines the body of {what}: quantize without it, or {otherwise}"

@@ -1,1 +1,1 @@
-"""Build the nodes that replace a region; a plugin module chooses which of them."""
+"""Build the nodes in place of a region; a plugin module chooses the node."""

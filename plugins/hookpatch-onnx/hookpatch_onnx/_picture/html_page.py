@@ -1,4 +1,4 @@
-"""Write one HTML file with both graphs side by side; a browser needs no network and no other file."""
+"""Write an HTML file with both graphs side by side; a browser needs no network and no other file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def page_of(comparison: Comparison) -> str:
     """Return the page.
 
     Raises:
-        PictureError: this installation was built without the drawing libraries.
+        PictureError: hookpatch-onnx was built without the drawing libraries.
     """
     folder = files("hookpatch_onnx._picture").joinpath("page")
     texts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *_SCRIPTS)}
@@ -39,14 +39,14 @@ def page_of(comparison: Comparison) -> str:
     }
     page = texts["page.html"]
     pieces = []
-    for mark, text in parts.items():  # in the order of the template, so that inserted text is not searched for marks
+    for mark, text in parts.items():  # in the order of the template: inserted text is not searched for marks
         before, _, page = page.partition(mark)
         pieces += [before, text]
     return "".join([*pieces, page])
 
 
 def data_of(comparison: Comparison) -> dict[str, Any]:
-    """Return the data of the page, as JSON can hold them, with the drawing of each graph."""
+    """Return the data of the page, in types of JSON, with the drawing of each graph."""
     before, after = comparison.patches
     return {
         "before": comparison.before,
@@ -59,7 +59,7 @@ def data_of(comparison: Comparison) -> dict[str, Any]:
 
 
 def _library(name: str) -> str:
-    """Return a drawing library as HTML, with its licence, which must go with every copy."""
+    """Return a drawing library as HTML, with the licence: every copy must include the licence."""
     folder = files("hookpatch_onnx._picture").joinpath("page", "libraries")
     licence = folder.joinpath(f"{name}.LICENSE").read_text(encoding="utf-8").replace("--", "- -")
     script = folder.joinpath(f"{name}.js").read_text(encoding="utf-8").replace("</script", "<\\/script")

@@ -15,7 +15,7 @@ from hookpatch_onnx._compare.compare import Comparison, GraphComparison
 
 _Key = TypeVar("_Key")
 
-_LINES = 12  # of one kind; then a line with the number of further ones
+_LINES = 12  # of each kind; a last line counts the others
 
 
 def summary(comparison: Comparison) -> RenderableType:
@@ -76,7 +76,7 @@ def _ops(comparison: Comparison) -> Table:
 
 
 def _graph(graph: GraphComparison) -> Iterator[RenderableType]:
-    """Yield the lines of one graph, under its title unless the graph is the model's own."""
+    """Yield the lines of a graph, under the title unless the graph is the model's own."""
     if graph.is_empty:
         return
     yield Text(f"\nin {graph.title}" if graph.title else "", style="bold" if graph.title else "")

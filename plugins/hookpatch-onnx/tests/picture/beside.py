@@ -1,4 +1,4 @@
-"""What `hookpatch onnx diff` finds in two graphs, beside onnxsim's diff_graphs, which goes by output names.
+"""Compare `hookpatch onnx diff` with onnxsim's diff_graphs, a comparison by output names.
 
 Each pair has a known difference: nodes lost, gained and changed. Times are the ratio of the two on the same models.
 """
@@ -24,7 +24,7 @@ LAYERS = 12
 
 
 def gpt_neo() -> onnx.ModelProto:
-    """GPT-Neo with as many layers as the smallest that is published, and narrow: the same graph."""
+    """Return a narrow GPT-Neo with as many layers as the smallest published model: the same graph."""
     sizes = {"num_layers": LAYERS, "hidden_size": 32, "num_heads": 4, "vocab_size": 64, "max_position_embeddings": 32}
     config = GPTNeoConfig(attention_types=[[["global", "local"], LAYERS // 2]], use_cache=False, **sizes)
     torch.manual_seed(0)
@@ -36,7 +36,7 @@ def gpt_neo() -> onnx.ModelProto:
 
 
 def pairs() -> Iterator[tuple[str, onnx.ModelProto, onnx.ModelProto, str]]:
-    """Yield what a pair is, both models, and their difference: lost, gained, changed."""
+    """Yield the name of a pair, both models, and the difference: lost, gained, changed."""
     exported = gpt_neo()
     fused, kept = (
         pruned(onnxsim.simplify(exported, skipped_optimizers=skipped)[0]) for skipped in (None, ["fuse_qkv"])
@@ -49,19 +49,19 @@ def pairs() -> Iterator[tuple[str, onnx.ModelProto, onnx.ModelProto, str]]:
 
 
 def ours(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
-    """What hookpatch finds."""
+    """Return the counts of hookpatch."""
     graph = compare(before, after, ("before", "after")).graphs[0]
     return f"{len(graph.lost)} {len(graph.gained)} {len(graph.changed)}"
 
 
 def theirs(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
-    """What onnxsim finds."""
+    """Return the counts of onnxsim."""
     found = diff_graphs(before, after)
     return f"{len(found.removed_nodes)} {len(found.added_nodes)} {len(found.changed_nodes)}"
 
 
 def timed(find: Callable[[onnx.ModelProto, onnx.ModelProto], str], *models: onnx.ModelProto) -> tuple[str, float]:
-    """What was found, and the least seconds of three."""
+    """Return the result, and the least seconds of three runs."""
     seconds = []
     for _ in range(3):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A real browser without a window: Chromium, told what to do through a pipe by its own debugging protocol."""
+"""Chromium without a window, driven through a pipe by the debugging protocol."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def chromium() -> str | None:
-    """Return the path of a Chromium, None where there is none."""
+    """Return the path of a Chromium, or None."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
 class Browser:
-    """One page in a browser. Leaving the block ends the process."""
+    """A page in a browser. Leaving the block ends the process."""
 
     def __init__(self, folder: Path, width: int = 1600, height: int = 1000, scheme: str = "light") -> None:
         self._to_read, to_write = os.pipe()
@@ -34,8 +34,8 @@ class Browser:
             f"--user-data-dir={folder}", "--hide-scrollbars",
         ]  # fmt: skip
 
-        def lay_pipes() -> None:  # the protocol has them at 3 and 4
-            # First out of the way: one of them may be 3 or 4 itself.
+        def lay_pipes() -> None:  # the protocol uses descriptors 3 and 4
+            # Copy both ends to high numbers first: either end may be 3 or 4.
             read, write = (fcntl.fcntl(end, fcntl.F_DUPFD, 20) for end in (from_read, to_write))
             os.dup2(read, 3)
             os.dup2(write, 4)
@@ -61,7 +61,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call a method of the protocol; return its result."""
+        """Call a method of the protocol; return the result."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -83,7 +83,7 @@ class Browser:
         return dict(json.loads(text))
 
     def open(self, path: Path, fragment: str = "") -> float:
-        """Open a page; return how many milliseconds it took until it was ready."""
+        """Open a page; return the milliseconds until the page was ready."""
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=path.as_uri() + fragment)
         ready = """new Promise(done => { const look = () => document.documentElement?.dataset.ready
@@ -91,7 +91,7 @@ class Browser:
         return float(self.run(ready))
 
     def run(self, script: str) -> Any:
-        """Return what an expression has in the page; a promise is waited for."""
+        """Return the value of an expression in the page; wait for a promise."""
         found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
@@ -115,7 +115,7 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def picture(self, path: Path) -> None:
-        """Write what is seen into a PNG file."""
+        """Write a screenshot into a PNG file."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def __enter__(self) -> Browser:

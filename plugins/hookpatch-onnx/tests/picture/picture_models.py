@@ -17,7 +17,7 @@ def model(
     opset: int = 23,
     functions: Iterable[onnx.FunctionProto] = (),
 ) -> onnx.ModelProto:
-    """A model with one float input, x, and one output, y."""
+    """Return a model with a float input, x, and an output, y."""
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
     graph = helper.make_graph(list(nodes), "g", values[:1], values[1:], list(initializers))
     imports = [helper.make_opsetid("", opset), helper.make_opsetid("my", 1)]
@@ -25,12 +25,12 @@ def model(
 
 
 def weight(name: str, *shape: int) -> onnx.TensorProto:
-    """A weight of halves."""
+    """Return a weight with all elements 0.5."""
     return numpy_helper.from_array(numpy.full(shape, 0.5, numpy.float32), name)
 
 
 def norms(layers: int, as_one: bool, prefix: str = "v") -> onnx.ModelProto:
-    """A chain of Linear and RMSNorm, each norm as one node or as the seven of an export; without a way around it."""
+    """Return a chain of Linear and RMSNorm without residuals; a norm is a single node or the seven of an export."""
     nodes: list[onnx.NodeProto] = []
     tensors: list[onnx.TensorProto] = []
     last = "x"
@@ -54,7 +54,7 @@ def norms(layers: int, as_one: bool, prefix: str = "v") -> onnx.ModelProto:
 
 
 def renamed(original: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
-    """The same model with other names for all but its inputs and outputs, and its nodes in another valid order."""
+    """Return the same model with other names for all but inputs and outputs, and nodes in another valid order."""
     copy = onnx.ModelProto()
     copy.CopyFrom(original)
     graph, chance = copy.graph, random.Random(seed)

@@ -1,4 +1,4 @@
-"""The page in a real browser: what is drawn, clicked, searched and folded; skipped where there is no Chromium."""
+"""The page is drawn, clicked, searched and folded in a real browser; without Chromium the tests are skipped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def page(gpt_neo: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all tests of this file."""
+    """Start a browser for all tests of the file."""
     with Browser(tmp_path_factory.mktemp("browser")) as browser:
         yield browser
 
@@ -43,7 +43,7 @@ def opened(browser: Browser, page: Path) -> Browser:
 
 
 def shown(browser: Browser, side: int) -> dict[str, int]:
-    """How many boxes of each state a pane has."""
+    """Return the number of boxes of each state in a pane."""
     script = f"panes.panes[{side}].nodes().map(node => node.classes()[0])"
     states: list[str] = browser.run(script)
     return {state: states.count(state) for state in sorted(set(states))}
@@ -55,7 +55,7 @@ def details(browser: Browser) -> str | None:
 
 
 def point_of(browser: Browser, side: int, key: str) -> tuple[float, float]:
-    """Where a box is in the window."""
+    """Return the position of a box in the window."""
     x, y = browser.run(
         f"(() => {{ const pane = panes.panes[{side}]; const at = pane.getElementById('{key}').renderedPosition();"
         " const box = pane.container().getBoundingClientRect(); return [box.x + at.x, box.y + at.y]; })()"
@@ -64,7 +64,7 @@ def point_of(browser: Browser, side: int, key: str) -> tuple[float, float]:
 
 
 def test_both_graphs_are_drawn_with_their_changes(opened: Browser) -> None:
-    """Each pane has its own nodes, unchanged runs are boxes; no error, no message, no request but for the file."""
+    """Each pane has the nodes of a model, unchanged runs as boxes; only the file is requested; no error, no message."""
     assert shown(opened, 0) == {"fold": 2, "lost": 6, "same": 12}
     assert shown(opened, 1) == {"fold": 2, "gained": 4, "same": 12}
     assert [event for event in opened.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")] == []
@@ -76,7 +76,7 @@ def test_both_graphs_are_drawn_with_their_changes(opened: Browser) -> None:
 
 
 def test_matched_nodes_lie_at_one_place_in_both_panes(opened: Browser) -> None:
-    """So that both can be looked at as one."""
+    """A matched node has the same position in both panes."""
     script = "panes.panes.map(pane => Object.fromEntries(pane.nodes('.same').map(one => [one.id(), one.position()])))"
     before, after = opened.run(script)
     assert before == after
@@ -84,7 +84,7 @@ def test_matched_nodes_lie_at_one_place_in_both_panes(opened: Browser) -> None:
 
 
 def test_panes_are_moved_and_zoomed_together(opened: Browser) -> None:
-    """Whichever is moved."""
+    """A move or zoom of either pane moves and zooms the other pane."""
     for side in (0, 1):
         opened.run(f"panes.panes[{side}].viewport({{ zoom: 0.{side + 5}, pan: {{ x: {side}, y: -40 }} }}); 0")
         first, second = opened.run("panes.panes.map(pane => [pane.zoom(), pane.pan().x, pane.pan().y])")
@@ -92,7 +92,7 @@ def test_panes_are_moved_and_zoomed_together(opened: Browser) -> None:
 
 
 def test_click_on_a_node_shows_what_it_is(opened: Browser) -> None:
-    """Operator, attributes, shapes; a click beside it takes that away."""
+    """A click on a node shows operator, attributes and shapes; the Escape key hides the details."""
     key = opened.run("panes.panes[1].nodes('.gained').filter(one => one.data('label').includes('Split'))[0].id()")
     opened.click(*point_of(opened, 1, key))
     text = details(opened)
@@ -111,7 +111,7 @@ def test_click_on_a_node_shows_what_it_is(opened: Browser) -> None:
 
 
 def test_click_on_a_fold_opens_it(opened: Browser) -> None:
-    """Its nodes are there then, in both panes, and can be folded again."""
+    """A click on a fold shows the nodes in both panes, and a button folds the nodes again."""
     opened.run("panes.fit()")
     opened.click(*point_of(opened, 0, opened.run("panes.panes[0].nodes('.fold')[0].id()")))
     for side in (0, 1):
@@ -126,7 +126,7 @@ def test_click_on_a_fold_opens_it(opened: Browser) -> None:
 
 
 def test_list_of_changes_leads_to_them(opened: Browser) -> None:
-    """A click, or n and p; a link to one opens the page there."""
+    """A click in the list, or the keys n and p, select a change and set the address of the page."""
     chosen = "panes.panes[0].nodes(':selected').length + ' ' + panes.panes[1].nodes(':selected').length"
     items = opened.run("[...document.querySelectorAll('#changes li')].map(one => one.innerText)")
     assert items == ["linear_2", "linear_8"]
@@ -144,13 +144,13 @@ def test_list_of_changes_leads_to_them(opened: Browser) -> None:
 
 
 def test_link_to_a_change_opens_there(browser: Browser, page: Path) -> None:
-    """The address after a jump can be handed on."""
+    """The address of a change opens the page at the change."""
     browser.open(page, "#change=1")
     assert browser.run("document.querySelector('.here').innerText") == "linear_8"
 
 
 def test_search_finds_nodes_also_in_folds(opened: Browser) -> None:
-    """All words of it; Enter goes from one to the next and opens what it lies in."""
+    """The search counts the nodes also in folds; Enter selects the next node and opens the node's fold."""
     opened.press("/")
     for letter in "softmax":
         opened.press(letter)
@@ -165,7 +165,7 @@ def test_search_finds_nodes_also_in_folds(opened: Browser) -> None:
 
 
 def test_graph_with_changes_is_shown_first_and_the_others_can_be_chosen(browser: Browser, tmp_path: Path) -> None:
-    """Of a model whose own graph is as it was, and a local function's is not."""
+    """If only a local function has changed, the function is shown first, and the model's graph can be chosen."""
 
     def one(op: str) -> onnx.ModelProto:
         body = [helper.make_node(op, ["a"], ["b"])]
@@ -187,7 +187,7 @@ def test_graph_with_changes_is_shown_first_and_the_others_can_be_chosen(browser:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_are_those_of_the_scheme(opened: Browser, tmp_path: Path, scheme: str) -> None:
-    """Also when it changes while the page is open; what is drawn is no empty picture."""
+    """The colours follow the scheme, also if the scheme changes while the page is open; the drawing is not empty."""
     opened.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     opened.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
     style = "getComputedStyle(document.documentElement)"

@@ -1,4 +1,4 @@
-"""The libraries that draw the page: in the source distribution and the wheel, never in the repository."""
+"""The libraries of the page are in the source distribution and the wheel, never in the repository."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def build(project: Path, out: Path, path: str) -> subprocess.CompletedProcess[st
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of the project as it is in this checkout, libraries included."""
+    """Copy the project from the checkout, libraries included."""
     return Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=shutil.ignore_patterns("tests", "__pycache__")))
 
 
 def test_wheel_from_the_source_distribution_has_them_without_npm(project: Path, tmp_path: Path) -> None:
-    """They go from the sources into the source distribution, and from there into the wheel; no npm is asked."""
+    """A build takes the libraries from the sources into the source distribution and into the wheel, without npm."""
     done = build(project, tmp_path / "out", path="")
     assert done.returncode == 0, done.stderr
     (wheel,) = (tmp_path / "out").glob("*.whl")
@@ -42,7 +42,7 @@ def test_wheel_from_the_source_distribution_has_them_without_npm(project: Path, 
 
 @pytest.mark.parametrize("state", ["missing", "other"])
 def test_build_without_npm_says_what_is_missing(project: Path, tmp_path: Path, state: str) -> None:
-    """In one line; also when what is there is not what is known by its hash. No wheel without its drawing is made."""
+    """A build with a library missing, or with another hash, fails with a line, and makes no wheel."""
     if state == "missing":
         shutil.rmtree(project / LIBRARIES)
     else:
@@ -58,7 +58,7 @@ def test_build_without_npm_says_what_is_missing(project: Path, tmp_path: Path, s
 
 
 def test_page_without_them_is_one_error(project: Path) -> None:
-    """An installation that was made otherwise says what is missing, before anything is written."""
+    """An installation without the libraries raises an error with the missing file, before a page is written."""
     shutil.rmtree(project / LIBRARIES)
     program = (
         f"import sys; sys.path.insert(0, {str(project)!r})\n"
@@ -70,7 +70,7 @@ def test_page_without_them_is_one_error(project: Path) -> None:
         "page_of(compare(model, model, ('a', 'b')))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert done.stderr.splitlines()[-2] == (  # the last says what to type to read more
+    assert done.stderr.splitlines()[-2] == (  # the last line names the command to read more
         "hookpatch_onnx.errors.PictureError: the page cannot be drawn: "
         f"{project / LIBRARIES / 'cytoscape.LICENSE'} is not there; "
         "install hookpatch-onnx again, which takes it from its npm package"

@@ -1,4 +1,4 @@
-"""What changed from one model to another: matched by structure and by name, told node by node."""
+"""The comparison of two models matches nodes by structure and by name, and lists each difference by node."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEVEN = "Pow, ReduceMean, Add, Sqrt, Reciprocal, 2 Mul"
 
 
 def test_model_is_as_itself() -> None:
-    """No difference, every node matched with itself."""
+    """A model compared with an equal model has no difference; each node is matched with the same node."""
     same = compared(norms(3, as_one=False), norms(3, as_one=False))
     assert same.is_empty
     assert same.graphs[0].matches == {index: index for index in range(24)}
@@ -39,17 +39,17 @@ def test_model_is_as_itself() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_names_and_the_order_in_the_file_mean_nothing(seed: int, gpt_neo: dict[str, Path]) -> None:
-    """A real model with other names, its nodes in another order: nothing but names is different."""
+    """A real model with other names and another order of nodes differs in names alone."""
     for name in ("exported", "fused"):
         original = read(gpt_neo[name])
         same = compared(original, renamed(original, seed))
         assert same.is_empty
-        assert same.graphs[0].renamed == len(original.graph.node) - 1  # the output keeps its name
+        assert same.graphs[0].renamed == len(original.graph.node) - 1  # the name of the output is kept
 
 
 @pytest.mark.parametrize("prefix", ["v", "other"])
 def test_norm_of_seven_nodes_is_one_node(prefix: str) -> None:
-    """Each by itself, also with every name another: what lies between them is matched."""
+    """Each norm is a separate place, also with all names changed; the nodes between the norms are matched."""
     found = compared(norms(4, as_one=False), norms(4, as_one=True, prefix=prefix))
     assert patterns(found) == {(SEVEN, "RMSNormalization"): 4}
     assert changes(found) == []
@@ -63,7 +63,7 @@ def test_norm_of_seven_nodes_is_one_node(prefix: str) -> None:
 
 @pytest.mark.parametrize("seed", [None, 0, 1])
 def test_fused_projections_are_one_place_a_layer(gpt_neo: dict[str, Path], seed: int | None) -> None:
-    """The real simplification with and without fuse_qkv: three MatMul or one and a Split, no more."""
+    """Real models without and with fuse_qkv: a place has three MatMul before, a MatMul and a Split after."""
     kept, fused = read(gpt_neo["kept"]), read(gpt_neo["fused"])
     found = compared(kept, fused if seed is None else renamed(fused, seed))
     assert patterns(found) == {("3 MatMul", "MatMul, Split"): 2}
@@ -78,7 +78,7 @@ def test_fused_projections_are_one_place_a_layer(gpt_neo: dict[str, Path], seed:
 
 
 def test_both_ways_are_mirrored(gpt_neo: dict[str, Path]) -> None:
-    """What is lost from one to the other is gained the other way."""
+    """Nodes lost in a comparison are gained in the reverse comparison, and the matches are the same."""
     there = compared(read(gpt_neo["kept"]), read(gpt_neo["fused"]))
     back = compared(read(gpt_neo["fused"]), read(gpt_neo["kept"]))
     assert patterns(back) == {("MatMul, Split", "3 MatMul"): 2}
@@ -86,14 +86,14 @@ def test_both_ways_are_mirrored(gpt_neo: dict[str, Path]) -> None:
 
 
 def test_what_the_simplifier_took_away_is_told(gpt_neo: dict[str, Path]) -> None:
-    """The sums with zero biases, a Reshape that does nothing; what used them is as it was."""
+    """The lost nodes are the sums with zero biases and a Reshape without effect; all other nodes are unchanged."""
     found = compared(read(gpt_neo["exported"]), read(gpt_neo["kept"]))
     assert patterns(found) == {("Add", "nothing"): 6, ("Reshape", "nothing"): 1}
     assert changes(found) == []
 
 
 def test_what_was_folded_is_said_to_be_a_constant() -> None:
-    """A node that needs no input, and its result; both ways."""
+    """A node computed from weights alone is replaced by a constant; the reverse comparison is mirrored."""
     add = helper.make_node("Add", ["x", "b"], ["y"])
     computed = model([helper.make_node("Relu", ["w"], ["b"]), add], [weight("w", 8)])
     folded = model([add], [weight("b", 8)])
@@ -102,7 +102,7 @@ def test_what_was_folded_is_said_to_be_a_constant() -> None:
 
 
 def test_attributes_and_small_constants_are_told() -> None:
-    """Another attribute, another small constant, another shape of a weight: told at their node, by value."""
+    """Another attribute, another small constant, another shape of a weight: each is listed at the node, by value."""
 
     def one(axis: int, shape: list[int], width: int) -> onnx.ModelProto:
         nodes = [
@@ -123,7 +123,7 @@ def test_attributes_and_small_constants_are_told() -> None:
 
 
 def test_default_that_is_given_is_no_difference() -> None:
-    """Exporters write what simplifiers leave out; a default that an opset changes is one."""
+    """A default written by an exporter is no difference; a default changed by an opset is a difference."""
 
     def one(opset: int, **attributes: int) -> onnx.ModelProto:
         return model([helper.make_node("Softmax", ["x"], ["y"], **attributes)], opset=opset)
@@ -146,7 +146,7 @@ def test_inputs_that_commute_may_change_places() -> None:
 
 
 def test_inputs_and_outputs_are_compared_by_name_else_by_place() -> None:
-    """Another name alone is no difference; another type is; names of dimensions mean nothing."""
+    """Another name alone is no difference, another type is a difference; names of dimensions are ignored."""
     relu = [helper.make_node("Relu", ["x"], ["y"])]
     before, after = model(relu), model(relu, shape=("n", 8))
     assert compared(before, after).is_empty
@@ -162,7 +162,7 @@ def test_inputs_and_outputs_are_compared_by_name_else_by_place() -> None:
 
 
 def test_constant_node_is_an_initializer() -> None:
-    """What exporters write as a node and simplifiers as an initializer is one thing, in the count of operators, too."""
+    """A Constant node of an exporter and the initializer of a simplifier are equal, also in the count of operators."""
     relu = helper.make_node("Relu", ["s"], ["y"])
     add = helper.make_node("Add", ["x", "one"], ["s"])
     tensor = helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])
@@ -175,7 +175,7 @@ def test_constant_node_is_an_initializer() -> None:
 
 
 def test_graphs_in_nodes_are_compared_too() -> None:
-    """A branch of an If has its own comparison, and knows what it takes from around it."""
+    """A branch of an If has a separate comparison, and a renamed value of the outer graph is no difference."""
 
     def one(op: str, outer: str) -> onnx.ModelProto:
         out = [helper.make_tensor_value_info("o", TensorProto.FLOAT, None)]
@@ -194,7 +194,7 @@ def test_graphs_in_nodes_are_compared_too() -> None:
 
 
 def test_local_functions_are_compared_by_their_names() -> None:
-    """The bodies of those that both have; one that only one has is told."""
+    """Functions of both models are compared by body; a function of a single model is listed as lost or gained."""
 
     def one(name: str, op: str) -> onnx.ModelProto:
         body = [helper.make_node(op, ["a"], ["b"])]
@@ -210,13 +210,13 @@ def test_local_functions_are_compared_by_their_names() -> None:
 
 
 def test_opsets_are_told() -> None:
-    """By domain."""
+    """A change of opset is listed with the domain."""
     relu = [helper.make_node("Relu", ["x"], ["y"])]
     assert compared(model(relu, opset=20), model(relu, opset=23)).model == ("opset ai.onnx: 20 → 23",)
 
 
 def test_crossed_matches_are_given_up() -> None:
-    """Two nodes that have changed places, by name and weight: one of them is not matched."""
+    """If two nodes have changed places, by name and weight, only a single match is kept."""
     ours, theirs = weight("layer.a.weight", 8, 8), weight("layer.b.weight", 8, 8)
 
     def one(*names: str) -> onnx.ModelProto:
@@ -237,7 +237,7 @@ def test_crossed_matches_are_given_up() -> None:
 
 @pytest.mark.parametrize("is_renamed", [False, True])
 def test_each_single_edit_of_a_real_model_is_found_and_nothing_else(gpt_neo: dict[str, Path], is_renamed: bool) -> None:
-    """A node taken out, one put in, one exchanged: at each place of a real model that is what is told, by itself."""
+    """A node removed, added or exchanged at any place of a real model is the only difference found."""
     original = read(gpt_neo["fused"])
     for at, node in enumerate(original.graph.node):
         if len(node.output) > 1 or node.op_type == "Gather":
@@ -267,7 +267,7 @@ def test_each_single_edit_of_a_real_model_is_found_and_nothing_else(gpt_neo: dic
 
 
 def test_two_models_with_nothing_in_common_are_refused(gpt_neo: dict[str, Path]) -> None:
-    """One error with what was looked at; not a picture in which all is red and green."""
+    """Two models without a common node raise an error with both descriptions, not a picture in red and green."""
     with pytest.raises(NothingInCommonError) as caught:
         compare(norms(2, as_one=True), read(gpt_neo["fused"]), ("norms.onnx", "neo.onnx"))
     assert str(caught.value) == (
@@ -277,7 +277,7 @@ def test_two_models_with_nothing_in_common_are_refused(gpt_neo: dict[str, Path])
 
 
 def test_all_other_nodes_between_the_same_ends_are_a_difference() -> None:
-    """One node that does what all did: the inputs and outputs are the same, so it is no mistake."""
+    """A single node in place of all nodes, between the same inputs and outputs, is a difference and no error."""
     found = compared(
         model([helper.make_node("Relu", ["x"], ["y"])]), model([helper.make_node("Act", ["x"], ["y"], domain="my")])
     )

@@ -1,4 +1,4 @@
-"""Exports of one model with static and with dynamic axes: what differs is what computes the axes, and nothing else."""
+"""Exports of a model with static and with dynamic axes differ in the nodes for the axes, and in no others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.model
 @pytest.mark.parametrize("how", [{}, {"dynamo": False}], ids=["dynamo", "torchscript"])
 @pytest.mark.parametrize("name", ["GPT-Neo", "Llama"])
 def test_no_projection_is_taken_for_another(name: str, how: dict[str, Any]) -> None:
-    """q, k and v look alike; each is matched with itself, by its module and by the name of its weight."""
+    """q, k and v look alike; each projection is matched by the module and by the name of the weight."""
     model, ids = Masked(tiny(name)).eval(), torch.arange(12).reshape(2, 6) + 3
     static, dynamic = (exported(model, ids, torch.ones_like(ids), dynamic=axes, **how) for axes in (0, 2))
     graph = compare(static, dynamic, ("static", "dynamic")).graphs[0]

@@ -1,4 +1,4 @@
-"""The page: what is in it is what was compared, and nothing of it lies elsewhere."""
+"""The page holds the data of the comparison, in a single file without references to other files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fused(gpt_neo: dict[str, Path]) -> Comparison:
 
 
 def test_page_holds_what_was_compared(fused: Comparison) -> None:
-    """Its data, read as a browser does, are those of the comparison; each node is there once."""
+    """The data in the page, read as a browser does, equal the data of the comparison; each node is listed once."""
     data = data_in(page_of(fused))
     assert data == json.loads(json.dumps(data_of(fused)))
     assert (data["before"], data["after"], data["ops"]) == (
@@ -83,7 +83,7 @@ def test_page_holds_what_was_compared(fused: Comparison) -> None:
 
 
 def test_node_has_its_attributes_shapes_and_notes(gpt_neo: dict[str, Path]) -> None:
-    """What a click shows: of the real export, with where in the model it comes from."""
+    """A node of the real export has attributes, shapes and notes, with the node's place in the model."""
     exported = read(gpt_neo["exported"])
     (graph,) = data_of(compare(exported, exported, ("a", "b")))["graphs"]
     node = next(node for node in graph["nodes"] if node["op"] == "LayerNormalization")
@@ -101,7 +101,7 @@ def test_node_has_its_attributes_shapes_and_notes(gpt_neo: dict[str, Path]) -> N
 
 
 def folded(graph: dict[str, Any]) -> dict[str, set[str]]:
-    """What leads to what when every fold is one box."""
+    """Return the successors of each box, with every fold as a single box."""
     keys = [f"f{node['fold']}" if node["fold"] is not None else f"n{node['id']}" for node in graph["nodes"]]
     found: dict[str, set[str]] = {key: set() for key in keys}
     for start, end, *_ in graph["edges"]:
@@ -122,7 +122,7 @@ def has_circle(leads_to: dict[str, set[str]]) -> bool:
 
 @pytest.mark.parametrize("pair", [("kept", "fused"), ("exported", "kept"), ("exported", "exported"), ("fused", "kept")])
 def test_folds_hold_what_is_unchanged_and_make_no_circle(gpt_neo: dict[str, Path], pair: tuple[str, str]) -> None:
-    """A fold is a run of unchanged nodes, connected, and not next to a change."""
+    """A fold is a connected run of unchanged nodes, not next to a change."""
     before, after = (read(gpt_neo[name]) for name in pair)
     (graph,) = data_of(compare(before, after, pair))["graphs"]
     nodes = graph["nodes"]
@@ -144,7 +144,7 @@ def test_folds_hold_what_is_unchanged_and_make_no_circle(gpt_neo: dict[str, Path
 
 
 def test_graphs_in_nodes_and_functions_have_pages_of_their_own() -> None:
-    """Each graph that was compared is there, the model's own first."""
+    """The page lists each compared graph, the model's own graph first."""
     body = [helper.make_node("Relu", ["a"], ["b"])]
     made = helper.make_function("my", "Act", ["a"], ["b"], body, [helper.make_opsetid("", 23)])
     one = model([helper.make_node("Act", ["x"], ["y"], domain="my")], functions=[made])
@@ -153,7 +153,7 @@ def test_graphs_in_nodes_and_functions_have_pages_of_their_own() -> None:
 
 
 def test_patches_are_named_where_they_are_known() -> None:
-    """Of the model, those called until then that had not been called for the other; of a place, who says it made it."""
+    """The page names the patches called for the second model alone; a place names the plugin noted in the node."""
     before, after = norms(1, as_one=False), norms(1, as_one=True)
     before.metadata_props.add(key="hookpatch.patches", value="gelu_node")
     after.metadata_props.add(key="hookpatch.patches", value="gelu_node,rmsnorm_node")
@@ -165,7 +165,7 @@ def test_patches_are_named_where_they_are_known() -> None:
 
 
 def test_ends_are_nodes_of_the_drawing() -> None:
-    """A changed input is changed, one more is gained, and both lead on."""
+    """A changed input or output is drawn as changed, an added input as gained; edges join the ends to the nodes."""
     relu = helper.make_node("Relu", ["x"], ["y"])
     before, after = model([relu]), model([relu], shape=("batch", 9))
     after.graph.input.append(helper.make_tensor_value_info("mask", TensorProto.BOOL, ["n"]))
@@ -180,7 +180,7 @@ def test_ends_are_nodes_of_the_drawing() -> None:
 
 
 def test_page_is_one_file_and_asks_for_nothing(fused: Comparison) -> None:
-    """No address in it is fetched: no tag that loads, and a policy that forbids it; the licences are there."""
+    """The page fetches no address: no tag loads a file, a policy forbids loading, and both licences are included."""
     page = Parsed(page_of(fused))
     assert not [tag for tag, attributes in page.tags if {"src", "href", "srcset", "data"} & attributes.keys()]
     assert not {"link", "img", "iframe", "object"} & {tag for tag, _ in page.tags}
@@ -198,7 +198,7 @@ def test_page_is_one_file_and_asks_for_nothing(fused: Comparison) -> None:
 
 
 def test_names_in_a_model_are_text_in_the_page() -> None:
-    """Whatever a model calls its values, nothing of it is HTML or script."""
+    """A name with HTML or a script in a model is plain text in the page."""
     bad = "</script><script>alert(1)</script><!--{script}{data}"
     one = model(
         [helper.make_node("Relu", ["x"], [bad], name=bad), helper.make_node("Exp", [bad], ["y"])], [weight("w", 8)]
@@ -210,7 +210,7 @@ def test_names_in_a_model_are_text_in_the_page() -> None:
 
 
 def test_command_writes_the_page(tmp_path: Path) -> None:
-    """`-o`: after the words, and where it is; a place that cannot be written is one error."""
+    """`-o` writes the page, and prints the path after the text; an unwritable path is an error."""
     for name, as_one in (("a.onnx", False), ("b.onnx", True)):
         onnx.save(norms(2, as_one), tmp_path / name)
     command = [sys.executable, "-m", "hookpatch", "onnx", "diff", "a.onnx", "b.onnx", "-o"]

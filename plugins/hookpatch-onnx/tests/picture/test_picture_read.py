@@ -1,4 +1,4 @@
-"""Models without weights: the same from a file and from a model at hand; what is no model is one clear error."""
+"""Models without weights are the same from a file and from a model in memory; other files are a clear error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from picture_models import model, norms, weight
 
 
 def test_weights_are_left_out_and_all_else_is_there(gpt_neo: dict[str, Path]) -> None:
-    """Of a real file: no tensor of more than 16 elements has data, and nothing else is missing."""
+    """In a real file no tensor of more than 16 elements has data, and no other data is missing."""
     whole, found = onnx.load(gpt_neo["exported"]), read(gpt_neo["exported"])
     assert whole.ByteSize() - found.ByteSize() > 100_000
     for tensor in (*whole.graph.initializer, *found.graph.initializer):
@@ -32,7 +32,7 @@ def numpy_size(tensor: onnx.TensorProto) -> int:
 
 
 def test_file_and_model_at_hand_give_the_same(gpt_neo: dict[str, Path]) -> None:
-    """Two ways to one model; the one at hand is left as it is."""
+    """A file and a model in memory give the same model; the model in memory is unchanged."""
     whole = onnx.load(gpt_neo["fused"])
     before = whole.SerializeToString()
     assert pruned(whole) == read(gpt_neo["fused"])
@@ -76,7 +76,7 @@ def test_weights_in_another_file_need_not_be_there(tmp_path: Path) -> None:
 
 
 def test_weights_are_not_read_from_a_huge_file(tmp_path: Path) -> None:
-    """A file with a hole of 40 GB where the weight is, more than there is memory for."""
+    """A file with a hole of 40 GB in place of the weight, larger than the memory, is read."""
     size = 40 * 2**30
     head = model([helper.make_node("MatMul", ["x", "w"], ["y"])]).SerializeToString()
     tensor = onnx.TensorProto(name="w", dims=[size // 4], data_type=TensorProto.FLOAT).SerializeToString()
@@ -115,7 +115,7 @@ def test_weights_are_not_read_from_a_huge_file(tmp_path: Path) -> None:
     ids=["empty", "text", "lfs", "binary", "no graph", "cut off"],
 )
 def test_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
-    """One error that says what it seems to be."""
+    """The error names the likely kind of the file."""
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
     with pytest.raises(ModelFileError) as caught:
@@ -124,7 +124,7 @@ def test_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes, proble
 
 
 def test_zip_folder_and_missing_file_are_refused(tmp_path: Path) -> None:
-    """Likewise."""
+    """A zip file, a folder and a missing file are errors, too."""
     archive = tmp_path / "model.pt2"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("version", "3")
@@ -143,5 +143,5 @@ def test_zip_folder_and_missing_file_are_refused(tmp_path: Path) -> None:
 
 
 def test_weight_of_the_tests_is_one() -> None:
-    """What the tests take for a weight is more than is kept."""
+    """The weight of the tests is large enough to be left out."""
     assert not pruned(model([], [weight("w", 8, 8)])).graph.initializer[0].raw_data

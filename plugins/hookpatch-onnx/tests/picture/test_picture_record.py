@@ -1,4 +1,4 @@
-"""The recorder: what a program exports and simplifies is kept without weights, and the program knows nothing of it."""
+"""The recorder keeps exported and simplified models without weights, and leaves the models of the program whole."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def has_data(path: Path) -> dict[str, bool]:
 
 
 def test_exported_model_is_kept_without_weights_and_given_back_whole(tmp_path: Path) -> None:
-    """The exporter of today: its program is the user's, with its weights; the kept file is that model without them."""
+    """torch.onnx.export(dynamo=True) returns a program with all weights; the kept file is the model without weights."""
     with recording(tmp_path):
         program = torch.onnx.export(Net(), (torch.ones(2, 8),), dynamo=True, verbose=False)
     assert kept(tmp_path) == ["001-exported.onnx"]
@@ -72,7 +72,7 @@ def test_exported_model_is_kept_without_weights_and_given_back_whole(tmp_path: P
 @pytest.mark.parametrize("by_name", [False, True])
 @pytest.mark.parametrize("is_file", [False, True])
 def test_torchscript_exporter_is_kept_too(tmp_path: Path, by_name: bool, is_file: bool) -> None:
-    """It returns nothing: the model is where it was to be written, a file or a buffer."""
+    """With dynamo=False the exporter returns no model; the recorder reads the target, a file or a buffer."""
     target: Any = str(tmp_path / "mine.onnx") if is_file else io.BytesIO()
     with recording(tmp_path / "kept"):
         words = {"f": target} if by_name else {}
@@ -85,7 +85,7 @@ def test_torchscript_exporter_is_kept_too(tmp_path: Path, by_name: bool, is_file
 
 @pytest.mark.parametrize("is_file", [False, True])
 def test_simplified_model_is_kept_before_and_after(tmp_path: Path, is_file: bool) -> None:
-    """A model or a file's name; what onnxsim returns is returned."""
+    """onnxsim.simplify takes a model or a file name, and the program gets the simplified model with all weights."""
     nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["a"]), onnx.helper.make_node("Identity", ["a"], ["y"])]
     whole = model(nodes, [weight("w", 8, 8)])
     onnx.save(whole, tmp_path / "m.onnx")
@@ -101,7 +101,7 @@ def test_simplified_model_is_kept_before_and_after(tmp_path: Path, is_file: bool
 
 
 def test_models_know_which_patches_were_called_until_then(tmp_path: Path) -> None:
-    """By the counted calls: before simplify none, after it the one that changed it; the recorder itself is not one."""
+    """A kept model lists the patches called so far: none before simplify, fuse_qkv_off after; never the recorder."""
     with recording(tmp_path, "fuse_qkv_off"):
         onnxsim.simplify(norms(1, as_one=True))
     models = [onnx.load(path) for path in sorted(tmp_path.glob("*"))]
@@ -110,7 +110,7 @@ def test_models_know_which_patches_were_called_until_then(tmp_path: Path) -> Non
 
 
 def test_name_imported_before_is_recorded_too_and_nothing_is_left(tmp_path: Path) -> None:
-    """`from onnxsim import simplify` before the block; after it nothing is kept."""
+    """The recorder sees a `simplify` that was imported before the block; after the block no model is kept."""
     from onnxsim import simplify
 
     with recording(tmp_path):
@@ -120,7 +120,7 @@ def test_name_imported_before_is_recorded_too_and_nothing_is_left(tmp_path: Path
 
 
 def test_error_of_the_program_is_the_programs(tmp_path: Path) -> None:
-    """What went in is kept, so that a crash that a patch prevents can be looked at."""
+    """If simplify raises, the program gets the error, and the input model is kept: a patch may prevent the crash."""
     with recording(tmp_path), pytest.raises(RuntimeError, match="no_such_input"):
         onnxsim.simplify(norms(1, as_one=True), overwrite_input_shapes={"no_such_input": [1, 8]})
     assert kept(tmp_path) == ["001-before-simplify.onnx"]
@@ -129,7 +129,7 @@ def test_error_of_the_program_is_the_programs(tmp_path: Path) -> None:
 def test_model_that_cannot_be_kept_is_a_line_and_the_program_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder that is a file."""
+    """If the folder is a file, each model causes a warning line on stderr, and the program goes on."""
     (tmp_path / "kept").write_text("")
     with recording(tmp_path / "kept"):
         found, _ = onnxsim.simplify(norms(1, as_one=True))
@@ -142,7 +142,7 @@ def test_model_that_cannot_be_kept_is_a_line_and_the_program_goes_on(
 
 
 def test_recorder_imports_none_of_what_it_records() -> None:
-    """It is loaded when the interpreter starts."""
+    """The recorder is loaded when the interpreter starts, and imports none of the recorded libraries."""
     program = (
         "import sys, hookpatch\n"
         "with hookpatch.active('onnx', options={'onnx': {'folder': 'x'}}):\n"
@@ -153,7 +153,7 @@ def test_recorder_imports_none_of_what_it_records() -> None:
 
 
 def test_recorder_needs_a_folder() -> None:
-    """It is asked for."""
+    """A recorder without the option `folder` is refused."""
     with pytest.raises(hookpatch.errors.OptionsError) as caught:
         hookpatch.active("onnx")
     assert str(caught.value) == (

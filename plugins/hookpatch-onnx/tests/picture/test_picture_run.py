@@ -1,4 +1,4 @@
-"""`hookpatch run --graph-diff`: an unmodified program, plain and patched, and what its models differ in."""
+"""`hookpatch run --graph-diff` runs an unmodified program plain and patched, and compares the models."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def hookpatch(folder: Path, *words: str, **variables: str) -> subprocess.Complet
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """The folder in which a program was run, and what came of it."""
+    """Run the program; return the folder and the finished process."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "export.py").write_text(PROGRAM)
     return folder, hookpatch(folder, "run", "--graph-diff", "out", "-p", "fuse_qkv_off", "export.py", "5", "-p")
@@ -56,7 +56,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Com
 def test_words_are_those_of_both_runs_and_of_what_they_differ_in(
     done: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
-    """The program's own output twice, then each pair of models; status and arguments are the patched program's."""
+    """The program's output comes twice, before each pair of models; status and arguments are the patched program's."""
     _, ran = done
     assert ran.returncode == 5
     assert ran.stdout == (
@@ -92,7 +92,7 @@ def test_words_are_those_of_both_runs_and_of_what_they_differ_in(
 
 
 def test_it_is_said_that_the_program_is_run_twice(done: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
-    """On stderr, where each run begins."""
+    """stderr has a line at the beginning of each run."""
     _, ran = done
     said = [line for line in ran.stderr.splitlines() if line.startswith("hookpatch: ")]
     assert said == [
@@ -103,7 +103,7 @@ def test_it_is_said_that_the_program_is_run_twice(done: tuple[Path, subprocess.C
 
 
 def test_words_and_pages_are_in_the_folder(done: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
-    """For each pair; and the models, without weights, to be compared again."""
+    """The folder has text and page of each pair, and the models without weights for another comparison."""
     folder, ran = done
     names = ("before-simplify", "exported", "simplified")
     found = sorted(path.name for path in (folder / "out").iterdir() if path.is_file())
@@ -120,7 +120,7 @@ def test_words_and_pages_are_in_the_folder(done: tuple[Path, subprocess.Complete
 
 
 def test_program_without_a_model_is_told(tmp_path: Path) -> None:
-    """There is nothing to compare; the status says so where the program's own is 0."""
+    """Without a model to compare, the status is 78 if the program's own status is 0."""
     ran = hookpatch(tmp_path, "run", "--graph-diff", "out", "-p", "fuse_qkv_off", "-c", "print('ran')")
     assert (ran.stdout, ran.returncode) == ("ran\nran\n", 78)
     assert ran.stderr.splitlines()[-1] == (
@@ -130,7 +130,7 @@ def test_program_without_a_model_is_told(tmp_path: Path) -> None:
 
 
 def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
-    """Pairs are made by kind and order; one that has nothing in common does not keep the others from it."""
+    """Models are paired by kind and order; a pair with nothing in common does not stop the other comparisons."""
     one, other = tmp_path / "a", tmp_path / "b"
     relu = onnx.helper.make_node("Relu", ["z"], ["t"])
     info = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT32, [1]) for name in "zt"]
@@ -170,7 +170,7 @@ def test_models_that_only_one_run_has_made_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_run_twice_is_refused(tmp_path: Path, words: list[str], disable: str, problem: str) -> None:
-    """Before anything is run or made."""
+    """The refusal comes before the program is run and before a folder is made."""
     done = hookpatch(tmp_path, "run", "--graph-diff", "out", "-p", "fuse_qkv_off", *words, HOOKPATCH_DISABLE=disable)
     said = f"hookpatch: error: --graph-diff: {problem} [hookpatch explain SettingError]\n"
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
@@ -178,7 +178,7 @@ def test_what_cannot_be_run_twice_is_refused(tmp_path: Path, words: list[str], d
 
 
 def test_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
-    """One of an earlier run: two runs' models are never mixed. Or a file of that name."""
+    """A folder of an earlier run is refused, since models of two runs never mix; a file of the name is refused, too."""
     (tmp_path / "earlier" / "plain").mkdir(parents=True)
     (tmp_path / "file").write_text("")
     for folder, problem in (

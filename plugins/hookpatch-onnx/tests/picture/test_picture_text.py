@@ -1,4 +1,4 @@
-"""`hookpatch onnx diff`: what it says, in words."""
+"""The text of `hookpatch onnx diff`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def diff(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_fused_projections_in_words(gpt_neo: dict[str, Path]) -> None:
-    """The whole text, as a pipe gets it: no colours, no line broken."""
+    """A pipe gets the whole text, without colours or broken lines."""
     done = diff(gpt_neo["kept"], gpt_neo["fused"])
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout == (
@@ -37,7 +37,7 @@ def test_fused_projections_in_words(gpt_neo: dict[str, Path]) -> None:
 
 
 def test_no_difference_in_words(tmp_path: Path) -> None:
-    """Names are said to be others, and are no difference."""
+    """Other names are no difference; the text counts the renamed nodes."""
     onnx.save(norms(1, as_one=True), tmp_path / "a.onnx")
     onnx.save(renamed(norms(1, as_one=True)), tmp_path / "b.onnx")
     same, other = (diff(tmp_path / "a.onnx", tmp_path / name).stdout for name in ("a.onnx", "b.onnx"))
@@ -46,7 +46,7 @@ def test_no_difference_in_words(tmp_path: Path) -> None:
 
 
 def test_many_changes_are_told_by_their_kind(tmp_path: Path) -> None:
-    """Equal changes in one line, with the first three nodes."""
+    """Equal changes share a line with the first three nodes; `--json` lists each change."""
     for name, exponent in (("a.onnx", 1), ("b.onnx", -1)):
         nodes = [
             onnx.helper.make_node("Softmax", [f"v{at}" if at else "x"], [f"v{at + 1}"], axis=exponent)
@@ -73,7 +73,7 @@ def test_many_changes_are_told_by_their_kind(tmp_path: Path) -> None:
 
 
 def test_patches_are_named_where_they_are_known(tmp_path: Path) -> None:
-    """Those that were called until a recorded model was made; and the plugin that says in a node that it made it."""
+    """The text names the patches called before a recorded model was made, and the plugin noted in a node."""
     onnx.save(norms(2, as_one=False), tmp_path / "a.onnx")
     after = norms(2, as_one=True)
     for node in after.graph.node:
@@ -91,7 +91,7 @@ def test_patches_are_named_where_they_are_known(tmp_path: Path) -> None:
 
 
 def test_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
-    """Status 78, as all of hookpatch's errors."""
+    """A file without a model is an error line with status 78, as all errors of hookpatch."""
     path = tmp_path / "a.onnx"
     path.write_text("not a model\n")
     done = diff(path, path)
