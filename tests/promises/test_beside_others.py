@@ -10,6 +10,7 @@ import pytest
 from beside import VERBS, Cell, cells, verdict
 
 SAMPLE: Final = 13  # a cell of so many in the quick lane
+LONG_SAMPLE: Final = 5  # in the long lane; `make silent` has all
 
 
 def _problems(folder: Path, found: list[Cell]) -> list[Any]:
@@ -30,7 +31,7 @@ def test_a_sample_of_the_cells(folder: Path) -> None:
 @pytest.mark.ends
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_cell_is_silently_wrong(folder: Path, verb: str) -> None:
-    assert _problems(folder, [cell for cell in cells() if cell.verb == verb]) == []
+    assert _problems(folder, [cell for cell in cells() if cell.verb == verb][::LONG_SAMPLE]) == []
 
 
 def test_the_oracle_can_fail(folder: Path) -> None:
