@@ -205,7 +205,7 @@ def _write() -> None:
     if not _writing.take():
         return _writing.later(_write)
     try:
-        _environment.hand_on(_text(list(_open.values())))  # GIL: a list is copied in one operation, a tuple is not
+        _environment.hand_on(_text(list(_open.values())))  # copied in one operation, as tuple() is not
         _is_stale = False
     finally:
         _writing.end()

@@ -134,7 +134,7 @@ class AppliedInstances:
         self.entry.left_out = self.living.meant.left_out()
 
     def ended(self) -> None:
-        """Note the ending of the patch, the worst of all layers; each layer has noted the own ending in its entry."""
+        """Note the worst ending of all layers as the patch's ending; each layer's own entry has the layer's ending."""
         states = self._states()
         worst = next((state for state in _WORST if state in states), None)
         self.entry.become(worst or "restored", worst and self._where(worst))

@@ -25,7 +25,7 @@ _numbers: Final = itertools.count(1)
 
 
 class Change(Protocol):
-    """One change of the source of one module; ``loading.Change`` explains the attributes."""
+    """A change of the source of a module; ``loading.Change`` explains the attributes."""
 
     runs: bool
 
@@ -42,10 +42,10 @@ class AsItIs(Exception):
 
 @final
 class Compiling:
-    """One execution of a module whose source is changed.
+    """An execution of a module with changed source.
 
     Attributes:
-        files: the names under which linecache shows the changed text.
+        files: the names of the changed text in linecache.
     """
 
     def __init__(self, name: str, loader: Any, changes: Sequence[Change], is_entering: bool) -> None:

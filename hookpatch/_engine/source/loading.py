@@ -33,12 +33,12 @@ Order: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]  # puts layers in or
 _lock: Final = Turn()
 _changes: Final[dict[str, tuple[Change, ...]]] = {}  # by module, the innermost first
 _shown: Final[dict[str, list[str]]] = {}  # by module, the names of files that linecache shows changed
-_entering: Final[set[str]] = set()  # modules that are run anew for changes that may not fit
+_entering: Final[set[str]] = set()  # modules run anew for changes that may not fit
 
 
 @final
 class Change:
-    """One change of the source of one module. Lives as long as its session.
+    """A change of the source of a module. Lives as long as the session.
 
     Attributes:
         layer: the patch, its owner and its place among others.
