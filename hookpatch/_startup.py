@@ -38,14 +38,14 @@ def main(site_is_done: bool = False) -> None:
     if _begun or not environment.asked():
         return
     _begun = True
-    from hookpatch._bootstrap.program import INSTALLERS, NOT_PATCHED, known_program  # here: most starts ask for nothing
+    from hookpatch._bootstrap.program import INSTALLERS, NOT_PATCHED, known_program  # here: most starts need no plugin
 
     program = known_program(sys.orig_argv)
     if program in INSTALLERS:
-        environment.forget()  # an installer must run unpatched, and so must the builds it starts
+        environment.forget()  # an installer and all started builds must run unpatched
         return
     if program in ("multiprocessing.spawn", "multiprocessing.forkserver"):
-        # Open blocks come with each process object; a fork server outlives the block in which it was started.
+        # Open blocks come with each process object; a fork server outlives the block in which the server was started.
         environment.take_inherited()
     if program in NOT_PATCHED:
         return
@@ -103,9 +103,9 @@ def _message(error: BaseException) -> str | None:
 
 
 def _put_off() -> bool:
-    """Wait for the imports of the packages that all plugins wait for; return False if a plugin is needed at once.
+    """Wait for the imports of the packages awaited by all plugins; return False if a plugin is needed at once.
 
-    So a process without these packages imports no plugin. The names of the plugins are checked now.
+    A process without an awaited package imports no plugin. The names of the plugins are checked now.
     """
     if environment.report_folder() or environment.counts() or environment.inherits():
         return False
@@ -130,7 +130,7 @@ def _put_off() -> bool:
         return False
     packages = {module.partition(".")[0] for module in modules}
     if "*" in "".join(packages) or not packages.isdisjoint(_NEEDED) or not packages.isdisjoint(sys.stdlib_module_names):
-        return False  # in the midst of that import hookpatch could not be imported
+        return False  # in the midst of the import hookpatch could not be imported
     _waiting.extend(imports.foresee(module, open_now) for module in modules)
     # A block of the program opens the session, too: patches of the block lie over patches of the environment.
     _waiting.append(imports.watch("hookpatch._processes.children", open_now))
@@ -142,7 +142,7 @@ def _end(process: int) -> None:
     if os.getpid() != process or hasattr(sys, "last_value"):
         return  # a forked child, or a program that ended early, with an error
     if _waiting:
-        from hookpatch._bootstrap.stderr import of_this_process, write_line  # here: most starts write nothing
+        from hookpatch._bootstrap.stderr import of_this_process, write_line  # here: most starts write no message
 
         write_line(*_put_off_lines, kind="warning", who=of_this_process())
     elif _session is not None:
@@ -164,7 +164,7 @@ def open_now(_: object = None) -> None:
             _is_opening = True
             try:
                 _or_exit(_open)
-            finally:  # not before: other threads that import such a package are to wait until the session is open
+            finally:  # not before: other threads importing an awaited package must wait until the session is open
                 for watch in _waiting:
                     watch.cancel()
                 _waiting.clear()
@@ -285,7 +285,7 @@ def _refuse(message: str) -> None:
 
 
 def _when_run(then: Callable[[], None]) -> None:
-    """Call a function once, when the program is about to run: its folder is on sys.path, no line of it has run."""
+    """Call a function once, when the program is about to run: with its folder on sys.path, before the first line."""
     from hookpatch._bootstrap.interpreters import is_main
 
     fired = False

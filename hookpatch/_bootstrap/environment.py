@@ -24,10 +24,10 @@ CACHE: Final = "HOOKPATCH_CACHE"
 
 # Set by hookpatch alone.
 INHERIT: Final = "HOOKPATCH_INHERIT"  # open blocks, for child processes
-FIRST: Final = "HOOKPATCH_FIRST"  # the id of the first process of a tree that was asked for plugins
-CALLS_MISSED: Final = "HOOKPATCH_CALLS_MISSED"  # the file in which a program notes missing calls for ``hookpatch run``
+FIRST: Final = "HOOKPATCH_FIRST"  # the id of the first process of a tree with requested plugins
+CALLS_MISSED: Final = "HOOKPATCH_CALLS_MISSED"  # the file for a program's missing calls, read by ``hookpatch run``
 AUDIT: Final = "HOOKPATCH_AUDIT"  # the file for the audit of a program, a separator, and 1 for added names, too
-ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the name of a run, in all of its report files
+ROOT: Final = "HOOKPATCH_REPORT_ROOT"  # the name of a run, in all report files of the run
 
 # The content of hookpatch.pth; hookpatch doctor compares the two.
 LINE = (
@@ -49,13 +49,13 @@ def read(variable: str) -> str:
 
 
 def asks_nothing_of_blocks() -> bool:
-    """Return True if no variable is set that a block reads, in one look; False if the look is not possible."""
+    """Return True if no variable of a block is set, by a single look; False if the look is not possible."""
     data = _environ_data()
     return data is not None and data.keys().isdisjoint(_OF_BLOCKS)
 
 
 def enables_blocks() -> bool:
-    """Return True if HOOKPATCH_DISABLE is not set, in one look; False if the look is not possible."""
+    """Return True if HOOKPATCH_DISABLE is not set, by a single look; False if the look is not possible."""
     return os.environ is _environ and type(_data) is dict and _DISABLE not in _data
 
 
@@ -82,7 +82,7 @@ _INHERIT: Final = _key(INHERIT)
 
 
 def split_names(text: str) -> list[str]:
-    """Return the names in a comma list, stripped, empty ones dropped."""
+    """Return the names of a comma list, stripped, without empty names."""
     return [name for part in text.split(",") if (name := part.strip())]
 
 
@@ -102,12 +102,12 @@ def report_folder() -> str | None:
 
 
 def leaves_out_arguments() -> bool:
-    """Return True if reports are to show programs without their arguments."""
+    """Return True if reports must show programs without arguments."""
     return read(REPORT_ARGUMENTS) == "0"
 
 
 def cache_folder() -> str | None:
-    """Return the folder in which commands keep what they have found, None where HOOKPATCH_CACHE is 0."""
+    """Return the folder for the kept results of commands, None if HOOKPATCH_CACHE is 0."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = read(CACHE) or os.path.join(home, "hookpatch")
     return None if folder == "0" else folder
@@ -129,12 +129,12 @@ def report_root() -> tuple[bool, str]:
 
 
 def is_first() -> bool:
-    """Return True if this process, and none of its parents, is the first to be asked for plugins."""
+    """Return True if this process is the first with requested plugins, and no parent is."""
     return os.environ.setdefault(FIRST, str(os.getpid())) == str(os.getpid())
 
 
 def host() -> str:
-    """Return the name of this machine in its network."""
+    """Return the name of this machine in the network."""
     return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
 
 
@@ -150,7 +150,7 @@ def counts() -> bool:
 
 
 def take(environment: Mapping[str, str]) -> None:
-    """Set variables, for this process and its child processes."""
+    """Set variables, for this process and all child processes."""
     os.environ.update(environment)
 
 
@@ -160,12 +160,12 @@ def inherits() -> bool:
 
 
 def take_inherited() -> str:
-    """Remove and return the blocks handed on by the parent process, so that no child process inherits them."""
+    """Remove and return the blocks handed on by the parent process: no child process inherits the blocks."""
     return os.environ.pop(INHERIT, "")
 
 
 def handed_on(given: Mapping[Any, Any] | None) -> str:
-    """Return what an environment hands on to a program; None is the environment of this process."""
+    """Return the blocks handed on by an environment, as text; None is the environment of this process."""
     if given is None or given is os.environ:
         return _get(INHERIT) or ""
     names = INHERIT, INHERIT.encode()
@@ -173,23 +173,23 @@ def handed_on(given: Mapping[Any, Any] | None) -> str:
 
 
 def is_of_now(given: Mapping[Any, Any] | None) -> bool:
-    """Return True if an environment has the variables of this process, and hands on what this process does."""
+    """Return True if an environment has the variables of this process, and hands on the same blocks."""
     return given is None or (os.environ.keys() <= given.keys() and handed_on(given) == handed_on(None))
 
 
 def with_text(given: Mapping[str, str], text: str) -> dict[str, str]:
-    """Return a copy of an environment that hands on this text and no other."""
+    """Return a copy of an environment that hands on the given text alone."""
     rest = {name: value for name, value in given.items() if name != INHERIT}
     return {**rest, INHERIT: text} if text else rest
 
 
 def of_reports() -> dict[str, str]:
-    """Return the variables that say where the processes of this run leave their reports."""
+    """Return the variables that name the folder for the reports of this run."""
     return {name: value for name in (REPORT, ROOT) if (value := read(name))}
 
 
 def hand_on(text: str) -> None:
-    """Let programs started by this process inherit a text; an empty text restores the variable."""
+    """Hand a text on to programs started by this process; an empty text restores the variable."""
     if text:
         if not _before:
             _before.append(_get(INHERIT))
@@ -197,29 +197,29 @@ def hand_on(text: str) -> None:
     elif _before:
         if _before[0] is None:
             os.environ.pop(INHERIT, None)
-            os.unsetenv(INHERIT)  # os.environ may not know of it, if it was interrupted
+            os.unsetenv(INHERIT)  # after an interrupt os.environ may lack the variable
         else:
             os.environ[INHERIT] = _before[0]
         _before.clear()
 
 
 def encoded(text: str) -> str | bytes:
-    """Return a text as os.environ keeps it."""
+    """Return a text in the form kept by os.environ."""
     return text if os.name == "nt" else os.fsencode(text)
 
 
 def hand_on_first(text: str | bytes) -> bool:
-    """Do the same with an ``encoded`` text if the variable is not set; else return False, with nothing changed."""
+    """Hand on an ``encoded`` text if the variable is not set; else change nothing and return False."""
     if _before or not text or os.environ is not _environ or type(_data) is not dict or _INHERIT in _data:
         return False
     _before.append(None)
-    os.putenv(_INHERIT, text)  # as os.environ does it, which would encode the text each time
+    os.putenv(_INHERIT, text)  # like os.environ, which would encode the text each time
     _data[_INHERIT] = text
     return True
 
 
 def hand_on_no_longer() -> bool:
-    """Unset the variable that ``hand_on_first`` has set; return False, with nothing changed, if others changed it."""
+    """Undo ``hand_on_first``; change nothing and return False if other code changed the variable."""
     if _before != [None] or os.environ is not _environ or type(_data) is not dict or _INHERIT not in _data:
         return False
     os.unsetenv(_INHERIT)
@@ -229,12 +229,12 @@ def hand_on_no_longer() -> bool:
 
 
 def handing_on(text: str) -> dict[str, str]:
-    """Return a copy of the environment that hands on this text and no other."""
+    """Return a copy of the environment that hands on the given text alone."""
     return with_text(os.environ, text)
 
 
 def as_first() -> dict[str, str]:
-    """Return a copy of the environment for a process that begins its own process tree."""
+    """Return a copy of the environment for the first process of a new process tree."""
     return {name: value for name, value in os.environ.items() if name != FIRST}
 
 
@@ -252,7 +252,7 @@ def recording(file: str, everything: bool, folder: str, given: Mapping[str, str]
 def take_audit() -> tuple[str, bool] | None:
     """Return the file for the audit of this process, and whether added names count; remove both from the environment.
 
-    Return None if this process is not to be audited.
+    Return None without an audit of this process.
     """
     file, _, rest = os.environ.pop(AUDIT, "").partition(os.pathsep)
     everything, _, folder = rest.partition(os.pathsep)
@@ -266,7 +266,7 @@ def take_audit() -> tuple[str, bool] | None:
 
 
 def without_audit() -> dict[str, str]:
-    """Return a copy of the environment, as it is, for a program of its own."""
+    """Return a copy of the environment for an independent program, without an audit."""
     return {name: value for name, value in os.environ.items() if name not in (AUDIT, FIRST)}
 
 
@@ -276,6 +276,6 @@ def without_ours() -> dict[str, str]:
 
 
 def forget() -> None:
-    """Remove our variables from the environment, so that no child process is patched either."""
+    """Remove our variables from the environment: no child process is patched, either."""
     for variable in (INHERIT, PLUGINS, OPTIONS, CONFIG):
         os.environ.pop(variable, None)

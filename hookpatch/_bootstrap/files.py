@@ -18,7 +18,7 @@ _MOST: Final = 64 * 2**20  # bytes of a file of ours
 
 
 def current_folder() -> str | None:
-    """Return the current folder, None if it has been deleted."""
+    """Return the current folder, None for a deleted folder."""
     try:
         return os.getcwd()
     except OSError:
@@ -26,7 +26,7 @@ def current_folder() -> str | None:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder that other users cannot read; one that exists is left as it is. Raise OSError."""
+    """Make a folder that other users cannot read; leave an existing folder unchanged. Raise OSError."""
     try:
         os.stat(path)  # raises an error if the name is too long
     except FileNotFoundError:
@@ -34,7 +34,7 @@ def make_folder(path: str) -> None:
 
 
 def reserve(path: str) -> bool:
-    """Make an empty file; return False if there is anything of that name. Raise OSError."""
+    """Make an empty file; return False if the name is in use. Raise OSError."""
     try:
         os.close(os.open(path, _NEW, _OURS))
     except FileExistsError:
@@ -43,9 +43,9 @@ def reserve(path: str) -> bool:
 
 
 def write_whole(path: str, text: str, mode: int = _OURS) -> None:
-    """Write a file in one step: a reader finds the former content or the new one. Raise OSError, and leave nothing.
+    """Write a file in one step: a reader finds the former or the new content. Raise OSError, and leave no file behind.
 
-    The text is first written under a name that nobody can foresee, and so nobody can plant a link there.
+    The text is first written under an unforeseeable name: another user cannot plant a link under the name.
     """
     unfinished = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.unfinished")
     number = os.open(unfinished, _NEW, mode)

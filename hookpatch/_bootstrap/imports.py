@@ -1,4 +1,4 @@
-"""Hear of each executed module: watches, and the finder, loader and spec that make them fire.
+"""Notice each executed module: watches, and the finder, loader and spec that fire the watches.
 
 The only file that touches sys.meta_path and sys.modules. The import hooks of wrapt do not do: they take module locks in
 find_spec (a deadlock when threads import at once), forget a hook after the first import (a reload loses the patch),
@@ -42,7 +42,7 @@ _LOAD: Final[Any] = getattr(getattr(_frozen_importlib, "_load_unlocked", None), 
 ANY: Final = "*"  # in place of a module's name
 
 _lock: Final = Turn()  # held for a change of the watches; no foreign code but finalizers runs under the lock
-# By module, in order. GIL: read without the lock, in one operation or as a copy made in one.
+# By module, in order. GIL: read without the lock, in a single operation or from a copy made in a single operation.
 _watches: Final[dict[str, dict[Watch, None]]] = {}
 _listeners: Final[dict[str, dict[Watch, None]]] = {}  # likewise: watches that do not bring the finder in place
 _globs: tuple[str, ...] = ()  # the watched patterns of names, beside ANY
@@ -53,17 +53,17 @@ _words: frozenset[str] = frozenset()
 _heads: tuple[str, ...] = ()
 _tails: tuple[str, ...] = ()
 _parts: tuple[str, ...] = ()
-_unheard: Final[dict[Watch, None]] = {}  # watches of a module that was missing, until the first import is heard of
+_unheard: Final[dict[Watch, None]] = {}  # watches of a missing module, until the first import is noticed
 _late: Final[set[tuple[int, str]]] = set()  # thread and module: announced at this moment, long after the import
-_holds: Final[dict[object, None]] = {}  # who keeps the finder in place
-# By module, who executes and announces it. GIL: each change is one operation.
+_holds: Final[dict[object, None]] = {}  # the holders that keep the finder in place
+# By module, the frame that executes and announces the module. GIL: each change is one operation.
 _executing: Final[dict[str, Begun]] = {}
-# By module, what executes it in place of its loader, which it is given.
+# By module, the function that executes the module in place of the loader; the function gets the loader.
 _executors: Final[dict[str, Execute]] = {}
-_ahead: Final[dict[str, Begun]] = {}  # by module, who is about to execute it
+_ahead: Final[dict[str, Begun]] = {}  # by module, the frame about to execute the module
 _trusted: list[str] | None = None
 _own_imports: Final[dict[int, Begun]] = {}  # by thread, inside of ``for_ourselves``
-_asking: Final[dict[tuple[int, str], Begun]] = {}  # by thread and module, who asks the other finders
+_asking: Final[dict[tuple[int, str], Begun]] = {}  # by thread and module, the frame that asks the other finders
 
 
 class Watch:
@@ -84,7 +84,7 @@ class Watch:
     def begin(self) -> ModuleType | None:
         """Start the callbacks, as ``watch`` does. An interrupted call is undone by ``cancel``.
 
-        Return the module if its import has ended; None of a module for which ``present`` may ask again.
+        Return the module if its import has ended; None for a module for which ``present`` may ask again.
         """
         _note(self)
         if "*" in self.module:
@@ -116,7 +116,7 @@ class Watch:
             _place_finder()
 
     def begin_again(self, module: ModuleType, arrival: Arrival) -> bool:
-        """Start the callbacks of a watch that was cancelled; return False if its module is no longer this one.
+        """Start the callbacks of a cancelled watch; return False if the name has another module now.
 
         ``end_again`` stops the callbacks. Both are called on the road, and only if ``is_undisturbed``.
         """
@@ -161,7 +161,7 @@ class Watch:
         return imported
 
     def expect(self) -> None:
-        """Let ``notify_late`` look for the module until the first import is heard of."""
+        """Let ``notify_late`` look for the module until the first import is noticed."""
         _unheard[self] = None
         if self.has_heard:  # in between
             _unheard.pop(self, None)
@@ -187,7 +187,7 @@ def foresee(module: str, arrival: Arrival) -> Watch:
 
 
 def execute_by(module: str, execute: Execute | None) -> None:
-    """Have ``execute(loader, module)`` execute a module in place of its loader; None: its loader again.
+    """Have ``execute(loader, module)`` execute a module in place of the loader; None: the loader again.
 
     A watch of the module keeps the finder in place.
     """
@@ -198,14 +198,14 @@ def execute_by(module: str, execute: Execute | None) -> None:
 
 
 def is_ahead(module: str) -> bool:
-    """Return True if a module has been found, and its code has yet to run."""
+    """Return True if a module has been found, and the module's code has yet to run."""
     return module in _ahead and not _ahead[module].is_interrupted()
 
 
 def watch(module: str, arrival: Arrival) -> Watch:
     """Call ``arrival(module)`` after each execution of a module from now on.
 
-    The end of an import or reload that is running now counts. For a module imported earlier ask ``Watch.present``.
+    The end of a running import or reload counts. For a module imported earlier ask ``Watch.present``.
     """
     watch = Watch(module, arrival)
     watch.begin()
@@ -218,7 +218,7 @@ def listen(module: str, arrival: Arrival) -> None:
 
 
 def hold(holder: object) -> None:
-    """Keep the finder in place, for listeners, until this holder calls ``release``."""
+    """Keep the finder in place, for listeners, until the holder calls ``release``."""
     with _lock:
         _holds[holder] = None
         _place_finder()
@@ -232,19 +232,19 @@ def release(holder: object) -> None:
 
 
 def present(module: str) -> ModuleType | None:
-    """Return a module if its import has ended; None during an import or reload, of which a watch will hear."""
+    """Return a fully imported module; None during an import or reload, whose end a watch will notice."""
     imported = _imported(module)
     return None if imported is None or _is_initializing(imported) or _is_executing(module) else imported
 
 
 def loaded(module: str) -> ModuleType | None:
-    """Return a module if its import has ended, else None. Waits for no other thread."""
+    """Return a fully imported module, else None. Waits for no other thread."""
     imported = sys.modules.get(module)
     return None if imported is None or _is_initializing(imported) else imported
 
 
 def named(module: str) -> ModuleType | None:
-    """Return a module, half imported or not; None if its import has not begun."""
+    """Return a module, half imported or not; None before the begin of the import."""
     return sys.modules.get(module)
 
 
@@ -262,7 +262,7 @@ def matching(pattern: str) -> list[tuple[str, ModuleType]]:
 def matches(pattern: str, name: str) -> bool:
     """Return True if a module's name matches a pattern, in which ``*`` stands for any characters, dots too.
 
-    Written without a library: a bare interpreter has loaded none.
+    Written without a library: a bare interpreter has loaded no library.
     """
     head, *parts = pattern.split("*")
     if not parts or not name.startswith(head):
@@ -277,7 +277,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def is_undisturbed(by: Mapping[str, Callable[[], bool]]) -> bool:
-    """Return True if no watch has overlooked its module, and each of these modules that has begun is harmless now."""
+    """Return True if no watch has overlooked a module, and each begun module among ``by`` is harmless now."""
     if _unheard or _late:
         return False
     if sys.modules.keys().isdisjoint(by):
@@ -293,8 +293,8 @@ def is_overlooked(module: str) -> bool:
 def _imported(module: str) -> ModuleType | None:
     """Return a module, half imported or not.
 
-    While another thread searches for the module, too early for our finder, or takes it from sys.modules for a moment,
-    as importlib does at the end of each import, this waits as imports do.
+    Waits, as imports do, while another thread searches for the module, too early for our finder, or takes the module
+    from sys.modules for a moment. importlib does the latter at the end of each import.
     """
     imported = sys.modules.get(module)
     if imported is None and module in _module_locks and _lock_unlock_module is not None:
@@ -304,10 +304,10 @@ def _imported(module: str) -> ModuleType | None:
 
 
 def _overlooked() -> list[Watch]:
-    """Return the watches whose module was imported past our finder."""
+    """Return the watches of modules imported past our finder."""
     if not _unheard:
         return []
-    # In this order: the watch of a module that is now executed has heard of it, unless the module was overlooked.
+    # In this order: the watch of an executed module has noticed the module, unless the module was overlooked.
     return [watch for watch in list(_unheard) if _is_executed(watch.module) and not watch.has_heard]
 
 
@@ -320,7 +320,7 @@ def _is_executed(module: str) -> bool:
 
 
 def _is_executing(module: str) -> bool:
-    """Return True until all watches of a module that is executed have fired; False if that was interrupted."""
+    """Return True until all watches of an executed module have fired; False after an interrupt."""
     executing = _executing.get(module)
     return executing is not None and not executing.is_interrupted()
 
@@ -357,12 +357,12 @@ def notify_late() -> None:
 
 
 def how_late(module: str | None) -> str:
-    """Return ``past_us`` of a module that ``notify_late`` announces in this thread at this moment; else ""."""
+    """Return ``past_us`` of a module being announced by ``notify_late`` in this thread; else ""."""
     return past_us(module) if (get_ident(), module) in _late else ""
 
 
 def is_ending(system: Any = sys) -> bool:
-    """Return True if this interpreter is ending: then a subinterpreter has emptied its modules, hence the default."""
+    """Return True if this interpreter is ending. A subinterpreter has emptied all modules by now, hence the default."""
     return system.is_finalizing() or getattr(system, "meta_path", None) is None
 
 
@@ -382,7 +382,7 @@ def not_there() -> Iterator[tuple[str, str]]:
 def spec_of(
     name: str, path: Sequence[str] | None, target: ModuleType | None = None, folders: Sequence[str] | None = None
 ) -> ModuleSpec | None:
-    """Return the spec of a module as the other finders find it, None if none does; nothing is imported.
+    """Return the spec of a module as found by the other finders, None without a spec; no module is imported.
 
     ``path`` holds the folders of the package of the module. PathFinder looks in ``folders`` instead, if given.
     """
@@ -398,7 +398,7 @@ def spec_of(
 
 
 def trust() -> None:
-    """Trust the folders now on ``sys.path``: ``for_ourselves`` imports from these alone.
+    """Trust the folders now on ``sys.path``: ``for_ourselves`` imports from trusted folders alone.
 
     At interpreter start the folder of the program is missing: a file named like a library of ours is not run.
     """
@@ -416,7 +416,7 @@ class for_ourselves:
         if self._is_first:
             self._thread = get_ident()
             self._operation = _own_imports[self._thread] = begin(self._end, sys._getframe(1))
-            hold(self)  # so that our finder is asked
+            hold(self)  # else our finder may not be asked
 
     def __exit__(self, *failure: object) -> None:
         if self._is_first:
@@ -429,7 +429,7 @@ class for_ourselves:
 
 
 def _imports_ours() -> bool:
-    """Return True if this thread is inside of ``for_ourselves``."""
+    """Return True if this thread is in a block of ``for_ourselves``."""
     ours = _own_imports.get(get_ident())
     return ours is not None and not ours.is_interrupted()
 
@@ -457,7 +457,7 @@ def names() -> frozenset[str]:
 
 
 def finished() -> frozenset[str]:
-    """Return the names of the modules whose first import has ended: what runs now may still copy what it imports."""
+    """Return the names of the modules after their first import: a running module may still copy imported values."""
     running = {name for name in list(_module_locks) if (module := named(name)) is not None and _is_initializing(module)}
     return names() - running
 
@@ -491,7 +491,7 @@ def _note(watch: Watch) -> None:
 
 
 def _index_globs(module: str) -> None:
-    """Note the watched patterns, after a change of the watches of one: an unrelated import compares none of them."""
+    """Note the watched patterns, after a change of a pattern's watches: an unrelated import compares no pattern."""
     global _globs, _packages, _words, _heads, _tails, _parts
     if "*" not in module:
         return
@@ -529,11 +529,11 @@ def _of_globs(name: str) -> list[Watch]:
 
 
 def _place_finder() -> None:
-    """Put our finder on sys.meta_path while watches or holds need it, and remove it after.
+    """Put our finder on sys.meta_path while watches or holds need the finder, and remove the finder afterwards.
 
-    An import that is walking through the list would skip a finder if ours were deleted from the list, and miss a
-    module. So the running import keeps the old list, and sys.meta_path becomes a new one. Mostly no import is running,
-    and the list stays the same object.
+    A deletion from the list would make a running import skip a finder, and miss a module. Therefore the running import
+    keeps the old list, and sys.meta_path becomes a new list. Mostly no import is running, and the list stays the same
+    object.
     """
     while (_Finder in sys.meta_path) != bool(_watches or _holds):
         if _watches or _holds:
@@ -590,7 +590,7 @@ def _announce(name: str, foreseen: Collection[Watch] = ()) -> None:
             fired.add(watch)
             try:
                 watch.fire(module)
-            except BaseException as error:  # raised below: after the failure of a plugin the next gets its module, too
+            except BaseException as error:  # raised below: the next plugin gets the module, too
                 failure = failure or error
     if failure is not None:
         raise failure
@@ -623,7 +623,7 @@ class _Finder:
         asking = (get_ident(), name)
         if asking in _asking and not _asking[asking].is_interrupted():
             return None
-        _asking[asking] = Begun(sys._getframe())  # a finder that asks the others, as ours does, would ask ours again
+        _asking[asking] = Begun(sys._getframe())  # another finder may ask our finder again
         try:
             spec = spec_of(name, path, target)
         finally:
@@ -648,7 +648,7 @@ class _Loader:
 
     def exec_module(self, module: ModuleType) -> None:
         spec = module.__spec__
-        assert spec is not None  # importlib sets it before it calls a loader
+        assert spec is not None  # set by importlib before a loader is called
         spec.loader = module.__loader__ = self._loader  # before the module runs: its code may look
         reloading = not _is_initializing(module)
         _executing[spec.name] = Begun(sys._getframe())
@@ -679,7 +679,7 @@ class _Loader:
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the real loader (get_code, get_source, is_package...)."""
         if name.startswith("_"):
-            raise AttributeError(name)  # copy and pickle ask for such names before ``_loader`` is set
+            raise AttributeError(name)  # copy and pickle ask for private names before ``_loader`` is set
         return getattr(self._loader, name)
 
 
@@ -688,16 +688,16 @@ def _is_initializing(module: ModuleType) -> bool:
     spec = getattr(module, "__dict__", {}).get("__spec__")
     if getattr(spec, "_initializing", False) is not True:
         return False
-    # Without a lock nobody is importing it: importlib was interrupted at the very end.
+    # Without a lock no thread is importing the module: importlib was interrupted at the very end.
     return not _HAS_LOCKS or getattr(spec, "name", None) in _module_locks
 
 
 class _WatchedSpec(_BootstrapSpec):  # type: ignore[misc]  # Any: typeshed has no such module
     """The class of a spec until importlib ends the import of the module.
 
-    Naughty, and the only way to hear of an import begun before our finder was in place, or of a namespace package,
-    which has no loader. importlib keeps the spec in a local variable and sets ``_initializing`` to False at the very
-    end. The original class is restored before the watches fire.
+    Naughty, and the only way to notice an import begun before our finder was in place, or a namespace package, which
+    has no loader. importlib keeps the spec in a local variable and sets ``_initializing`` to False at the very end. The
+    original class is restored before the watches fire.
     """
 
     @property

@@ -79,7 +79,7 @@ def installed() -> tuple[Installed, ...]:
 
 
 def run_options() -> dict[str, str]:
-    """Return the options of ``hookpatch run`` that distributions declare, each with the name of its plugin."""
+    """Return the options of ``hookpatch run`` declared by distributions, each with the plugin's name."""
     options = (groups.get(RUN_OPTIONS, {}) for _, _, groups in _declared(_folders()))
     return {f"--{name}": plugin for of_one in options for name, plugin in sorted(of_one.items())}
 
@@ -156,7 +156,7 @@ def _scan(folders: list[str]) -> Iterator[Installed]:
 
 
 def _declared(folders: list[str]) -> Iterator[tuple[str, str, dict[str, dict[str, str]]]]:
-    """Yield each distribution, its version, and its entry points by group and name."""
+    """Yield each distribution with the version, and with the entry points by group and name."""
     seen: set[str] = set()
     for folder in folders:
         for distribution, entries in distributions_in(folder).items():
@@ -179,7 +179,7 @@ def distributions_in(folder: str) -> dict[str, list[str]]:
 
 
 def left_in(folder: str) -> list[str]:
-    """Return what an interrupted pip has left in a folder: what it was about to delete begins with ``~``."""
+    """Return the leftovers of an interrupted pip in a folder: names of files about to be deleted begin with ``~``."""
     return [name for name in _names_in(folder) if name.startswith(LEFT)]
 
 
@@ -191,7 +191,7 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _entry_points(folder: str) -> dict[str, dict[str, str]]:
-    """Return the entry points of a distribution: by group, then by name."""
+    """Return the entry points of a distribution: by group, and within a group by name."""
     groups: dict[str, dict[str, str]] = {}
     try:
         with open(os.path.join(folder, "entry_points.txt"), encoding="utf-8", errors="replace") as file:

@@ -1,4 +1,4 @@
-"""The other interpreters of this process (PEP 734): each has its own modules and its own patches."""
+"""The other interpreters of this process (PEP 734): each interpreter has separate modules and patches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_alone() -> bool:
     return not _lists or len(_lists[0]()) == 1
 
 
-_lists: Final[list[Any]] = []  # the function that lists all interpreters, once it is known
+_lists: Final[list[Any]] = []  # the function that lists all interpreters, once known
 
 
 def is_main() -> bool:

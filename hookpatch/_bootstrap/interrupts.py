@@ -1,10 +1,10 @@
-"""Survive an interrupt, such as Ctrl-C or a signal handler that raises, at any instruction of hookpatch.
+"""Survive an interrupt, for example Ctrl-C or a raising signal handler, at any instruction of hookpatch.
 
-A lock and an operation note the frame of the function that begins them. An interrupt ends the function and leaves the
-note. The next thread that finds such a note takes the lock, or finishes the operation.
+A lock and an operation note the frame of the beginning function. An interrupt ends the function and leaves the note.
+The next thread that finds the note takes the lock, or finishes the operation.
 
-A block that is entered again takes no lock, but the road of all such blocks: it goes on if no lock is taken, and who
-takes a lock waits until the road is free.
+A block entered again takes no lock, but the road: a mark shared by all blocks entered again. The block goes on if no
+lock is taken. A thread that takes a lock waits until the road is free.
 
 Long because a lock and the road wait for each other.
 """
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from typing import Any, Final, Protocol
 
     class Traveller(Protocol):
-        """What is on the road."""
+        """The user of the road: finishes its act after an interrupt."""
 
         def finish(self, entrance: object) -> None:
-            """Undo or do what was interrupted; this may be called again."""
+            """Undo or finish the interrupted act; may be called again."""
 
         def needs(self, lock: Turn) -> bool:
-            """Return True if it must not be interrupted by a change under a lock, as of a finalizer."""
+            """Return True if a change under a lock must not come between, for example a finalizer's."""
 
 
-_LOOK_AGAIN: Final = 0.02  # seconds, while another thread has a lock: it may have been interrupted
+_LOOK_AGAIN: Final = 0.02  # seconds, while another thread has a lock: the thread may have been interrupted
 
 _forks = 0  # how often this process and its parents were forked
-_survivor = 0  # the thread that made the last fork: of the others, a child has the frames but not the threads
+_survivor = 0  # the thread that made the last fork: of other threads a child process has only the frames
 
 
 def _after_fork_in_child() -> None:
@@ -43,7 +43,7 @@ def _after_fork_in_child() -> None:
     _survivor = get_ident()
     _forks += 1
     if (entry := road.get(None)) is not None and not _is_of_this_thread(entry[0]):
-        road.clear()  # of a thread that has just seen that a lock is taken for the fork
+        road.clear()  # the entry of a thread that found the lock taken for the fork
 
 
 if hasattr(os, "register_at_fork"):
@@ -51,7 +51,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Begun:
-    """A note of what a frame has begun. ``frame`` is None after the end."""
+    """A note of an act begun by a frame. ``frame`` is None after the end."""
 
     __slots__ = ("forks", "frame", "thread")
 
@@ -63,20 +63,20 @@ class Begun:
     def is_interrupted(self) -> bool:
         """Return True if an interrupt ended the frame before the end was noted.
 
-        ``frame.clear`` raises an error for a frame that is executed. For another frame, ``frame.clear`` drops local
-        variables that nobody reads. A walk over the frames of another thread can crash Python 3.11.
+        ``frame.clear`` raises an error for a running frame. For another frame, ``frame.clear`` drops local variables
+        that are no longer read. A walk over the frames of another thread can crash Python 3.11.
         """
         frame = self.frame
         if frame is None:
             return False
         try:
             frame.clear()
-        except RuntimeError:  # executed, or of a thread that a fork has left behind
+        except RuntimeError:  # running, or left behind by a fork
             return self.forks != _forks and self.thread != _survivor
         return self.frame is not None
 
 
-# Who is on the road: the frame, the traveller, and the entrance that it ends, None when it begins one.
+# The user of the road: the frame, the traveller, and the ending entrance, None for a beginning entrance.
 # GIL: taken by ``setdefault`` and left by ``del``, in one operation each.
 road: Final[dict[None, tuple[FrameType, Traveller, object]]] = {}
 
@@ -89,7 +89,7 @@ def _is_of_this_thread(frame: FrameType) -> bool:
 
 
 def wait_for_the_road(lock: Turn | None = None, until: float | None = None) -> bool:
-    """Wait until no other thread is on the road; return False if this thread is, and needs a lock.
+    """Wait until no other thread is on the road; return False if this thread is on the road, and needs the lock.
 
     Also False from a moment of ``time.monotonic`` on.
     """
@@ -109,7 +109,7 @@ def wait_for_the_road(lock: Turn | None = None, until: float | None = None) -> b
 
 
 def _mend(entry: tuple[FrameType, Traveller, object]) -> None:
-    """Finish what was interrupted on the road. No other thread does, so none removes the entry of a later one."""
+    """Finish an interrupted act on the road. Only one thread at a time does: no thread removes a later entry."""
     frame = sys._getframe()
     if not _mending.take_for(frame, goes_first=True):
         return
@@ -122,7 +122,7 @@ def _mend(entry: tuple[FrameType, Traveller, object]) -> None:
 
 
 def take_road(frame: FrameType, traveller: Traveller) -> bool:
-    """Take the road for a frame, which ends by ``del road[None]``; return False if this thread has it."""
+    """Take the road for a frame, until ``del road[None]``; return False if this thread has the road."""
     entry = frame, traveller, None
     while road.setdefault(None, entry) is not entry:
         wait_for_the_road()
@@ -143,9 +143,9 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def is_of_code(error: BaseException) -> bool:
-    """Return True if the code that was run raised an error itself. False of Ctrl-C and of other signals.
+    """Return True if the executed code raised an error itself. False for Ctrl-C and for other signals.
 
-    Code may raise a KeyboardInterrupt, too: by the statement ``raise``. Python raises one between any two instructions.
+    Code may raise a KeyboardInterrupt, too: by the statement ``raise``. Ctrl-C comes between any two instructions.
     """
     if isinstance(error, (Exception, SystemExit)):
         return not is_interrupt(error)
@@ -157,7 +157,7 @@ def is_of_code(error: BaseException) -> bool:
 
 
 def _frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:
-    """Yield the frames of an error's traceback, each with the place of its last instruction."""
+    """Yield the frames of an error's traceback, each with the place of the last instruction."""
     traceback = error.__traceback__
     while traceback is not None:
         yield traceback.tb_frame, traceback.tb_lasti
@@ -165,7 +165,7 @@ def _frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 
 
 class _Holder(Begun):
-    """One holder of a lock, until ``end``; ``following`` has the next holder."""
+    """A holder of a lock, until ``end``; ``following`` has the next holder."""
 
     __slots__ = ("following",)
 
@@ -183,7 +183,7 @@ class _Holder(Begun):
                 gate.release()
 
     def wait(self) -> None:
-        """Wait for the end, 20 ms at most: after an interrupt of the holder nobody opens the gate."""
+        """Wait for the end, 20 ms at most: an interrupted holder never opens the gate."""
         gate = allocate_lock()
         gate.acquire()
         _waiting.setdefault(self, []).append(gate)
@@ -194,16 +194,16 @@ class _Holder(Begun):
                 other.release()
 
 
-# The holders of all locks. One that was interrupted stays here until the next look. GIL: one operation each.
+# The holders of all locks. An interrupted holder stays here until the next look. GIL: one operation each.
 held: Final[dict[_Holder, None]] = {}
 _waiting: Final[dict[_Holder, list[LockType]]] = {}  # the gates by holder. GIL: changed in one operation
 takers: Final[set[str]] = set()  # the files whose functions take locks
 
 
 def may_hold_a_lock(frame: FrameType | None) -> bool:
-    """Return True if a frame or one of its callers may hold a lock: a finalizer called there must wait for no lock.
+    """Return True if a frame or a caller may hold a lock: a finalizer called in the frame must not wait for a lock.
 
-    The thread that has the other lock may wait for the lock of this thread.
+    The thread with the other lock may wait for the lock of this thread.
     """
     while frame is not None and frame.f_code.co_filename not in takers:
         frame = frame.f_back
@@ -213,8 +213,8 @@ def may_hold_a_lock(frame: FrameType | None) -> bool:
 class Turn:
     """A lock that belongs to a running frame: an interrupted frame holds no lock.
 
-    The holders are a linked list. Each notes the next in one operation of a dict (GIL), so two never have the lock. A
-    ``with`` statement in a thread that has the lock goes on, as with an RLock.
+    The holders are a linked list. Each holder notes the next in one operation of a dict (GIL): two holders never have
+    the lock. A ``with`` statement in a thread with the lock goes on, as with an RLock.
     """
 
     __slots__ = ("_last",)
@@ -225,7 +225,7 @@ class Turn:
     def take_for(self, frame: FrameType, until: float | None = None, goes_first: bool = False) -> bool:
         """Take the lock for a frame of this thread; return False if this thread has the lock.
 
-        ``until``: the moment of ``time.monotonic`` from which on to wait for other threads no longer, and return False.
+        ``until``: the moment of ``time.monotonic`` at which the wait for other threads ends; the result is False.
         ``goes_first``: do not wait for the road.
         """
         while goes_first or not road or wait_for_the_road(self, until):
@@ -233,7 +233,7 @@ class Turn:
                 return False
             if goes_first or not road or _is_travelling():
                 return True
-            self.release_for(frame)  # who waits for the road has no lock
+            self.release_for(frame)  # a thread waits for the road without a lock
         return False
 
     def _take(self, frame: FrameType, until: float | None) -> bool:
@@ -264,7 +264,7 @@ class Turn:
         return entry is not None and entry[1].needs(self) and _is_of_this_thread(entry[0])
 
     def release_for(self, frame: FrameType) -> None:
-        """Release the lock if this frame has taken it."""
+        """Release the lock if this frame has taken the lock."""
         last = self._holder()
         if last.frame is frame:
             last.end()
@@ -294,7 +294,7 @@ class Turn:
 
 
 def _is_travelling() -> bool:
-    """Return True if this thread is on the road, or mends what was interrupted there."""
+    """Return True if this thread is on the road, or finishes an interrupted act of the road."""
     entry = road.get(None)
     return entry is None or _mending.is_mine or _is_of_this_thread(entry[0])
 
@@ -344,6 +344,6 @@ def finish_interrupted() -> None:
             operations.pop(operation, None)  # `end` was interrupted
         elif operation.is_interrupted():
             again = begin(operation.finish)  # first: ``finish`` may be interrupted, too
-            if operations.pop(operation, False):  # no other thread finishes it
+            if operations.pop(operation, False):  # no other thread finishes the operation
                 operation.finish()
             end(again)

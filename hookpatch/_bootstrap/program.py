@@ -1,4 +1,4 @@
-"""Find out which program a command line of Python runs: an installer by the folder it lies in, never by its name."""
+"""Find the program run by a command line of Python: an installer is known by its folder, never by its name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INSTALLERS: Final = ("pip", "ensurepip", "venv")
 OURS: Final = "hookpatch"
 NOT_PATCHED: Final = (OURS, "multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker")
 _OF_MULTIPROCESSING: Final = ("resource_tracker", "semaphore_tracker", "spawn", "forkserver")
-# multiprocessing and its forks: with another pickle, for datasets, and that of Celery.
+# multiprocessing and its forks: multiprocess with another pickle, for datasets, and billiard of Celery.
 MULTIPROCESSING: Final = ("multiprocessing", "multiprocess", "billiard")
 _FOLDERS: Final = ("site-packages", "dist-packages")
 
@@ -40,10 +40,10 @@ def words_of(argv: Sequence[str]) -> list[str]:
 
 
 def known_program(argv: Sequence[str]) -> str:
-    """Return the program of a command line if hookpatch knows it: an installer, ours, one of multiprocessing; or empty.
+    """Return the known program of a command line: an installer, ours, a program of multiprocessing; else empty.
 
-    A package counts where it is installed: in a folder site-packages, or in the standard library. The user's own pip.py
-    and a folder pip beside a script are programs as any other.
+    A package counts in the place of installation: in a folder site-packages, or in the standard library. The user's own
+    pip.py and a folder pip beside a script are programs as any other.
     """
     words = words_of(argv)
     try:
@@ -68,12 +68,12 @@ def known_program(argv: Sequence[str]) -> str:
 
 
 def is_worker(argv: Sequence[str]) -> bool:
-    """Return True for a process of multiprocessing, which a pool may start again each time it ends."""
+    """Return True for a process of multiprocessing: a pool may start a new process after each end."""
     return known_program(argv) in ("multiprocessing.spawn", "multiprocessing.forkserver")
 
 
 def _places_of(package: str) -> Iterator[str]:
-    """Yield the folder or file that Python will import for a name, or nothing if only a later .pth file names it."""
+    """Yield the folder or file that Python will import for a name; empty if only a later .pth file has the name."""
     here = [] if sys.flags.safe_path else [os.getcwd()]
     for folder in (*here, *sys.path):
         path = os.path.join(folder, package)
@@ -94,7 +94,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _of_file(path: str) -> str:
-    """Return the known program that a file belongs to: to its package, or as a script beside Python."""
+    """Return the known program of a file: a file of the program's package, or a script beside Python."""
     name = os.path.basename(path).lower().removesuffix(".exe").rstrip("0123456789.")
     if name in ("pip", OURS) and os.path.isfile(path) and os.path.dirname(path) in set(_script_folders()):
         return name
@@ -108,7 +108,7 @@ def _of_file(path: str) -> str:
 
 
 def _script_folders() -> Iterator[str]:
-    """Yield the folders for scripts of this environment, of the one below, and of the user."""
+    """Yield the folders for scripts of this environment, of the base environment, and of the user."""
     import site
 
     inside = "Scripts" if os.name == "nt" else "bin"

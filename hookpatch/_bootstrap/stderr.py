@@ -1,4 +1,4 @@
-"""Write messages to stderr in one form (``hookpatch: error: ...``), and the exit statuses that go with errors."""
+"""Write messages to stderr in one form (``hookpatch: error: ...``), and define the exit statuses of errors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from typing import Final, Literal
 
 EXIT_STATUS: Final = 78  # EX_CONFIG of sysexits.h: a requested patch cannot be applied
-INTERRUPTED: Final = 130  # as shells have it: Ctrl-C
+INTERRUPTED: Final = 130  # Ctrl-C, as in shells
 CALLS_STATUS: Final = 70  # EX_SOFTWARE: an applied patch was called less often than required
 
 
 def of_this_process() -> str:
-    """Return the name of hookpatch in a line of one of several processes."""
+    """Return the name of hookpatch for a line of this process among several processes."""
     return f"hookpatch[{os.getpid()}]"
 
 
@@ -23,7 +23,7 @@ def write_line(*messages: object, kind: Literal["", "error", "warning"] = "", wh
     """Write a line for each message, after a name and a kind; nothing without a stderr, as in a service."""
     start = f"{who}: {kind}: " if kind else f"{who}: "
     if messages and sys.stderr is not None:
-        from hookpatch.errors import one_line  # here: most processes write nothing
+        from hookpatch.errors import one_line  # here: most processes write no message
 
         sys.stderr.write("".join(f"{start}{one_line(str(message))}\n" for message in messages))
 

@@ -1,4 +1,4 @@
-"""Keep the outcomes of a selection in the user's cache folder, as long as no file that decided has changed."""
+"""Keep the outcomes of a selection in the user's cache folder, as long as no file behind the outcomes has changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SUFFIXES: Final = (*all_suffixes(), ".dist-info", ".egg-info", ".egg-link", ".p
 
 
 def key_of(task: Mapping[str, Any]) -> str:
-    """Return the key of a look: the selection, the interpreter, and what lies in the folders of the path."""
+    """Return the key of a look: the selection, the interpreter, and the content of the folders of the path."""
     lock = task["lock"] and _digest(task["lock"][0])
     path = [(folder, _names_in(folder or ".")) for folder in task["path"]]
     flags = str(sys.flags).replace(f"safe_path={sys.flags.safe_path}", "")  # the path itself is in the task
@@ -29,19 +29,19 @@ def key_of(task: Mapping[str, Any]) -> str:
 
 
 def find(key: str) -> list[Any] | None:
-    """Return the results that were kept; None if there are none, or a file has changed since."""
+    """Return the kept results; None without kept results, or after a change of a file."""
     try:
         content = parsed(read_ours(_path(key)).decode())
         if all(_is_same(path, *stamp) for path, stamp in content["files"].items()):
             results: list[Any] = content["results"]
             return results
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        pass  # nothing was kept, or by another version
+        pass  # no results were kept, or another version wrote the file
     return None
 
 
 def keep(key: str, results: Sequence[Any], files: Mapping[str, Any]) -> None:
-    """Keep results; a folder that cannot be written is no error."""
+    """Keep results; an unwritable folder is no error."""
     with suppress(OSError):
         path = _path(key)
         folder = os.path.dirname(path)
@@ -53,7 +53,7 @@ def keep(key: str, results: Sequence[Any], files: Mapping[str, Any]) -> None:
 
 
 def files() -> dict[str, Any]:
-    """Return size, time and hash of each file that this process has imported, without the standard library."""
+    """Return size, time and hash of each file imported by this process, without the standard library."""
     paths = {
         file
         for name, module in imports.modules()

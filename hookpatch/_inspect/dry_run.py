@@ -1,4 +1,4 @@
-"""Check a patch without applying it: against the installed versions, or at a target that this process has imported."""
+"""Check a patch without applying: against the installed versions, or at a target imported by this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hookpatch.errors import ApplyError
 
 
 def by_version(requested: Requested) -> Outcome:
-    """Check a patch against the installed versions: *waiting* if nothing speaks against it. Imports no target."""
+    """Check a patch against the installed versions: *waiting* without an objection. Imports no target."""
     warnings: tuple[str, ...] = ()
     try:
         reason = unneeded(requested.patch, requested.owner)  # first: may be the cause of an unmet requirement
@@ -44,7 +44,7 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
         return outcome if outcome.state != "waiting" else _by_matches(requested, drift)
     patch, owner, warnings = requested.patch, requested.owner, outcome.warnings
     module = None if patch.module is None else imports.loaded(patch.module)
-    if outcome.state != "waiting" or (module is None and patch.module is not None):  # it is just being imported
+    if outcome.state != "waiting" or (module is None and patch.module is not None):  # the import is running
         return outcome
     try:
         target = patch.target if patch.verb == "edit" else None
@@ -65,14 +65,14 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
                 warnings = (*warnings, reason)
     except ApplyError as error:
         return _refused(requested, error, warnings)
-    # What a factory makes, or a module's source, decides: neither runs in a process of the user.
+    # A factory's result or a module's source decides: no process of the user runs the factory or the changed source.
     if patch.verb in ("derive", "enter") or patch.is_of_source:
         return Outcome("waiting", warnings=warnings)
     return Outcome("applied", warnings=warnings)
 
 
 def _by_matches(requested: Requested, drift: Drift | None) -> Outcome:
-    """Check a rule, whose module is imported: each match by itself. What a source holds is not looked at here."""
+    """Check a rule of an imported module: each match by itself. The values of a ``source=`` are not checked here."""
     if requested.patch.source is not None or "*" in str(requested.patch.module):
         return Outcome("waiting")
     with imports.for_ourselves():
@@ -94,14 +94,14 @@ def _by_matches(requested: Requested, drift: Drift | None) -> Outcome:
 
 
 def _check_signature(requested: Requested, slot: Slot) -> None:
-    """Refuse a signature that a layer would refuse."""
+    """Raise for a signature that a layer would refuse."""
     patch, value = requested.patch, beneath(slot)
     if patch.is_around_calls and (parameters := takes(inner(value), binds(slot, value))) is not None:
         check_call(patch, parameters, requested.owner)
 
 
 def _check_edit(requested: Requested, slot: Slot) -> list[str]:
-    """Refuse a piece that is not in the source of the original; return what the report of a run would warn of."""
+    """Raise if the original's source lacks a piece; return the warnings that the report of a run would have."""
     with imports.for_ourselves():
         from hookpatch._engine.source.edited import edited  # few patches edit
 

@@ -1,6 +1,6 @@
-"""Open a session to see what becomes of its patches: the code that decides in a run decides here.
+"""Open a session to learn the outcome of each patch: the same code decides as in a run.
 
-Imports the modules of the targets and applies the patches, so it belongs into a process that is thrown away.
+Imports the modules of the targets and applies the patches. Therefore a rehearsal runs in a throwaway process.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ SEVERITY: Final[Mapping[str, int]] = {
 
 
 class MatchOutcome(NamedTuple):
-    """One match of a rule, or one part of an edited class.
+    """A match of a rule, or a part of an edited class.
 
     Attributes:
-        address: the target.
-        module: its module, None for an object at hand.
-        outcome: what became of its patch.
-        verb: the verb of its patch.
+        address: the address of the target.
+        module: the target's module, None for an object at hand.
+        outcome: the outcome of the patch.
+        verb: the verb of the patch.
     """
 
     address: str
@@ -49,15 +49,15 @@ class MatchOutcome(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of one patch in a rehearsal.
+    """The outcome of a patch in a rehearsal.
 
     Attributes:
-        state: as in the report of a run; *waiting*: its module was not imported, or nobody looked.
+        state: as in the report of a run; *waiting*: the module was not imported, or no rehearsal was made.
         reason: why the patch is not applied.
-        error: the class of the error that refused the patch, or that the import of its module raised.
+        error: the class of the error that refused the patch, or of the error in the module's import.
         warnings: as in the report of a run.
         depth: sorts the applied patches of one target, the outermost first; None for other patches.
-        matches: of a rule, what became of the patch of each match.
+        matches: of a rule, the outcome of each match's patch.
     """
 
     state: State
@@ -79,14 +79,14 @@ def rehearse(
     drift: Drift | None = None,
     on_import: Callable[[str], object] = lambda module: None,
 ) -> list[Outcome]:
-    """Open a session of all patches, import their modules, close the session; return the outcome of each patch.
+    """Open a session of all patches, import the modules, close the session; return the outcome of each patch.
 
-    A required patch that refuses the whole session is noted, and the session is opened without it. ``on_import`` is
-    called with the name of each module before its import.
+    A required patch that refuses the whole session is noted, and the session is opened without the patch.
+    ``on_import`` is called with the name of each module before the import.
     """
     outcomes: dict[int, Outcome] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HookpatchWarning)  # the ledger has them
+        warnings.simplefilter("ignore", HookpatchWarning)  # the ledger has the warnings
         left = list(range(len(requests)))
         while True:
             session = Session([requests[index] for index in left], also=also, drift=drift)
@@ -104,7 +104,7 @@ def rehearse(
         try:
             outcomes |= _outcomes(session, {index: requests[index] for index in left}, on_import)
         finally:
-            with suppress(HookpatchError):  # nobody has made the calls that a patch requires
+            with suppress(HookpatchError):  # a patch may require calls, and a rehearsal makes no call
                 session.close()
     return [outcomes[index] for index in range(len(requests))]
 
@@ -142,7 +142,7 @@ def _outcomes(
 def _outcome(
     entries: Sequence[Entry], imported: Outcome | None, depths: Mapping[tuple[int, str], tuple[int, int]], place: int
 ) -> Outcome:
-    """Return what became of one patch, of which these are the entries."""
+    """Return the outcome of a patch from the patch's entries."""
     request = entries[0].asked
     patch = request.patch
     of_target = [entry for entry in entries if entry.place is None]
@@ -158,9 +158,9 @@ def _outcome(
 
 
 def _import_matching(module: str, on_import: Callable[[str], object]) -> Outcome | None:
-    """Import a module, or all modules that match a pattern; return why that cannot be done, None if it can.
+    """Import a module, or all modules matching a pattern; return the outcome of a failed import, else None.
 
-    Of a pattern a module that cannot be imported is passed over: in a run nobody may import it.
+    A matching module with a failing import is passed over: a run may never import the module.
     """
     if "*" not in module:
         on_import(module)
@@ -173,7 +173,7 @@ def _import_matching(module: str, on_import: Callable[[str], object]) -> Outcome
 
 
 def _import(module: str) -> Outcome | None:
-    """Import a module; return why that cannot be done, None if it can."""
+    """Import a module; return the outcome of a failed import, else None."""
     try:
         import_module(module)
     except (Exception, SystemExit) as error:  # the module's code may raise any error
@@ -206,12 +206,12 @@ def _refused(error: Exception) -> Outcome:
 
 
 def short(request: Requested, reason: str | None) -> str | None:
-    """Return a reason without the target and the owner, which stand beside it."""
+    """Return a reason without the target and the owner: a plan names both beside the reason."""
     return None if reason is None else reason.removesuffix(f" (target {request.patch.address} of {request.owner})")
 
 
 def with_matches(requests: Iterable[Requested], outcomes: Iterable[Outcome]) -> Iterator[tuple[Requested, Outcome]]:
-    """Yield each patch with its outcome; after a rule, the patch of each match with its own."""
+    """Yield each patch with the outcome; after a rule, also the patch of each match with the match's outcome."""
     for request, outcome in zip(requests, outcomes, strict=True):
         yield request, outcome
         for address, module, of_match, verb in outcome.matches:
@@ -222,16 +222,16 @@ def with_matches(requests: Iterable[Requested], outcomes: Iterable[Outcome]) -> 
 
 
 def is_addressed(patch: Patch) -> bool:
-    """Return False for a match whose object has no address: nothing but its text came from the other session."""
+    """Return False for a match without an address: only the text of the address came from the other session."""
     return patch.target is None or bool(patch.target.steps)
 
 
 def _target(address: str, module: str | None) -> Target:
-    """Return the target of a match; of an object that only the other process has, its address alone."""
+    """Return the target of a match; for an object of the other process a target with the address alone."""
     try:
         if module is not None:
             return Target(address)
-    except TargetSyntaxError:  # an address with an object that has no address, as a key may be
+    except TargetSyntaxError:  # the address contains an object without an address, for example a key
         pass
     target = Target.made(None, object(), ())
     object.__setattr__(target, "address", address)

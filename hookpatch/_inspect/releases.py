@@ -112,9 +112,9 @@ def install(release: str, *words: str) -> str | None:
 
 
 def run(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command without the variables of hookpatch, and wait for its end.
+    """Run a command without the variables of hookpatch, and wait for the end.
 
-    In a folder, if one is named, whose modules come before those of the environment.
+    If a folder is given: in the folder, with the folder's modules before the modules of the environment.
     """
     variables = environment.without_ours()
     if folder is not None:

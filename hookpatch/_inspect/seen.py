@@ -1,4 +1,4 @@
-"""See what an installed plugin is and what it would patch, for commands that nobody has named the plugin to."""
+"""Find the kind and the patches of an installed plugin, for commands that run without the plugin's name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Status: TypeAlias = Literal["patches", "commands", "needs options", "not allowed
 
 
 class Seen(NamedTuple):
-    """What a plugin is.
+    """The kind of a plugin, with the plugin's patches.
 
     Attributes:
         status: *patches* or *commands*, or why the plugin could not be asked for its patches.
@@ -37,20 +37,20 @@ class Seen(NamedTuple):
 
 
 def seen(plugins: Sequence[Installed], look: Look, asked_by: str) -> Iterator[Seen]:
-    """Yield what each plugin is. A plugin is loaded in a child process that is thrown away, and may end it."""
+    """Yield the facts of each plugin. A throwaway child process loads the plugins; a plugin may end the process."""
     limit = aside.LIMIT + (TARGETS if look.imports else 0)
     results = aside.results([call(plugin, look, asked_by) for plugin in plugins], limit)
     return map(from_result, plugins, results)
 
 
 def call(plugin: Installed, look: Look, asked_by: str) -> tuple[str, Any]:
-    """Return the call that sees a plugin, for ``aside.results``."""
+    """Return the call of ``see`` for a plugin, for ``aside.results``."""
     facts = [plugin.name, plugin.module, plugin.distribution, plugin.version, plugin.waits_for]
     return f"{__name__}:see", [facts, look, asked_by]
 
 
 def from_result(plugin: Installed, result: Any) -> Seen:
-    """Return what a plugin is, from the result of a call."""
+    """Return the facts of a plugin from the result of a call."""
     if not isinstance(result, aside.Ended):
         return Seen(*result)
     problem = f"did not let itself be loaded: the process that tried {result}; fix or uninstall it"
@@ -58,7 +58,7 @@ def from_result(plugin: Installed, result: Any) -> Seen:
 
 
 def see(task: Any) -> Seen:
-    """Load a plugin in this process; return what it is."""
+    """Load a plugin in this process; return the facts of the plugin."""
     installed, look, asked_by = Installed(*task[0]), Look(*task[1]), task[2]
     host, description, name = Host(), "", f"{installed.name}@{installed.distribution}"
     try:

@@ -1,8 +1,8 @@
-"""Rehearse a selection in a throwaway child process: no module of a target is imported in the process of the user.
+"""Rehearse a selection in a throwaway child process: the user's process imports no module of a target.
 
 The child process has the path, the folder, the interpreter flags and the environment of the user, without the variables
-of hookpatch. What it prints is dropped; what it finds it writes into a file, line by line, so that a process that
-crashes has named the module that it was importing.
+of hookpatch. The output of the child process is dropped. The results go into a file, line by line: a crashing process
+has named the module in import.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from hookpatch._bootstrap.selection import OnDrift
     from hookpatch._plugins.host import Host  # imports pluggy
 
-Result: TypeAlias = "str | list[Any]"  # the outcomes of one item as JSON has them, or why there are none
+Result: TypeAlias = "str | list[Any]"  # the outcomes of an item as JSON, or why no outcome is known
 LIMIT: Final = 120.0  # seconds
-# The standard library's json, before the path of the user is there: a file of the user may have that name.
+# The standard library's json is imported before the user's path is set: a file of the user may be named json.py.
 _CHILD: Final = (
     "import json, sys; task = json.load(sys.stdin); sys.path[:] = task['path']; "
     "from hookpatch._inspect.throwaway import main; main(task)"
@@ -44,12 +44,12 @@ _CHILD: Final = (
 
 
 class Look(NamedTuple):
-    """How to look.
+    """The way of a look at targets.
 
     Attributes:
-        imports: False to start no child process: only what was kept is known.
-        limit: the seconds that the child process has.
-        anew: True to take nothing that was kept.
+        imports: False to start no child process, and read kept results alone.
+        limit: the time limit of the child process, in seconds.
+        anew: True to ignore kept results.
     """
 
     imports: bool = True
@@ -82,7 +82,7 @@ def outcomes_of(
 
 
 def _matched(result: Result, requests: Sequence[Requested]) -> list[Outcome]:
-    """Return the outcomes of these patches; a text tells why none is known."""
+    """Return the outcomes of an item's patches; a text is the reason why no outcome is known."""
     if not isinstance(result, str) and len(result) != len(requests):
         result = f"in another process it has {len(result)} patches, and here {len(requests)}"
     if isinstance(result, str):
@@ -91,14 +91,14 @@ def _matched(result: Result, requests: Sequence[Requested]) -> list[Outcome]:
 
 
 def _outcome(row: Sequence[Any]) -> Outcome:
-    """Return an outcome as JSON has it."""
+    """Return the outcome of a row of JSON."""
     state, reason, error, warnings, depth, matches = row
     of_matches = [MatchOutcome(address, module, _outcome(inner), verb) for address, module, inner, verb in matches]
     return Outcome(state, reason, error, tuple(warnings), depth and tuple(depth), tuple(of_matches))
 
 
 def _in_child(task: Mapping[str, Any], limit: float) -> tuple[list[Result], dict[str, Any]]:
-    """Rehearse in a child process; return the result of each item, and the files that decided."""
+    """Rehearse in a child process; return the result of each item, and the files behind the results."""
     with tempfile.TemporaryDirectory(prefix="hookpatch-") as folder:
         into = os.path.join(folder, "outcomes")
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as for hookpatch run
@@ -108,7 +108,7 @@ def _in_child(task: Mapping[str, Any], limit: float) -> tuple[list[Result], dict
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=environment.without_ours(),
-            start_new_session=True,  # to end the processes that it starts, too
+            start_new_session=True,  # to end the child's own processes, too
         )
         end = ""
         try:
@@ -136,7 +136,7 @@ def _in_child(task: Mapping[str, Any], limit: float) -> tuple[list[Result], dict
 
 
 def main(task: Mapping[str, Any]) -> None:
-    """Rehearse in this process, which is thrown away, and write what is found into a file."""
+    """Rehearse in this throwaway process, and write the results into a file."""
     with open(task["into"], "w", encoding="utf-8") as file:
 
         def write(**line: Any) -> None:

@@ -1,4 +1,4 @@
-"""Report the layers of a slot from outside in: our patches, foreign wrappers, the original. Calls none of them."""
+"""Report the layers of a slot from outside in: our patches, foreign wrappers, the original. Calls no layer."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _FORMS: Final = {staticmethod: "a static method", classmethod: "a class method",
 def why(target: str | Target) -> SlotReport:
     """Return the layers of a slot: patches, foreign wrappers, the original.
 
-    Imports, calls and changes nothing. A foreign wrapper is reported as far as its attributes tell.
+    Imports, calls and changes nothing. A foreign wrapper is reported as far as known from the wrapper's attributes.
 
     Args:
-        target: the address; of a rule, the report names the slots that it stands for here, without their layers.
+        target: the address; for a rule, the report names the slots matched here, without their layers.
 
     Raises:
         TargetSyntaxError: the address cannot be parsed.
@@ -63,7 +63,7 @@ def why(target: str | Target) -> SlotReport:
 
 
 def _of_source(module: str | None) -> Iterator[str]:
-    """Yield a note for a module whose source was changed before it ran."""
+    """Yield a note for a module with source changed before the run."""
     loading: Any = imports.loaded("hookpatch._engine.source.loading")  # imported if any source was
     if module is not None and loading is not None and (changes := loading.who_changed(module)):
         yield f"{module} runs from changed source: {', '.join(changes)}"
@@ -89,7 +89,7 @@ def _at_rest(owner: Any, name: str) -> Any:
 
 
 def _patched_on_the_way(target: Target, module: ModuleType | None, walk: _LayerWalk) -> Iterator[str]:
-    """Yield a note for each step of an address, before the last, whose slot is patched."""
+    """Yield a note for each step of an address with a patched slot, except the last step."""
     for count in range(1, len(target.of_class.steps)) if target.module is not None else ():
         way = Target(target.of_class.up_to(count))
         if resolve(way, module, _ASKED_BY, read=_at_rest).key in walk.sites:
@@ -171,7 +171,7 @@ class _LayerWalk:
                 return self._add_innermost(value, site)
 
     def _kept_by_foreign(self, site: Site | None) -> Any:
-        """Return our value that a foreign value in the slot leads to, or ABSENT."""
+        """Return our value kept by a foreign value in the slot, or ABSENT."""
         for owner, layer in [*([] if site is None else [(site, site.layers[-1])]), *self._homes.items()]:
             ours = owner.slot.owner if owner is not site else owner.stands
             is_ahead = ours is not ABSENT and id(inner(ours)) not in self._visited
@@ -180,7 +180,7 @@ class _LayerWalk:
         return ABSENT
 
     def _run(self, layers: Sequence[Layer], slot: Slot, site: Site | None, value: Any) -> tuple[Slot, Site | None]:
-        """Add the layers of our wrapper, or a note that its session has ended; return their slot and site."""
+        """Add the layers of our wrapper, or a note on the ended session; return the slot and site of the layers."""
         for layer in layers:
             if site is None or layer not in site.layers:
                 site = next((other for other in self.sites.values() if layer in other.layers), None)
@@ -211,7 +211,7 @@ class _LayerWalk:
         return site.slot.copy if isinstance(site.slot, FunctionSlot) else site.original
 
     def _swap(self, site: Site) -> Any:
-        """Return the callee of a function whose code we have replaced."""
+        """Return the callee of a function with code replaced by hookpatch."""
         swap = site.slot.read()
         if isinstance(swap, Swap):
             return swap.keyword_defaults[HOOK]
@@ -228,7 +228,7 @@ class _LayerWalk:
         return ABSENT
 
     def _inherited(self, slot: Slot) -> bool:
-        """Add the layers of the slot that an attribute is inherited from; return False if there is none."""
+        """Add the layers of the slot of an inherited attribute; return False if the attribute is not inherited."""
         if not isinstance(slot, AttributeSlot) or isinstance(slot.owner, ModuleType):
             return False
         kind = slot.in_class
@@ -241,7 +241,7 @@ class _LayerWalk:
         return False
 
     def _add_patch(self, layer: Layer, site: Site | None, note: str | None = None) -> None:
-        """Add a layer of ours; a ``note`` tells why no call reaches the layer."""
+        """Add one of our layers; ``note``: why no call reaches the layer."""
         self._reported.add(layer)
         patch, state = layer.patch, None
         if site is not None and layer in site.layers:
@@ -274,7 +274,7 @@ class _LayerWalk:
         self.layers.append(report if self._is_reached else replace(report, reached=False))
 
     def _add_innermost(self, value: Any, site: Site | None) -> None:
-        """Add a value that wraps nothing: the original, or foreign if the site knows another original."""
+        """Add the innermost value: the original, or a foreign value if the site knows another original."""
         report = LayerReport("module", "original", in_words(value), location(value), note=self._form)
         if site is not None:
             originals = [*site.stood, site.slot.copy if isinstance(site.slot, FunctionSlot) else ABSENT]
@@ -288,7 +288,7 @@ class _LayerWalk:
 
 
 def _is_of(one: stand_in.StandIn, value: Any) -> bool:
-    """Return True if a value is the wrapper of a stand-in, or the function that changed code calls."""
+    """Return True if a value is the wrapper of a stand-in, or the function called by changed code."""
     seen, callee = inner(one.seen), inner(value)
     if type(seen) is not FunctionType or type(callee) is not FunctionType:
         return seen is callee

@@ -22,12 +22,12 @@ from hookpatch._plugins.relations import Relations
 from hookpatch.errors import OptionsError, PluginError, SettingError
 
 if TYPE_CHECKING:
-    from hookpatch._engine.site.site import Site  # imports all that makes a wrapper; the command does without
+    from hookpatch._engine.site.site import Site  # imports all wrapper code, which the command does not need
 
 
 @final
 class Plugin:
-    """One loaded entry point, with its module, its ``Options`` dataclass (or None) and its relations. Read-only."""
+    """A loaded entry point, with the module, the ``Options`` dataclass (or None) and the relations. Read-only."""
 
     __slots__ = ("installed", "module", "name", "options_type", "relations")
 

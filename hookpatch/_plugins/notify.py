@@ -1,4 +1,4 @@
-"""Notify plugins of sites with changed patches, so that the plugins drop caches made from earlier values."""
+"""Notify plugins of sites with changed patches: the plugins drop caches made from earlier values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ hearers: Final[list[Hearer]] = []  # of the built-in plugin, once a patch was ch
 
 
 def is_heard() -> bool:
-    """Return True if the built-in plugin hears of the sites of blocks that are entered again."""
+    """Return True if the built-in plugin is notified of the sites of blocks entered again."""
     return bool(hearers)
 
 
@@ -47,7 +47,7 @@ def listen(number: int, host: Host) -> None:
 
 
 def listen_no_longer(number: int) -> None:
-    """End what ``listen`` began."""
+    """Undo ``listen``."""
     hosts.pop(number, None)
 
 
@@ -66,9 +66,9 @@ def sites_changed(touched: Iterable[Site]) -> list[Exception]:
 
 
 def awaits_library(site: Site, layer: Layer) -> bool:
-    """Return True if the built-in plugin must hear of a layer once torch is imported.
+    """Return True if the built-in plugin must be notified of a layer once torch is imported.
 
-    Only a proxy, or a wrapper that asks a gate first, concerns torch: our plain functions are traced as they are.
+    Only a proxy, or a wrapper that asks a gate first, concerns torch: our plain functions are traced unchanged.
     """
     return not imports.begun(LIBRARY) and (layer.is_gated or is_proxy(site.stands))
 

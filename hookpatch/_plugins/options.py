@@ -18,7 +18,7 @@ def options_of(kind: type | None, given: Mapping[str, Any], plugin: str, origin:
     _check_names(kind, given, plugin, origin)
     if kind is None:
         return None
-    import msgspec  # only for plugins that have options
+    import msgspec  # only for plugins with options
 
     try:
         return msgspec.convert(dict(given), kind)
@@ -29,7 +29,7 @@ def options_of(kind: type | None, given: Mapping[str, Any], plugin: str, origin:
 def option_from_text(kind: type | None, name: str, text: str, plugin: str, origin: str) -> Any:
     """Return the value of one option of the command line: ``3``, ``true``, or a comma list for a sequence.
 
-    Raise OptionsError for an unknown name, or a text that cannot be of the declared type.
+    Raise OptionsError for an unknown name, or a text that does not fit the declared type.
     """
     _check_names(kind, {name: text}, plugin, origin)
     assert kind is not None  # checked just now
@@ -45,7 +45,7 @@ def option_from_text(kind: type | None, name: str, text: str, plugin: str, origi
         return msgspec.to_builtins(msgspec.convert(words, declared, strict=False))
     except msgspec.ValidationError as error:
         found = _plain(str(error))
-        if not many:  # all values of the command line are texts: that it got one says nothing
+        if not many:  # all values of the command line are texts: no need to say so
             found = re.sub(r"(Expected '.*'), got 'str'$", rf"\1, and the text '{text}' is none", found)
         problem = f"{name}={text}: {found}; it takes {_signature(kind)}"
         raise OptionsError(plugin, origin, problem) from None
@@ -64,7 +64,7 @@ def _check_names(kind: type | None, given: Mapping[str, Any], plugin: str, origi
 
 
 def _plain(text: str) -> str:
-    """Return a message of msgspec, with its JSON path (``$.passes``) in plain words."""
+    """Return a message of msgspec, with the JSON path (``$.passes``) in plain words."""
     text = re.sub(r"^Object missing required field (`\w+`)$", r"\1 must be given", text)
     return text.replace(" - at `$.", " - at `").replace("`", "'")
 

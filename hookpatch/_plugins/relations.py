@@ -14,14 +14,16 @@ from hookpatch.errors import ConflictingPlugins, MissingPlugin
 
 @final
 class Relations:
-    """The relations of a plugin to other plugins, for all its patches: a value in its module. Frozen by convention.
+    """The relations of a plugin to other plugins, for all patches of the plugin: a value in the plugin's module.
+
+    Frozen by convention.
 
     ``RELATIONS = hookpatch.Relations(needs="fuse", after="fuse")``. Any name in the module will do.
 
-    Each argument takes the name of a plugin, ``name@distribution`` where two share one, or several names.
+    Each argument takes a plugin's name or several names; ``name@distribution`` if two plugins share a name.
 
     Args:
-        needs: plugins without which this plugin is refused; they are not switched on by themselves.
+        needs: plugins without which this plugin is refused; needed plugins are not switched on automatically.
         conflicts: plugins that cannot be on together with this plugin.
         before: plugins whose patches on the same site lie inside the patches of this plugin.
         after: plugins whose patches on the same site lie outside the patches of this plugin.

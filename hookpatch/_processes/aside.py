@@ -1,7 +1,7 @@
-"""Call functions of hookpatch in a child process that is thrown away: the code of a plugin may do anything there.
+"""Call functions of hookpatch in a throwaway child process, in which the code of a plugin may do any harm.
 
-What the child process prints is dropped. One that ends itself, or takes too long, costs one call: the next calls are
-made in another child process.
+The output of the child process is dropped. A child process that ends itself, or takes too long, costs one call: the
+next calls are made in another child process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hookpatch._bootstrap.files import current_folder
 from hookpatch._bootstrap.json import parsed, written
 
 LIMIT: Final = 30.0  # seconds for a call
-# The standard library's json, before the path of the user is there: a file of the user may have that name.
+# The standard library's json is imported before the user's path is set: a file of the user may be named json.py.
 _CHILD: Final = (
     "import json, sys; task = json.load(sys.stdin); sys.path[:] = task['path']; "
     "from hookpatch._processes.aside import main; main(task)"
@@ -59,7 +59,7 @@ def results(calls: Sequence[tuple[str, Any]], limit: float = LIMIT) -> Iterator[
 
 
 class _Child:
-    """A child process, and the lines that it writes. Its end is the end of all processes that it has started."""
+    """A child process, and the lines written by the process. At the end all processes of its session are killed."""
 
     def __init__(self, task: Mapping[str, Any]) -> None:
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as for hookpatch run
@@ -81,7 +81,7 @@ class _Child:
         self.end = ""
 
     def line(self, limit: float) -> Any:
-        """Return the next line; None if the process ends before, or takes longer than the limit."""
+        """Return the next line; None if the process ends earlier, or takes longer than the limit."""
         try:
             text = self._lines.get(timeout=limit)
         except Empty:
@@ -101,7 +101,7 @@ class _Child:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         code = self._process.wait()
-        self._reader.join(1)  # a process that has left the session may hold the pipe
+        self._reader.join(1)  # a process outside of the session may hold the pipe
         self.end = self.end or how_it_ended(code)
 
 
@@ -118,9 +118,9 @@ def _read(pipe: IO[bytes], lines: SimpleQueue[bytes]) -> None:
 
 
 def main(task: Mapping[str, Any]) -> None:
-    """Make the calls in this process, which is thrown away. Each begins with the path and the folder of the user."""
+    """Make the calls in this throwaway process. Each call begins with the path and the folder of the user."""
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as lines:
-        os.dup2(2, 1)  # what is printed is dropped
+        os.dup2(2, 1)  # printed output is dropped
         environment.take(task["variables"])
         for address, argument in task["calls"]:
             module, _, name = address.partition(":")

@@ -1,7 +1,8 @@
 """Carry the patches of open blocks to child processes.
 
 Programs inherit a variable of the environment. Processes of multiprocessing get the blocks with the process object,
-since a running fork server has another environment, and names of ``__main__`` can be found only after the unpickling.
+for two reasons: a running fork server has another environment, and names of ``__main__`` are found only after the
+unpickling.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 _open: Final[dict[int, OpenBlock]] = {}
 _places: Final = itertools.count(1)
 _free: Final[list[int]] = []  # places of closed blocks: a heap
-_lock: Final = Turn()  # held for a change of these
+_lock: Final = Turn()  # held for a change of the variables above and below
 _told: Final[set[int]] = set()  # sessions whose blocks need work at the start of each program
 
 
@@ -71,14 +72,14 @@ def carry(payload: Payload, number: int) -> None:
 
 
 def carry_no_longer(number: int) -> None:
-    """End what ``carry`` began, interrupted or not."""
+    """Undo ``carry``, interrupted or not."""
     with _lock:
         _told.discard(number)
         programs.hand_on_no_longer(number)
         block = _open.get(number)
         if block is not None:
             keys = [other.key for at, other in _open.items() if at != number]
-            if block.key not in keys:  # else handed on again by a session that has replaced this one
+            if block.key not in keys:  # else handed on again by a later session
                 liveness.end(block.key, keys)
             del _open[number]
             if block.place:
@@ -88,7 +89,7 @@ def carry_no_longer(number: int) -> None:
 
 
 def carry_again(payload: Payload, number: int) -> bool:
-    """Hand a payload on, as the only block, without a lock; return False if that is not so simple. On the road."""
+    """Hand a payload on, as the only block, without a lock; return False if a lock is needed. On the road."""
     block = payload.block
     if _open or block is None or not _free or _free[0] != block.place:
         return False
@@ -101,7 +102,7 @@ def carry_again(payload: Payload, number: int) -> bool:
 
 
 def carry_again_no_longer(number: int) -> bool:
-    """End what ``carry_again`` began, interrupted or not; return False if that is not so simple. On the road."""
+    """Undo ``carry_again``, interrupted or not; return False if a lock is needed. On the road."""
     block = _open.get(number)
     if block is None or len(_open) > 1 or not ((is_quiet := starts.is_quiet()) or starts.may_end_again()):
         return False
@@ -115,7 +116,7 @@ def carry_again_no_longer(number: int) -> bool:
 
 
 def carried(payload: Payload) -> Also:
-    """Return what hands a payload on as long as a session is open."""
+    """Return the functions that hand a payload on as long as a session is open."""
     return Also(partial(carry, payload), carry_no_longer, partial(carry_again, payload), carry_again_no_longer)
 
 
@@ -157,7 +158,7 @@ _ENV: Final = 10  # the place of env among the arguments of Popen
 
 
 def _check(launch: Launch) -> None:
-    """Check what a program about to start inherits."""
+    """Check the inherited blocks of a program about to start."""
     programs.check(launch, blocks_here(), {block.key for block in list(_open.values())})
 
 
@@ -184,11 +185,11 @@ starts.listen(Listener(_needed, {PROGRAM: _run, **dict.fromkeys(PROCESSES, _laun
 
 
 _received: Final[dict[str, tuple[list[Item], Session]]] = {}  # by the block's id
-_waiting: Final[list[str]] = []  # ids of all blocks that have waited for a module
+_waiting: Final[list[str]] = []  # ids of all blocks that waited for a module
 
 
 def receive(text: str, of_reports: Mapping[str, str]) -> None:
-    """Open the blocks handed to a process of multiprocessing, for the rest of its life. Called by unpickling."""
+    """Open the blocks handed to a process of multiprocessing, until the end of the process. Called by unpickling."""
     environment.take(of_reports)  # a fork server may be older than the run
     blocks = parsed(text)
     if blocks and (folder := environment.report_folder()) is not None:
@@ -209,11 +210,11 @@ def _open_or_exit(block: Mapping[str, Any]) -> None:
 def open_inherited() -> Callable[[], None] | None:
     """Open the blocks handed on by the environment, for the rest of the process.
 
-    A block with targets in modules not imported yet waits for the first of these modules: its wrappers may be slow to
-    import, and most programs need none of them. Return a function that opens blocks with patches that cannot be
-    unpacked now: the modules may lie beside the script, and be found when the script runs.
+    A block with targets in modules not imported yet waits for the first module: the block's wrappers may be slow to
+    import, and most programs need no wrapper. Return a function that opens blocks with patches that cannot be
+    unpacked now: the modules may be beside the script, and be found when the script runs.
     """
-    inherited = environment.take_inherited()  # the blocks opened here hand it on again
+    inherited = environment.take_inherited()  # the blocks opened here are handed on again
     opener, blocks = programs.read(inherited)
     keys = {key_of(written(block["id"])): block for block in blocks}
     ended = liveness.ended(opener, keys, inherited)
@@ -240,7 +241,7 @@ def open_inherited() -> Callable[[], None] | None:
 
 
 def _await(block: Mapping[str, Any], modules: Iterable[str]) -> None:
-    """Open a block when the first of these modules has been imported; hand it on from now on."""
+    """Open a block when the first module has been imported; hand the block on from now on."""
     number = -len(_waiting) - 1
     carry(_payload_of(block), number)
     watches: list[imports.Watch] = []

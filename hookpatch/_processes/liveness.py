@@ -1,8 +1,8 @@
-"""Let a child process see that a block has ended in the process that handed the block on.
+"""Show a child process that a block has ended in the process that handed the block on.
 
-A copy of the environment outlives the block inside which the copy was made. A program started with such a copy asks
-the process that is named in the copy. Linux: the answer is a table in a memory file, which has no name in any folder
-and goes with its process. Where there is no table, a block counts as open.
+A copy of the environment outlives the block in which the copy was made. A program started with the copy asks the
+process named in the copy. Linux: the answer is a table in a memory file, which has no name in any folder and ends with
+the process. Without a table a block counts as open.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, final
 
-PROGRAM: Final = os.urandom(4).hex()  # the id of this program: os.exec runs another one in the same process
+PROGRAM: Final = os.urandom(4).hex()  # the id of this program: os.exec runs another program in the same process
 _MANY: Final = 340  # rows, in 8 KiB
 _IS_POSSIBLE: Final = hasattr(os, "memfd_create") and hasattr(time, "CLOCK_BOOTTIME")
 
-# --- in the process that hands blocks on
+# --- in the process that hands on blocks
 
 
 @final
 class _Table:
-    """Rows of three numbers: the key of a block, 1 while the block is open, the time of its last end.
+    """Rows of three numbers: the key of a block, 1 while the block is open, the time of the last end.
 
     The first number of all is 1 if more blocks were open at a time than the table has rows.
     """
 
     def __init__(self, keys: Iterable[int]) -> None:
-        import mmap  # most processes hand nothing on after an end
+        import mmap  # most processes hand on no block after an end
 
         file = os.memfd_create(_name(PROGRAM))
         try:
@@ -69,11 +69,11 @@ class _Table:
 
 
 _table: _Table | None = None
-_passed_on: int | None = None  # the descriptor of an empty table, for a program that replaces this one
+_passed_on: int | None = None  # the descriptor of an empty table, for a program replacing this program
 
 
 def process() -> str:
-    """Return the name of this process in the blocks that it hands on."""
+    """Return the name of this process in handed on blocks."""
     return f"{os.getpid()}-{PROGRAM}"
 
 
@@ -84,7 +84,7 @@ def begin(key: int) -> None:
 
 
 def end(key: int, others: Iterable[int]) -> None:
-    """Note that a block has ended, and others are open. Called under a lock, as ``begin`` is."""
+    """Note the end of a block, and other open blocks. Called under a lock, as ``begin`` is."""
     global _table
     if _table is None and _IS_POSSIBLE:
         with suppress(OSError):  # no descriptor, no memory
@@ -94,7 +94,7 @@ def end(key: int, others: Iterable[int]) -> None:
 
 
 def outwait(key: int) -> None:
-    """Return when a program that starts now is seen to start after the end of a block: 0.01 s after, at most."""
+    """Wait until a program starting now counts as started after the end of a block: 0.01 s at most."""
     while _table is not None and (ended := _table.ended_at(key)):
         rest = _ticks(ended) + 1 - time.clock_gettime(time.CLOCK_BOOTTIME) * _PER_SECOND
         if rest <= 0:
@@ -103,7 +103,7 @@ def outwait(key: int) -> None:
 
 
 def pass_on_end() -> None:
-    """Let the program that is about to replace this one see that all blocks have ended."""
+    """Show the program about to replace this program that all blocks have ended."""
     global _passed_on
     if _IS_POSSIBLE and _passed_on is None:
         _passed_on = os.memfd_create(_name(PROGRAM), 0)  # inherited
@@ -119,22 +119,22 @@ def pass_on_nothing() -> None:
 
 def _after_fork() -> None:
     global _table
-    _table = None  # the table of the parent process; a child has its own
+    _table = None  # the table of the parent process; a child process makes a new table
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-# --- in a process that was handed blocks
+# --- in a process with handed on blocks
 
 
 def ended(process: str, keys: Iterable[int], text: str) -> set[int]:
-    """Return the keys of the blocks that had ended in a process before it started this one with a text."""
+    """Return the keys of the blocks that ended in a process before the process started this process with a text."""
     pid, _, program = process.partition("-")
     keys = set(keys)
     own = _table_of("self", program)
-    if own is not None:  # passed on by this process, before its program was replaced
+    if own is not None:  # passed on by this process, before the program was replaced
         os.close(int(own))
         return keys
     file = _table_of(pid, program)
@@ -158,7 +158,7 @@ def _name(program: str) -> str:
 def _table_of(pid: str, program: str) -> str | None:
     """Return the descriptor of a table in a process."""
     folder, link = f"/proc/{pid}/fd", f"/memfd:{_name(program)} (deleted)"
-    with suppress(OSError):  # no such process, or that of another user, or not Linux
+    with suppress(OSError):  # no process of the number, another user's process, or not Linux
         for file in os.listdir(folder):
             with suppress(OSError):
                 if os.readlink(f"{folder}/{file}") == link:
@@ -167,7 +167,7 @@ def _table_of(pid: str, program: str) -> str | None:
 
 
 def _start(text: str, until: str) -> int:
-    """Return when the first process started that was given a text and is between this one and another, in ticks."""
+    """Return the start, in ticks, of the first process with a text, from another process down to this process."""
     pid = "self"
     while True:
         status: Any = _read(pid, "stat").rpartition(b")")[2].split()

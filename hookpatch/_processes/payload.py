@@ -1,4 +1,4 @@
-"""Pack the plugins and patches of a block for child processes, and unpack the patches there."""
+"""Pack the plugins and patches of a block for child processes, and unpack the patches in a child process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _cache: Final[dict[tuple[Any, ...], PayloadItem]] = {}
 
 
 class PayloadItem(NamedTuple):
-    """One packed plugin or patch: its JSON text, the text for a process with another ``__main__``, its name."""
+    """A packed plugin or patch: the JSON text, the text for a process with another ``__main__``, the name."""
 
     text: str
     elsewhere: str
@@ -49,10 +49,10 @@ class Payload:
 
     Attributes:
         id: the id of a block handed on to this process, as JSON; empty for a block of this process.
-        left: why an item stays in this process, by its index among the requested items.
-        is_in_environment: True when the block is around all child processes, and not those of one task alone.
+        left: why an item stays in this process, by the item's index among the requested items.
+        is_in_environment: True when the block is around all child processes, and not only around a task's.
         is_required: True when no child process may lack an item.
-        has_to_be_told: True when the environment alone does not do: of a task's block, or with items left to warn of.
+        has_to_be_told: True when the environment is not enough: for a task's block, or with missing items to warn of.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Payload:
         self._head: Final = _head(require, count, lock)
 
     def text(self, id: str, pieces: Sequence[str]) -> str:
-        """Return the block with these items as JSON; an empty text without items."""
+        """Return the block with the given items as JSON; an empty text without items."""
         return f'{{"id": {id}, {self._head}, "what": [{", ".join(pieces)}]}}' if pieces else ""
 
     def keep(self, block: OpenBlock) -> None:
@@ -99,8 +99,8 @@ class Payload:
 class OpenBlock:
     """The payload of an open block. Lives as long as the block's session.
 
-    ``place`` numbers the open blocks of this process; 0 is a block of the parent process. A place is used again, so
-    that a block entered many times has one text: the C library keeps each text ever set in the environment.
+    ``place`` numbers the open blocks of this process; 0 is a block of the parent process. A place is used again: a
+    block entered many times has the same text. The C library keeps each text ever set in the environment.
     """
 
     __slots__ = ("_number", "id", "key", "payload", "place", "process", "variable")
@@ -109,7 +109,7 @@ class OpenBlock:
         self.payload: Final = payload
         self.place: Final = place
         self.process: Final = os.getpid()
-        self.variable: str | bytes = ""  # hands on this block alone; empty if not asked yet
+        self.variable: str | bytes = ""  # hands on this block alone; empty until the first use
         self._number: Final = number
         digest = crc32("".join(piece.text for piece in payload.pieces).encode())  # other items: another id
         self.id: Final = payload.id or f'"{os.getpid()}-{PROGRAM}-{place}-{digest:x}"'
@@ -136,7 +136,7 @@ class OpenBlock:
 
 
 def key_of(id: str) -> int:
-    """Return the key of a block in the table of open blocks; takes its id as JSON."""
+    """Return the key of a block in the table of open blocks; takes the id as JSON."""
     return crc32(id.encode())
 
 
@@ -177,7 +177,7 @@ def _head(require: bool, count: bool, lock: tuple[str, str] | None) -> str:
 
 
 def is_packed_the_same(patch: Patch) -> bool:
-    """Return True if what is packed of a patch cannot have changed: plain values, or a name of the same function."""
+    """Return True if the packed form of a patch cannot have changed: plain values, or a name of the same function."""
     change = patch.change
     if type(change) is not FunctionType:
         values = change.values() if patch.verb in GIVING_VERBS else (change,)
@@ -215,7 +215,7 @@ def _packed_patch(patch: Patch) -> PayloadItem:
         kind = "a lambda" if patch.change.__name__ == "<lambda>" else f"{patch.change.__name__}(), a local function"
         problem = f"it is made of {kind}, which another process does not find; define a function in a module"
         raise NotCarried(_name(patch), problem)
-    # A function is pickled as its name. So a patch with a function is packed once for all entries of its block.
+    # A function is pickled as a name. Therefore a patch with a function is packed once for all entries of the block.
     if patch.module is None or not is_packed_the_same(patch):
         return _packed(patch)
     key = (module, name, patch.address, *_facts(patch))
@@ -229,10 +229,10 @@ def _packed_patch(patch: Patch) -> PayloadItem:
 
 def _packed(patch: Patch) -> PayloadItem:
     pickled = _pickled(patch)
-    # The block waits for its modules; one whose source is changed is too late then.
+    # A block waits for its modules. For a change of a module's source the import of the module is too late.
     module = None if patch.is_of_source else patch.module
     item: Item = {"of": _name(patch), "module": module, "patch": base64.b64encode(pickled).decode()}
-    # The main module that calls is the child's own; what is defined there is not.
+    # ``__main__`` in callers= means the child's own main module; functions defined in ``__main__`` are the parent's.
     if b"__main__" in (_pickled(replace(patch, callers=())) if patch.callers else pickled):
         if getattr(imports.loaded("__main__"), "__file__", None) is None:
             raise NotCarried(_name(patch), "it is defined in an interactive session; define it in a module")

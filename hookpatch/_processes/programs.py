@@ -1,6 +1,6 @@
 """Hand open blocks on to programs started by this process: one environment variable with a JSON list.
 
-The length of the variable is limited, since Linux starts no program with a longer one. Earlier blocks come first.
+The length of the variable is limited: Linux starts no program with a longer variable. Earlier blocks come first.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _WITH_NOTES: Final = 125_000
 
 _open: Final[dict[int, OpenBlock]] = {}  # by the number of the session, in the order of opening
 _writing: Final = SiteLock()
-_is_stale = False  # True while the environment may hold other blocks than these
+_is_stale = False  # True while the environment may hold other blocks
 
 
 def hand_on(number: int, block: OpenBlock) -> None:
-    """Let programs inherit a block. Called under a lock, as ``hand_on_no_longer`` is."""
+    """Hand a block on to programs. Called under a lock, as ``hand_on_no_longer`` is."""
     global _is_stale
     _is_stale = True
     _open[number] = block
@@ -38,7 +38,7 @@ def hand_on(number: int, block: OpenBlock) -> None:
 
 
 def hand_on_no_longer(number: int) -> None:
-    """Let programs inherit a block no longer; a second call does nothing."""
+    """Stop handing on a block; a second call has no effect."""
     global _is_stale
     _is_stale = _is_stale or number in _open
     _open.pop(number, None)
@@ -47,7 +47,7 @@ def hand_on_no_longer(number: int) -> None:
 
 
 def hand_on_again(number: int, block: OpenBlock) -> bool:
-    """Let programs inherit a block and no other; return False, with nothing changed, if that needs a lock. On the road.
+    """Hand on a block as the only block; change nothing and return False if a lock is needed. On the road.
 
     An interrupted call is undone by ``hand_on_no_longer``.
     """
@@ -64,7 +64,7 @@ def hand_on_again(number: int, block: OpenBlock) -> bool:
 
 
 def hand_on_again_no_longer(number: int) -> bool:
-    """End what ``hand_on_again`` began; return False, with nothing changed, if that needs a lock. On the road."""
+    """Undo ``hand_on_again``; change nothing and return False if a lock is needed. On the road."""
     global _is_stale
     if _is_stale or len(_open) != 1 or number not in _open:
         return False
@@ -76,13 +76,13 @@ def hand_on_again_no_longer(number: int) -> bool:
 
 
 def environment(blocks: Iterable[OpenBlock], given: Mapping[str, str] | None) -> dict[str, str]:
-    """Return a copy of an environment that hands on these blocks and no others; None is that of this process."""
+    """Return a copy of an environment that hands on only the given blocks; None is the environment of this process."""
     text = _text(blocks)
     return _environment.handing_on(text) if given is None else _environment.with_text(given, text)
 
 
 def read(text: str) -> tuple[str, list[dict[str, Any]]]:
-    """Return which process hands blocks on by a text, and the blocks."""
+    """Return the blocks of a text, with the name of the process that hands on the blocks."""
     try:
         handed = parsed(text)
         return str(handed["from"]), [block for block in handed["blocks"] if block["what"] and is_block(block)]
@@ -92,7 +92,7 @@ def read(text: str) -> tuple[str, list[dict[str, Any]]]:
 
 
 def is_block(block: Any) -> bool:
-    """Return True for a block as ``text`` writes it; raise TypeError or KeyError for a damaged one."""
+    """Return True for a block in the form of ``text``; raise TypeError or KeyError for a damaged block."""
     items = [
         isinstance(item["options"], dict) and [item["plugin"]]
         if "plugin" in item
@@ -107,9 +107,9 @@ def is_block(block: Any) -> bool:
 
 
 def check(launch: Launch, blocks: Sequence[OpenBlock], open_keys: Set[int]) -> None:
-    """Warn of the blocks that a program about to start does not inherit; raise NotCarriedError if one is required.
+    """Warn of blocks not inherited by a program about to start; raise NotCarriedError if a block is required.
 
-    A program with a copy of the environment from inside a block that has ended is to see that end.
+    A program with a copy of the environment from inside an ended block must see the end of the block.
     """
     liveness.pass_on_nothing()
     opener, handed = _keys(_environment.handed_on(launch.environment))
@@ -138,7 +138,7 @@ _IGNORED: Final = "-I and -E have Python ignore its environment"
 
 
 def _keys(text: str) -> tuple[str, set[int]]:
-    """Return which process hands blocks on by a text, and the keys of the blocks; nothing of a foreign text."""
+    """Return the keys of a text's blocks, with the name of the handing process; empty for a foreign text."""
     try:
         opener, blocks = read(text) if text else ("", [])
     except NotCarriedError:
@@ -147,7 +147,7 @@ def _keys(text: str) -> tuple[str, set[int]]:
 
 
 def python_command(args: Any = "", executable: Any = None, shell: bool = False, **_: Any) -> list[str]:
-    """Return the words of a command that runs Python, or a script installed beside Python; none of another command."""
+    """Return the words of a command that runs Python, or a script installed beside Python; empty for other commands."""
     words = args.split() if isinstance(args, str) else _words(args)
     if len(words) > 2 and os.path.basename(words[0]) in _SHELLS and words[1] == "-c":
         words, shell = words[2].split(), True
@@ -155,7 +155,7 @@ def python_command(args: Any = "", executable: Any = None, shell: bool = False, 
     while words and (
         "=" in words[0] or os.path.basename(words[0]) in _BEFORE or (is_behind and words[0].startswith(_OPTION))
     ):
-        is_behind, executable = True, None  # the executable is that of the word that is left out
+        is_behind, executable = True, None  # the executable belongs to the removed word
         words = words[1:]
     program = os.fsdecode(executable) if words and executable is not None and not shell else "".join(words[:1])
     if os.path.basename(program) == "uv" and words[1:2] == ["run"]:
@@ -164,7 +164,7 @@ def python_command(args: Any = "", executable: Any = None, shell: bool = False, 
 
 
 def _is_script(program: str) -> bool:
-    """Return True for a file whose first line has the system run it by Python, such as a zip file of zipapp or pex."""
+    """Return True for a file with Python named in the first line, for example a zip file of zipapp or pex."""
     folders = [""] if os.path.dirname(program) else [os.path.dirname(sys.executable), *os.get_exec_path()]
     for folder in folders:
         with suppress(OSError, ValueError), open(os.path.join(folder, program), "rb") as file:
@@ -177,7 +177,7 @@ def _words(args: Any) -> list[str]:
 
 
 def ignores_environment(words: Sequence[str]) -> bool:
-    """Return True if a command has Python ignore its environment: -I, -E, or both in other letters."""
+    """Return True if a command has Python ignore the environment: -I, -E, or both among other letters."""
     for word in words[1:]:
         if not word.startswith("-") or word.startswith("--") or word == "-":
             break
@@ -191,21 +191,21 @@ def ignores_environment(words: Sequence[str]) -> bool:
 
 _LINE: Final = 512  # bytes: more of a first line is not read
 _SHELLS: Final = ("sh", "bash", "dash", "zsh", "ash", "ksh")
-# Programs that run the command behind them and behind their options.
+# Programs that run the command behind their own name and options.
 _BEFORE: Final = (
     *("env", "exec", "nice", "nohup", "setsid", "time", "timeout", "stdbuf", "taskset", "numactl", "ionice", "chrt"),
     *("sudo", "doas", "setpriv", "unshare", "xvfb-run", "strace"),
 )
-_OPTION: Final = tuple("-0123456789")  # an option or its value begins so
+_OPTION: Final = tuple("-0123456789")  # the first character of an option or of an option's value
 
 
 def _write() -> None:
-    """Write all open blocks. A finalizer that closes a session meanwhile writes after this."""
+    """Write all open blocks. A finalizer that closes a session meanwhile writes after this call."""
     global _is_stale
     if not _writing.take():
         return _writing.later(_write)
     try:
-        _environment.hand_on(_text(list(_open.values())))  # a list is made before it is iterated, a tuple is not
+        _environment.hand_on(_text(list(_open.values())))  # copied in one operation, as tuple() is not
         _is_stale = False
     finally:
         _writing.end()
@@ -226,7 +226,7 @@ def _text(blocks: Iterable[OpenBlock]) -> str:
 
 def _after_fork() -> None:
     if _open:
-        _write()  # from now on this process hands the blocks on, and knows their end
+        _write()  # from now on the forked process hands the blocks on, and knows their end
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,7 +1,7 @@
-"""Write the report file of this process, and its counts of calls on stderr.
+"""Write the report file of this process, and the counts of calls on stderr.
 
-The file is written after each change of a patch's state and after each first call: it is complete up to that moment
-even if the process is killed.
+The file is written after each change of a patch's state and after each first call. A killed process leaves a file that
+is complete up to the last change.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def write_reports_in(folder: str) -> ReportFile:
 
 @final
 class ReportFile:
-    """The report file of one process. A folder that cannot be written is one warning, never a failed run."""
+    """The report file of a process. An unwritable folder causes a single warning, never a failed run."""
 
     def __init__(self, folder: str) -> None:
         self._is_first, self._root = environment.report_root()
@@ -93,7 +93,7 @@ class ReportFile:
         self.write()
 
     def started(self, pid: int | None, argv: Sequence[str], after: float | None = None) -> None:
-        """Note a child process that runs Python; None for an unknown id, and when the process starts if it matters."""
+        """Note a child process that runs Python, with the id if known; ``after``: the time of the start, if needed."""
         with self._lock:
             self._started.append({"pid": pid, "argv": command_line.for_report(argv), "after": after or 0.0})
             self.write()
@@ -102,7 +102,7 @@ class ReportFile:
         """Note that Python is about to run another program in this process."""
         with self._lock:
             self.started(os.getpid(), argv, time.time())
-            self._started.pop()  # only until this process writes again: then it was not replaced
+            self._started.pop()  # a further write of this process shows: the process was not replaced
 
     def note(self, problem: str) -> None:
         """Note a problem of this process, once."""
@@ -112,7 +112,7 @@ class ReportFile:
                 self.write()
 
     def begin_step(self, step: str) -> None:
-        """Note a step of this process. The note stays if the process ends in the midst, by os._exit or a signal."""
+        """Note a step of this process. The note stays if os._exit or a signal ends the process during the step."""
         with self._lock:
             self._step = [f"did not get past this: {step}"]
             self.write()
@@ -153,7 +153,7 @@ class ReportFile:
             except (OSError, RecursionError) as error:  # os.makedirs calls itself for each folder of a path
                 if is_new:
                     with suppress(OSError):
-                        os.unlink(self._path)  # it is empty
+                        os.unlink(self._path)  # the file is empty
                     self._path = ""
                 if not self._has_failed:
                     self._has_failed = True
@@ -219,7 +219,7 @@ def _run(wrapped: Callable[..., Any], popen: Any, args: Any, kwargs: Any) -> Any
 
 
 def _note_program(launch: Launch) -> None:
-    """Note a program that subprocess does not start."""
+    """Note a program started without subprocess."""
     words = _reporting(launch.args, launch.path) if launch.event in ("os.posix_spawn", EXEC) else []
     if _report_file is not None and words:
         if launch.event == EXEC:
@@ -229,15 +229,15 @@ def _note_program(launch: Launch) -> None:
 
 
 def _reporting(*args: Any, **kwargs: Any) -> list[str]:
-    """Return the words of a command that leaves a report if it is patched as it should be; none of another command."""
+    """Return the words of a command that leaves a report when properly patched; empty for another command."""
     words = python_command(*args, **kwargs)
     is_left_alone = words[1:3] in (["-m", "pip"], ["-m", "ensurepip"])
-    is_behind = words[-1:] and words[-1].endswith("&")  # by a shell that does not wait, so whose child is not known
+    is_behind = words[-1:] and words[-1].endswith("&")  # by a shell that does not wait: the child is unknown
     return [] if is_left_alone or is_behind or not _is_asked() else words
 
 
 def _is_asked() -> bool:
-    """Return True if patches are asked for in what this thread starts now."""
+    """Return True if patches are requested for a child process that this thread starts now."""
     children: Any = imports.loaded("hookpatch._processes.children")  # imported by the first block
     return bool(selection.asked_names() or (children is not None and children.blocks_here()))
 

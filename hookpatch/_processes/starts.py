@@ -1,8 +1,8 @@
 """Listen to the start of child processes: programs, and processes of multiprocessing.
 
-Two ways, because neither is enough. A patch can give a child process more, and is on while a listener needs it. An
-audit event tells of each program, whatever starts it, before the start; an audit hook can refuse the start and nothing
-else, and stays until the process ends. So a hook is added when something first needs it.
+Two ways, because neither is enough. A patch can give a child process more, and is applied while a listener needs the
+patch. An audit event comes before the start of each program, whatever code starts the program. An audit hook can only
+refuse the start, and stays until the process ends. Therefore a hook is added at the first need.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def update() -> None:
 
 
 def update_again() -> bool:
-    """Do the same without a lock; return False if that cannot be. On the road."""
+    """Update as ``update`` does, but without a lock; return False if a lock is needed. On the road."""
     if not (_patches.sessions or any(map(imports.begun, _OF_PROCESSES))):
-        return True  # what programs need is never begun without a lock
+        return True  # the patch for programs is never begun without a lock
     needed = _needed()
     return _patches.end_again(needed) and _patches.begin_again(needed)
 
@@ -89,7 +89,7 @@ def _bound(wrapper: Wrapper, wrapped: Callable[..., Any], instance: Any) -> Call
 
 
 class Launch(NamedTuple):
-    """A program about to start: the event, its path if known, its arguments, its environment if one is given."""
+    """A program about to start: event, path if known, arguments, and environment if given."""
 
     event: str
     path: Any
@@ -108,17 +108,17 @@ _EVENTS: Final[Mapping[str, Callable[[Any], Launch]]] = {
     "cpython.PyInterpreterState_New": lambda _: Launch("", None, ["python (an interpreter of this process)"], None),
 }
 _hooks: Final[list[Callable[[Launch], None]]] = []
-on_lost: Final[list[Callable[[str], object]]] = []  # called with what a program lacks
+on_lost: Final[list[Callable[[str], object]]] = []  # called with the lack of a program
 
 
 def lost(problem: str) -> None:
-    """Tell what a program about to start lacks."""
+    """Report the lack of a program about to start to all listeners."""
     for listener in on_lost:
         listener(problem)
 
 
 def warn(message: str) -> None:
-    """Warn of what a child process lacks, at the line that starts the process."""
+    """Warn of the lack of a child process, at the line that starts the process."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _STARTERS:
         level, frame = level + 1, frame.f_back
@@ -138,7 +138,7 @@ def hear(hook: Callable[[Launch], None]) -> None:
 
 
 def _on_event(event: str, args: Any) -> None:
-    if event in _EVENTS:  # a call for each event of the process, so nothing else
+    if event in _EVENTS:  # first: called for each event of the process
         if event == "os.posix_spawn" and sys._getframe(1).f_globals.get("__name__") == "subprocess":
             return  # after an event of subprocess for the same program
         if _is_for_ourselves(sys._getframe(1)):
@@ -149,7 +149,7 @@ def _on_event(event: str, args: Any) -> None:
 
 
 def _is_for_ourselves(frame: FrameType | None) -> bool:
-    """Return True for a program that hookpatch starts to look at something: it is to be plain."""
+    """Return True for a program that hookpatch starts for a look: the program must run unpatched."""
     while frame is not None and (name := frame.f_globals.get("__name__", "")).startswith(_BETWEEN):
         frame = frame.f_back
     return frame is not None and name.startswith(_LOOKING)

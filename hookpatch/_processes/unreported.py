@@ -1,4 +1,4 @@
-"""Find the processes that were started and left no report file."""
+"""Find the started processes without a report file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ _Process: TypeAlias = tuple[str, int | None]  # the machine and the number of a 
 
 
 def unreported(files: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield each start of a process that left no report, after the report file of the process that started it.
+    """Yield each start of a process that left no report, after the report file of the starting process.
 
-    Takes the report files of a run, in the order of their begin. A shell that starts Python leaves no report; that
-    Python names the shell as its parent. A program started by os.posix_spawn has an unknown number, and is found by
-    its parent and its arguments. A program that os.exec runs has the number of the process that it replaces, and
-    begins later.
+    Takes the report files of a run, in the order of their begin. A shell that starts Python leaves no report; the
+    started Python names the shell as parent. A program started by os.posix_spawn has an unknown number, and is found by
+    parent and arguments. A program run by os.exec has the number of the replaced process, and begins later.
     """
     began: dict[_Process, float] = {(file.host, file.pid): file.began for file in files}  # the last, of several
     children: dict[_Process, list[Any]] = {}
@@ -27,7 +26,7 @@ def unreported(files: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
             for child in children.get((file.host, file.pid), ())
             if (child.host, child.pid) not in numbered and not child.forked
         ]
-        for started in reversed(file.started):  # a report is of the last program started before it
+        for started in reversed(file.started):  # a report belongs to the last program started earlier
             if started.pid is None:
                 match = next(
                     (one for one in rest if one.began >= started.after and _is_of(started.argv, one.argv)), None
@@ -44,7 +43,7 @@ def unreported(files: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_of(command: Sequence[str], argv: Sequence[str]) -> bool:
-    """Return True if a report with a command line may be of a program that was started by a command."""
+    """Return True if a report with a command line may belong to the program of a command."""
     program, *arguments = argv or ("",)
     if arguments:
         return list(command[-len(arguments) :]) == arguments

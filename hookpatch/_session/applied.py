@@ -1,4 +1,4 @@
-"""One applied layer, or one entered context manager, and its undo."""
+"""Applied layers and entered context managers, and the undo of both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(slots=True, eq=False)
 class AppliedLayer:
-    """One layer of a patch at one site. Lives until the ending of the slot is noted in the entry."""
+    """A layer of a patch at a site. Lives until the ending of the slot is noted in the entry."""
 
     site: Site
     layer: Layer
@@ -51,18 +51,18 @@ class AppliedLayer:
         return partial(warnings.warn, message, PatchFailedWarning, stacklevel=2)
 
     def without_effect(self, reason: str) -> None:
-        """Note why the layer, or an argument that it injects, has no effect; an empty text if all has."""
-        if self.entry is not None:  # else it is noted with the entry
+        """Note why the layer, or an injected argument, has no effect; an empty text if all is in effect."""
+        if self.entry is not None:  # else the reason is noted with the entry
             self.entry.without_effect = reason
 
     def look(self) -> None:
-        """Compare the slot with our value, and note the state. Before the layer ends: it may be asked again after."""
+        """Compare the slot with our value, and note the state. A call after the layer's end has no effect."""
         entry = self.entry
         if entry is not None and not (self.has_ended or self.layer.ended):
             entry.compared(overwritten.look(self.site, self.layer, entry.reason))
 
     def differences(self) -> list[str]:
-        """Return in words in what a call of the target differs by the patch, beside what the patch does."""
+        """Return in words the side effects of the patch on a call of the target."""
         layer, slot = self.layer, self.site.slot
         is_inside = isinstance(slot, FunctionSlot)
         found = names_of_wraps(slot.owner) if is_inside else []
@@ -82,7 +82,7 @@ class AppliedLayer:
             self.library.cancel()
         if self.has_ended:
             return  # interrupted after the end
-        entry = self.entry or Entry(asked)  # none if another thread is about to apply the layer: `end` stops it
+        entry = self.entry or Entry(asked)  # no entry while another thread is about to apply the layer: `end` stops it
         self.look()
         left_out = self.layer.is_left_out
 
@@ -114,7 +114,7 @@ def _unheard(thing: object) -> None: ...
 @final
 @dataclass(slots=True, eq=False)
 class AppliedInstances:
-    """The layers of a patch over instances, or over their class. Each layer has an entry that no report lists."""
+    """The layers of a patch over instances, or over the class. Each layer has an entry outside of all reports."""
 
     entry: Entry
     living: Living | Exchange
@@ -122,7 +122,7 @@ class AppliedInstances:
     born: Callable[[Any], None] = _unheard  # called with each new instance
     hears_copies: bool = False
     library: Watch | None = None  # waits for torch, for all layers
-    layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: each change is one operation
+    layers: dict[Site, AppliedLayer] = field(default_factory=dict)  # GIL: a change is one operation
 
     def look(self) -> None:
         """Note the state of all instances as the state of the patch."""
@@ -134,7 +134,7 @@ class AppliedInstances:
         self.entry.left_out = self.living.meant.left_out()
 
     def ended(self) -> None:
-        """Note how the layers have ended; each is noted in its own entry."""
+        """Note the worst ending of all layers as the patch's ending; each layer's own entry has the layer's ending."""
         states = self._states()
         worst = next((state for state in _WORST if state in states), None)
         self.entry.become(worst or "restored", worst and self._where(worst))
@@ -152,7 +152,7 @@ _WORST: Final[tuple[State, ...]] = ("failed", "overwritten", "displaced", "dorma
 
 
 class _Part(Protocol):
-    """The lifecycle of the patch of one part of a class."""
+    """The lifecycle of a patch of a class's part."""
 
     @property
     def touched(self) -> list[Site]: ...
@@ -167,14 +167,14 @@ _P = TypeVar("_P", bound=_Part)
 @final
 @dataclass(slots=True, eq=False)
 class EditedClass(Generic[_P]):
-    """The functions and attributes that an edit of a class changes.
+    """The functions and attributes changed by an edit of a class.
 
     Attributes:
         slot: the slot of the class.
         cls: the class.
-        doubts: what has used the class as it was, in words.
-        parts: the lifecycle of the patch of each.
-        begun: those that were applied, or begun to be.
+        doubts: in words, the code that has used the unedited class.
+        parts: the lifecycle of each part's patch.
+        begun: the lifecycles whose patches were applied, or begun to be.
     """
 
     slot: Slot
@@ -189,7 +189,7 @@ class EditedClass(Generic[_P]):
             part.restore(errors, touched, gone)
 
     def forget(self) -> None:
-        """Forget what was restored."""
+        """Forget the restored parts."""
         for part in self.begun:
             part.forget()
 
@@ -197,7 +197,7 @@ class EditedClass(Generic[_P]):
 @final
 @dataclass(slots=True, eq=False)
 class Entered:
-    """A context manager that was entered for a patch."""
+    """A context manager entered for a patch."""
 
     entry: Entry
     stack: ExitStack
@@ -209,7 +209,7 @@ class Entered:
 
 
 def undo(applied: AppliedLayer | Entered, asked: Requested, errors: list[Exception]) -> None:
-    """Restore a layer or leave a context manager; collect the error, so that other undos follow."""
+    """Restore a layer or leave a context manager; collect an error, and let further undos follow."""
     try:
         applied.restore(asked)
     except HookpatchWarning as warning:  # made an error by the user; the undo itself is done
@@ -223,13 +223,13 @@ def undo(applied: AppliedLayer | Entered, asked: Requested, errors: list[Excepti
 
 
 def _left_alone(slot: Slot) -> str | None:
-    """Return in words how many instances have a foreign class, and keep it."""
+    """Return in words how many instances keep a foreign class."""
     count = slot.changed if isinstance(slot, ClassSlot) else 0
     return f"but for {count} with a class that other code has given, which was left alone" if count else None
 
 
 def _on_restored(weak: Callable[[], Entry | None]) -> None:
-    """Note a late restore. Weakly: the entry holds the patch, which holds our value."""
+    """Note a late restore. By a weak reference: the entry holds the patch, and the patch holds our value."""
     if (entry := weak()) is not None and entry.state in ("overwritten", *_REASONS):
         entry.become("restored", "after the value of other code was gone")
 

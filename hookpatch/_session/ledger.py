@@ -28,15 +28,15 @@ Key: TypeAlias = tuple[str | None, str | None, str, str]  # plugin, distribution
 
 
 class Requested(NamedTuple):
-    """A patch and who asked for it.
+    """A requested patch, with the requesting plugin.
 
     Attributes:
         patch: the declaration.
         plugin: the plugin's name, None for a patch given to ``active``.
-        distribution: the plugin's distribution with its version, None likewise.
-        stays: why child processes do not have the patch, None if they do.
+        distribution: the plugin's distribution and version, None likewise.
+        stays: why child processes lack the patch, None if child processes have the patch.
         home: the plugin's module, None likewise.
-        rule: for the patch of one match, the rule as it was asked for; None for any other patch.
+        rule: for the patch of a match, the requested rule; None for any other patch.
     """
 
     patch: Patch
@@ -47,7 +47,7 @@ class Requested(NamedTuple):
     rule: Requested | None = None
 
     def goes_to(self, module: str | None) -> bool:
-        """Return True if the patch goes to what a module holds: not to modules of its own plugin."""
+        """Return True if the patch goes to the values of a module: not to modules of the patch's own plugin."""
         return self.patch.goes_to(module) and not (self.home and module and _is_beside(self.home, module, self.patch))
 
     @property
@@ -80,18 +80,18 @@ class Entry:
             our value, as of the last look, or when the session ended. At the end *restored*; *unlinked*: removed
             from inside a foreign proxy; *dormant*: passes through under a foreign value; *displaced*: our value is
             left under a foreign value; *kept*: the module
-            runs changed till the end of the process; *unused*: the module was never imported.
+            runs changed until the end of the process; *unused*: the module was never imported.
         look: compares the slot with our value, and notes the state; None before the patch is applied and after its end.
         error: the class of the error that is the reason.
-        original: the original, whose other holders are *stale*; None if they are not looked for.
+        original: the original, to search for *stale* holders; None without a search.
         put: our values in place of the original.
-        without_effect: why the patch, or an argument of it, had no effect at the last look; empty if all had.
-        differences: tells in words in what calls differ, beside what the patch does; None likewise.
-        differing: these words as of the last report.
-        instances: how many instances are patched, in words; None for a patch of anything else.
-        left_out: which instances are not patched, in words; empty if all are.
-        overridden: which subclasses overrode the target at the last report, and did not call it; empty if none did.
-        shortfall: of a rule that has fewer matches than it must, this in words; else empty.
+        without_effect: why the patch, or an argument of the patch, had no effect at the last look; else empty.
+        differences: returns in words the side effects of the patch on calls; None likewise.
+        differing: the side effects as of the last report.
+        instances: the number of patched instances, in words; None for a patch of other targets.
+        left_out: the unpatched instances, in words; empty if all are patched.
+        overridden: the subclasses that overrode the target at the last report without a call of the target; else empty.
+        shortfall: in words, that a rule has fewer matches than required; else empty.
     """
 
     asked: Requested
@@ -131,7 +131,7 @@ class Entry:
             self.state, self.reason = ("applied", None) if difference is None else ("overwritten", difference)
 
     def become(self, state: State, reason: str | Exception | None = None) -> None:
-        """Note the next state and its time; of an error its text and the name of its class."""
+        """Note the next state and the time of the change; of an error the text and the name of the class."""
         self.state = state
         if isinstance(reason, Exception):
             self.reason, self.error = str(reason), type(reason).__name__
@@ -144,7 +144,7 @@ class Entry:
 
 
 def compare(entries: Iterable[Entry]) -> None:
-    """Compare the slots of applied patches with what should be in them, and note the states."""
+    """Compare the slots of applied patches with the expected values, and note the states."""
     for look in [entry.look for entry in entries if entry.look is not None]:
         look()
 
@@ -155,7 +155,7 @@ listeners: Final[list[Callable[[Sequence[Entry]], None]]] = []
 
 @final
 class Ledger:
-    """The entries of one session, in the order of its patches."""
+    """The entries of a session, in the order of the session's patches."""
 
     __slots__ = ("_first", "_further", "holders", "were_there")
 
@@ -168,7 +168,7 @@ class Ledger:
 
     @property
     def entries(self) -> list[Entry]:
-        """All entries; those of one patch, and those of one rule, beside each other."""
+        """All entries; the entries of a patch, or of a rule, are beside each other."""
         if not self._further:
             return list(self._first)
         return [entry for first in self._first for entry in self._with_further(first)]
@@ -179,15 +179,15 @@ class Ledger:
             yield from (entry,) if entry.asked is first.asked else self._with_further(entry)
 
     def note_modules(self) -> None:
-        """Note the modules that are imported when a patch with reach="everywhere" is first applied.
+        """Note the imported modules when a patch with reach="everywhere" is first applied.
 
-        Not the module whose import has brought the target: it copies the target's name after this.
+        A module in import is left out: the module copies the target's name after this call.
         """
         if not self.were_there:
             self.were_there = imports.finished()
 
     def end(self) -> None:
-        """Forget everything that a report does not need."""
+        """Forget all facts that a report does not need."""
         self.were_there = frozenset()
 
     def notify(self) -> None:
@@ -196,7 +196,7 @@ class Ledger:
             listener(self.entries)
 
     def open(self, asked: Requested, again: bool = False) -> Entry:
-        """Add the first entry of a patch, or a further entry; that of a match behind its rule."""
+        """Add the first entry of a patch, or a further entry; a match's entry is added behind the rule's entry."""
         beside = asked if again else asked.rule
         entries = self._first if beside is None else self._further.setdefault(id(beside), [])
         entries.append(entry := Entry(asked))

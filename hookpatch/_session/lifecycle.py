@@ -1,6 +1,6 @@
 """One patch in one session: waiting for its module, applied, ended.
 
-Long because applying and restoring share one state, and either may come while the other runs.
+Long because applying and restoring share one state, and each may begin while the other runs.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Lifecycle:
     """The lifecycle of one patch in one session: waiting for its module, applied, ended.
 
     Thread safety without a lock: ``_lay`` notes the site in ``_placed`` and then reads ``_ended``; ``restore`` sets
-    ``_ended`` and then takes the sites from ``_placed``. Whichever thread comes second sees the mark of the other, so
-    no layer is applied after the end and none is forgotten. GIL: each step is one operation of a dict, a list or an
-    attribute, seen by all threads in that order.
+    ``_ended`` and takes the sites from ``_placed`` afterwards. Whichever thread comes second sees the other's mark.
+    Therefore no layer is applied after the end, and no layer is forgotten. GIL: each step is a single operation of a
+    dict, a list or an attribute; all threads see the steps in the same order.
     """
 
     __slots__ = (
@@ -115,19 +115,19 @@ class Lifecycle:
         self._instances: Sequence[
             AppliedInstances
         ] = ()  # of an address of instances; after a reload of another class, too
-        self._unseen: Collection[Site] = ()  # sites by which to hear of new instances
-        self._edited: tuple[EditedClass[Lifecycle], ...] = ()  # by an edit of a class; of a reload, too
+        self._unseen: Collection[Site] = ()  # sites of hookpatch's own patches, which notice new instances
+        self._edited: tuple[EditedClass[Lifecycle], ...] = ()  # by an edit of a class; a further entry after a reload
         self._entered: Final[list[Entered]] = [] if asked.patch.verb == "enter" else _NONE
         self._watch: imports.Watch | None = None
         self._change: Change | None = None  # of the source of a module
-        self._is_beginning = False  # until that module has been run anew
-        self._home: ModuleType | None = None  # of the object whose parts of= means
-        self._elsewhere: imports.Watch | None = None  # of all modules, where only_in or except_in tells them apart
+        self._is_beginning = False  # until the module has been run anew
+        self._home: ModuleType | None = None  # the module with the object given as of=
+        self._elsewhere: imports.Watch | None = None  # of all modules, for only_in and except_in
         self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if asked.patch.verb in MAKING_VERBS else None
 
     @property
     def touched(self) -> list[Site]:
-        """The sites of its layers, for plugins to hear of; none of a patch that hookpatch needs itself."""
+        """The sites of the patch's layers, for notifying plugins; empty for a patch of hookpatch itself."""
         if self._asked.plugin == "hookpatch":
             return []
         if self._edited:
@@ -139,7 +139,7 @@ class Lifecycle:
         self._entry.become("skipped", reason)
 
     def begin(self) -> None:
-        """Apply the patch, now and after each import of its module; raise if a required patch cannot be applied."""
+        """Apply the patch, now and after each import of the module; raise if a required patch cannot be applied."""
         name = self._asked.patch.module
         module = None
         try:
@@ -155,7 +155,7 @@ class Lifecycle:
             raise
 
     def apply(self, module: ModuleType | None) -> None:
-        """Apply the patch now, to its module or to an object at hand; raise if a required patch cannot be applied."""
+        """Apply the patch now, to a module or to an object at hand; raise if a required patch cannot be applied."""
         try:
             self._apply(module)
         except HookpatchError as error:
@@ -163,9 +163,9 @@ class Lifecycle:
             raise
 
     def check(self) -> list[Any]:
-        """Raise like ``begin`` if a required patch cannot be applied to its imported module; change nothing.
+        """Raise like ``begin`` if a required patch cannot be applied to the imported module; change nothing.
 
-        Return the object whose holders the patch needs, if it needs them.
+        Return the objects for the search of holders, if the patch needs a search.
         """
         patch = self._asked.patch
         if patch.required:
@@ -194,12 +194,12 @@ class Lifecycle:
             raise
 
     def _checked_slot(self, module: ModuleType | None, anew: bool) -> tuple[Slot, Any, Any]:
-        """Return the slot of the target, the owner's own value without our layers, and what finds the other places.
+        """Return the slot of the target, the owner's own value without our layers, and the finder of other places.
 
-        The last is None for a patch that goes to its slot alone. Raises if the patch does not fit.
+        The finder is None for a patch of the slot alone. Raises if the patch does not fit.
         """
         patch = self._asked.patch
-        assert patch.target is not None  # only enter has none
+        assert patch.target is not None  # only enter has no target
         slot = resolve(patch.target, module, self._owner)
         if anew:
             site_at(slot).refresh()  # first: a site with layers still has the old original
@@ -213,7 +213,7 @@ class Lifecycle:
         return slot, own, everywhere
 
     def _edited_class(self, module: ModuleType | None, anew: bool = False) -> EditedClass[Lifecycle] | None:
-        """Return what an edit of a class changes, not applied yet; None for any other patch."""
+        """Return the changes of an edit of a class, not applied yet; None for any other patch."""
         asked, patch = self._asked, self._asked.patch
         if patch.verb != "edit" or patch.target is None:
             return None
@@ -241,12 +241,12 @@ class Lifecycle:
             return
         try:
             for part in edited.parts:
-                edited.begun.append(part)  # first: the end of the session restores it
+                edited.begun.append(part)  # first: the end of the session restores the part
                 part._fit(module, anew=False)
                 if self._ended:
                     part.restore([], [], {})
         except Exception as error:
-            if not is_interrupt(error):  # else the session restores it
+            if not is_interrupt(error):  # else the session restores the parts
                 edited.restore([], [], {})
             raise
         entry = self._next_entry()
@@ -254,7 +254,7 @@ class Lifecycle:
         entry.warnings = (*self._warnings, *edited.doubts)
 
     def restore(self, errors: list[Exception], touched: list[Site], gone: Gone) -> None:
-        """Remove all layers, past every error; collect the errors, the sites of the layers, and what may be copied."""
+        """Remove all layers, past every error; collect the errors, the layers' sites, and values that may be copied."""
         module = str(self._asked.patch.module)
         never = f"{module} was never imported"
         if self._entry.state == "waiting" and imports.is_overlooked(module):  # asked before the watch is cancelled
@@ -291,7 +291,7 @@ class Lifecycle:
             self._change.end()
 
     def forget(self) -> None:
-        """Forget what was restored. Last: an interrupted restore is done again."""
+        """Forget the restored layers and instances. Last: an interrupted restore is repeated."""
         placed = list(self._placed.values())
         entries = [applied.entry for applied in placed if applied.entry is not None]
         entries += [instances.entry for instances in self._instances]
@@ -300,13 +300,13 @@ class Lifecycle:
             edited.forget()
         self._edited = ()
         for entry in entries:
-            entry.original, entry.put = None, ()  # a session may be kept for its report alone
+            entry.original, entry.put = None, ()  # a session may be kept for the report alone
             entry.look = entry.differences = None
         for applied in placed:
             self._placed.pop(applied.site, None)
 
     def arrive(self, module: ModuleType | None, late: str = "") -> None:
-        """Apply the patch to a module that was executed just now, inside a foreign import.
+        """Apply the patch to a module executed just now, inside a foreign import.
 
         ``late``: why the patch of a match is applied at another moment.
         """
@@ -323,7 +323,7 @@ class Lifecycle:
     # --- the source of a module
 
     def _begin_source(self) -> None:
-        """Change the source of a module each time that it runs from now on; run it anew if that is asked for."""
+        """Change the source at each execution of the module from now on; note whether to run the module anew."""
         asked, patch, name = self._asked, self._asked.patch, str(self._asked.patch.module)
         with imports.for_ourselves():
             from hookpatch._engine.site.order import ordered
@@ -345,7 +345,7 @@ class Lifecycle:
             self._next_entry().become("skipped", error)
 
     def run_anew(self) -> None:
-        """Execute the module anew whose source it changes, if it has run before: once for all changes of a session.
+        """Execute the module of a changed source anew, if the module has run before: once for all of a session.
 
         Raises:
             HookpatchError: the change does not fit, or the module raises an error.
@@ -377,7 +377,7 @@ class Lifecycle:
             self._warn(reason, f"{self._asked.patch.address} of {self._owner}: {reason}", PatchUnneededWarning)
 
     def _fail_source(self, error: ApplyError) -> None:
-        """Note that a change does not fit the source; raise on entering, else as at any import."""
+        """Note an unfit change of the source; raise while the session is entered, else proceed as at any import."""
         if self._is_beginning and self._asked.patch.required:
             raise error
         if self._asked.patch.required:
@@ -387,7 +387,7 @@ class Lifecycle:
             self._next_entry().become("skipped", error)
 
     def _has_run(self, module: ModuleType) -> None:
-        """Note that the module has run, inside a foreign import."""
+        """Note the execution of the module, inside a foreign import."""
         assert self._change is not None  # made before the watch
         name = str(self._asked.patch.module)
         try:
@@ -403,7 +403,7 @@ class Lifecycle:
             self._ledger.notify()
 
     def end_source(self, errors: list[Exception]) -> None:
-        """Execute the module anew without the ended changes of its source, if that is asked for."""
+        """Execute the module anew without the ended changes, if the patch has reload=True."""
         change = self._change
         if change is None:
             return
@@ -421,10 +421,10 @@ class Lifecycle:
             self._entry.become(*(("restored",) if self._asked.patch.reload else ("kept", _KEPT)))
 
     def _apply(self, module: ModuleType | None, anew: bool = False) -> None:
-        """Apply the patch to its module, None for an object at hand; ``anew``: the module was executed just now.
+        """Apply the patch to a module, None for an object at hand; ``anew``: the module was executed just now.
 
         Raises:
-            HookpatchError: the patch does not fit, and is required. Else the patch is skipped.
+            HookpatchError: the patch does not fit, and is required. An optional patch is skipped.
         """
         patch, owner = self._asked.patch, self._owner
         try:
@@ -464,7 +464,7 @@ class Lifecycle:
         return self._fit(module, anew)
 
     def _fit(self, module: ModuleType | None, anew: bool) -> None:
-        """Apply the patch to its slot, or wherever it goes, if it fits there."""
+        """Apply the patch to the slot, and to all other places of the patch, if the patch fits."""
         patch = self._asked.patch
         slot, own, everywhere = self._checked_slot(module, anew)
         callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
@@ -504,17 +504,17 @@ class Lifecycle:
 
     @property
     def _is_simple(self) -> bool:
-        """True if nothing but module and slot decides whether the patch fits."""
+        """True if module and slot alone decide whether the patch fits."""
         return self._drift is None and self._scope == "process" and self._asked.patch.reach == "slot"
 
     def _prepared(self, module: ModuleType | None) -> tuple[Site, Any] | None:
-        """Return site and original of a patch that fits as it did before; None where that is to be found out."""
+        """Return site and original of a patch that fits as before; None if the fit is unknown."""
         kept = prepared(self._asked.patch) if self._is_simple else None
         return (kept.site, kept.own) if kept is not None and kept.holds(module) else None
 
     def adopt(self, kept: Prepared, applied_at: float) -> None:
-        """Take over a patch that was applied without a lifecycle, at a time."""
-        assert kept.applied is not None  # made when it was applied
+        """Take over a patch applied without a lifecycle, with the time of applying."""
+        assert kept.applied is not None  # made when the patch was applied
         assert kept.watch is not None
         self._watch, applied = kept.watch, kept.applied
         self._placed[applied.site] = applied
@@ -531,7 +531,7 @@ class Lifecycle:
         entry.look, entry.differences = applied.look, applied.differences
 
     def _follow_imports(self, everywhere: Any, original: Any) -> None:
-        """Patch what each module holds that is imported from now on and to which the patch goes; and no other."""
+        """Patch the values held by each module imported from now on, if the patch goes to the module."""
         target = site_at(everywhere.slot)
 
         def arrive(module: ModuleType) -> None:
@@ -557,7 +557,7 @@ class Lifecycle:
     def _lay(
         self, site: Site, original: object, words: str | None = None, home: tuple[Slot, Any] | None = None
     ) -> None:
-        """Put a layer on a site, and note its original; ``home``: the target, if its function is changed inside."""
+        """Put a layer on a site, and note the original; ``home``: the target, if the function is changed in place."""
         patch = self._asked.patch
         if original is not None and patch.reach == "everywhere":
             self._ledger.note_modules()
@@ -593,7 +593,7 @@ class Lifecycle:
         return AppliedLayer(site, Layer(patch, asked.plugin, self._owner, *rest)), tally
 
     def _place(self, applied: AppliedLayer) -> bool:
-        """Note a layer before it is applied; return False if the session has ended, or the site has such a layer."""
+        """Note a layer before applying; return False if the session has ended, or the site has a layer of the patch."""
         site = applied.site
         earlier = self._placed.setdefault(site, applied)
         if self._ended:
@@ -605,14 +605,14 @@ class Lifecycle:
         return earlier is applied
 
     def _commit(self, applied: AppliedLayer, note: Callable[[], None]) -> None:
-        """Apply a layer that was noted."""
+        """Apply a noted layer."""
         site, layer = applied.site, applied.layer
         layer.notes = applied
         try:
             site.apply(layer, note)
         except Exception as error:
             layer.end()
-            if not is_interrupt(error):  # else the session restores it
+            if not is_interrupt(error):  # else the session restores the layer
                 self._placed.pop(site, None)
             raise
 
@@ -656,7 +656,7 @@ class Lifecycle:
         return None
 
     def _await_whole(self, name: str) -> None:
-        """Apply the patch once the module is imported that has the object whose parts are meant."""
+        """Apply the patch after the import of the module with the object given as of=."""
         of_class = self._asked.patch.module
         self._entry.become("waiting", f"of= is in {name}, which is not imported")
 
@@ -680,12 +680,12 @@ class Lifecycle:
 
     @contextmanager
     def _all_or_none(self, applied: AppliedInstances) -> Iterator[None]:
-        """Note that a patch of instances is applied; restore what a failing block has applied."""
+        """Note that a patch of instances is applied; restore the layers of a failing block."""
         self._instances = (*self._instances, applied)
         try:
             yield
         except Exception as error:
-            if not is_interrupt(error):  # else the session restores it
+            if not is_interrupt(error):  # else the session restores the instances
                 applied.deaf()
                 for one in reversed(list(applied.layers.values())):
                     self._placed.pop(one.site, None)
@@ -698,7 +698,7 @@ class Lifecycle:
         entry.instances = applied.living.count()
 
     def _lay_instance(self, instances: AppliedInstances, slot: Slot) -> Callable[[], None]:
-        """Apply the patch to one instance; return how to forget that when the instance is dead."""
+        """Apply the patch to an instance; return the function that forgets the layer of a dead instance."""
         self._hook_copies(instances)
         patch, of = self._asked.patch, instances.living.of
         if of.in_class:
@@ -714,8 +714,8 @@ class Lifecycle:
         return forget
 
     def _hook(self, instances: AppliedInstances, hooks: Iterable[tuple[Slot, Patch]]) -> None:
-        """Apply patches of hookpatch's own by which to hear of new instances."""
-        # An owner of their own, in conflict with none.
+        """Apply hookpatch's own patches, which notice new instances."""
+        # An owner of their own, in conflict with no other owner.
         owner = f"hookpatch for {self._asked.patch.address} ({-self._rank[1]}) of {self._owner}"
         for slot, hook in hooks:
             site = site_at(slot)
@@ -725,10 +725,10 @@ class Lifecycle:
     def _hook_copies(self, instances: AppliedInstances) -> None:
         if not instances.hears_copies:
             self._hook(instances, _of_instances().of_copies(instances.living.of, instances.born))
-            instances.hears_copies = True  # last: an interrupted look is done again
+            instances.hears_copies = True  # last: an interrupted look is repeated
 
     def _lay_quietly(self, instances: AppliedInstances, applied: AppliedLayer, tally: Tally | None) -> None:
-        """Apply one layer of many, with an entry that no report lists."""
+        """Apply a layer among many, with an entry outside of all reports."""
         if not self._place(applied):
             return
         instances.layers[applied.site] = applied
@@ -747,7 +747,7 @@ class Lifecycle:
         self._await_library(instances, applied.site, applied.layer)
 
     def _born(self, living: Living, thing: Any) -> None:
-        """Patch an instance that was made just now, amid foreign code."""
+        """Patch an instance made just now, amid foreign code."""
         if self._ended:
             return
         try:
@@ -767,7 +767,7 @@ class Lifecycle:
             entered.stack.close()  # reloaded: leave the context manager of the old content
         stack = ExitStack()
         entry = entry or self._next_entry()
-        self._entered.append(entered := Entered(entry, stack))  # first: the end of the session leaves it in any state
+        self._entered.append(entered := Entered(entry, stack))  # first: the end of the session leaves it
         try:
             stack.enter_context(self._asked.patch.change(module))
         except Exception as error:
@@ -783,7 +783,7 @@ class Lifecycle:
                 raise errors[0]
 
     def _next_entry(self) -> Entry:
-        """Return the waiting entry, or a new entry for a module that was imported more than once."""
+        """Return the waiting entry, or a new entry for a module imported more than once."""
         if self._entry.state != "waiting":
             self._entry = self._ledger.open(self._asked, again=True)
         return self._entry
@@ -795,12 +795,12 @@ class Lifecycle:
     def _taken(self) -> Entered | None:
         try:
             return self._entered.pop() if self._entered else None
-        except IndexError:  # another thread took it
+        except IndexError:  # another thread took the last
             return None
 
 
 def fail_late(entry: Entry, policy: Policy, error: HookpatchError, is_late: bool) -> None:
-    """Note that a patch, or a rule, does not fit a module that has come: warn, or end the program."""
+    """Note that a patch or rule does not fit a module imported just now: warn, or end the program."""
     entry.become("failed", error)
     patch = entry.asked.patch
     if patch.required and policy == "exit" and not (is_late or imports.how_late(patch.module)):
@@ -809,18 +809,18 @@ def fail_late(entry: Entry, policy: Policy, error: HookpatchError, is_late: bool
 
 
 def restore_copies(gone: Gone, were_there: frozenset[str], errors: list[Exception]) -> None:
-    """Restore the originals in modules that copied our values while these were in their slots; collect the errors.
+    """Restore the originals in modules that copied our values from the slots; collect the errors.
 
-    ``were_there``: the names of the modules that were imported before the session.
+    ``were_there``: the names of the modules imported before the session.
     """
-    # A look at all objects takes long, and mostly nobody has copied anything.
+    # A look at all objects takes long, and mostly no module has copied a value.
     left = [former for site, former in gone.items() if not site.layers and site.may_be_copied(former)]
     if ended := {id(former.value): former for former in left}:
         _reach().restore_copies(ended.values(), were_there, errors.append)
 
 
 def look_for_holders(ledger: Ledger, things: list[Any]) -> None:
-    """Note who holds these objects: one look for all patches of a session."""
+    """Note the holders of objects: a single look for all patches of a session."""
     ledger.holders = _reach().holders(things)
 
 
@@ -836,5 +836,5 @@ def _of_instances() -> Any:
 
 def _reach() -> Any:
     with imports.for_ourselves():
-        from hookpatch._engine.site import reach  # looks for holders, which most patches do not need
+        from hookpatch._engine.site import reach  # most patches need no search for holders
     return reach

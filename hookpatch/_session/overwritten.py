@@ -1,4 +1,4 @@
-"""Compare the slot of an applied layer with what should be in it, and put the difference into words."""
+"""Compare the slot of an applied layer with the expected value, and put the difference into words."""
 
 from __future__ import annotations
 

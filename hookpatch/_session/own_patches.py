@@ -1,4 +1,4 @@
-"""Hookpatch's own patches, such as those on torch: applied while they are needed."""
+"""Hookpatch's own patches, for example on torch: applied only while needed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class OwnPatches:
     """Sessions of one patch each, by target. Any thread may change the needed targets, at any time."""
 
     def __init__(self, asked: Callable[[str], Requested], are_listed: bool) -> None:
-        """Take a function that returns the patch for a target; ``are_listed``: the report of all sessions has them."""
+        """Take a function that returns the patch for a target; ``are_listed``: reports contain the patches."""
         self._are_listed: Final = are_listed
         self.lock: Final = SiteLock()  # not held while patches are applied
-        self._asked: Final = cache(asked)  # a session keeps with a patch what preparing the patch found
+        self._asked: Final = cache(asked)  # the same patch each time: sessions keep prepared results with a patch
         self.sessions: Final[dict[str, Session]] = {}  # by target, while the patch is applied
         self._again: Final[dict[str, Session]] = {}  # by target: to be entered again on the road
-        self._opening: Final[set[Session]] = set()  # being opened by a thread, so closed by no other
+        self._opening: Final[set[Session]] = set()  # in opening by a thread: no other thread closes the session
         if hasattr(os, "register_at_fork"):
             release = self.lock.release
             os.register_at_fork(before=self.lock.acquire, after_in_parent=release, after_in_child=release)
@@ -32,7 +32,7 @@ class OwnPatches:
     def update(self, needed: Callable[[], Set[str]]) -> None:
         """Apply the patches at the needed targets, and restore all others.
 
-        ``needed`` is called under the lock, and never while another call of it runs: not even by a finalizer.
+        ``needed`` is called under the lock, and never during another call of ``needed``: not even by a finalizer.
         """
         if not self.lock.take():
             return self.lock.later(partial(self.update, needed))
@@ -67,9 +67,9 @@ class OwnPatches:
         return None
 
     def begin_again(self, targets: Iterable[str]) -> bool:
-        """Apply the patches at these targets, too; return False if that needs a lock. On the road.
+        """Apply the patches at more targets; return False if a patch needs a lock. On the road.
 
-        ``end_again`` ends what was begun, all of it or a part.
+        ``end_again`` restores all patches begun here, also after a failure in the middle.
         """
         for target in targets:
             if target not in self.sessions:
@@ -83,12 +83,12 @@ class OwnPatches:
         return True
 
     def may_end_again(self, needed: Container[str]) -> bool:
-        """Return True if ``end_again`` can restore all patches but those at the needed targets. Asked on the road."""
+        """Return True if ``end_again`` can restore all patches except at the needed targets. Asked on the road."""
         ended = [session for target, session in self.sessions.items() if target not in needed]
         return not self._opening and all(session.may_end_again() for session in ended)
 
     def end_again(self, needed: Container[str]) -> bool:
-        """Restore all patches but those at the needed targets; return False if that needs a lock. On the road."""
+        """Restore all patches except at the needed targets; return False if a restore needs a lock. On the road."""
         for target, session in [*self.sessions.items()]:
             if target not in needed:
                 if not session.give_up_again():
@@ -97,7 +97,7 @@ class OwnPatches:
         return True
 
     def _finish(self, needed: Callable[[], Set[str]], ended: list[Session], begun: dict[str, Session]) -> None:
-        """Finish an update that was interrupted."""
+        """Finish an interrupted update."""
         self._opening.difference_update(begun.values())
         for session in (*ended, *begun.values()):
             session.close()

@@ -1,4 +1,4 @@
-"""What preparing a patch has found, kept with the patch: a block that is entered again does not look twice."""
+"""Results of preparing a patch, kept with the patch: a block entered again does not prepare twice."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _NONE: Final[dict[str, Any]] = {}  # shared by most patches, never written to
 class Prepared:
     """A patch that fits as long as its stamp holds: the same module, class and own value, and no layers on the site.
 
-    Lives as long as the patch, and is used by one session at a time. What ``begin`` lays is as the session would apply
-    it, except that no entry of a ledger exists; ``applied`` and ``watch`` go to a lifecycle if one is needed after all.
+    Lives as long as the patch, and is used by one session at a time. ``begin`` applies the same layer as a session, but
+    without an entry in a ledger. ``applied`` and ``watch`` go to a lifecycle if a lifecycle is needed later.
 
     Attributes:
-        number: the number of the session that uses it, 0 if none does.
-        requests: what a session of the patch alone takes, by the value of ``children``: see ``keep_request``.
+        number: the number of the session that uses the object, 0 without a session.
+        requests: the arguments of a session of the patch alone, by the value of ``children``: see ``keep_request``.
     """
 
     __slots__ = (
@@ -90,24 +90,24 @@ class Prepared:
         if alone is not None:
             self.applied = AppliedLayer(self.site, layer)
             self.watch = imports.Watch(str(patch.module), self._arrive)
-            self.alone = alone  # last: ``begin`` takes all three for made
+            self.alone = alone  # last: ``begin`` relies on all three
         return alone
 
     def may_end(self) -> bool:
-        """Return True if nothing has happened to the patch since ``begin``."""
+        """Return True if the patch was not touched since ``begin``."""
         return self.alone is not None and self.site.lies_alone(self.alone)
 
     def end(self) -> None:
-        """Restore the patch; interrupted, this is called again."""
+        """Restore the patch; called again after an interrupt."""
         alone, watch = self.alone, self.watch
         if watch is not None:
             watch.end_again()
         if alone is not None and alone.layers is not None and not self.site.lift_again(alone):
-            self.alone = None  # foreign code holds the wrapper: it passes through for ever
+            self.alone = None  # foreign code holds the wrapper, which passes calls through for ever
         self.number, self._session = 0, None
 
     def undo(self) -> None:
-        """Restore the patch of a session that is gone, whatever has happened to the patch."""
+        """Restore the patch of a collected session, whatever the state of the patch."""
         applied, alone, watch = self.applied, self.alone, self.watch
         if applied is None or alone is None or watch is None or not take_road(sys._getframe(), self):
             return
@@ -120,7 +120,7 @@ class Prepared:
             watch.cancel()
             applied.restore(Requested(alone.layer.patch, alone.layer.plugin, alone.layer.distribution))
             self.hand_over()
-        notify.sites_changed([self.site])  # nobody is left to hear of an error of a plugin
+        notify.sites_changed([self.site])  # no session is left to report an error of a plugin
 
     def finish(self, entrance: object) -> None:
         """Do nothing: ``undo`` is repeated."""
@@ -131,24 +131,24 @@ class Prepared:
         self.number = 0
 
     def needs(self, lock: Turn) -> bool:
-        """Return True for the lock of its site."""
+        """Return True for the lock of the site."""
         return self.site.lock is lock
 
-    # --- what may happen while the patch is applied
+    # --- events while the patch is applied
 
     def _arrive(self, module: ModuleType) -> None:
-        """Have the patch applied to its module, which was executed anew."""
+        """Apply the patch to the module after a new execution, by a lifecycle."""
         if (watch := self._handed_over()) is not None:
             watch.fire(module)
 
     def left_out(self, error: Exception | None) -> Callable[[], None] | None:
-        """As ``Notes`` has it."""
+        """See ``Notes``."""
         applied = self.applied
         self._handed_over()
         return None if applied is None or applied.entry is None else applied.left_out(error)
 
     def without_effect(self, reason: str) -> None:
-        """As ``Notes`` has it: the layer has the reason for whoever writes an entry."""
+        """See ``Notes``: the layer keeps the reason until an entry is written."""
 
     def _handed_over(self) -> imports.Watch | None:
         watch, weak = self.watch, self._session
@@ -156,11 +156,11 @@ class Prepared:
         if session is None:
             return None
         session.slow_down()
-        return None if self.watch is watch else watch  # the same in the midst of a change by this thread
+        return None if self.watch is watch else watch  # unchanged in the midst of a change by this thread
 
 
 def _is_plain(patch: Patch, site: Site, own: object) -> bool:
-    """Return True if what the patch puts into its slot depends on nothing but the value that it finds there."""
+    """Return True if the patch's value for the slot depends on the slot's present value alone."""
     slot = site.slot
     if type(slot) is not AttributeSlot or not slot.is_plain or patch.callers:
         return False
@@ -169,7 +169,7 @@ def _is_plain(patch: Patch, site: Site, own: object) -> bool:
     return patch.verb in CALL_VERBS or (patch.verb == "replace" and not alike(patch.change, own))
 
 
-_KINDS: Final = (FunctionType, *PLAIN)  # of other values a patch would keep more alive than itself
+_KINDS: Final = (FunctionType, *PLAIN)  # other values would keep further objects alive
 
 
 def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> None:
@@ -187,12 +187,12 @@ def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> No
 
 
 def prepared(patch: Patch) -> Prepared | None:
-    """Return what preparing a patch has found the last time."""
+    """Return the results of the last preparation of a patch."""
     kept: Prepared | None = getattr(patch, "_prepared", None)
     return kept
 
 
 def keep_request(patch: Patch, children: str, asked: tuple[Requested, ...], also: tuple[Any, ...]) -> None:
-    """Keep what ``active`` has made of a patch alone, for the next time: if the patch has been applied before."""
+    """Keep the requests that ``active`` made of a single patch for the next time, if the patch was applied before."""
     if (kept := prepared(patch)) is not None:
         kept.requests = {**kept.requests, children: (asked, also)}

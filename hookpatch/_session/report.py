@@ -29,7 +29,7 @@ from hookpatch._session.ledger import Entry, State, compare
 
 _OF_PATCH: Final = ("verb", "why", "upstream", "callers", "required", "required_calls", "rule")
 _OF_ENTRY: Final = ("state", "reason", "place", "stale", "instances", "applied_at", "ended_at")
-_MOST: Final = 3  # subclasses that are named, and the others counted
+_MOST: Final = 3  # named subclasses; further subclasses are counted
 
 
 @final
@@ -172,7 +172,7 @@ def this_process() -> dict[str, Any]:
 
 
 def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
-    """Return the report of entries as of now; ``look``: with the names that hold the originals still."""
+    """Return the report of entries as of now; ``look``: with the names that still hold the originals."""
     entries = list(entries)
     compare(entries)
     if look:
@@ -187,7 +187,7 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
 
 
 def _held_of(entry: Entry) -> Any:
-    """Return the object whose holders call past a patch: the original, or the function that the class inherits."""
+    """Return the object whose holders call past a patch: the original, or the inherited function of the class."""
     target = entry.asked.patch.target
     if entry.original is not ABSENT or target is None or not isinstance(target.slot, Attribute):
         return entry.original
@@ -222,7 +222,7 @@ def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
 
 
 def _is_of_heir(holder: Holder, owner: type) -> bool:
-    """Return True for a method bound to an object of a class that inherits it, or to the class; and for a name."""
+    """Return True for a method bound to an heir of a class, object or class; also for a name in a module."""
     if type(holder.holder) is not MethodType:
         is_name = isinstance(holder.slot, AttributeSlot) and isinstance(holder.slot.owner, ModuleType)
         return is_name and "." in getattr(holder.thing, "__qualname__", "")
@@ -231,7 +231,7 @@ def _is_of_heir(holder: Holder, owner: type) -> bool:
 
 
 def _with_count(holder: Holder, made: Mapping[int, int]) -> str:
-    """Return the words of a holder; of a subclass with the number of its living instances, those below included."""
+    """Return the words of a holder; for a subclass with the number of living instances, deeper subclasses included."""
     is_subclass = holder.slot is None and issubclass(type(holder.holder), type)
     count = sum(made.get(id(cls), 0) for cls in classes(holder.holder)) if is_subclass and made else 0
     return f"{describe(holder.holder)} (a subclass, {_living(count)})" if count else holder.words
@@ -242,13 +242,13 @@ def _living(count: int) -> str:
 
 
 def _look_by_name(entry: Entry) -> None:
-    """Note who bound a value that other code may hold by chance, and which subclasses override a method."""
+    """Note the names bound from a plain value, and the subclasses that override a method."""
     target = entry.asked.patch.target
     if target is None or target.module is None or not isinstance(target.slot, Attribute):
         return
     name, owner = target.slot.name, _owner_of(target)
     if isinstance(owner, type) and entry.place is None:
-        # What a rule with ``+`` stands for has layers itself.
+        # The matches of a rule with ``+`` have layers themselves.
         others = [cls for cls in classes(owner) if not (entry.asked.rule and AttributeSlot(cls, name).key in originals)]
         found = sorted({describe(cls) for cls in overriding(owner, name, others)})
         more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
@@ -265,7 +265,7 @@ def _look_by_name(entry: Entry) -> None:
 
 
 def _owner_of(target: Target) -> Any:
-    """Return the module or class that a target's name belongs to; None for another owner. No foreign code runs."""
+    """Return the module or class of a target's name; None for another owner. No foreign code runs."""
     owner: Any = imports.loaded(str(target.module))
     for step in target.steps[:-1]:
         if not (isinstance(step, Attribute) and isinstance(owner, (ModuleType, type))):
@@ -288,7 +288,7 @@ def _patch_report(entry: Entry, is_first: bool) -> PatchReport:
 
 
 def _notes(home: str) -> tuple[str, ...]:
-    """Return what a plugin says of its patches. An error of the plugin is a note: no report fails by it."""
+    """Return the plugin's notes on its patches. An error of the plugin becomes a note: no report fails by the error."""
     hook = getattr(imports.loaded(home), "hookpatch_report", None)
     try:
         return tuple(map(str, hook())) if hook is not None else ()

@@ -1,4 +1,4 @@
-"""A rule in one session: look for its matches as modules come, and keep a lifecycle for each."""
+"""A rule in one session: look for matches in each imported module, and keep a lifecycle for each match."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hookpatch._session.ledger import Entry, Ledger, Requested
 from hookpatch._session.lifecycle import Gone, Lifecycle, Policy, fail_late, look_for_holders
 from hookpatch.errors import ApplyError, HookpatchError, MatchesError
 
-_MOST: Final = 3  # near misses that a report names
+_MOST: Final = 3  # near misses named in a report
 _LATE: Final = "it came after the session was opened, and no import told of it"
 Modules: TypeAlias = Sequence[tuple[str, ModuleType]]
 
@@ -36,7 +36,7 @@ class Rule:
     def __init__(
         self, asked: Requested, ledger: Ledger, policy: Policy, make: Callable[[Requested], Lifecycle]
     ) -> None:
-        assert asked.patch.target is not None  # a rule has one
+        assert asked.patch.target is not None  # a rule has a target
         self._asked: Final = asked
         self._patch: Final = asked.patch
         self._target: Final = asked.patch.target
@@ -47,11 +47,11 @@ class Rule:
         self._bounds: Final = bounds_of(asked.patch.matches, asked.patch.required)
         self._spreads: Final = any(isinstance(step, Subclasses) for step in self._target.steps)
         self._matches: Final[dict[tuple[Any, ...], tuple[Patch, Lifecycle]]] = {}  # by the key of the slot
-        self._claims: Final[dict[tuple[Any, ...], object]] = {}  # by key: two threads make one lifecycle for a slot
+        self._claims: Final[dict[tuple[Any, ...], object]] = {}  # by key: two threads share a slot's lifecycle
         self._begun: Final[dict[tuple[Any, ...], None]] = {}
-        self._functions: Final[dict[int, tuple[tuple[Any, ...], FunctionType]]] = {}  # each with the key of its slot
-        self._near: Final[dict[str, str]] = {}  # why an address is no match, though all parts but one match
-        self._bases: Final[dict[int, Callable[[], type | None]]] = {}  # behind which the rule has ``+``
+        self._functions: Final[dict[int, tuple[tuple[Any, ...], FunctionType]]] = {}  # each with the key of the slot
+        self._near: Final[dict[str, str]] = {}  # by address, why a near miss is no match
+        self._bases: Final[dict[int, Callable[[], type | None]]] = {}  # classes with ``+`` in the rule
         self._watches: Final[list[imports.Watch]] = []
         self._has_looked = False  # at a module of the rule
         self._is_off = False
@@ -59,7 +59,7 @@ class Rule:
 
     @property
     def touched(self) -> list[Site]:
-        """The sites of its layers, for plugins to hear of."""
+        """The sites of the rule's layers, for notifying plugins."""
         return [site for _, lifecycle in [*self._matches.values()] for site in lifecycle.touched]
 
     def skip(self, reason: str) -> None:
@@ -73,7 +73,7 @@ class Rule:
         return [thing for _, lifecycle in [*self._matches.values()] for thing in lifecycle.check()]
 
     def begin(self) -> None:
-        """Patch all matches that are there, and those to come; raise if a required one cannot be patched."""
+        """Patch all present and future matches; raise if a required match cannot be patched."""
         if self._is_off:
             return
         self._watch(imports.ANY if self._spreads else str(self._target.module), self._arrive)
@@ -87,11 +87,11 @@ class Rule:
         self._find(self._present(), judges=True)
 
     def _present(self) -> Modules:
-        """Return the modules of the rule whose import has ended."""
+        """Return the fully imported modules of the rule."""
         return [(name, module) for name, module in modules_of(self._target) if imports.present(name) is module]
 
     def _watch(self, module: str, arrival: Callable[[ModuleType], None]) -> None:
-        self._watches.append(watch := imports.Watch(module, arrival))  # first: the end of the session cancels it
+        self._watches.append(watch := imports.Watch(module, arrival))  # first: the session's end cancels the watch
         watch.begin()
         if self._ended:
             watch.cancel()
@@ -107,10 +107,12 @@ class Rule:
                 raise
 
     def planned(self) -> tuple[list[Patch], str]:
-        """Return the patch of each match that is there, as ``begin`` makes it, and the rule in words; change nothing.
+        """Return the patch of each present match, as ``begin`` applies the patch, and the rule in words.
+
+        Change nothing.
 
         Raises:
-            MatchesError: there are fewer or more matches than the rule allows.
+            MatchesError: the rule has fewer or more matches than allowed.
             ApplyError: ``only=`` raises an error, or the source cannot be imported.
         """
         patches = [*self._new(self._present()).values()]
@@ -137,7 +139,7 @@ class Rule:
         """Return the patch of each new match in some modules, by the key of its slot.
 
         Raises:
-            MatchesError: there are more matches than the rule allows; none of the new ones is patched.
+            MatchesError: the rule has more matches than allowed; no new match is patched.
             ApplyError: ``only=`` raises an error, or the source cannot be imported.
         """
         new: dict[tuple[Any, ...], Patch] = {}
@@ -172,7 +174,7 @@ class Rule:
         return self._functions.setdefault(id(value), (match.key, value))[0] != match.key
 
     def _judge(self, count: int) -> None:
-        """Raise MatchesError if all modules of the rule are imported, and there are fewer matches than it must have."""
+        """Raise MatchesError if all modules of the rule are imported, with fewer matches than required."""
         if count < self._bounds.least and self._has_looked and "*" not in str(self._target.module):
             problem = too_few(self._patch, count, self._bounds, [*self._near.items()])
             raise MatchesError(self._patch.address, self._asked.owner, problem)
@@ -185,7 +187,7 @@ class Rule:
             act()
 
     def _arrive(self, module: ModuleType) -> None:
-        """Patch the matches in a module that was executed just now, inside a foreign import."""
+        """Patch the matches in a module executed just now, inside a foreign import."""
         names = [(name, found) for name, found in modules_of(self._target) if found is module]
         is_base = any(issubclass(type(value), type) and self._is_below(value) for value in [*vars(module).values()])
         if self._is_off or not (names or (self._spreads and is_base)):
@@ -198,7 +200,7 @@ class Rule:
     def _extend(self, modules: Modules, judges: bool = False, late: str = "", is_whole: bool = False) -> None:
         """Patch the new matches in some modules.
 
-        ``late``: why this is not in time; ``is_whole``: the package of the modules is imported, too.
+        ``late``: why the patches come late; ``is_whole``: the package of the modules is imported, too.
         """
         try:
             if not is_whole and self._waits_for_package(modules):
@@ -218,7 +220,7 @@ class Rule:
     def _waits_for_package(self, modules: Modules) -> bool:
         """Return True if the source is not imported, and the package of the target is being imported.
 
-        The source may import that package. So the rule waits until the import of the package has ended.
+        The source may import the package. Therefore the rule waits for the end of the package's import.
         """
         source = (self._patch.source or "").partition(":")[0]
         if not source or "*" in source or imports.loaded(source) is not None:
@@ -231,7 +233,7 @@ class Rule:
         return True
 
     def look(self) -> None:
-        """Patch the matches that have come without an import of a module of the rule."""
+        """Patch new matches that came without an import of a module of the rule."""
         if not (self._is_off or self._ended) and self._watches and self._entry.state != "failed":
             self._extend(self._present(), late=_LATE)
 
@@ -240,7 +242,7 @@ class Rule:
         return any(base in mro(cls) for base in bases)
 
     def _tell(self) -> None:
-        """Note in the entry of the rule how many matches there are, and whether these are enough."""
+        """Note the number of matches in the entry of the rule, and a shortfall."""
         entry = self._entry
         if entry.state in ("waiting", "applied"):
             count = len(self._matches)
@@ -250,7 +252,7 @@ class Rule:
             entry.shortfall = too_few(self._patch, len(self._matches), self._bounds, [*self._near.items()])
 
     def _in_words(self, count: int) -> str:
-        """Return how many matches there are, and what is near."""
+        """Return in words the number of matches, and the near misses."""
         near = [
             f"{address} {why}" for address, why in [*self._near.items()] if why != REFUSED and not why.startswith(ALIAS)
         ]
@@ -271,7 +273,7 @@ class Rule:
             self._entry.become("restored", self._entry.reason)
 
     def forget(self) -> None:
-        """Forget what was restored. Last: an interrupted restore is done again."""
+        """Forget the restored matches. Last: an interrupted restore is repeated."""
         for _, lifecycle in [*self._matches.values()]:
             lifecycle.forget()
         self._matches.clear()

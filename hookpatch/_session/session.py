@@ -1,6 +1,6 @@
-"""The session: the span in which patches hold. All are applied or none, and all are restored.
+"""The session: the time in which patches are in effect. All patches are applied or none, and all are restored.
 
-Long because opening, closing and finishing what was interrupted share one state.
+Long because opening, closing and finishing an interrupted change share one state.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ if TYPE_CHECKING:
 
 @final
 class Also(NamedTuple):
-    """What begins and ends with a session: both take its number. ``end`` may be called without ``begin``, and again.
+    """Functions to begin and end a part with a session; both take the session's number.
 
-    ``begin_again`` and ``end_again`` do the same on the road, or return False if that cannot be done without a lock.
+    ``end`` may be called without ``begin``, and again. ``begin_again`` and ``end_again`` do the same on the road, or
+    return False if the act needs a lock.
     """
 
     begin: Callable[[int], object]
@@ -67,21 +68,21 @@ R = TypeVar("R")
 _numbers: Final = itertools.count(1)
 _NONE: Final[frozenset[int]] = frozenset()
 _PATIENCE: Final = 60  # seconds, while another thread opens or closes the session
-# By number, each with its undos and what ends with it; a dropped session closes itself, and if that is interrupted, the
-# next look does. GIL: changed and copied in one operation each, without a lock.
+# By number, each session with the undos and the parts that end with the session. A dropped session closes itself; after
+# an interrupt the next look does. GIL: changed and copied in one operation each, without a lock.
 _open: Final[dict[int, tuple[ReferenceType[Session], list[Callable[[], object]], Sequence[Also]]]] = {}
 interrupts.takers.add(__file__)
 _dropped: Final[list[_Postponed]] = []
-_dead: Final[list[object]] = []  # the references to sessions that are gone, and may have left patches
+_dead: Final[list[object]] = []  # references to collected sessions, which may have left patches
 _note_dead: Final = _dead.append
 _BLOCK: Final = "a block"  # the entrance of a with statement on the road
-# Modules that a block has to mind, each with a function that returns True where it need not.
+# Modules that can keep a block off the road, each with a function that returns True while the module does not.
 _DISTURBING: Final = {notify.LIBRARY: notify.is_heard, **dict.fromkeys(interpreters.MODULES, interpreters.is_alone)}
 
 
 @final
 class _Nobody:
-    """Is on the road to look, and has nothing to finish."""
+    """The user of the road who only reads the session: an interrupt leaves no work."""
 
     def finish(self, entrance: object) -> None: ...
 
@@ -94,11 +95,12 @@ _nobody: Final = _Nobody()
 
 @final
 class Session:
-    """The span in which patches hold; what ``active`` returns.
+    """The time in which patches are in effect; returned by ``active``.
 
-    Entering applies all patches or none. Closing restores all of them. A session can be entered again, also while it
-    is open and by other threads: then it counts, and restores at the last end. A session dropped unclosed raises a
-    ``ResourceWarning`` and is closed. The calls of a decorated function enter one session.
+    Entering applies all patches or none. Closing restores all patches. A session can be entered again, also by other
+    threads and while the session is open: the session counts its entrances, and the last end restores the patches.
+    A session dropped unclosed raises a ``ResourceWarning`` and is closed. All calls of a decorated function enter the
+    same session.
     """
 
     def __init__(
@@ -125,17 +127,17 @@ class Session:
         self._state = "new"
         self._turns: Final[dict[None, Turn]] = {}  # see ``_turn``
         self._is_simple: Final = bool(asked) and scope == "process" and not count and drift is None
-        self._is_fast = False  # True while it is open as the road has opened it
+        self._is_fast = False  # True while open as the road has opened the session
         self._opened_at = self._closed_at = 0.0  # on the road
-        self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while it has some
+        self._entrances: Final[dict[object, None]] = {}  # in order; the session is open while not empty
         self._undos: Final[list[Callable[[], object]]] = []  # each noted before its act; the last comes first
         self._errors: Final[list[Exception]] = []
         self._rules: Sequence[Rule] = ()  # of the last opening
 
     def open(self) -> Session:
-        """Apply all patches whose modules are imported, wait for the others; return the session.
+        """Apply the patches of all imported modules, wait for the other modules; return the session.
 
-        An open session is entered once more, by any thread: its patches are restored when it has been closed as often.
+        An open session is entered once more, by any thread: the last of as many closings restores the patches.
 
         Raises:
             HookpatchError: a required patch cannot be applied; the patches applied before are restored.
@@ -146,29 +148,29 @@ class Session:
 
     @property
     def _turn(self) -> Turn:
-        """The lock held while the session is opened or closed; made when it is needed."""
+        """The lock held while the session is opened or closed; made at the first use."""
         return self._turns.get(None) or self._turns.setdefault(None, Turn())  # GIL: one operation
 
     @property
     def _ledger(self) -> Ledger:
-        """The entries of its patches; written when somebody asks for those of a session opened on the road."""
+        """The entries of the session's patches; a session opened on the road writes the entries at the first use."""
         if self._written is None:
             self.slow_down()
-        return self._written or Ledger()  # none in the midst of a change by this thread
+        return self._written or Ledger()  # empty in the midst of a change by this thread
 
     def _enter(self, entrance: object) -> None:
         if self._state != "open":
             look_again()
         self._in_turn(entrance, partial(self._open_or_count, entrance))
 
-    # --- the road: a block that was entered before
+    # --- the road: a block entered before
 
     def _enter_again(self, entrance: object) -> bool:
-        """Open the session with what its patches were found to be the last time; return False if that may not fit.
+        """Open the session with the prepared patches of the last time; return False if a patch may not fit.
 
-        No lock is taken, and no lifecycle and no entry is made: ``slow_down`` makes them when they are needed.
+        No lock is taken, and no lifecycle and no entry is made: ``slow_down`` makes lifecycles and entries on demand.
         """
-        # The frame is in no variable: a frame that holds itself would keep an interrupted call alive.
+        # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
         if road.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
             return False
         try:
@@ -180,7 +182,7 @@ class Session:
             del road[None]
 
     def begin_again(self, entrance: object, heard_by: Sequence[Hearer] = ()) -> bool:
-        """Apply the patches as the last time; return False, with nothing changed, if they may not fit. On the road."""
+        """Apply the patches as the last time; change nothing and return False if a patch may not fit. On the road."""
         if self._state == "open" or not self._is_simple or self._errors:
             return False
         if getattr(self._asked[0].patch, "_prepared", None) is None:
@@ -208,7 +210,7 @@ class Session:
         return True
 
     def _leave_again(self, entrance: object) -> bool:
-        """Close a session that was opened on the road; return False if anything has happened to it since."""
+        """Close a session opened on the road; return False if the session was touched since."""
         if road.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
             return False
         try:
@@ -228,7 +230,7 @@ class Session:
             del road[None]
 
     def may_end_again(self, heard_by: Sequence[Hearer] = ()) -> bool:
-        """Return True if nothing has happened to the session since it was opened on the road."""
+        """Return True if the session was opened on the road and not touched since."""
         if not self._is_fast or self._written is not None or self._errors or len(self._entrances) > 1:
             return False
         for asked in self._asked:
@@ -238,15 +240,15 @@ class Session:
         return not heard_by or all(hearer.may_end(self._sites()) for hearer in heard_by)
 
     def end_again(self, heard_by: Sequence[Hearer] = ()) -> Literal[False]:
-        """End what was begun on the road, in any state; interrupted, this is called again. Return False."""
+        """End the opening or the session of the road, in any state; called again after an interrupt. Return False."""
         for also in self._also:
             if also.end_again is None or not also.end_again(self._number):
-                interrupts.begin(partial(also.end, self._number))  # the next look does what needs a lock
+                interrupts.begin(partial(also.end, self._number))  # the next look does the part with a lock
         self._restore_again(heard_by)
         return False
 
     def give_up_again(self) -> bool:
-        """End what was begun on the road, if anything was; return False if that needs a lock."""
+        """End the opening or the session of the road, if any; return False if the end needs a lock."""
         if self._state == "closed":
             return True
         if not self._is_fast or (self._state == "open" and not self.may_end_again()):
@@ -273,24 +275,24 @@ class Session:
         return [kept.site for asked in self._asked if (kept := prepared(asked.patch)) is not None]
 
     def finish(self, entrance: object) -> None:
-        """Restore what was begun or ended on the road, when that was interrupted; this may be called again.
+        """Restore the patches after an interrupted opening or closing on the road; may be called again.
 
-        ``entrance``: the entrance that was to end, None when one was to begin.
+        ``entrance``: the ending entrance; None for an opening.
         """
         if self._state in ("opening", "closing"):
             self.end_again(hearers)
         elif self._is_fast and entrance in self._entrances:
-            interrupts.begin(partial(self._give_up, entrance))  # nothing has ended: the next look does it
+            interrupts.begin(partial(self._give_up, entrance))  # still whole: the next look ends the entrance
 
     def needs(self, lock: Turn) -> bool:
-        """Return True for its own lock, and those of its sites."""
+        """Return True for the lock of the session, and for the locks of the session's sites."""
         if self._turns.get(None) is lock:
             return True
         kept = (prepared(asked.patch) for asked in self._asked)
         return any(one.site.lock is lock for one in kept if one is not None)
 
     def slow_down(self) -> None:
-        """Make the lifecycles and entries of a session that was opened on the road, as if it had taken locks."""
+        """Make the lifecycles and entries of a session opened on the road, as an opening with locks does."""
         if not interrupts.take_road(sys._getframe(), _nobody):
             return  # in the midst of a change by this thread
         try:
@@ -322,21 +324,21 @@ class Session:
         if not asked.patch.is_rule:
             return Lifecycle(asked, rank, ledger, self._policy, self._scope, self._count, self._drift)
         with imports.for_ourselves():
-            from hookpatch._session.rules import Rule  # most sessions have none
+            from hookpatch._session.rules import Rule  # most sessions have no rule
 
-        # Nothing of the session itself, or a dropped session would not be closed at once.
+        # Without a reference to the session: else a dropped session would not be closed at once.
         of_session = partial(Lifecycle, rank=rank, ledger=ledger, policy=self._policy, scope=self._scope)
         return Rule(asked, ledger, self._policy, partial(of_session, count=self._count, drift=self._drift))
 
     # --- with locks
 
     def _in_turn(self, entrance: object, act: Callable[[], None]) -> None:
-        """Open or close while no other thread does; leave if ``act`` is interrupted."""
+        """Open or close the session while no other thread does; leave if ``act`` is interrupted."""
         operation = interrupts.begin(partial(self._give_up, entrance))
         try:
             if self._take(sys._getframe()):
                 act()
-        except SessionError:  # another thread is at it, or patches that are restored received too few calls
+        except SessionError:  # another thread has the turn, or the restored patches received too few calls
             raise
         except BaseException:
             self._give_up(entrance)
@@ -362,7 +364,7 @@ class Session:
             raise
 
     def _take(self, frame: FrameType) -> bool:
-        """Take the turn to open or close; return False in the middle of that, in a factory or an owner's code."""
+        """Take the turn to open or close; return False for a call amid an opening or closing, from foreign code."""
         if self._turn.take_for(frame, until=monotonic() + _PATIENCE):
             return True
         if self._turn.is_mine:
@@ -400,7 +402,7 @@ class Session:
             things += lifecycle.check()  # all before the first is applied; a single patch refuses in time by itself
         if len(things) > 1:
             look_for_holders(self._ledger, things)
-        things.clear()  # else this list is a holder, too
+        things.clear()  # a filled list would be a holder, too
         if self._scope == "task":
             self._undos.append(partial(task.end, number))
             task.begin(number)
@@ -417,7 +419,7 @@ class Session:
             raise error
 
     def _restore(self) -> None:
-        """Restore what was applied; once interrupted, this may be called again."""
+        """Restore the applied patches; may be called again after an interrupt."""
         if self._is_fast:
             self.slow_down()
         self._state = "closing"
@@ -435,7 +437,7 @@ class Session:
             self._restore()
 
     def _give_up(self, entrance: object) -> None:
-        """Leave after an interrupt."""
+        """End an entrance after an interrupt."""
         self._take(sys._getframe())
         try:
             self._leave(entrance)
@@ -443,16 +445,16 @@ class Session:
             self._turn.release_for(sys._getframe())
 
     def close(self) -> None:
-        """Restore all patches, if this ends the last entrance; do nothing if the session is not open.
+        """Restore all patches, if the last entrance ends; do nothing if the session is not open.
 
         Raises:
-            RestoreError: some patches could not be restored; all others were.
+            RestoreError: some patches could not be restored; all other patches were.
             CallsError: patches were applied and received fewer calls than they require.
         """
         self._close(tells=True)
 
     def end(self) -> None:
-        """Close the session, however often it was entered; raise like ``close``."""
+        """Close the session, whatever the number of entrances; raise like ``close``."""
         while len(self._entrances) > 1:
             self._entrances.popitem()
         self._close(tells=True)
@@ -466,7 +468,7 @@ class Session:
         self._in_turn(ended, partial(self._close_or_count, tells, ended, is_any=entrance is None))
 
     def _close_or_count(self, tells: bool, entrance: object, is_any: bool) -> None:
-        if is_any and entrance not in self._entrances:  # another thread has ended that
+        if is_any and entrance not in self._entrances:  # another thread has ended the entrance
             entrance = next(reversed(self._entrances), None)
         if entrance not in self._entrances:
             return
@@ -480,7 +482,7 @@ class Session:
     def _close_last(self, tells: bool, entrance: object) -> None:
         try:
             self.slow_down()
-            _open.pop(self._number, None)  # a session that is being collected is not given up
+            _open.pop(self._number, None)  # else a session under collection would be given up
             _finish_interrupted()
             if tells:
                 imports.notify_late()
@@ -508,7 +510,7 @@ class Session:
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """The ledger entries of its patches."""
+        """The ledger entries of the session's patches."""
         return self._ledger.entries
 
     @property
@@ -517,12 +519,12 @@ class Session:
         return any(entry.state == "failed" and entry.asked.patch.required for entry in self.entries)
 
     def notify(self) -> None:
-        """Call the listeners of all sessions with its entries."""
+        """Call the listeners of all sessions with the session's entries."""
         self._ledger.notify()
 
     @property
     def holds_here(self) -> bool:
-        """True where its patches hold: everywhere, or inside its task."""
+        """True where the patches are in effect: everywhere, or inside the session's task."""
         return self._scope == "process" or task.is_here(self._number)
 
     def report(self) -> Report:
@@ -530,21 +532,21 @@ class Session:
         look_again()
         self.look_at_rules()
         with imports.for_ourselves():
-            from hookpatch._session.report import report_of  # few blocks are asked
+            from hookpatch._session.report import report_of  # few blocks are asked for a report
         self._note_interpreters()
         return report_of(self.entries)
 
     def look_at_rules(self) -> None:
-        """Patch the matches of its rules that have come without an import."""
+        """Patch the matches of the rules that have come without an import."""
         for rule in self._rules if self._state == "open" else ():
             rule.look()
 
     def _note_interpreters(self) -> None:
-        """Note for its patches the interpreters of this process that run without them."""
+        """Note the interpreters of this process without the patches, in the entry of each patch."""
         here = others()
         plain = self._plain & here if self._plain else _NONE
         messages = [_in_words(plain, "made before the block, runs without it")] if plain else []
-        if self._scope == "task" and (late := here - self._plain):  # which reads the environment of the process
+        if self._scope == "task" and (late := here - self._plain):  # made later, reads the environment
             messages.append(_in_words(late, "made beside this block of a task, runs without it"))
         for entry in self.entries if messages else ():
             if entry.state == "applied":
@@ -571,8 +573,8 @@ class Session:
         self._close(tells=kind is None)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return a function in whose calls the patches hold."""
-        self._may_stay_new = True  # the calls enter it
+        """Return a function with the patches in effect during each call."""
+        self._may_stay_new = True  # each call enters the session
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise SessionError(
                 f"active() cannot decorate the generator {function.__qualname__}: patches would hold while it is "
@@ -613,13 +615,13 @@ class Session:
                 raise
             if not self._leave_again(entrance):
                 self._close(True, entrance)
-            del entrance  # before the call goes, so that it is not missed
+            del entrance  # before the call is gone: else `_forget_call` would run
             return result
 
         return patched
 
     def _forget_call(self, entrance: object, is_ending: Callable[[], bool] = imports.is_ending) -> None:
-        """Leave for a call of a decorated function that was interrupted before it could leave."""
+        """End the entrance of a call of a decorated function: an interrupt kept the call from doing so."""
         if entrance in self._entrances and not is_ending():
             _do_or_postpone(partial(self._give_up, entrance))
 
@@ -632,7 +634,7 @@ class Session:
         return f"<Session of {', '.join(self.names) or 'nothing'}, {self._state}>"
 
     def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
-        # At the interpreter's end nothing is restored: all modules are being emptied (hence the default argument).
+        # At the interpreter's end no patch is restored: all modules are being emptied (hence the default argument).
         if getattr(self, "_state", "closed") == "closed" or is_ending():
             return
         if self._state == "new" and not self._may_stay_new:
@@ -646,14 +648,14 @@ class Session:
 
 @final
 class _Call:
-    """One call of a decorated function; gone when the call has ended, or was interrupted, which the session is not."""
+    """A call of a decorated function: the object is gone once the call has ended or was interrupted."""
 
     __slots__ = ("__weakref__",)
 
 
 @final
 class _Postponed:
-    """What a finalizer wanted done in the middle of a change.
+    """The work of a finalizer that ran in the middle of a change.
 
     Done when the object is dropped: Python reports an error as the error of a finalizer.
     """
@@ -669,14 +671,14 @@ class _Postponed:
 
 
 def _is_disturbed() -> bool:
-    """Return True if a block may not go on the road now: somebody has a lock, or waits for a look at the patches."""
+    """Return True if a block may not go on the road now: a lock is held, or work waits for a look at the patches."""
     if operations or held or _dropped or _dead or covered or waiting or listeners or hosts:
         return True
     return not imports.is_undisturbed(_DISTURBING)
 
 
 def _do_or_postpone(act: Callable[[], object]) -> None:
-    """Do what a finalizer, the caller, wants done; after the change if the finalizer runs in the middle of one."""
+    """Do the work of a finalizer, the caller; after the change if the finalizer runs in the middle of a change."""
     if interrupts.may_hold_a_lock(sys._getframe(1).f_back):
         _dropped.append(_Postponed(act))
     else:
@@ -685,7 +687,7 @@ def _do_or_postpone(act: Callable[[], object]) -> None:
 
 def _end_all(lifecycles: Sequence[Lifecycle | Rule], gone: Gone, ledger: Ledger, errors: list[Exception]) -> None:
     """End all lifecycles, the last first; notify plugins."""
-    # One undo for all: an undo each would be ten objects more for the collector.
+    # A single undo for all lifecycles: an undo for each would be ten objects more for the collector.
     touched: list[Site] = []
     for lifecycle in reversed(lifecycles):
         lifecycle.restore(errors, touched, gone)
@@ -705,12 +707,12 @@ def _undo_all(undos: list[Callable[[], object]]) -> None:
         undo()
         try:
             undos.remove(undo)
-        except ValueError:  # another thread has done it
+        except ValueError:  # another thread has removed the undo
             continue
 
 
 def _finish_interrupted() -> None:
-    """Finish what was interrupted: sessions being opened or closed, and finalizers of dropped sessions."""
+    """Finish interrupted openings and closings of sessions, and finalizers of dropped sessions."""
     interrupts.finish_interrupted()
     _finish_dropped()
     while _dead:
@@ -724,7 +726,7 @@ def _finish_interrupted() -> None:
 
 
 def _finish_dropped() -> None:
-    """Do what finalizers could not do in the middle of a change: after each opening and closing."""
+    """Do the postponed work of finalizers, after each opening and closing."""
     while _dropped:
         _dropped.pop()
 
@@ -734,7 +736,7 @@ def _in_words(interpreters: Iterable[int], relation: str) -> str:
 
 
 def look_again() -> None:
-    """Apply patches to modules whose import was not noticed, and restore slots whose foreign value has gone."""
+    """Apply patches to modules imported without notice, and restore slots after the end of a foreign value."""
     _finish_interrupted()
     imports.notify_late()
     restore_late()

@@ -1,4 +1,4 @@
-"""Patches of a session that stayed without effect: a module never imported, too few calls."""
+"""Find the patches of a session without effect: a module never imported, too few calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOWHERE: Final[Mapping[Key, int]] = {}
 
 
 def never_called(entries: Sequence[Entry]) -> list[str]:
-    """Return, in words, the required patches that are applied and have received no call; none if none are counted."""
+    """Return, in words, the required applied patches with counted calls that have received no call."""
     return [
         f"{asked.patch.address} of {asked.owner}: {too_few(calls, 0)}"
         for asked, calls in _calls(entries)
@@ -22,9 +22,9 @@ def never_called(entries: Sequence[Entry]) -> list[str]:
 
 
 def too_few_calls(entries: Sequence[Entry], elsewhere: Mapping[Key, int] = _NOWHERE) -> list[str]:
-    """Return, in words, the patches that were applied and have received fewer calls than they require.
+    """Return, in words, the applied patches with fewer calls than required.
 
-    ``elsewhere``: the calls of the patches that were applied in other processes.
+    ``elsewhere``: the calls of the patches applied in other processes.
     """
     requiring = {id(asked): asked for asked in map(_asked, entries) if asked.patch.required_calls}
     if not requiring:
@@ -43,7 +43,7 @@ def too_few_calls(entries: Sequence[Entry], elsewhere: Mapping[Key, int] = _NOWH
 
 
 def too_few_matches(entries: Sequence[Entry]) -> list[str]:
-    """Return, in words, the required rules that stand for fewer slots than they must."""
+    """Return, in words, the required rules with fewer matches than required."""
     return [
         f"{entry.shortfall} (of {entry.asked.owner})"
         for entry in entries
@@ -52,7 +52,7 @@ def too_few_matches(entries: Sequence[Entry]) -> list[str]:
 
 
 def never_bound(entries: Sequence[Entry], elsewhere: Collection[Key] = ()) -> list[str]:
-    """Return, in words, the required patches that still wait for their modules and were not applied elsewhere."""
+    """Return, in words, the required patches still waiting for a module and not applied elsewhere."""
     waiting = _in_vain([entry for entry in entries if entry.asked.key not in elsewhere], "waiting")
     return [
         f"{asked.patch.address} of {asked.owner}: was never applied: "
@@ -62,7 +62,7 @@ def never_bound(entries: Sequence[Entry], elsewhere: Collection[Key] = ()) -> li
 
 
 def overwritten(entries: Sequence[Entry]) -> list[str]:
-    """Return, in words, the applied patches whose slots other code has overwritten."""
+    """Return, in words, the applied patches overwritten by other code."""
     compare(entries)
     return [
         f"{entry.asked.patch.address} of {entry.asked.owner}: overwritten: {entry.reason}"
@@ -72,11 +72,10 @@ def overwritten(entries: Sequence[Entry]) -> list[str]:
 
 
 def misspelt(entries: Sequence[Entry]) -> list[str]:
-    """Return, in words, the required patches whose module does not exist, but a module of a similar name does.
+    """Return, in words, the required patches of a missing module, if a module with a similar name exists.
 
-    So of the modules in ``callers=``.
-
-    Other modules that do not exist are not reported: a program may make or find its modules itself.
+    Modules named in ``callers=`` count, too. Other missing modules are not reported: a program may make or find modules
+    itself.
     """
     never = [*_in_vain(entries, "unused"), *_in_vain(entries, "waiting")]
     hints = [(asked, hint) for asked, hint in never if hint] + _never_callers(entries)
@@ -112,7 +111,7 @@ def _in_vain(entries: Sequence[Entry], state: State) -> list[tuple[Requested, st
 
 
 def _calls(entries: Sequence[Entry]) -> list[tuple[Requested, int]]:
-    """Return the applied patches whose calls are counted, each with the sum of its calls: a rule as one."""
+    """Return the applied patches with counted calls, each with the sum of the calls: a rule counts as one patch."""
     calls: dict[int, tuple[Requested, int]] = {}
     for entry in entries:
         if entry.state in ("applied", "overwritten") and entry.tally is not None:
@@ -123,5 +122,5 @@ def _calls(entries: Sequence[Entry]) -> list[tuple[Requested, int]]:
 
 
 def _asked(entry: Entry) -> Requested:
-    """Return the patch as it was asked for: the rule of a match."""
+    """Return the requested patch: for a match the rule."""
     return entry.asked.rule or entry.asked

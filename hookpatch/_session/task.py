@@ -1,7 +1,8 @@
-"""scope="task": a patch that holds for one thread or task and its children, but not for others.
+"""scope="task": a patch in effect for a thread or task and for their children, but not for other threads and tasks.
 
-The patch lies in the slot for all threads; each call asks a context variable whether to run the wrapper. asyncio
-passes the variable on to new tasks. Threads do not (before Python 3.14): two patches of our own do.
+The patch is in the slot for all threads; each call asks a context variable whether to run the wrapper. asyncio
+passes the variable on to new tasks. New threads lack the variable (before Python 3.14): two patches of hookpatch pass
+the numbers on.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from weakref import WeakKeyDictionary
 from hookpatch._engine.patch.patch import Wrapper, wrap
 from hookpatch._session.ledger import Requested
 
-# The numbers of the sessions that hold here. One variable for all, since a context keeps every variable.
+# The numbers of the sessions in effect here. One variable for all sessions, since a context keeps every variable.
 _here: Final[ContextVar[tuple[int, ...] | None]] = ContextVar("hookpatch", default=None)
 _of_thread: Final[WeakKeyDictionary[Thread, tuple[int, ...]]] = WeakKeyDictionary()  # the numbers at a thread's start
 
 
 def begin(number: int) -> None:
-    """Let a session hold here, by number, and in tasks and threads started here."""
+    """Put a session into effect here, by number, and in tasks and threads started here."""
     _here.set((*_numbers(), number))
 
 
@@ -35,13 +36,13 @@ def end(number: int) -> None:
 
 
 def is_here(number: int) -> bool:
-    """Return True if the session of this number holds here."""
+    """Return True if the session of a number is in effect here."""
     return number in _numbers()
 
 
 @final
 class Gate:
-    """True where the session of a number holds: an object for guards of compiled code."""
+    """An object for guards of compiled code: true where the session of a number is in effect."""
 
     __slots__ = ("_number",)
 
@@ -50,7 +51,7 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """True where the session holds."""
+        """True where the session is in effect."""
         return self._number in _numbers()
 
     def __bool__(self) -> bool:
@@ -58,7 +59,7 @@ class Gate:
 
 
 def only_inside(number: int, wrapper: Wrapper) -> Wrapper:
-    """Return a wrapper that passes through wherever the session of this number does not hold."""
+    """Return a wrapper that passes calls through wherever the session of a number is not in effect."""
     gate = Gate(number)
 
     def asking(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -66,12 +67,12 @@ def only_inside(number: int, wrapper: Wrapper) -> Wrapper:
             return wrapper(wrapped, instance, args, kwargs)
         return wrapped(*args, **kwargs)
 
-    vars(asking)["gate"] = gate  # for a layer inside, which leaves to this one what this one gives
+    vars(asking)["gate"] = gate  # read by an inner layer: the inner layer leaves arguments of the outer layer alone
     return asking
 
 
 def _numbers() -> tuple[int, ...]:
-    """Return the numbers of the sessions that hold here, each as often as it was entered here."""
+    """Return the numbers of the sessions in effect here, each as often as the session was entered here."""
     numbers = _here.get()
     if numbers is None:  # not set in this context: a new thread
         numbers = _of_thread.get(current_thread(), ())
@@ -89,7 +90,7 @@ def _submit(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...]
     if not numbers or not args:
         return wrapped(*args, **kwargs)
     function, *rest = args
-    # A worker thread started by this call also runs work from outside, so the thread starts without a number.
+    # A worker thread started by this call also runs work from outside. Therefore the thread starts without a number.
     return _inside((), wrapped, partial(_inside, numbers, function), *rest, **kwargs)
 
 

@@ -1,7 +1,7 @@
-"""What ``hookpatch run`` puts on PYTHONPATH where no start-up file is active: with ``pip install --target``, for one.
+"""Run the next sitecustomize, and do the work of the start-up file.
 
-Python imports a module of this name at its start. It runs the one that it stands before, then does what the start-up
-file would have done.
+``hookpatch run`` puts this folder on PYTHONPATH where no start-up file is active: with ``pip install --target``, for
+example. Python imports a module of this name at the start.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Show our objects to Dynamo, as the functions that run at a call. Imported when torch._dynamo is imported.
+"""Show our objects to Dynamo as the functions that run at a call. Imported when torch._dynamo is imported.
 
-Dynamo goes by ``__class__``: a proxy of ours would be taken for the original value, past the patch. Dynamo also traces
-no context variables.
+Dynamo goes by ``__class__``: one of our proxies would be taken for the original value, past the patch. Dynamo also
+traces no context variables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hookpatch.errors import BypassError
 
 
 def build(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
-    """Return the variable of an object of ours; a wrapper of ``VariableBuilder._wrap``."""
+    """Return Dynamo's variable of one of our objects; a wrapper of ``VariableBuilder._wrap``."""
     value = args[0]
     if issubclass(type(value), Proxy):
         return _proxy(instance, value)
@@ -40,13 +40,13 @@ def build(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
         install_guard(AttrSource(instance.source, "is_open").make_guard(GuardBuilder.CONSTANT_MATCH))
         return ConstantVariable.create(value.is_open)
     if type(value) is FunctionType and is_changed_in_place(value):
-        # A function patched in place: traced even if it belongs to torch, whose functions graphs call without tracing.
+        # A function patched in place is traced, even a function of torch: graphs call torch functions without tracing.
         return UserFunctionVariable.create_with_source(value, instance.source)
     return wrapped(*args, **kwargs)
 
 
 def _proxy(builder: VariableBuilder, proxy: Any) -> VariableTracker:
-    """Return a proxy as the plain function that calls its layers; of a class, as the class with such calls."""
+    """Return a proxy as the plain function that calls the layers; of a class, as the class with layers at each call."""
     traced_source = AttrSource(builder.source, "_self_traced")
     traced, original = proxy._self_traced, proxy.__wrapped__
     if not isinstance(proxy, type):
@@ -60,14 +60,14 @@ def _proxy(builder: VariableBuilder, proxy: Any) -> VariableTracker:
 
 
 class _Counted(VariableTracker):
-    """A tally in compiled code, which counts nothing: its methods do nothing."""
+    """A tally in compiled code: the methods have no effect, and no call is counted."""
 
     def call_method(self, tx: Any, name: str, args: Any, kwargs: Any) -> VariableTracker:
         return ConstantVariable.create(None)
 
 
 class _Asking(VariableTracker):
-    """What tells whether the caller is meant: Dynamo knows the caller from the frames that it inlines."""
+    """The test of the caller in compiled code: Dynamo knows the caller from the inlined frames."""
 
     def __init__(self, callers: Callers) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class _Asking(VariableTracker):
 
 
 def _frames(tx: Any) -> Iterator[Frame]:
-    """Yield the frames that Dynamo inlines, the innermost first, without those that stand for C code."""
+    """Yield the frames inlined by Dynamo, the innermost first, without stand-ins for C code."""
     while tx is not None:
         if not str(tx.f_globals.get("__name__")).startswith("torch._dynamo."):
             yield tx.f_code, tx.f_globals
@@ -89,7 +89,7 @@ def _frames(tx: Any) -> Iterator[Frame]:
 
 
 class _Called(VariableTracker):
-    """A class whose calls run our layers."""
+    """A class with our layers at each call."""
 
     hookpatch_called: tuple[Any, AttrSource]
 

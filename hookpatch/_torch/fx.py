@@ -21,7 +21,7 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
 
     Raises:
         BypassError: the function collects arguments, and fx gives all of ``*args`` as one input; or a ``default`` is
-            on, and fx gives every argument; or a patch asks who calls, and that is fx.
+            on, and fx gives every argument; or a patch asks for the caller, and fx is the caller.
     """
 
     def create(root_fn: Any, is_module: bool, concrete_args: Any = None) -> Any:
@@ -41,7 +41,7 @@ def trace(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) ->
 
 
 def _with_parameters(parameters: list[Parameter], like: FunctionType, call: Callable[..., Any]) -> FunctionType:
-    """Return a function of these parameters that hands its arguments to ``call``, named and annotated as ``like``."""
+    """Return a function of some parameters that passes all arguments to ``call``, named and annotated as ``like``."""
     bare = [parameter.replace(annotation=Parameter.empty, default=Parameter.empty) for parameter in parameters]
     forms: dict[Any, str] = {
         Parameter.VAR_POSITIONAL: "*{0}",

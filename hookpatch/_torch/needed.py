@@ -1,4 +1,4 @@
-"""The targets in torch that have to be patched besides, and the patched sites that need each.
+"""The targets in torch that need a patch of hookpatch, and the patched sites behind each target.
 
 torch is not imported here.
 """
@@ -19,21 +19,22 @@ from hookpatch._session.ledger import Requested
 
 WRAP: Final = "torch._dynamo.variables.builder:VariableBuilder._wrap"
 NAMED: Final = "torch.fx.graph:_is_from_torch"
-DISPATCH: Final = "handle_torch_function"  # imported by every module of torch that dispatches
+DISPATCH: Final = "handle_torch_function"  # imported by every dispatching module of torch
 TRACED: Final = "torch.fx._symbolic_trace:Tracer.create_args_for_root"
 CLASS: Final = "torch._jit_internal:_qualified_name"  # called by TorchScript to look up a compiled class
 SCRIPTED: Final = "torch.jit._recursive:create_script_module"
-# Base classes whose methods TorchScript does not compile as part of a class.
+# Base classes: TorchScript does not compile the methods of subclasses as part of a class.
 NOT_COMPILED: Final = {("torch.nn.modules.module", "Module"), ("torch.autograd.function", "Function")}
-# The owners of our own patches: on torch, and on the start of processes and threads, called by no captured code.
+# The owners of hookpatch's own patches: on torch, and on the start of processes and threads. No captured code calls
+# functions with a patch of these owners.
 _OWN: Final = {Requested(wrap(WRAP, print), name, "hookpatch").owner for name in ("torch", "hookpatch")}
 
-sites: Final[dict[Site, set[str]]] = {}  # with the targets that each needs
-users: Final[dict[str, dict[Site, None]]] = {}  # by target, the sites that need it
+sites: Final[dict[Site, set[str]]] = {}  # each site with the needed targets
+users: Final[dict[str, dict[Site, None]]] = {}  # by target, the sites in need of the target
 
 
 def note(site: Site, needs: set[str]) -> None:
-    """Note the targets in torch that have to be patched for one site; interrupted, this is called again."""
+    """Note the targets in torch to patch for a site; called again after an interrupt."""
     for target in sites.get(site, ()):
         users[target].pop(site, None)
     sites.pop(site, None)
@@ -44,12 +45,12 @@ def note(site: Site, needs: set[str]) -> None:
 
 
 def targets_needed() -> set[str]:
-    """Return the targets in torch that have to be patched for any site."""
+    """Return the targets in torch to patch, for all sites."""
     return {target for target, users in users.copy().items() if users}
 
 
 def needs_of(site: Site) -> set[str]:
-    """Return the targets in torch that have to be patched for one site."""
+    """Return the targets in torch to patch for a site."""
     needs: set[str] = set()
     slot, stands, layers = site.slot, site.stands, site.layers
     if all(layer.owner in _OWN for layer in layers):
@@ -77,19 +78,19 @@ def needs_of(site: Site) -> set[str]:
 
 
 def is_of_instance(site: Site) -> bool:
-    """Return True for a function of ours in the ``__dict__`` of a torch module."""
+    """Return True for one of our functions in the ``__dict__`` of a torch module."""
     if not isinstance(site.slot, AttributeSlot) or site.slot.in_class is not None or not site.stand_ins:
         return False
     return any((cls.__module__, cls.__name__) in NOT_COMPILED for cls in mro(type(site.slot.owner)))
 
 
 def original(site: Site) -> Any:
-    """Return the callable that a site's patches lie over: of a function patched in place the copy."""
+    """Return the callable under the patches of a site; for a function patched in place the copy."""
     return site.slot.copy if isinstance(site.slot, FunctionSlot) else inner(site.original)
 
 
 def methods_of(slot: Slot) -> list[type]:
-    """Return the classes that have a slot as a method."""
+    """Return the classes with a slot as a method."""
     return [] if isinstance(slot, FunctionSlot) and not slot.binds else classes_of(slot)
 
 

@@ -1,7 +1,7 @@
 """hookpatch's own patches on torch, for places where torch would go past the patches of plugins.
 
-They are in the report under the name ``torch``, and applied only while another patch needs them. torch is not imported
-here.
+Reports list these patches under the name ``torch``. A patch on torch is applied only while another patch needs the
+patch. torch is not imported here.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def carry(sites: Sequence[Site]) -> None:
 
 
 def _needed() -> set[str]:
-    """Take up the pending sites; return all targets in torch that have to be patched."""
-    for site in [site for site in list(needed.sites) if site.slot.owner is None]:  # of an instance that is dead
+    """Take up the pending sites; return all targets in torch to patch."""
+    for site in [site for site in list(needed.sites) if site.slot.owner is None]:  # of a dead instance
         needed.note(site, set())
     while _pending:
         for site in _pending.popleft():
@@ -47,9 +47,9 @@ def _needed() -> set[str]:
 
 
 def carry_again(sites: Sequence[Site]) -> bool:
-    """Do the same as ``carry`` for the sites of a block that is entered again; False if that needs a lock. On the road.
+    """Act as ``carry`` for the sites of a block entered again; return False if a lock is needed. On the road.
 
-    ``carry_no_longer`` ends what was begun, all of it or a part.
+    ``carry_no_longer`` is the undo, also after a failure in the middle.
     """
     if _pending:
         return False
@@ -59,7 +59,7 @@ def carry_again(sites: Sequence[Site]) -> bool:
 
 
 def may_carry_no_longer(sites: Sequence[Site]) -> bool:
-    """Return True if ``carry_no_longer`` can end what sites needed. Asked on the road."""
+    """Return True if ``carry_no_longer`` can restore the torch functions of sites. Asked on the road."""
     if not _carriers.sessions:
         return True
     others = {target for target, users in needed.users.items() if not users.keys() <= set(sites)}
@@ -67,7 +67,7 @@ def may_carry_no_longer(sites: Sequence[Site]) -> bool:
 
 
 def carry_no_longer(sites: Sequence[Site]) -> bool:
-    """Restore the torch functions that only these sites needed; return False if that needs a lock. On the road."""
+    """Restore the torch functions needed by the given sites only; return False if a lock is needed. On the road."""
     for site in sites:
         needed.note(site, set())
     return not _carriers.sessions or _carriers.end_again(needed.targets_needed())
@@ -85,7 +85,7 @@ def _see(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _trace(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    from hookpatch._torch.fx import trace  # most programs trace nothing, and need not read the file
+    from hookpatch._torch.fx import trace  # most programs do not trace, and need not read the file
 
     return trace(wrapped, instance, args, kwargs)
 
@@ -96,8 +96,8 @@ def _is_there_by_name(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> An
 
 
 def _dispatch_once(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    # A torch function passes itself, found by its name: our wrapper, which is running already. A mode or tensor
-    # subclass is to get the original instead; of a function patched in place the copy.
+    # A torch function passes itself, found by name: our wrapper, which is running already. A mode or tensor subclass
+    # must get the original instead; for a function patched in place the copy.
     function, *others = args
     for site in list(needed.sites):
         slot = site.slot
@@ -164,18 +164,18 @@ def _name_patches(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _is_for_one_of(layer: Layer, parts: Iterable[Any]) -> bool:
-    """Return True if a layer holds for one of some modules, and not for all objects of its class."""
+    """Return True if a layer is in effect for one of some modules, and not for all objects of the class."""
     return layer.only is not None and any(map(layer.only.takes, parts))
 
 
 def _complete(part: Any, scripted: Any, sites: Sequence[Site], is_whole: bool) -> None:
-    """Give a scripted module what its patched methods, which are called in Python, find in the module itself.
+    """Set the attributes that patched methods use in a scripted module: patched methods are called in Python.
 
-    TorchScript takes over what it compiles, and finds nothing more that such a method calls. Python gets a submodule as
-    another object at each call, which cannot be given anything.
+    TorchScript takes over only compiled attributes. A submodule is a new Python object at each call, so no attribute
+    can be set in a submodule.
 
     Raises:
-        BypassError: the code of a patched method of a submodule names what the submodule lacks.
+        BypassError: the code of a patched method of a submodule names an attribute that the submodule lacks.
     """
     classes = takewhile(lambda cls: (cls.__module__, cls.__name__) not in needed.NOT_COMPILED, mro(type(part)))
     names = {name for owner in (part, *classes) for name in vars(owner) if not name.startswith("__")}
@@ -199,7 +199,7 @@ def _complete(part: Any, scripted: Any, sites: Sequence[Site], is_whole: bool) -
 
 
 def _hides(layer: Layer) -> bool:
-    """Return True if no call reaches what lies below a layer."""
+    """Return True if no call reaches the value below a layer."""
     return layer.patch.verb == "replace" and not layer.wraps
 
 

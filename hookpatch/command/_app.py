@@ -18,7 +18,7 @@ from hookpatch._bootstrap.installed import Installed, find, installed
 from hookpatch.command._targets import imports_aside
 from hookpatch.errors import UnknownCommand, UnknownPlugin, printable
 
-# By name: the function, and the line of the help, which is the first line of the function's docstring.
+# By name: the function, and the line of the help: the first line of the function's docstring.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "list": ("_list:list_plugins", "List the installed plugins, and whether they fit."),
     "plan": ("_plan:plan", "Tell what would be patched, in which order, and whether it fits."),
@@ -52,7 +52,7 @@ def print_json(content: object) -> None:
 
 
 def plugin_names(incomplete: str) -> list[tuple[str, str]]:
-    """Return the plugins whose names begin with a text, each with its distribution."""
+    """Return the plugins whose names begin with a text, each with the distribution."""
     return [(plugin.name, plugin.origin) for plugin in installed() if plugin.name.startswith(incomplete)]
 
 
@@ -86,7 +86,7 @@ class Commands(TyperGroup):
     """The commands of hookpatch; any other word is the name of a plugin."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the options; hides two of them, so that the help fits on a screen."""
+        """Return the options; hide two options, to fit the help on a screen."""
         params: Any = super().get_params(ctx)
         for param in params:
             if param.name in ("show_completion", "help"):
@@ -98,7 +98,7 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands for the help, and import none of them."""
+        """Write the commands for the help without importing a command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
@@ -136,7 +136,7 @@ def command(name: str) -> Any:
 
 
 def run_app(settings: SimpleNamespace) -> Any:
-    """Run the command that the words of this process name; return its status."""
+    """Run the command named by the words of this process; return the command's status."""
     return typer.main.get_command(app)(prog_name="hookpatch", obj=settings, standalone_mode=False)
 
 
@@ -150,14 +150,14 @@ def run(
 
 
 def _only(name: str, add: Any, **settings: Any) -> Any:
-    """Return the group of the commands that a function adds to an app, or the one command that has the group's name."""
+    """Return the group of the commands added to an app by a function, or the only command with the group's name."""
     one = typer.Typer(name=name, add_completion=False, **_SETTINGS, **settings)
     one.callback()(lambda: None)  # without a callback typer drops the name of a single command
     add(one)
     group: Any = typer.main.get_command(one)
     for of_group in group.commands.values():
         for param in of_group.params:
-            if param.param_type_name == "argument":  # the metavar says what it is; typer adds <list[str]>
+            if param.param_type_name == "argument":  # the metavar names the argument; typer adds <list[str]>
                 param.display_type_rich = lambda ctx: ""
     return group.commands[name] if list(group.commands) == [name] else group
 

@@ -68,7 +68,7 @@ def check(
         else:
             _print_releases(Output(), releases)
         raise typer.Exit(status)
-    environment.take({environment.DISABLE: ""})  # what would fit is asked, not what is on
+    environment.take({environment.DISABLE: ""})  # check the patches even if hookpatch is switched off
     with imports_aside():
         targets = _check.check(given.requests, lock)
     status = max((target.severity for target in targets), default=0)
@@ -136,7 +136,7 @@ class _Release(NamedTuple):
 
 
 def _releases_of(text: str) -> list[tuple[str, str]]:
-    """Return name and version of each release in a text such as ``onnxsim==0.4.36,0.8.1``."""
+    """Return name and version of each release in a text, for example ``onnxsim==0.4.36,0.8.1``."""
     name, equals, rest = text.partition("==")
     versions = [version.strip() for version in rest.split(",") if version.strip()]
     if not (equals and name.strip() and versions) or any("=" in version or " " in version for version in versions):
@@ -147,7 +147,7 @@ def _releases_of(text: str) -> list[tuple[str, str]]:
 def _against_releases(
     releases: Sequence[tuple[str, str]], words: Sequence[str], lock: Lock | None, pip_args: Sequence[str], no_deps: bool
 ) -> list[_Release]:
-    """Check each release, installed by pip into a folder that precedes the current environment on the path."""
+    """Check each release, installed by pip into a folder before the current environment on the path."""
     if not has_pip():
         raise SettingError("--against", "this environment has no pip to install a release; run python -m ensurepip")
     words = [*words, "--json", *(["--lock", os.path.abspath(lock.path)] if lock is not None else [])]

@@ -1,4 +1,4 @@
-"""Print tables and colours, by rich: imported by a command when it prints."""
+"""Print tables and colours, by rich: imported by a command at the first print."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Output(Console):
             self.width = _OF_A_PIPE
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """Yield the segments of what is printed."""
+        """Yield the printed segments."""
         for segment in super().render(renderable, options):
             style = None if self.no_color else segment.style
             yield segment if segment.control else Segment(printable(segment.text), style)
@@ -58,13 +58,13 @@ def print_table(
 
 
 def _breakable(cell: RenderableType) -> RenderableType:
-    """Return a cell in which a line that is too long breaks behind a separator of a path or an address."""
+    """Return a cell with overlong lines broken behind a separator of a path or an address."""
     text = Text(cell) if isinstance(cell, str) else cell
     return _Breakable(text) if isinstance(text, Text) else cell
 
 
 class _Breakable:
-    """A text whose long words break behind ``/``, ``:``, ``.`` and ``,``, if they do not fit."""
+    """A text with overlong words broken behind ``/``, ``:``, ``.`` and ``,``."""
 
     def __init__(self, text: Text) -> None:
         self._text = text
@@ -82,7 +82,7 @@ class _Breakable:
 
 
 def _broken(line: Text, width: int) -> Text:
-    """Return a line with line breaks, so that no part is longer than a width; behind separators where it has some."""
+    """Return a line with line breaks, with no part longer than a width; broken behind separators if possible."""
     at, breaks, plain = 0, [], line.plain
     while len(plain) - at > width:
         ends = [match.end() for match in re.finditer(r"[/:.,\s]", plain[at : at + width])]
@@ -92,7 +92,7 @@ def _broken(line: Text, width: int) -> Text:
 
 
 def spinner(message: str) -> AbstractContextManager[object]:
-    """Show a message with a spinner on stderr while a block runs; nothing where stderr is no terminal."""
+    """Show a message with a spinner on stderr while a block runs; only if stderr is a terminal."""
     return Console(stderr=True).status(message) if sys.stderr.isatty() else nullcontext()
 
 

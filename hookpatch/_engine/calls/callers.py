@@ -1,4 +1,4 @@
-"""Tell at a call whether the caller is meant: by the module of the nearest Python frame that is not hookpatch's."""
+"""Decide at a call whether the caller is meant: by the module of the nearest Python frame outside hookpatch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Callers:
     """The callers for whose calls a patch is in effect.
 
     Attributes:
-        outside: how many patches of the same target lie outside this one; their wrappers are no callers.
+        outside: the number of patches of the same target outside this patch; wrappers of patches are no callers.
     """
 
     __slots__ = ("_is_meant", "_known", "outside")
@@ -32,7 +32,7 @@ class Callers:
         self.outside = 0
 
     def match(self) -> bool:
-        """Return True if the caller of the patched function is meant. To be called by the wrapper that asks."""
+        """Return True if the caller of the patched function is meant. To be called by the wrapper itself."""
         frame: FrameType | None = sys._getframe(2)
         if not self.outside:  # nearly all calls: no generator, and the caller is the first frame that is not ours
             while frame is not None:
@@ -53,7 +53,7 @@ class Callers:
         return any(map(self._is_meant, names))
 
     def only(self, wrapper: Wrapper) -> Wrapper:
-        """Return a wrapper that passes through for other callers."""
+        """Return a wrapper that passes calls of other callers through."""
 
         def asking(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if self.match():
@@ -76,7 +76,7 @@ def instead(value: Callable[..., Any]) -> Wrapper:
 
 @final
 class SeenFrom:
-    """True where a gate is and a caller is meant, seen from a layer further inside than the one that asks."""
+    """True in calls with an open gate and a meant caller, seen from a layer inside the layer of the gate."""
 
     __slots__ = ("_callers", "_gate", "_outside")
 
@@ -90,14 +90,14 @@ class SeenFrom:
 
 
 def caller_in(frames: Iterable[Frame], outside: int) -> tuple[str, ...]:
-    """Return the names of the module that calls a patched function, from the frames of one of its patches on outwards.
+    """Return the names of the module that calls a patched function, from the frames of a patch on outwards.
 
-    The wrappers of the patches further outside are looked through. If they are not on the stack, as when a wrapper
-    calls in another thread, the nearest module that is not hookpatch's counts.
+    The wrappers of patches further outside are looked through. If the wrappers are not on the stack (a wrapper may
+    call in another thread), the nearest module outside hookpatch counts.
 
     Args:
         frames: the innermost first.
-        outside: how many patches of the same target lie further outside.
+        outside: the number of patches of the same target further outside.
     """
     place: tuple[str, int] | None = None
     nearest: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ def caller_in(frames: Iterable[Frame], outside: int) -> tuple[str, ...]:
 
 
 def is_ours(code: CodeType, names: Mapping[str, Any]) -> bool:
-    """Return True if code, with its globals, is hookpatch's: also what stands in a vendor's module."""
+    """Return True if code, with the globals, is hookpatch's: also a trampoline with a vendor's globals."""
     name = names.get("__name__")
     return (type(name) is str and name.startswith(_OURS)) or (_may_be_ours(code) and _has_our_name(code))
 
@@ -138,7 +138,7 @@ def _frames(frame: FrameType | None) -> Iterator[Frame]:
 
 
 def _names(names: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of a module by its globals: of the main module also the name under which it was found."""
+    """Return the names of a module by the globals: of the main module also the name of the spec."""
     name = names.get("__name__")
     if name in _MAINS:
         found = getattr(names.get("__spec__"), "name", None)

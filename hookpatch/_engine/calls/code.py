@@ -10,10 +10,10 @@ from typing import Any, Final, final
 
 
 def inner(code: CodeType, name: str) -> CodeType:
-    """Return the code of the function of that name inside other code, with all of its instructions on its first line.
+    """Return the code of a named function inside other code, with all instructions on the function's first line.
 
-    Tracebacks show the function in the file of the original, whose lines are not its own. From Python 3.14 on the code
-    of an annotated function lies beside the code of its ``__annotate__`` (PEP 649).
+    Tracebacks show the function in the file of the original, with foreign line numbers. From Python 3.14 on the code of
+    an annotated function is beside the code of ``__annotate__`` (PEP 649).
     """
     (function,) = (const for const in code.co_consts if isinstance(const, CodeType) and const.co_name == name)
     units = len(function.co_code) // 2
@@ -57,7 +57,7 @@ def running(code: CodeType) -> CodeType:
 
 def shape_of(like: FunctionType) -> str | None:
     """Return the kind of a coroutine or generator function; None for any other function."""
-    # By its code, not by inspect: a function that is only marked (inspect.markcoroutinefunction) runs when called.
+    # By the code, not by inspect: a merely marked function (inspect.markcoroutinefunction) runs when called.
     flags = like.__code__.co_flags & _ALL_SHAPES
     return next(shape for flag, shape in _SHAPES.items() if flags & flag) if flags else None
 
@@ -73,10 +73,10 @@ _MARKS: Final = _ALL_SHAPES | inspect.CO_ITERABLE_COROUTINE
 
 @cache
 def in_place(cells: int) -> CodeType:
-    """Return the code of a function with so many cells that passes its collected arguments on to ``__hookpatch__``.
+    """Return the code, for a number of cells, of a function that passes all arguments on to ``__hookpatch__``.
 
-    Compiled from text: a function takes only code with as many free variables as it has cells, and the interpreter
-    crashes on code with free variables that the compiler has not seen. ``__hookpatch__`` is a keyword default.
+    Compiled from text: a function with cells takes only code with as many free variables. The interpreter crashes on
+    code with free variables unknown to the compiler. ``__hookpatch__`` is a keyword default.
     """
     names = [f"cell{number:06}" for number in range(cells)]
     seen = f"if 0: {', '.join(names)}" if names else ""
@@ -97,7 +97,7 @@ class Signature(inspect.Signature):
     __slots__ = ()
 
     def __init__(self, like: FunctionType) -> None:
-        self._parameters: Any = like  # in a slot of inspect.Signature, so that the class can be exchanged
+        self._parameters: Any = like  # in a slot of inspect.Signature, to keep the class exchangeable
 
     def __getattribute__(self, name: str) -> Any:
         like = object.__getattribute__(self, "_parameters")
@@ -111,7 +111,7 @@ class Signature(inspect.Signature):
 
 
 def signature_without_annotations(callee: Any) -> inspect.Signature:
-    """Return the signature of a callee without evaluating its annotations, so that no foreign code runs.
+    """Return the signature of a callee without evaluating the annotations: no foreign code runs.
 
     Raises:
         TypeError, ValueError: the callee has no signature.

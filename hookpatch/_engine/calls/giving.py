@@ -1,4 +1,4 @@
-"""Wrappers that give arguments to calls: of ``inject``, which overrides the caller, and of ``default``."""
+"""Wrappers that pass arguments to calls: of ``inject``, which overrides the caller, and of ``default``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any, TypeAlias
 
 from hookpatch._engine.calls.trampoline import Wrapper
 
-# An argument that is given where the object is true: its name, and what tells whether a value is the one given.
+# An argument that another layer injects: the name, a test for the injected value, and an object that is true while the
+# layer injects.
 Given: TypeAlias = tuple[str, Callable[[Any], bool], object]
 
 
 def injecting(
     arguments: Mapping[str, Any], parameters: Sequence[Parameter], before: int, outside: Sequence[Given]
 ) -> Wrapper:
-    """Return a wrapper that gives arguments, but leaves those that a layer outside has given at a call."""
+    """Return a wrapper that injects arguments, except arguments that an outer layer has injected in the same call."""
     by_place = [
         (place, parameter.name, parameter.kind is Parameter.POSITIONAL_ONLY)
         for place, parameter in enumerate(parameters, before)
@@ -24,7 +25,7 @@ def injecting(
         and parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     ]
 
-    # Most calls have fewer positional arguments than this, and none of them changes.
+    # Most calls have fewer positional arguments than `least`, so no positional argument changes.
     least = min((place + 1 - positional_only for place, _, positional_only in by_place), default=sys.maxsize)
 
     def present(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -34,7 +35,7 @@ def injecting(
     def injected(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = {name: _fresh(value) for name, value in arguments.items()}
         for name, is_it, is_on in outside:
-            # By the value: a call on its way may have come past the other layer before it was there.
+            # By the value: a call that began before the other layer was applied lacks the injected value.
             if is_on and name in given and any(map(is_it, present(name, args, kwargs))):
                 del given[name]
         if len(args) < least:
@@ -62,7 +63,7 @@ def injecting(
 
 
 def defaulting(arguments: Mapping[str, Any], parameters: Sequence[Parameter], before: int) -> Wrapper:
-    """Return a wrapper that gives the arguments which a call does not bind, by place or by keyword."""
+    """Return a wrapper that passes the arguments that a call leaves out, by place or by keyword."""
     places = {
         parameter.name: place
         for place, parameter in enumerate(parameters, before)
@@ -87,7 +88,7 @@ def defaulting(arguments: Mapping[str, Any], parameters: Sequence[Parameter], be
 
 
 def _filled(args: tuple[Any, ...], lacking: Sequence[Parameter], given: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return arguments by place with the lacking ones: given, or their own default."""
+    """Return the arguments by place, with each lacking argument: the given value, or the parameter's default."""
     more = [_fresh(given[one.name]) if one.name in given else one.default for one in lacking]
     # Without a required argument the call fails as the original's does.
     return args if any(value is Parameter.empty for value in more) else (*args, *more)

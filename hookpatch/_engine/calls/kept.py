@@ -1,4 +1,4 @@
-"""Return True if a foreign value keeps an object, and so may call the object. No foreign code runs."""
+"""Find out if a foreign value keeps an object, and may therefore call the object. No foreign code runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def keeps(value: object, is_wanted: Callable[[Any], bool]) -> bool:
                 if is_wanted(kept):
                     return True
                 seen.add(id(kept))
-                following.append(kept)  # alive, so that no id is used twice
+                following.append(kept)  # kept alive: no id is used twice
                 if len(seen) > _MOST:
                     return False
         now = following
@@ -36,7 +36,7 @@ def keeps(value: object, is_wanted: Callable[[Any], bool]) -> bool:
 
 
 def _kept_by(thing: Any, is_first: bool) -> Iterator[Any]:
-    """Yield the objects that an object keeps for its calls."""
+    """Yield the objects that an object keeps for calls."""
     kind = type(thing)
     if issubclass(kind, type):
         if is_first:
@@ -52,14 +52,14 @@ def _kept_by(thing: Any, is_first: bool) -> Iterator[Any]:
 
 
 def kept_by_function(function: FunctionType) -> Iterator[Any]:
-    """Yield what a function keeps in its closure and its defaults."""
+    """Yield the values in the closure and the defaults of a function."""
     yield from chain.from_iterable(map(gc.get_referents, function.__closure__ or ()))  # a cell may be empty
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
 
 
 def names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names of globals and attributes that a code uses, and the codes inside it."""
+    """Yield the names of globals and attributes used by a code, and by the nested codes."""
     yield from code.co_names
     for constant in code.co_consts:
         if type(constant) is CodeType:

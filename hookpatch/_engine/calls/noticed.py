@@ -1,4 +1,4 @@
-"""Find out in what else a patched call differs: for who looks at the stack, and for who wraps a bound method."""
+"""Find further differences of a patched call: for code that reads the stack, and for wrappers of a bound method."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEPTH: Final = 8  # decorators
 _SIGNATURE: Final = "__signature__"
 _OURS: Final = 3  # references: of the function's dict, of the Swap, and of the trampoline's dict
 _LEVEL: Final = "stacklevel"
-# C functions that look at the frame of their caller, each with its module.
+# C functions that read the frame of the caller, by module.
 _OF_C: Final = {
     "sys": ("_getframe", "_getframemodulename"),
     "_warnings": ("warn",),
@@ -26,15 +26,15 @@ _OF_C: Final = {
 
 
 def by_what(callee: Any) -> str:
-    """Return the name by which a callable looks for its caller on the stack; empty if the callable does not look.
+    """Return the name by which a callable reads the caller from the stack; empty if the callable does not.
 
-    What the callable calls is not searched.
+    Functions that the callable calls are not searched.
     """
     return next(filter(None, map(_by_what, _run_by(callee))), "")
 
 
 def _run_by(callee: Any) -> Iterator[Any]:
-    """Yield what a call of a callable runs: of a class what makes an instance, of a decorator what is inside."""
+    """Yield the functions that a call of a callable runs: constructors of a class, the function in a decorator."""
     for _ in range(_DEPTH):
         if isinstance(callee, type):
             methods = (vars(cls).get(name) for name in ("__init__", "__new__") for cls in type.mro(callee))
@@ -61,13 +61,13 @@ def _by_what(callee: Any) -> str:
 
 
 def _codes(code: CodeType) -> list[CodeType]:
-    """Return a code and the codes inside it."""
+    """Return a code and all nested codes."""
     inside = [one for const in code.co_consts if isinstance(const, CodeType) for one in _codes(const)]
     return [code, *inside]
 
 
 def _gives_level(code: CodeType) -> bool:
-    """Return True if a code calls something with ``stacklevel=``, or ``warn`` with a number as the third argument."""
+    """Return True if a code passes ``stacklevel=`` to a call, or a number to ``warn`` as the third argument."""
     if any(type(const) is tuple and _LEVEL in const for const in code.co_consts):
         return True
     if "warn" not in code.co_names:
@@ -82,9 +82,9 @@ def _gives_level(code: CodeType) -> bool:
 
 
 def names_of_wraps(function: FunctionType) -> list[str]:
-    """Return the names of the functions that wrap a bound method of a function that is changed in place.
+    """Return the names of the functions that wrap a bound method of a function changed in place.
 
-    Such a function shows the object or class as a parameter: it copied the signature of the function.
+    A wrapper of this kind shows the object or class as a parameter: the wrapper copied the function's signature.
     """
     signature, nobody = vars(function).get(_SIGNATURE), object()
     if signature is None or not is_changed_in_place(function):
@@ -101,5 +101,5 @@ def names_of_wraps(function: FunctionType) -> list[str]:
 
 
 def _name(function: FunctionType) -> str:
-    """Return where a function is defined: its own names are copied from the method."""
+    """Return the module and the code's name of a function: the function's own names are copied from the method."""
     return f"{function.__globals__.get('__name__')}:{function.__code__.co_qualname}"

@@ -1,4 +1,4 @@
-"""Find the subclasses that override a method and do not call it: a patch of the method has no effect on them."""
+"""Find the subclasses that override a method without a call of the method: a patch has no effect in these classes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hookpatch._engine.calls.kept import names_in
 
 
 def overriding(owner: type, name: str, subclasses: Iterable[type]) -> list[type]:
-    """Return the subclasses that override a method of a class and do not call it.
+    """Return the subclasses that override a method of a class without a call of the method.
 
     Args:
         owner: the class that has the method.
         name: the method's name.
-        subclasses: the subclasses of the class, of which those are returned.
+        subclasses: the subclasses to search.
 
-    A method that names ``super``, or a base class, and the method itself counts as one that calls it.
+    An override counts as calling the method if the override names ``super`` or a base class, and the method's name.
     """
     if not isinstance(_function(vars(owner).get(name)), FunctionType):
         return []
@@ -35,7 +35,7 @@ def _overrides(cls: type, owner: type, name: str) -> bool:
 
 
 def _function(value: Any) -> Any:
-    """Return the function of a static or class method, and beneath wrappers that tell what they wrap."""
+    """Return the function of a static or class method, without wrappers that have ``__wrapped__``."""
     value = getattr(value, "__func__", value)
     while isinstance(value, FunctionType) and "__wrapped__" in vars(value):
         value = vars(value)["__wrapped__"]

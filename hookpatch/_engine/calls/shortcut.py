@@ -1,6 +1,6 @@
-"""Code of a function that gives arguments by itself: a patched call has no frame of ours on the stack.
+"""Code of a function that passes arguments by itself: a patched call has no frame of hookpatch on the stack.
 
-The code is the original's, with a few instructions after its ``RESUME`` that set parameters to constants.
+The code is the original's, with a few instructions after ``RESUME`` that set parameters to constants.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from hookpatch._engine.calls.kept import names_in
 
-_NEWEST: Final = (3, 15)  # Python of which the layout of code was tried
+_NEWEST: Final = (3, 15)  # newest Python with a tested layout of code
 _SEE_CELLS: Final = frozenset({"locals", "vars", "dir", "f_locals"})
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes)
 _COPIED: Final = (dict, list, set)  # by ``inject`` and ``default``, for each call
@@ -24,7 +24,7 @@ _STACK: Final = 3  # values on the stack while an entry is added to ``**kwargs``
 
 
 class Shortcut(NamedTuple):
-    """What a function gets so that it gives arguments by itself: as long as the original has the code ``of``."""
+    """The code and defaults for a function that passes arguments by itself, while the original has the code ``of``."""
 
     like: Any  # the original, a function
     of: CodeType
@@ -36,13 +36,13 @@ class Shortcut(NamedTuple):
 def shortcut(
     like: FunctionType, injected: Mapping[str, Any], defaulted: Mapping[str, Any], cells: tuple[str, ...]
 ) -> Shortcut | None:
-    """Return what makes a function give arguments as ``inject`` and ``default`` do; None if that is not exact.
+    """Return the code and defaults that pass arguments as ``inject`` and ``default`` do; None if not exactly.
 
     Args:
         like: the original.
         injected: the arguments for all calls.
-        defaulted: the arguments for calls without them; no argument is in both.
-        cells: the names of the cells that the function has beside those of the original.
+        defaulted: the arguments for calls that leave an argument out; no argument is in both.
+        cells: the names of the cells that the function has in addition to the original's cells.
     """
     code, either = like.__code__, {**injected, **defaulted}
     if sys.version_info[:2] > _NEWEST or sys.implementation.name != "cpython" or "__wrapped__" in vars(like):
@@ -66,7 +66,7 @@ def shortcut(
     keywords = {name: value for name, value in new.items() if name not in by_place}
     try:
         giving = _giving(code, code.co_filename, marshal.dumps(tuple(injected.items())), cells)
-    except (StopIteration, ValueError):  # laid out in a way that was not seen yet
+    except (StopIteration, ValueError):  # an unknown layout of code
         return None
     defaults = tuple(after.values()) if len(new) > len(keywords) else like.__defaults__
     return Shortcut(like, code, giving, defaults, {**by_keyword, **keywords} if keywords else like.__kwdefaults__)
@@ -78,7 +78,7 @@ def _is_constant(value: object) -> bool:
 
 @lru_cache(maxsize=1024)
 def _giving(code: CodeType, file: str, injected: bytes, cells: tuple[str, ...]) -> CodeType:
-    """Return code that gives arguments: the same object each time, since torch.compile caches by code."""
+    """Return code that passes arguments: the same object each time, since torch.compile caches by code."""
     arguments: dict[str, Any] = dict(marshal.loads(injected))
     before = next(instruction for instruction in dis.get_instructions(code) if instruction.opname == "RESUME")
     resumed = next(one.offset for one in dis.get_instructions(code) if one.offset > before.offset)
@@ -99,7 +99,7 @@ def _giving(code: CodeType, file: str, injected: bytes, cells: tuple[str, ...]) 
 
 
 def _instructions(code: CodeType, arguments: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield instructions that set each argument to its constant, behind the constants of the code."""
+    """Yield instructions that set each argument to a constant behind the constants of the code."""
     count = code.co_argcount + code.co_kwonlyargcount
     first = len(code.co_consts)
     for place, name in enumerate(arguments):
@@ -117,7 +117,7 @@ def _instructions(code: CodeType, arguments: Mapping[str, Any]) -> Iterator[byte
 
 
 def _instruction(name: str, argument: int) -> bytes:
-    """Return one instruction, with its prefixes for a great argument."""
+    """Return an instruction, with prefixes for a large argument."""
     prefixes = [(dis.opmap["EXTENDED_ARG"], argument >> shift & 255) for shift in (24, 16, 8) if argument >> shift]
     return bytes(byte for pair in (*prefixes, (dis.opmap[name], argument & 255)) for byte in pair)
 
@@ -132,14 +132,14 @@ def _cache_of_store() -> int:
 
 
 class _Laid:
-    """The instructions of a code, its lines and its handlers of errors, as they are changed together."""
+    """The instructions, line table and exception table of a code, changed together."""
 
     def __init__(self, code: CodeType) -> None:
         self.code: Final = code
         self.text, self.lines, self.handlers = code.co_code, code.co_linetable, code.co_exceptiontable
 
     def insert(self, at: int, new: bytes) -> None:
-        """Insert instructions that belong to no line."""
+        """Insert instructions without a line number."""
         self.text = self.text[:at] + new + self.text[at:]
         place, units = 0, 0  # the entries of the lines begin with a byte from 128 on
         while place < len(self.lines) and units < at // 2:

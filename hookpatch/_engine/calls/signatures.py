@@ -46,16 +46,16 @@ def _head(function: FunctionType) -> tuple[Any, ...]:
 
 
 def misfit(new: Signature, like: Signature, name: str) -> str | None:
-    """Return, in words, a call of the function ``name`` that ``like`` takes and ``new`` refuses; None without one.
+    """Return, in words, a call of the function ``name`` that ``like`` takes and ``new`` refuses; else None.
 
-    Calls are tried as inspect binds them: by place and by keyword, with and without each optional argument.
+    Calls are tried as inspect binds calls: by place and by keyword, with and without each optional argument.
     """
     by_place_alone = {key for key, parameter in new.parameters.items() if parameter.kind is Parameter.POSITIONAL_ONLY}
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in new.parameters.values()):
         by_place_alone = set()
     for args, keywords in _calls(like, len(new.parameters) + 1):
         words = ", ".join([*dict.fromkeys(args), *(f"{key}=..." for key in keywords)])
-        for key in by_place_alone.intersection(keywords):  # Python 3.13.0 binds some of these
+        for key in by_place_alone.intersection(keywords):  # Python 3.13.0 binds some by keyword
             return f"{name}({words}) fails: '{key}' is positional-only"
         try:
             bound = new.bind(*args, **{key: key for key in keywords}).arguments
@@ -90,7 +90,7 @@ def _calls(like: Signature, more: int) -> list[tuple[list[str], list[str]]]:
 def as_text(parameters: Sequence[Parameter]) -> str:
     """Return parameters as text, such as ``(model, checks=1, *, skipped=...)``, without annotations.
 
-    Only defaults that are short and look the same in any process are shown.
+    Only short defaults with the same text in any process are shown.
     """
     shown = []
     for parameter in parameters:
@@ -105,14 +105,14 @@ _PLAIN: Final = (bool, int, float, str, bytes, type(None))
 
 
 class _Dots:
-    """A default that is not shown."""
+    """A hidden default."""
 
     def __repr__(self) -> str:
         return "..."
 
 
 def from_text(text: str) -> Signature:
-    """Return the signature that ``as_text`` wrote.
+    """Return the signature written by ``as_text``.
 
     Raises:
         ValueError: the text is no signature.

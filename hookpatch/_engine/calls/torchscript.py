@@ -30,10 +30,10 @@ def attributes(
 ) -> dict[str, Any]:
     """Return the attributes by which TorchScript calls a patched function.
 
-    For a plain function TorchScript gets another function to compile. Its capture is counted for each wrapper that
+    For a plain function TorchScript gets another function to compile. The capture is counted for each wrapper that
     ``wrappers_from`` finds by the link.
-    A method (``binds``) is marked like a function under ``torch.jit.ignore``, so that TorchScript calls Python: the
-    method belongs to a torch module, so torch is imported.
+    A method (``binds``) is marked like a function under ``torch.jit.ignore``: TorchScript calls the method in Python.
+    The method belongs to a torch module, and torch is imported.
     """
     if not binds:
         return {"__prepare_scriptable__": _Scriptable(like, link, wrappers_from)}
@@ -56,7 +56,7 @@ class _Scriptable:
         self._wrappers_from: Final = wrappers_from
 
     def __call__(self) -> FunctionType:
-        """Return the function; raises like ``_scriptable``, and for a patch that has to know what a call gives."""
+        """Return the function; raises like ``_scriptable``, and for a patch that has to know each call."""
         wrappers = [*self._wrappers_from(self._link)]
         if need := next(filter(None, map(needs_the_call, wrappers)), None):
             raise BypassError(_name(self._like), SCRIPT, f"{need}; {ELSEWHERE}")
@@ -67,7 +67,7 @@ class _Scriptable:
 
 
 def needs_the_call(wrapper: Any) -> str:
-    """Return in words what a wrapper has to know of each call, and a capture does not tell; empty if nothing."""
+    """Return in words the facts of each call that a wrapper needs and a capture lacks; empty without a need."""
     return str(getattr(wrapper, "needs_the_call", ""))
 
 
@@ -78,10 +78,10 @@ def _name(like: FunctionType) -> str:
 def _scriptable(like: FunctionType, link: CellType) -> FunctionType:
     """Return a function with the original's parameters, defaults and annotations that calls the patch.
 
-    Not the original under ``torch.jit.ignore``: TorchScript calls such a function without its defaults.
+    The original under ``torch.jit.ignore`` would not do: TorchScript calls an ignored function without the defaults.
 
     Raises:
-        BypassError: TorchScript cannot compile such a function, and the patch would not run.
+        BypassError: TorchScript cannot compile the function, and the patch would not run.
     """
     name = _name(like)
     try:

@@ -1,9 +1,9 @@
 """The trampoline: a plain function in the place of a Python function, which calls a wrapper.
 
 A plain function, not a proxy: torch.compile, torch.export and pickle look through proxies or fail, and a call takes a
-third of the time. The function stays the same object while layers come and go, since foreign code may hold it. Its
-wrapper lies in a cell that each call reads once. So a call in another thread sees all layers from before a change or
-all from after (GIL: the cell is set in one operation).
+third of the time. The function stays the same object while layers come and go, since foreign code may hold the
+function. The wrapper is in a cell that each call reads once. Therefore a call in another thread sees either all layers
+from before a change or all from after (GIL: the cell is set in one operation).
 
 Long because a trampoline, the swap of a function in place and their shortcuts share the link and the code.
 """
@@ -24,7 +24,7 @@ from hookpatch._engine.calls.code import Signature, as_collected, in_place, inne
 from hookpatch._engine.calls.shortcut import Shortcut
 
 Wrapper: TypeAlias = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
-# The wrapper, the callable below, and the function that binds it to the object of a call; None without an object.
+# The wrapper, the callable below, and the function that binds the callable to a call's object; None without an object.
 Link: TypeAlias = tuple[Wrapper, Callable[..., Any], Callable[[Any], Callable[..., Any]] | None]
 
 
@@ -35,12 +35,12 @@ def pass_through(wrapped: Callable[..., Any], instance: object, args: tuple[Any,
 
 # The name of a trampoline's cell, and of the keyword default in a function that is changed in place.
 HOOK: Final = "__hookpatch__"
-FRAME_MARK: Final = " [hookpatch: "  # in the name of the code that runs the wrapper of a patch, before its owner
+FRAME_MARK: Final = " [hookpatch: "  # before the owner, in the name of the code that runs a patch's wrapper
 
 
 @final
 class Trampoline:
-    """A plain function that looks like another and calls a wrapper around it. Lives as long as its function is held.
+    """A plain function that looks like another and calls a wrapper. Lives as long as the function is held.
 
     ``function`` goes into the slot; ``link`` is the cell of its ``Link``.
     """
@@ -50,7 +50,7 @@ class Trampoline:
     def __init__(self, like: FunctionType, below: Callable[..., Any], binds: bool) -> None:
         """Make a trampoline that looks like a function and passes calls through to ``below``.
 
-        ``binds``: its first argument is the object or class of a method call.
+        ``binds``: the first argument of the function is the object or class of a method call.
         """
         self._binds: Final = binds
         self.link: Final = CellType((pass_through, below, None))
@@ -77,7 +77,7 @@ class Trampoline:
 
     @property
     def collected(self) -> FunctionType:
-        """A function that does the same, called with the tuple and the dict of arguments collected before."""
+        """A function with the same effect, called with the tuple and the dict of arguments collected before."""
         if self._collected is None:
             function = self.function
             self._collected = FunctionType(
@@ -125,7 +125,7 @@ class Trampoline:
                 self.shorten(None)
 
     def is_short_of(self, original: FunctionType) -> bool:
-        """Return True if the trampoline has a shortcut that does what an original does."""
+        """Return True if the trampoline has a shortcut in place of an original."""
         return self._short is not None and self._short.like is original
 
     @property
@@ -134,12 +134,12 @@ class Trampoline:
         return self._short is not None and self.function.__code__ is self._short.code
 
 
-_shortened: Final[set[ReferenceType[Trampoline]]] = set()  # those whose calls do not reach what is below
+_shortened: Final[set[ReferenceType[Trampoline]]] = set()  # trampolines with calls that do not reach the callable below
 _forget_short: Final = _shortened.discard
 
 
 def lengthen(below: FunctionType) -> None:
-    """Have the trampolines above a function call the function: its code has changed."""
+    """Remove the shortcuts of the trampolines above a function: the function's code has changed."""
     for weak in _shortened.copy():
         trampoline = weak()
         if trampoline is not None and trampoline.is_short_of(below):
@@ -171,9 +171,9 @@ def beneath_link(function: FunctionType) -> Any:
 
 
 def needs_the_call(function: FunctionType) -> str:
-    """Return why a patched function cannot be captured, in words; empty if it can.
+    """Return why a patched function cannot be captured, in words; empty for a function that can be.
 
-    Some wrapper has to know of each call which arguments it gives, or who makes it.
+    A wrapper may have to know the arguments or the caller of each call.
     """
     first = (function.__kwdefaults__ or {}).get(HOOK, function)
     return next(filter(None, map(torchscript.needs_the_call, wrappers_from(link_of(first)))), "")
@@ -195,8 +195,8 @@ def name_frames(function: FunctionType, name: str, owner: str) -> None:
 
 
 def named(code: CodeType, name: str, owner: str) -> CodeType:
-    """Return code with the owner of a patch in its name; the same object each time."""
-    # In the code's name, which costs a call nothing. A note on the error would change a foreign object.
+    """Return code with the owner of a patch in the name; the same object each time."""
+    # A name costs a call no time. A note on the error would change a foreign object.
     place = code.co_qualname, code.co_filename, code.co_firstlineno
     return with_place(code, f"{name}{FRAME_MARK}{owner}]", *place, code.co_flags, code.co_argcount)
 
@@ -216,14 +216,14 @@ def _method(__hookpatch__: Link, first: str, rest: slice) -> Callable[..., Any]:
         wrapper, below, bind = __hookpatch__
         if bind is None:
             return wrapper(below, None, args, kwargs)
-        try:  # faster than to ask first whether there are arguments
+        try:  # faster than a test for arguments
             instance = args[0]
         except IndexError:
             pass
         else:
             return wrapper(bind(instance), instance, args[rest], kwargs)
         if first not in kwargs:
-            return wrapper(below, None, args, kwargs)  # called on the class: there may be no object, or a default
+            return wrapper(below, None, args, kwargs)  # called on the class, without an object or with a default
         instance = kwargs.pop(first)  # called as Class.method(self=object)
         return wrapper(bind(instance), instance, (), kwargs)
 
@@ -246,7 +246,7 @@ def can_stand_in(function: FunctionType, value: object) -> bool:
 
 
 def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:
-    """Return a function of this code that looks like another."""
+    """Return a function with a code that looks like another function."""
     source = like
     if "__wrapped__" in vars(like):
         # Source text, and the names in annotations, belong to the function inside the decorator.
@@ -256,7 +256,7 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
     copy = FunctionType(code, source.__globals__, like.__name__, like.__defaults__, closure)
     dress(copy, like)
     attributes = copy.__dict__ = _Attributes(vars(copy))
-    # By these inspect.unwrap, TorchScript and Dynamo look through a function, past its wrapper.
+    # By these attributes inspect.unwrap, TorchScript and Dynamo look through a function, past the wrapper.
     for name in ("__wrapped__", "_torchdynamo_orig_callable", TRACED):
         attributes.pop(name, None)
     if not isinstance(attributes.get("__signature__"), inspect.Signature):
@@ -265,7 +265,7 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
 
 
 class _Attributes(dict[str, Any]):
-    """The attributes of a trampoline's function, with a ``__signature__`` that nobody copies with the others.
+    """The attributes of a trampoline's function, with a ``__signature__`` that is not copied with the others.
 
     A function that wraps a bound method by ``functools.wraps`` would show the object or class as a parameter. Without
     the copy inspect asks the bound method.
@@ -273,7 +273,7 @@ class _Attributes(dict[str, Any]):
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[str]:  # without it dict.update copies without a look at keys()
+    def __iter__(self) -> Iterator[str]:  # else dict.update copies without a look at keys()
         return iter(self.keys())
 
     def keys(self) -> Any:
@@ -294,20 +294,20 @@ def dress(copy: FunctionType, like: FunctionType) -> None:
 
 
 def _unmarked(like: FunctionType, code: CodeType) -> FunctionType:
-    """Return a function like another, whose code has no mark of a generator: Dynamo takes the mark for the truth."""
+    """Return a function like another, without a generator's mark in the code: Dynamo takes the mark for the truth."""
     return FunctionType(running(code), like.__globals__, like.__name__, like.__defaults__, like.__closure__)
 
 
-TRACED: Final = "_torchdynamo_inline"  # the function that Dynamo traces in place of the one that has the attribute
+TRACED: Final = "_torchdynamo_inline"  # Dynamo traces the attribute's function in place of its owner
 _BORNE: Final = frozenset({"__signature__", *torchscript.ATTRIBUTES})
 
 
 @final
 class Swap:
-    """The value of a function slot, for a function that is changed in place: code that calls a trampoline.
+    """The value of a function slot, for a function changed in place: code that calls a trampoline.
 
-    The code finds the trampoline as a keyword default: torch.compile refuses a constant. The attributes are added
-    unless the function has them; one of them, by which Dynamo would look past the patch, in place of its own.
+    The code finds the trampoline as a keyword default: torch.compile refuses a constant. Attributes of the function
+    take precedence over the added attributes, except the attribute by which Dynamo would look past the patch.
     """
 
     __slots__ = ("_codes", "_function", "attributes", "code", "keyword_defaults", "short")
@@ -315,7 +315,7 @@ class Swap:
     def __init__(self, like: FunctionType, trampoline: Trampoline, below: FunctionType) -> None:
         names = like.__code__.co_freevars
         code = in_place(len(names))
-        # At the place of what is called below, for inspect.getsource: another function than ``like`` if one is derived.
+        # At the place of the callable below, for inspect.getsource: a derived function differs from ``like``.
         self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, below.__code__)
         self.short: CodeType | None = None
         self._codes: tuple[CodeType, ...] = (self.code,)
@@ -327,7 +327,7 @@ class Swap:
             traced.__kwdefaults__ = self.keyword_defaults
 
     def put_into(self, function: FunctionType | None) -> None:
-        """Give a function the code; None: the function has its own code again."""
+        """Note the function that runs the code, and set the code; None: the function has its own code again."""
         self._function = function
         if function is not None:
             function.__code__ = self.short or self.code

@@ -1,7 +1,7 @@
-"""Hear of instances when they are made.
+"""Notice the making of instances.
 
-A class has no one place through which all its instances come. hookpatch patches these methods: ``__init__``, or the
-``__call__`` of a metaclass that has one in Python. Each is set and deleted exactly, unlike an inherited ``__new__``.
+A class has no single place of making all instances. hookpatch patches these methods: ``__init__``, or a metaclass's
+``__call__`` written in Python. Both can be set and deleted exactly, unlike an inherited ``__new__``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _WHY: Final = "tells of the instances made inside"
 
 
 def of_making(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patch]]:
-    """Yield the slots, each with a patch, by which to hear of the instances that a class makes."""
+    """Yield the slots, each with a patch, that notice the new instances of a class."""
     meant = of.meant
     if not of.has_entries or meant.parts is not None:
         return
-    if type(inner(along_mro(type(meant.cls), "__call__"))) is FunctionType:  # a metaclass may change what __init__ made
+    if type(inner(along_mro(type(meant.cls), "__call__"))) is FunctionType:  # may change instances after __init__
         yield _around(type(meant.cls), "__call__", _after_call(meant, born))
         return
     for owner in owners_of(meant, "__init__"):
@@ -48,7 +48,7 @@ def _after_call(meant: Meant, born: Born) -> Any:
 
 
 def _after_init(is_meant: IsMeant, born: Born) -> Any:
-    is_bare: dict[type, bool] = {}  # by class: object.__init__ refuses arguments that __new__ took, if there is another
+    is_bare: dict[type, bool] = {}  # by class: object.__init__ refuses the arguments of an own __new__
 
     def init(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         kind = type(instance)
@@ -63,6 +63,6 @@ def _after_init(is_meant: IsMeant, born: Born) -> Any:
 
 
 def _has_neither(kind: type) -> bool:
-    """Return True if a class has a ``__new__`` of its own, and no ``__init__`` but that of object."""
+    """Return True if a class has an own ``__new__``, but only the ``__init__`` of object."""
     has_new = along_mro(kind, "__new__") is not vars(object)["__new__"]
     return has_new and beneath(AttributeSlot(kind, "__init__")) is vars(object)["__init__"]

@@ -15,17 +15,17 @@ from hookpatch.errors import TargetRefused
 
 @final
 class Exchange:
-    """The places of one model in which submodules are exchanged. A module that hangs in several becomes one new module.
+    """The places of exchanged submodules in a model. A module in several places becomes the same new module in each.
 
     Attributes:
         places: the slots.
     """
 
     def __init__(self, of: OfInstances, patch: Patch, model: Any, owner: str) -> None:
-        """Find the places of the modules that are meant.
+        """Find the places of the meant modules.
 
         Raises:
-            TargetRefused: there is no torch model, or only the model itself is meant.
+            TargetRefused: ``model`` is no torch model, or only the model itself is meant.
         """
         if not is_model(model):
             problem = f"{patch.address} exchanges the submodules of a torch model, and of= is {a_kind(model)}"
@@ -43,14 +43,14 @@ class Exchange:
         self._count: Final = len({id(own_beneath(slot)) for slot in self.places})
 
     def check(self) -> None:
-        """Raise TargetRefused if the factory has made what is no torch module."""
+        """Raise TargetRefused if the factory has made an object that is no torch module."""
         for slot in self.places:
             if not is_model(made := slot.read()):
                 problem = f"the factory made {a_kind(made)}, and a submodule is a torch module"
                 raise TargetRefused(self._patch.address, self._owner, problem)
 
     def doubts(self) -> list[str]:
-        """Return that nothing was found, in words."""
+        """Return a doubt in words if no submodule was found."""
         return [] if self.places else [f"of= has no submodule {self._patch.address}"]
 
     def count(self) -> str:

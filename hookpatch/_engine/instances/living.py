@@ -1,4 +1,4 @@
-"""The instances that one patch has found: alive, made inside, dead. None is kept alive."""
+"""The instances found by a patch: alive, made inside, dead. No instance is kept alive."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ class Living:
     def __init__(
         self, of: OfInstances, patch: Patch, owner: str, lay: Callable[[InstanceSlot], Callable[[], None]]
     ) -> None:
-        """Take what lays a layer over the slot of an instance, and returns how to forget the layer.
+        """Take the instances of a patch; messages name ``owner``.
 
-        ``owner`` is named in messages.
+        ``lay``: applies a layer to the slot of an instance, and returns the function that forgets the layer.
         """
         self.meant: Final = of.meant
         self.of: Final = of
         self._made = 0
-        self._without: Final[list[InstanceSlot]] = []  # of instances that have no such attribute
+        self._without: Final[list[InstanceSlot]] = []  # of instances without the attribute
         self._patch: Final = patch
         self._owner: Final = owner
         self._lay: Final = lay
-        # By id, with the weak reference that removes the entry. GIL: each change is one operation of the dict.
+        # By id; the weak reference removes the entry. GIL: each change is one operation of the dict.
         self._known: Final[dict[int, ReferenceType[Any]]] = {}
-        # Each patched instance, by the id of its __dict__, which instances may share.
+        # Each patched instance, by the id of the instance's __dict__. Instances may share a __dict__.
         self._by_dict: Final[dict[int, ReferenceType[Any]]] = {}
 
     def adopt_all(self) -> None:
         """Patch all living instances.
 
         Raises:
-            TargetNotFound: there are some, and all lack the attribute.
+            TargetNotFound: all living instances lack the attribute.
             HookpatchError: the patch does not fit an instance.
         """
         things = self.meant.living()
@@ -71,12 +71,12 @@ class Living:
             raise missing(self._without[0], self._patch.target, self._owner, now=now)
 
     def born(self, thing: Any) -> Site | None:
-        """Patch a new instance, or one that other code has given a state just now; raise like ``adopt_all``.
+        """Patch a new instance, or an instance with a state just set by other code; raise like ``adopt_all``.
 
         Return the site of the instance, None if the class alone is patched.
         """
         if behind_proxy(thing) is not thing:
-            return None  # of torch.export: its __dict__ is that of an instance which is patched
+            return None  # a proxy of torch.export shares the __dict__ of a patched instance
         is_new = id(thing) not in self._known
         if is_new:
             self._adopt(thing)
@@ -107,7 +107,7 @@ class Living:
                 self._by_dict[shared] = ref(thing)
 
         def died(_: object, number: int = id(thing)) -> None:
-            # Called by the collector, anywhere. Before the memory is used again: no other object has this id yet.
+            # Called by the collector, anywhere, before the memory is used again: no other object has this id yet.
             self._known.pop(number, None)
             self._by_dict.pop(shared, None)
             originals.pop(("attribute", number, self.of.name), None)
@@ -116,13 +116,13 @@ class Living:
         self._known[id(thing)] = ref(thing, died)
 
     def _sharing(self, thing: Any) -> Any:
-        """Return another instance with the same ``__dict__``, which is patched there already; None without one."""
+        """Return the instance that was patched in the same ``__dict__`` before; None without another instance."""
         own = _dict_of(thing)
         first = (self._by_dict.get(id(own)) or _nothing)()
         return first if first is not None and first is not thing and own is _dict_of(first) is not None else None
 
     def _adopt_sharing(self, thing: Any, first: Any) -> None:
-        """Note an instance that shares the patched ``__dict__`` of another, and keep that other one alive meanwhile."""
+        """Note an instance with the ``__dict__`` of a patched instance; keep the patched instance alive meanwhile."""
 
         def died(_: object, number: int = id(thing), kept: Any = first) -> None:
             self._known.pop(number, None)
@@ -130,7 +130,7 @@ class Living:
         self._known[id(thing)] = ref(thing, died)
 
     def doubts(self) -> list[str]:
-        """Return which instances are not patched, in words."""
+        """Return the unpatched instances in words."""
         unseen = gc.get_freeze_count() > _OF_PYTHON
         found = [f"{len(self._without)} instances have no such attribute"] if self._without else []
         return [*found, _FROZEN] if unseen else found

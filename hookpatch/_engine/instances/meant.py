@@ -1,4 +1,4 @@
-"""The instances that an address means: of a class, exactly or with subclasses, and of one object's parts alone."""
+"""The instances meant by an address: of a class, with or without subclasses, of all objects or of an object's parts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hookpatch._engine.slots.referrers import classes
 from hookpatch._engine.slots.slot import along_mro, mro
 
 IsMeant: TypeAlias = Callable[[Any], bool]
-_MANY: Final = 16  # classes; from then on a loop beats gc.get_referrers, which compares each reference with each class
-_MOST: Final = 3  # subclasses that are named, and the others counted
+_MANY: Final = 16  # with more classes a loop beats gc.get_referrers, which compares each reference with each class
+_MOST: Final = 3  # named subclasses; further subclasses are counted
 
 
 @final
@@ -41,17 +41,17 @@ class Meant:
 
     @property
     def kinds(self) -> list[type]:
-        """The classes whose instances are meant, as of now."""
+        """The classes of meant instances, as of now."""
         return [*classes(self.cls)] if self.with_subclasses else [self.cls]
 
     def living(self) -> list[Any]:
-        """Return the living instances that are meant, as far as the garbage collector knows them."""
+        """Return the meant living instances known to the garbage collector."""
         if self.parts is not None:
             return [part for part in self.parts.values() if self.is_of(type(part))]
         return _instances_of([kind for kind in self.kinds if not _is_of_proxies(kind)])
 
     def left_out(self) -> str:
-        """Return how many living instances of subclasses are not meant, in words; empty if there are none."""
+        """Return the number of living instances of unmeant subclasses, in words; empty without instances."""
         subclasses = [cls for cls in [*classes(self.cls)][1:] if not _is_of_proxies(cls)]
         if self.with_subclasses or not subclasses:
             return ""
@@ -64,9 +64,9 @@ class Meant:
         return f"without effect on instances of subclasses: {', '.join(found[:_MOST])}{more}; {way}" if found else ""
 
     def at(self, owner: type, name: str) -> IsMeant:
-        """Return a test for the calls of a method of ``owner``: is an object meant, and does it look ``name`` up there?
+        """Return a test for calls of a method of ``owner``: is the object meant, with ``name`` found in ``owner``?
 
-        So a call by ``super()`` from the method of a subclass is not meant.
+        A call by ``super()`` from the method of a subclass is therefore not meant.
         """
         cls, parts = self.cls, self.parts
         if not self.with_subclasses:
@@ -93,12 +93,12 @@ class Meant:
 
 
 def behind_proxy(thing: Any) -> Any:
-    """Return the module for which a proxy of torch.export stands, an instance of a subclass made for it alone."""
+    """Return the module behind a proxy of torch.export: the proxy is an instance of a subclass made for the proxy."""
     return thing.get_base() if _is_of_proxies(type(thing)) else thing
 
 
 def _is_of_proxies(kind: type) -> bool:
-    """Return True for a class of such a proxy."""
+    """Return True for a class of a proxy of torch.export."""
     return any((base.__module__, base.__name__) == _PROXY for base in mro(kind))
 
 
@@ -108,11 +108,11 @@ _PROXY: Final = ("torch.fx.experimental.proxy_tensor", "_AttrProxy")
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class OfInstances:
-    """A patch of an attribute of instances, with its class found.
+    """An attribute of instances, with the class found.
 
     Attributes:
         name: the attribute.
-        in_class: the slots of classes that get the patch of a method; empty for a value, which each instance has.
+        in_class: the slots of classes for the patch of a method; empty for a value in each instance.
         has_entries: False if no instance can have a value of its own.
     """
 
@@ -123,19 +123,19 @@ class OfInstances:
 
 
 def _instances_of(kinds: Sequence[type]) -> list[Any]:
-    """Return the living instances of some classes: an instance refers to its class."""
+    """Return the living instances of some classes: an instance refers to the class."""
     ids = {*map(id, kinds)}
     things = gc.get_objects() if len(kinds) > _MANY else gc.get_referrers(*kinds)
     return [thing for thing in things if id(type(thing)) in ids]
 
 
 def owners_of(meant: Meant, name: str) -> list[type]:
-    """Return the classes whose methods the instances that are meant look up under a name."""
+    """Return the classes in which meant instances find the method of a name."""
     return list({id(owner): owner for kind in meant.kinds if (owner := _owner(kind, name, meant.cls))}.values())
 
 
 def _owner(kind: type, name: str, cls: type) -> type | None:
-    """Return the class down to ``cls`` in which instances of a class find a name; ``cls`` for what it inherits."""
+    """Return the class down to ``cls`` in which instances of a class find a name; ``cls`` for an inherited name."""
     for base in mro(kind):
         if base is cls or name in vars(base):
             return base

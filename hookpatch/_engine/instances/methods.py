@@ -1,7 +1,7 @@
-"""A patch of a method that holds for some instances: in the slot of the class, and each call asks for whom it is.
+"""A patch of a method for some instances: in the slot of the class, with a test of the instance at each call.
 
-An entry in the ``__dict__`` of each instance would hold the instance: a cycle, which only the collector ends. If held
-weakly, the instance of ``m.Class().method()`` would be dead when the method runs.
+An entry in the ``__dict__`` of each instance would hold the instance: a cycle, which only the collector ends. With a
+weak reference the instance of ``m.Class().method()`` would be dead when the method runs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hookpatch._engine.slots.slot import inner
 
 
 def goes_into_class(patch: Patch) -> bool:
-    """Return True if a patch of a method goes into the class: what it puts there takes the instance of each call."""
+    """Return True if a patch of a method goes into the class: the patch's value takes the instance of each call."""
     return patch.is_around_calls or patch.verb in MAKING_VERBS or type(patch.change) is FunctionType
 
 
 @final
 class OnlyFor:
-    """The instances for which alone a layer in the slot of their class holds."""
+    """The only instances for which a layer in the slot of the class is in effect."""
 
     __slots__ = ("takes",)
 
@@ -33,7 +33,7 @@ class OnlyFor:
         self.takes: Final = takes
 
     def around(self, wrapper: Wrapper) -> Wrapper:
-        """Return a wrapper that passes through for an instance that is not meant."""
+        """Return a wrapper that passes calls through for unmeant instances."""
         is_meant = self.takes
 
         def asking(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -45,7 +45,7 @@ class OnlyFor:
         return asking
 
     def between(self, below: Any, value: Any) -> Any:
-        """Return a function that calls ``value`` for an instance that is meant, and ``below`` for any other."""
+        """Return a function that calls ``value`` for a meant instance, and ``below`` for any other."""
         is_meant = self.takes
 
         def choosing(
@@ -67,7 +67,7 @@ class OnlyFor:
 
 
 def for_one(patch: Patch, instance: Any) -> Patch:
-    """Return the patch of a method for an instance with one of its own: what it puts there is bound to the instance."""
+    """Return the patch for an instance with an own method: the patch's value is bound to the instance."""
     if patch.is_around_calls:
         return patch
     if patch.verb == "replace":

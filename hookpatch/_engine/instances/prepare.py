@@ -42,11 +42,11 @@ __all__ = [
 def prepared(patch: Patch, module: ModuleType | None, owner: str, home: ModuleType | None = None) -> OfInstances:
     """Return the class and the kind of an attribute of instances; change nothing.
 
-    ``home``: the module in which to find the object whose parts are meant, if it was executed just now.
+    ``home``: the module of the object given as of=, if the module was executed just now.
 
     Raises:
         TargetNotFound: the class does not exist.
-        TargetRefused: no class stands before ``()``, or its instances have no place for the attribute.
+        TargetRefused: the object before ``()`` is no class, or the instances have no place for the attribute.
         SignatureError: the patch of a method does not fit.
     """
     target = patch.target
@@ -87,7 +87,7 @@ def check(patch: Patch, module: ModuleType | None, owner: str) -> None:
 
 
 def whole(patch: Patch, owner: str, home: ModuleType | None) -> Any:
-    """Return the object whose parts are meant: given, or found by its address in an imported module."""
+    """Return the object given as of=: an object, or found by an address in an imported module."""
     if not isinstance(patch.of, Target):
         return patch.of
     slot = resolve(patch.of, home or imports.present(str(patch.of.module)), owner)
@@ -98,7 +98,7 @@ def whole(patch: Patch, owner: str, home: ModuleType | None) -> Any:
 
 
 def awaited(patch: Patch) -> str | None:
-    """Return the name of the module that is to be imported before the parts can be found; None if there is none."""
+    """Return the name of the module whose import the search for parts awaits; None without a wait."""
     name = patch.of.module if isinstance(patch.of, Target) else None
     return None if name is None or imports.present(name) is not None else name
 

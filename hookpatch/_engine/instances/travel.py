@@ -1,4 +1,4 @@
-"""Keep patched values out of copies and pickles, and hear of the instances that these make.
+"""Keep patched values out of copies and pickles, and notice the instances made from copies and pickles.
 
 A copy or pickle of an instance holds the original state. A copy made inside is patched as an instance of its own.
 """
@@ -21,18 +21,18 @@ from hookpatch._engine.slots.slot import ABSENT, KEPT, along_mro, put, same
 _WHY: Final = "keeps patches of instances out of their copies and pickles"
 
 
-# What hears of new instances: a function of ours in ``__setstate__`` tells all, since it hides another beneath it.
+# The listeners to new instances: our function in ``__setstate__`` calls all, since the function hides an inner one.
 _hearers: Final[dict[int, tuple[Meant, Born]]] = {}
 
 
 def hear(meant: Meant, born: Born) -> Callable[[], object]:
-    """Call ``born`` with each instance that is meant, and gets a state by ``_set_state``; return how to end that."""
+    """Call ``born`` with each meant instance that gets a state by ``_set_state``; return the undo."""
     _hearers[id(born)] = meant, born
     return lambda: _hearers.pop(id(born), None)
 
 
 def of_copies(of: OfInstances, born: Born) -> Iterator[tuple[AttributeSlot, Patch]]:
-    """Yield the slots, each with a patch, that keep patched values out of copies and pickles, and tell of both."""
+    """Yield the slots, each with a patch, that keep patched values out of copies and pickles, and notice new copies."""
     for owner in owners_of(of.meant, "__reduce_ex__"):
         yield _around(owner, "__reduce_ex__", partial(_reduce, of.name))
     for name in ("__copy__", "__deepcopy__"):
@@ -65,18 +65,18 @@ def _reduce(name: str, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> A
         else:
             state = _without(name, state, *values)
     if state is None and hasattr(instance, "__dict__"):
-        state = {}  # so that an unpickled instance is heard of
+        state = {}  # unpickling calls __setstate__, which notices the instance
     return (*reduced[:2], state, *reduced[3:])
 
 
 def _values(name: str, instance: Any) -> tuple[Any, Any] | None:
-    """Return our value in an instance and the original; None for an instance that is not patched."""
+    """Return our value in an instance and the original; None for an unpatched instance."""
     patched = originals.get(InstanceSlot(instance, name).key)
     return None if patched is None else (patched.slot.read(), patched.original)
 
 
 def _without(name: str, state: Any, ours: Any, original: Any) -> Any:
-    """Return a state with the original value in place of ours; the same state if ours is not in it."""
+    """Return a state with the original value in place of our value; the same state if our value is absent."""
     if not (state is None or isinstance(state, dict)) or not same((state or {}).get(name, ABSENT), ours):
         return state
     return {key: value for key, value in {**(state or {}), name: original}.items() if value is not ABSENT} or None
@@ -101,7 +101,7 @@ def _after_state(is_meant: IsMeant, born: Born, wrapped: Any, instance: Any, arg
 
 
 def _set_state(self: Any, state: Any) -> None:
-    """Do what copy and pickle do for a class without ``__setstate__``."""
+    """Set a state as copy and pickle do for a class without ``__setstate__``."""
     parts = state if type(state) is tuple and len(state) == 2 else (state, None)
     if parts[0]:
         vars(self).update(parts[0])

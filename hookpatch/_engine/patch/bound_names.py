@@ -1,6 +1,6 @@
 """Find the names that modules bound from another module's name, by their source: ``from shop import LIMIT``.
 
-For values such as numbers and texts: of these nobody can tell by identity who holds them.
+For numbers, texts and similar values: identity does not show the holders of a plain value.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hookpatch._engine.patch.describe import describe
 
 
 def bound_from(module: str, name: str, is_old: Callable[[Any], bool]) -> list[str]:
-    """Return the names, as ``module:name``, that were bound from a module's name and hold its old value still.
+    """Return the names, as ``module:name``, that were bound from a module's name and still hold the old value.
 
     Args:
         module: the module that owns the name.
         name: the name.
-        is_old: tells whether a value is what the name held before.
+        is_old: returns True for the name's old value.
 
-    Names that were bound from such a name count as well. Only modules whose source can be read are found.
+    Names bound from a found name count as well. Only modules with readable source are found.
     """
     holding = {
         holder.__name__: holder
@@ -69,7 +69,7 @@ def _names_from(importer: ModuleType, module: str, name: str) -> Iterator[str]:
 
 
 def _module_of(node: ast.ImportFrom, importer: ModuleType) -> str | None:
-    """Return the full name of the module from which a statement imports."""
+    """Return the full name of the module named in an import statement."""
     try:
         return resolve_name("." * node.level + (node.module or ""), vars(importer).get("__package__"))
     except (ImportError, TypeError):

@@ -1,4 +1,4 @@
-"""A change of source text, as it is declared: a piece and what takes its place, or a diff."""
+"""The declaration of a change of source text: a piece and the new text, or a diff."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Edit:
     """A change of source text. Frozen.
 
     Attributes:
-        pieces: the pieces to replace, each with what takes its place.
-        count: how often a piece is to be found; None for once.
-        is_diff: True if the pieces are the hunks of a diff, which are whole lines.
-        within: of a method, the qualified name of the class in whose source the pieces are looked for; else empty.
-        values: of a method, the new values of the class by name, for its defaults; None if these are not to run anew.
+        pieces: the pieces to replace, each with the new text.
+        count: the expected number of occurrences of a piece; None for once.
+        is_diff: True if the pieces are the hunks of a diff: whole lines.
+        within: of a method, the qualified name of the class whose source is searched for the pieces; else empty.
+        values: of a method, the class's new values by name, for the method's defaults; None to keep the defaults.
     """
 
     pieces: tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ def hunks(diff: str) -> tuple[tuple[str, str], ...]:
     """Return the lines before and after each hunk of a unified diff; line numbers do not count.
 
     Raises:
-        ValueError: the text is no such diff, or changes nothing.
+        ValueError: the text is no unified diff, or changes nothing.
     """
     found: list[tuple[list[str], list[str]]] = []
     for line in dedent(diff).splitlines():

@@ -1,6 +1,6 @@
 """Declare a patch by one of nine verbs. A declaration imports nothing and changes nothing.
 
-Long because each verb tells its arguments where it is declared.
+Long because each verb documents the arguments in place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class TypedWrapper(Protocol[P, R]):
-    """A wrapper whose result has the type that the wrapped function returns."""
+    """A wrapper whose result has the type of the wrapped function's result."""
 
     def __call__(
         self, wrapped: Callable[P, R], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any], /
@@ -41,9 +41,9 @@ Verb: TypeAlias = Literal["wrap", "inject", "default", "replace", "derive", "rem
 Reach: TypeAlias = Literal["slot", "everywhere"]
 Scope: TypeAlias = Literal["process", "task"]
 
-GIVING_VERBS: Final = frozenset({"inject", "default"})  # they give arguments to calls
+GIVING_VERBS: Final = frozenset({"inject", "default"})  # pass arguments to calls
 CALL_VERBS: Final = frozenset({"wrap", *GIVING_VERBS})
-MAKING_VERBS: Final = frozenset({"derive", "edit", "transform"})  # they make their value of the one below
+MAKING_VERBS: Final = frozenset({"derive", "edit", "transform"})  # make a value of the value below
 
 
 class Facts(TypedDict, total=False):
@@ -52,13 +52,14 @@ class Facts(TypedDict, total=False):
     Attributes:
         reach: ``"slot"``, the address alone; or ``"everywhere"``, wherever the same function is bound.
         only_in: patterns of the modules to which ``reach="everywhere"`` goes, such as ``"shop.*"`` (``shop`` included).
-        except_in: patterns of the modules to which it does not go. With either, each place is patched by itself.
-        callers: patterns of the modules whose calls have the patch, such as ``"shop.*"`` (``shop`` included); only for
-            ``wrap``, ``inject``, ``default``, and ``replace`` of what is called. The module of the nearest Python
+        except_in: patterns of the modules without the patch. With ``only_in`` or ``except_in`` each place is patched by
+            itself.
+        callers: patterns of the modules whose calls have the patch, for example ``"shop.*"`` (``shop`` included); only
+            for ``wrap``, ``inject``, ``default``, and ``replace`` of a callable. The module of the nearest Python
             frame counts.
-        of: for an address of instances, such as ``m:Class().name``: the object whose parts alone are meant, as a model
-            and its submodules; or the object's address.
-        requires: supported versions of a distribution, such as ``"onnxsim>=0.4.36,<1"``; or several such texts.
+        of: for an address of instances, for example ``m:Class().name``: the object whose parts alone are meant, as a
+            model and its submodules; or the object's address.
+        requires: supported versions of a distribution, for example ``"onnxsim>=0.4.36,<1"``; or several texts.
         required: False if the program may run without the patch: a refusal is then only reported.
         before: names of plugins whose patches on the same site lie inside this patch.
         after: names of plugins whose patches on the same site lie outside this patch.
@@ -67,9 +68,9 @@ class Facts(TypedDict, total=False):
         until: the versions that no longer need the patch, such as ``"onnxsim>=1.0"``.
         required_calls: the least number of calls until an applied patch ends; only for a value that can be called.
         check_signature: False to apply the patch although the target's signature speaks against it; needs ``why``.
-        matches: how many slots a rule must stand for: a number, or a text such as ``">=1"``, which is the default of a
-            required patch.
-        only: for a rule, called with each original value; the rule takes those for which it returns something true.
+        matches: the required number of slots matched by a rule: a number, or a text, for example ``">=1"``, the default
+            of a required patch.
+        only: for a rule, called with each original value; the rule takes a value if the result is true.
     """
 
     reach: Reach
@@ -91,7 +92,7 @@ class Facts(TypedDict, total=False):
 
 
 class _Kept:
-    """What sessions keep with a patch: no part of the declaration, so no field."""
+    """The values that sessions keep with a patch: no part of the declaration, and therefore no field."""
 
     __slots__ = ("_prepared",)
 
@@ -150,17 +151,17 @@ class Patch(_Kept):
 
     @property
     def is_rule(self) -> bool:
-        """True if the target stands for any number of slots: a session makes a patch of each match."""
+        """True if the target may match any number of slots: a session makes a patch of each match."""
         return self.target is not None and self.target.is_rule
 
     def of_match(self, target: Target, change: Any) -> Patch:
-        """Return the patch of one match of this rule."""
+        """Return the patch of a match of this rule."""
         of_one: dict[str, Any] = {"target": target, "module": target.module, "change": change, "rule": self.address}
         return dataclasses.replace(self, **of_one, matches=None, only=None, source=None)
 
     @property
     def by_rule(self) -> str:
-        """In words the rule, or the edit of a class, of which this is the patch of one match; empty if of none."""
+        """In words the rule, or the edit of a class, if the patch is the patch of a match; else empty."""
         if self.rule is None:
             return ""
         return f"by {'the rule' if '*' in self.rule or '+' in self.rule else 'an edit of'} {self.rule}"
@@ -181,7 +182,7 @@ class Patch(_Kept):
         return bool(self.only_in or self.except_in)
 
     def goes_to(self, module: str | None) -> bool:
-        """Return True if the patch goes to what a module holds; None for a place to which no module's name leads."""
+        """Return True if the patch goes to the values of a module; ``module``: None for a place without a module."""
         if module is None:
             return not self.only_in
         is_in = not self.only_in or any(_matches(pattern, module) for pattern in self.only_in)
@@ -189,7 +190,7 @@ class Patch(_Kept):
 
     @property
     def is_around_calls(self) -> bool:
-        """True if the patch runs at each call of its target, False if it puts a value there."""
+        """True if the patch runs at each call of the target, False if the patch puts a value into the slot."""
         return self.verb in CALL_VERBS or bool(self.callers)
 
     def is_for_calls_by(self, module: str) -> bool:
@@ -197,17 +198,17 @@ class Patch(_Kept):
         return not self.callers or any(_matches(pattern, module) for pattern in self.callers)
 
     def may_meet(self, other: Patch) -> bool:
-        """Return True if one call may have both patches; callers that each has for itself count as others."""
+        """Return True if one call may have both patches; patches with different callers do not meet."""
         return not self.callers or not other.callers or self.callers == other.callers
 
     @property
     def is_of_one_at_hand(self) -> bool:
-        """True if the object whose parts are meant is at hand, and not an address."""
+        """True if ``of`` is an object at hand, and not an address."""
         return not (self.of is None or isinstance(self.of, Target))
 
     @property
     def in_calls(self) -> str:
-        """In words which calls have the patch; empty if all have."""
+        """In words the calls with the patch; empty for all calls."""
         return f" in calls from {', '.join(self.callers)}" if self.callers else ""
 
     @property
@@ -216,7 +217,7 @@ class Patch(_Kept):
         return str(self.target) if self.target is not None else str(self.module)
 
     def __reduce__(self) -> Any:
-        """Return a short form for pickle: a block packs its patches each time it is entered."""
+        """Return a short form for pickle: a block packs the patches at each entrance."""
         where = self.target if self.module is None or self.target is None else self.target.address
         return _unpickled, (where, *_all_but_target(self))
 
@@ -279,10 +280,10 @@ def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, 
 
 
 def default(target: str | Target, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Patch:
-    """Return a patch that passes arguments to the calls of ``target`` whose caller gives none of that name.
+    """Return a patch that passes arguments to calls of ``target``, unless the caller gives the argument.
 
-    An argument counts as given if the call binds it, by place or by keyword, also to None; so does one that an
-    ``inject`` gives. Lists, dicts and sets are copied for each call.
+    An argument counts as given if the call binds the parameter, by place or by keyword, also to None. An argument of an
+    ``inject`` counts as given, too. Lists, dicts and sets are copied for each call.
 
     Args:
         target: the address of a callable that shows its signature.
@@ -308,9 +309,10 @@ def replace(
 
     Args:
         target: the address.
-        value: what is to stand there.
-        source: in place of ``value``, for a rule: the address of the values, such as ``"torch_npu.npu:*"``. Each ``*``
-            in it is filled with what a ``*`` of the target stands for. Its module is imported when the target is.
+        value: the new value of the slot.
+        source: in place of ``value``, for a rule: the address of the values, for example ``"torch_npu.npu:*"``. Each
+            ``*`` is replaced by the text matched by a ``*`` of the target. The module of the source is imported when
+            the target's module is.
         add: True to add a name or key that is absent, without which the patch is refused. A name that the owner
             inherits, or may fetch by a ``__getattr__``, is not absent.
         **facts: see ``Facts``.
@@ -396,25 +398,25 @@ def edit(
 ) -> Patch:
     """Return a patch that changes a piece of the source of the function, class or module at ``target``.
 
-    The function is compiled anew from its edited source; globals, cells and defaults stay its own. A piece is looked
-    for as whole statements, whatever their formatting and comments, else as tokens. The reach is ``"everywhere"``
-    unless another is given: who holds the function already calls the edited one. Of a decorated function the innermost
-    one is edited; of an inherited method the class addressed gets an edited copy.
+    The function is compiled anew from the edited source, with the same globals, cells and defaults. A piece is searched
+    as whole statements, whatever their formatting and comments, else as tokens. The default reach is ``"everywhere"``:
+    code that already holds the function calls the edited function. For a decorated function the innermost function is
+    edited; for an inherited method the addressed class gets an edited copy.
 
-    A class stays the same object. Its functions are edited where they are; of other statements that differ, and of
-    those that use what these bind, the values are made anew. The head of the class stays: bases, metaclass, decorators.
+    A class stays the same object. The functions of the class are edited in place. Other changed statements run anew,
+    together with all statements that use the changed names. The head of the class stays: bases, metaclass, decorators.
 
-    The source of a module is changed before the module runs. What has run cannot be taken back, so a block needs
+    The source of a module is changed before the module runs. An executed module cannot be undone: a block needs
     ``keep=True`` or ``reload=True``.
 
     Args:
         target: the address of a function, a method, a property or a class; or the full name of a module.
         old: the piece to replace.
-        new: what takes its place; empty to leave it out.
-        count: how often ``old`` is to be found: all of these are replaced.
-        diff: in place of ``old`` and ``new``: a unified diff. Its line numbers do not count.
-        reload: of a module, True to execute it anew on entering, if it is imported, and at the end.
-        keep: of a module, True to let it run edited till the end of the process, though the block ends.
+        new: the new text; empty to delete the piece.
+        count: the number of occurrences of ``old``: all are replaced.
+        diff: in place of ``old`` and ``new``: a unified diff. Line numbers do not count.
+        reload: for a module, True to execute the module anew on entering, if imported, and at the end.
+        keep: for a module, True to keep the edited module until the end of the process, although the block ends.
         **facts: see ``Facts``.
 
     Raises:
@@ -440,14 +442,14 @@ def transform(
 ) -> Patch:
     """Return a patch that changes the source of a module by a function, before the module runs.
 
-    Nothing on disk changes. What has run cannot be taken back, so a block needs ``keep=True`` or ``reload=True``.
+    No file changes. An executed module cannot be undone: a block needs ``keep=True`` or ``reload=True``.
 
     Args:
         module: the module's full name.
         function: takes the text of the module, and returns the text to run.
         ast: True for a function that takes and returns an ``ast.Module``.
-        reload: True to execute the module anew on entering, if it is imported, and at the end.
-        keep: True to let it run changed till the end of the process, though the block ends.
+        reload: True to execute the module anew on entering, if imported, and at the end.
+        keep: True to keep the changed module until the end of the process, although the block ends.
         **facts: see ``Facts``.
 
     Raises:
@@ -510,7 +512,7 @@ def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:
 
 
 def _check_of_module(verb: Verb, module: str, what: str, function: Callable[..., Any], form: str) -> None:
-    """Refuse what is no module's name, and a function that cannot be called as hookpatch calls it."""
+    """Refuse a text that is no module's name, and a function that cannot be called as hookpatch does."""
     if not is_module_name(module):
         raise PatchError(verb, f"'{module}' is not a module's name")
     if not callable(function):
@@ -546,7 +548,7 @@ def _giving(verb: Verb, target: str | Target, arguments: Mapping[str, Any] | Non
 
 
 def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str, Any], **own: Any) -> Patch:
-    """Return a patch; ``own`` are the options that the verb alone has."""
+    """Return a patch; ``own`` are the verb's own options."""
     target = where if isinstance(where, Target) else Target(where)
     if target.of_instances is not None:
         facts = _checked_instances(verb, target, facts)
@@ -559,7 +561,7 @@ def _declare(verb: Verb, where: str | Target, change: object, facts: Mapping[str
 
 
 def _checked_instances(verb: Verb, target: Target, facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of a patch of instances; refuse an address or an option that makes no sense for these."""
+    """Return the options of a patch of instances; refuse an address or an option that instances cannot have."""
     behind = target.steps[target.steps.index(target.of_instances) + 1 :]
     if verb == "edit":
         raise PatchError(
@@ -637,7 +639,7 @@ def plugin_names(verb: str, fact: str, given: object) -> tuple[str, ...]:
 
 
 def _texts(verb: str, fact: str, given: object, what: str) -> tuple[str, ...]:
-    """Return the texts of an option that takes one text or several."""
+    """Return the texts of an option: a text or several."""
     texts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
     if not all(isinstance(text, str) for text in texts):
         raise PatchError(verb, f"{fact}= takes {what} or several, not {given!r}")

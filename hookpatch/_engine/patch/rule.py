@@ -1,4 +1,4 @@
-"""Read what a rule declares: how many matches it must have, and how the address of its source is filled in."""
+"""Read the declaration of a rule: the required number of matches, and the address of the source for a match."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def read_bounds(matches: object) -> Bounds:
 
 
 def bounds_of(matches: int | str | None, is_required: bool) -> Bounds:
-    """Return how many matches a rule must have: at least one if it is required and ``matches`` is not given."""
+    """Return the bounds of a rule's number of matches: at least one for a required rule without ``matches``."""
     return Bounds(int(is_required), None) if matches is None else read_bounds(matches)
 
 
 def stars(pattern: str, text: str) -> list[str]:
-    """Return for what each ``*`` of a pattern stands in a text that matches."""
+    """Return the text matched by each ``*`` of a pattern in a matching text."""
     found = re.fullmatch(re.escape(pattern).replace(r"\*", "(.*)"), text)
     return [] if found is None else [*found.groups()]
 
 
 def filled(source: str, texts: Sequence[Any]) -> str:
-    """Return the address of a source, each ``*`` replaced by that for which a ``*`` of the match stands; ``[*]`` too.
+    """Return the address of a source, with each ``*`` and ``[*]`` replaced by the text of the rule's ``*``.
 
-    A source with fewer takes the last ones.
+    A source with fewer stars takes the last texts.
     """
     left: Iterator[Any] = iter(texts[len(texts) - source.count("*") :])
     head, *parts = source.split("*")

@@ -1,4 +1,4 @@
-"""The steps of an address that stand for many slots: names and keys by pattern, subclasses, instances."""
+"""The steps of an address for many slots: names and keys by pattern, subclasses, instances."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True)
 class NameGlob:
-    """One step of a rule: each name that matches a pattern, in which ``*`` stands for any characters.
+    """A step of a rule: each name that matches a pattern, in which ``*`` matches any characters.
 
-    A name with two underscores at both ends does not match. Nor does a name of a module whose value another module
-    defines: an alias would be matched twice.
+    A name with two underscores at both ends does not match. A name of a module with a value of another module does not
+    match, either: an alias would be matched twice.
     """
 
     pattern: str
@@ -29,7 +29,7 @@ class NameGlob:
 @final
 @dataclass(frozen=True, slots=True)
 class EachItem:
-    """One step of a rule, ``[*]``: each entry of a mapping or list."""
+    """A step of a rule, ``[*]``: each entry of a mapping or list."""
 
     def __str__(self) -> str:
         return "[*]"
@@ -38,7 +38,7 @@ class EachItem:
 @final
 @dataclass(frozen=True, slots=True)
 class Subclasses:
-    """One step of a rule, ``+`` behind a class: the class, and each subclass that defines the next name itself."""
+    """A step of a rule, ``+`` behind a class: the class, and each subclass that defines the next name itself."""
 
     def __str__(self) -> str:
         return "+"
@@ -47,9 +47,9 @@ class Subclasses:
 @final
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """One step of an address, ``()`` behind a class: each instance of the class, alive or to come.
+    """A step of an address, ``()`` behind a class: each instance of the class, alive or to come.
 
-    As the last step it stands for the places that hold these instances.
+    As the last step: the places that hold the instances.
 
     Attributes:
         with_subclasses: False for ``Class()``, where ``type(instance) is Class``; True for ``Class+()``, which takes

@@ -19,8 +19,8 @@ from hookpatch._engine.slots.slot import ABSENT, inner
 from hookpatch.errors import ApplyError, TargetNotFound, TargetSyntaxError
 
 REFUSED: Final = "is refused by only="
-_MOST: Final = 3  # near misses that a message names
-_FEW: Final = 12  # matches that a message names
+_MOST: Final = 3  # near misses named in a message
+_FEW: Final = 12  # matches named in a message
 
 
 def patch_of(rule: Patch, match: Match, owner: object) -> Patch | str:
@@ -57,7 +57,7 @@ def patch_of(rule: Patch, match: Match, owner: object) -> Patch | str:
 
 
 def too_few(rule: Patch, count: int, bounds: Bounds, near: Iterable[tuple[str, str]]) -> str:
-    """Return in words that a rule stands for fewer slots than it must, with what is near."""
+    """Return in words that a rule has fewer matches than required, with the near misses."""
     problem = f"{rule.address} {in_words(count)}, and must match {bounds}"
     other = _nearly(rule)
     misses = [*(miss for miss in near if miss[1] != NOT_THERE or not other), *other]
@@ -68,7 +68,7 @@ def too_few(rule: Patch, count: int, bounds: Bounds, near: Iterable[tuple[str, s
 
 
 def too_many(rule: Patch, addresses: Sequence[str], bounds: Bounds) -> str:
-    """Return in words that a rule stands for more slots than it may."""
+    """Return in words that a rule has more matches than allowed."""
     more = f" and {len(addresses) - _FEW} more" if len(addresses) > _FEW else ""
     named = f"{', '.join(addresses[:_FEW])}{more}"
     return f"{rule.address} {in_words(len(addresses))}, and must match {bounds}: {named}"
@@ -80,8 +80,8 @@ def in_words(count: int) -> str:
 
 
 def _nearly(rule: Patch) -> list[tuple[str, str]]:
-    """Return what all parts of a rule but one match: another name in one place, or another module of the package."""
-    assert rule.target is not None  # a rule has one
+    """Return the near misses of a rule: another name in one place, or another module of the package."""
+    assert rule.target is not None  # a rule has a target
     target, found = rule.target, []
     pattern = target.module or ""
     here = [pair for pair in imports.modules() if imports.matches(pattern, pair[0])]

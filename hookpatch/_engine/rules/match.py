@@ -1,4 +1,4 @@
-"""Find the slots that the address of a rule stands for: walk from a module along the steps, through ``vars`` alone."""
+"""Find the slots matched by the address of a rule: walk from a module along the steps, through ``vars`` alone."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NOT_THERE: Final = "is not there"
 
 
 class Match(NamedTuple):
-    """One slot that a rule stands for.
+    """A slot matched by a rule, or a near miss.
 
     Attributes:
         target: the slot's own address; of instances, if the rule has ``()``.
         key: the identity of the slot.
         original: the own value of the slot's owner without our layers; the class, if the rule has ``()``.
-        texts: for what each ``*`` of the rule stands: a text, and the step of the entry for ``[*]``.
-        problem: why the slot is none of the rule although all parts but one match; empty for a match.
+        texts: the match of each ``*`` of the rule: a text, and the step of the entry for ``[*]``.
+        problem: why the slot is a near miss: all parts of the rule match except one; empty for a match.
     """
 
     target: Target
@@ -61,7 +61,7 @@ class _Way(NamedTuple):
 
 
 def modules_of(rule: Target) -> list[tuple[str, ModuleType]]:
-    """Return the imported modules that the module part of a rule matches, half imported or not."""
+    """Return the imported modules matched by the module part of a rule, half imported or not."""
     if rule.module is None:
         return []
     if "*" not in rule.module:
@@ -71,7 +71,7 @@ def modules_of(rule: Target) -> list[tuple[str, ModuleType]]:
 
 
 def matches_in(rule: Target, name: str, module: ModuleType, add: bool = False) -> Iterator[Match]:
-    """Yield the slots of a module that a rule stands for, also those that all parts but one match.
+    """Yield the slots of a module matched by a rule, and the near misses: slots with all parts matching except one.
 
     Args:
         rule: the address.
@@ -85,14 +85,14 @@ def matches_in(rule: Target, name: str, module: ModuleType, add: bool = False) -
 
 
 def addresses_of(rule: Target) -> list[str]:
-    """Return the addresses of the slots that a rule stands for in modules whose import has ended."""
+    """Return the addresses of the slots matched by a rule in fully imported modules."""
     modules = [(name, module) for name, module in modules_of(rule) if imports.loaded(name) is module]
     matches = [match for name, module in modules for match in matches_in(rule, name, module) if not match.problem]
     return [*dict.fromkeys(str(match.target) for match in matches)]
 
 
 def subclasses(base: type) -> list[type]:
-    """Return a class and all its living subclasses, each once, each before its own subclasses."""
+    """Return a class and all living subclasses, each once, and a class before the class's own subclasses."""
     found: list[type] = [base]
     known = {base}
     for cls in found:  # grows
@@ -104,7 +104,7 @@ def subclasses(base: type) -> list[type]:
 
 
 def bases_of(rule: Target, name: str, module: ModuleType) -> list[type]:
-    """Return the classes of a module behind which a rule has ``+``: their subclasses may be anywhere."""
+    """Return the classes of a module with ``+`` in a rule: the subclasses may be anywhere."""
     index = next((index for index, step in enumerate(rule.steps) if isinstance(step, Subclasses)), None)
     if index is None:
         return []
@@ -124,7 +124,7 @@ class _Walk:
         self._add: Final = add
 
     def along(self, holder: Any, way: _Way, steps: Sequence[Step]) -> Iterator[Match]:
-        """Yield what the steps lead to from an object."""
+        """Yield the matches to which the steps lead from an object."""
         step, *rest = steps
         if isinstance(step, Instances):
             if isinstance(holder, type):
@@ -144,7 +144,7 @@ class _Walk:
             yield from self._last(holder, way.to(step), step)
 
     def _on(self, slot: Slot, way: _Way, rest: Sequence[Step]) -> Iterator[Match]:
-        """Yield a slot that a pattern matches, or what the further steps lead to."""
+        """Yield a slot matched by a pattern, or the matches along the further steps."""
         own = own_beneath(slot)
         if own is not ABSENT and rest:
             yield from self.along(own, way, rest)
@@ -163,9 +163,10 @@ class _Walk:
                 yield Match(there.target, slot.key, own, there.texts, f"{ALIAS} {home}")
 
     def _other_home(self, holder: Any, way: _Way, own: Any) -> str | None:
-        """Return the module that defines a value, if it is another one, or empty for an imported module; else None.
+        """Return the other module that defines a value, an empty text for an imported module, else None.
 
-        What a package takes from a module inside of it counts as its own, unless the rule matches that module, too.
+        A value that a package imports from an inner module counts as the package's own value, unless the rule matches
+        the inner module, too.
         """
         if not isinstance(holder, ModuleType):
             return None
@@ -177,7 +178,7 @@ class _Walk:
         return None if is_own or is_inside else home
 
     def _below(self, holder: Any, way: _Way, rest: Sequence[Step]) -> Iterator[Match]:
-        """Yield what the further steps lead to from a class, and from each subclass that has the next name itself."""
+        """Yield the matches of the further steps from a class, and from each subclass that has the next name itself."""
         step = rest[0]
         family: list[type] = subclasses(holder) if isinstance(holder, type) else []
         for cls in family:
@@ -202,7 +203,7 @@ class _Walk:
 
 
 def _way_to(cls: type, texts: tuple[Any, ...]) -> _Way:
-    """Return the way to a class: from its module, if the names lead there, else the class at hand."""
+    """Return the way to a class: from the class's module, if the names lead to the class, else the class at hand."""
     name, path = describe(cls).split(":", 1)
     owner: Any = imports.named(name)
     for part in path.split("."):
@@ -226,7 +227,7 @@ def _keys(holder: Any) -> list[Any]:
 
 
 def _item(key: Any) -> Item:
-    """Return the step of a key: as a literal where Python has one, else as the address of a class or function."""
+    """Return the step of a key: as a literal if Python has a literal, else as the address of a class or function."""
     if isinstance(key, (type, FunctionType)):
         name, path = describe(key).split(":", 1)
         owner: Any = imports.named(name)
@@ -237,7 +238,7 @@ def _item(key: Any) -> Item:
 
 
 def is_nameable(target: Target) -> bool:
-    """Return True if an address leads to its slot in another process, too."""
+    """Return True if an address leads to the same slot in another process, too."""
     keys = [step.key for step in target.steps if isinstance(step, Item)]
     return target.module is not None and all(isinstance(key, (Target, *PLAIN, tuple)) for key in keys)
 
@@ -254,7 +255,7 @@ def _value_of_key(step: Item) -> Any:
 
 
 def _value(holder: Any, way: _Way) -> Any:
-    """Return what the last step of a way leads to, without our layers; MISSING if it leads nowhere."""
+    """Return the value at the last step of a way, without our layers; MISSING if the step leads nowhere."""
     try:
         return follow(holder, way.target, len(way.steps) - 1, "a rule", _at_rest)
     except ApplyError:
@@ -271,7 +272,7 @@ def _at_rest(owner: Any, name: str) -> Any:
 
 
 def _home(value: Any) -> str | None:
-    """Return the module that says to define a value; None for a value that does not tell."""
+    """Return the name of the module that defines a value, as named by the value; None without a name."""
     if issubclass(type(value), type):
         home = vars(type)["__module__"].__get__(value)
     elif type(value) in (FunctionType, BuiltinFunctionType):

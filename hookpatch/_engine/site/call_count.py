@@ -1,4 +1,4 @@
-"""Count the calls of a patch: around its wrapper, or in a stand-in for its value."""
+"""Count the calls of a patch: around the wrapper, or in a stand-in for the value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ on_first_call: Final[list[Callable[[], None]]] = []  # called after the first ca
 class Tally:
     """The calls of one layer: in *eager* mode each call, in the other modes each capture of a call.
 
-    Compiled code does not count its calls: counting would be a guard, or a graph break.
+    Compiled code does not count calls: counting would be a guard, or a graph break.
     """
 
     __slots__ = ("_counts",)
@@ -38,7 +38,7 @@ class Tally:
         self._counts: Final[Counter[tuple[int, Mode]]] = Counter()
 
     def note(self) -> None:
-        """Count a call in Python, in the mode for which Python runs."""
+        """Count a call in Python, in the present mode."""
         torch: Any = imports.loaded("torch")
         if torch is None:
             self.captured("eager")
@@ -51,12 +51,12 @@ class Tally:
         """Count a call in a mode."""
         key = get_ident(), mode
         self._counts[key] += 1
-        if self._counts[key] == 1:  # of this thread
+        if self._counts[key] == 1:  # the first call in this thread
             for listener in on_first_call:
                 listener()
 
     def around(self, wrapper: Wrapper) -> Wrapper:
-        """Return a wrapper that counts its calls here."""
+        """Return a wrapper with each call counted here."""
 
         def counting(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: Any) -> Any:
             self.note()
@@ -66,7 +66,7 @@ class Tally:
 
     @property
     def calls(self) -> dict[str, int]:
-        """The calls by mode, without the modes that received none."""
+        """The calls by mode, without modes that received no call."""
         counts = self._counts.copy().items()
         sums = ((mode, sum(count for (_, other), count in counts if other == mode)) for mode in get_args(Mode))
         return {mode: count for mode, count in sums if count}
@@ -87,9 +87,9 @@ def counters(
 
 
 def _counting(tally: Tally, gate: Gate | None, wrapper: Wrapper) -> Wrapper:
-    """Return a wrapper that counts the calls that a gate lets through."""
+    """Return a wrapper that counts the calls passed by a gate."""
     gated = tally.around(wrapper) if gate is None else gate(tally.around(wrapper))
-    vars(gated)["tally"] = tally  # for compilers, which capture the wrapper without a call
+    vars(gated)["tally"] = tally  # read by compilers, which capture the wrapper without a call
     return gated
 
 

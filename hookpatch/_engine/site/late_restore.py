@@ -31,8 +31,8 @@ def is_recognisable(value: object) -> bool:
 class LateRestore:
     """A slot to restore as soon as it holds one of our wrappers again.
 
-    Who keeps a late restore alive? Only our dead wrapper does. A global list would hold the slot's owner, which holds
-    the foreign value, which holds our wrapper: a cycle that is never collected.
+    Only our dead wrapper keeps a late restore alive. A global list would hold the slot's owner, the owner holds the
+    foreign value, and the foreign value holds our wrapper: a cycle that is never collected.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LateRestore:
 
     @property
     def slot(self) -> Slot | None:
-        """The slot, None once its owner is gone."""
+        """The slot, None once the owner is gone."""
         slot = self._slot()
         return None if slot is None or slot.owner is None else slot
 
@@ -58,10 +58,10 @@ class LateRestore:
         return slot is not None and not same(slot.read(), self._original)
 
     def look(self) -> bool:
-        """Restore the slot if it holds one of our wrappers; return True when there is nothing left to wait for."""
+        """Restore the slot if the slot holds one of our wrappers; return True at the end of the wait."""
         slot, ours = self.slot, self._living()
         if slot is None or not ours:
-            return True  # no code holds our wrapper, so no code can write it back
+            return True  # no code holds our wrapper, and no code can write the wrapper back
         value = slot.read()
         if all(value is not wrapper for wrapper in ours):
             foreign, late_restore = inner(value), ref(self)
@@ -73,12 +73,12 @@ class LateRestore:
         return True
 
     def wait(self) -> None:
-        """Let our wrappers keep this late restore alive, and ``late_restores`` find it."""
+        """Add this late restore to ``late_restores``, and let our wrappers keep this object alive."""
         waiting.add(ref(self, waiting.discard))
         kept = [keep_alive(value, self) for value in self._living()]
         if all(kept):
             return
-        # A global set keeps this late restore alive: do not hold the slot's owner, where a weak reference will do.
+        # A global set keeps this late restore alive: hold the slot's owner by a weak reference, if possible.
         slot = self.slot
         if isinstance(slot, AttributeSlot) and _is_plainly_set(slot):
             with suppress(TypeError):
@@ -92,7 +92,7 @@ class LateRestore:
         _unborne.discard(self)
 
     def _living(self) -> list[object]:
-        """Return our values that are alive."""
+        """Return our living values."""
         return [value for value in (weak() for weak in self._ours) if value is not None]
 
 
@@ -103,7 +103,7 @@ _unborne: Final[set[LateRestore]] = set()  # kept alive here, since our value ca
 
 
 def late_restores() -> list[LateRestore]:
-    """Return the late restores that wait for a foreign value to go."""
+    """Return the late restores waiting for the end of a foreign value."""
     return [late for late in (weak() for weak in waiting.copy()) if late is not None] if waiting else []
 
 
@@ -118,7 +118,7 @@ _ITEM_SETTERS: Final = (vars(dict)["__setitem__"], vars(list)["__setitem__"])
 
 
 def _is_plainly_set(slot: Slot) -> bool:
-    """Return True if a value may be exchanged while its owner is being set: an OrderedDict would be corrupted."""
+    """Return True if a value may be exchanged during an assignment to the owner: an OrderedDict would be corrupted."""
     if isinstance(slot, ItemSlot):
         return along_mro(type(slot.owner), "__setitem__") in _ITEM_SETTERS
     if isinstance(slot, AttributeSlot):
@@ -127,7 +127,7 @@ def _is_plainly_set(slot: Slot) -> bool:
 
 
 def weakly(value: object, died: Callable[[Any], None] | None = None) -> Callable[[], object]:
-    """Return a weak reference; a strong reference to an object without weak ones, such as a static method."""
+    """Return a weak reference; for an object without weak references, such as a static method, a strong reference."""
     try:
         return ref(value, died)
     except TypeError:

@@ -1,6 +1,6 @@
 """One patch at one site.
 
-Long because what a layer runs at a call and what it puts into a slot share its fitting, its end and its notes.
+Long because wrappers for calls and values for slots share the fitting, the end and the notes of a layer.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ Gate: TypeAlias = Callable[[Wrapper], Wrapper]  # returns a wrapper that asks at
 
 
 class Only(Protocol):
-    """The objects for which alone a layer in the slot of their class holds."""
+    """The only objects for which a layer in the slot of the class is in effect."""
 
     @property
     def takes(self) -> Callable[[Any], bool]:
-        """Return True for an object for which the layer holds."""
+        """Return True for an object with the layer in effect."""
 
     def around(self, wrapper: Wrapper) -> Wrapper:
-        """Return a wrapper that passes through for all other objects."""
+        """Return a wrapper that passes calls through for all other objects."""
 
     def between(self, below: Any, value: Any) -> Any:
-        """Return a function that calls a value for these objects, and what is below for all others."""
+        """Return a function that calls a value for the meant objects, and the value below for all others."""
 
 
 class Notes(Protocol):
-    """The record of a layer in its session."""
+    """The record of a layer in the session."""
 
     def left_out(self, error: Exception | None) -> Callable[[], None] | None:
-        """Note why the layer cannot lie at its site any more, None if it can again; return a warning to make later."""
+        """Note why the layer no longer fits the site, None if the layer fits again; return a warning to make later."""
 
     def without_effect(self, reason: str) -> None:
-        """Note why the layer, or an argument that it injects, has no effect; an empty text if all has."""
+        """Note why the layer, or an injected argument, has no effect; an empty text if all is in effect."""
 
 
 _NONE: Final[dict[Any, Any]] = {}  # shared by most layers, and never written to
@@ -66,9 +66,9 @@ class Layer:
         ended: True when the layer passes through for good.
         is_left_out: True while the layer does not fit the value below.
         call: the wrapper to run at each call.
-        only: the objects for which alone the layer holds; None for all.
-        callers: tells at a call whether the caller is meant; None for a patch of all calls.
-        without_effect: why the layer, or an argument of its ``inject``, has no effect at present; empty if all has.
+        only: the only objects with the layer in effect; None for all.
+        callers: decides at a call whether the caller is meant; None for a patch of all calls.
+        without_effect: why the layer, or an injected argument, has no effect at present; empty if all is in effect.
         home: the target's slot and value, for a layer that changes the target's function in place; else None.
     """
 
@@ -104,17 +104,17 @@ class Layer:
             self.call = self._gated(patch.change)
         elif self.wraps and patch.verb == "replace":
             self.call = self._gated(instead(called(patch.change)))
-        # The derived value of each value below, made once: a derived class stays the same class as long as the
-        # session lasts, and in all the slots of the patch.
+        # The derived value of each value below, made once: a derived class stays the same class during the whole
+        # session, and in all the slots of the patch.
         self._derived: Final = _NONE if patch.verb not in MAKING_VERBS else {} if derived is None else derived
         self._count: Final = count
         self._counted: Final[dict[int, Any]] = _NONE if count is None else {}  # by the number of the value
-        self._narrowed: Final[dict[int, tuple[Any, Any]]] = _NONE if only is None else {}  # by what lies below
+        self._narrowed: Final[dict[int, tuple[Any, Any]]] = _NONE if only is None else {}  # by the value below
         self.ended = False
         self.is_left_out = False
         self.without_effect = ""
         self._injector: Callable[[Sequence[Given]], Wrapper] | None = None
-        self._left: dict[tuple[int, str], Given] = _NONE  # what layers outside give, and gave of late
+        self._left: dict[tuple[int, str], Given] = _NONE  # the arguments that outer layers give, and gave of late
         self.notes: Notes | None = None
         self.home: tuple[Slot, Any] | None = None
 
@@ -125,17 +125,17 @@ class Layer:
 
     @property
     def is_ready(self) -> bool:
-        """True when the layer runs around the calls of whatever lies below: it needs no ``fit``."""
+        """True when the layer runs around the calls of any value below, without a ``fit``."""
         return self.patch.verb in ("wrap", "replace") and not self.patch.expects
 
     @property
     def is_gated(self) -> bool:
-        """True when the wrapper counts its calls, or asks at each call whether to run."""
+        """True when the wrapper counts calls, or asks at each call whether to run."""
         return self._gate is not None or self._count is not None or self.callers is not None
 
     @property
     def gives_plainly(self) -> bool:
-        """True when the layer gives its arguments in all calls, whatever layers outside have given."""
+        """True when the layer gives the arguments in all calls, whatever outer layers have given."""
         is_plain = not (self.ended or self.is_gated or self._left) and self.only is None
         return is_plain and self.patch.verb in GIVING_VERBS
 
@@ -147,7 +147,7 @@ class Layer:
         """
         if self.patch.verb == "replace":
             is_itself = isinstance(slot, FunctionSlot) and inner(self.patch.change) is slot.owner
-            change = below if is_itself else self.patch.change  # code in place calls what it stood for, not itself
+            change = below if is_itself else self.patch.change  # code in place calls the value below, not itself
             self._note_effect(_STOOD_THERE if alike(change, below) else "")
             if type(change) is cached_property and change.attrname is None:
                 _tell_its_name(change, slot)
@@ -158,10 +158,10 @@ class Layer:
             made = self._made(below, slot)
             if made is not below:
                 _tell_its_name(made, slot)
-            # Callers know the original, and not the values that other patches derived.
+            # Callers know the original, and not the derived values of other patches.
             original = (slot.copy or slot.owner) if isinstance(slot, FunctionSlot) else beneath(slot)
             check_value(self.patch, slot, original, made, self.owner)
-            self._derived.setdefault(id(below), (below, made))  # the first, if two threads derive; GIL: one operation
+            self._derived.setdefault(id(below), (below, made))  # two threads: the first counts; GIL: one operation
             if isinstance(inner(made), (FunctionType, type)):
                 _made[id(inner(made))] = inner(made)
         made = self._derived[id(below)][1]
@@ -178,11 +178,11 @@ class Layer:
 
     @property
     def is_narrow(self) -> bool:
-        """True when the value of the layer is for some objects alone, and what is below for the others."""
+        """True when the value of the layer is for some objects alone, and the value below for all others."""
         return self.only is not None and not self.wraps
 
     def _as_narrowed(self, below: Any, value: Any) -> Any:
-        """Return what calls a value for some objects, the same each time; the value itself if it is for all."""
+        """Return the function that calls a value for some objects, the same each time; the value itself if for all."""
         if self.only is None:
             return value
         if id(below) not in self._narrowed:
@@ -190,7 +190,7 @@ class Layer:
         return self._narrowed[id(below)][1]
 
     def _as_counted(self, value: Any, slot: Slot) -> Any:
-        """Return the counting stand-in for a value, the same each time; the value itself if none is asked for."""
+        """Return the counting stand-in for a value, the same each time; the value itself if calls are not counted."""
         if self._count is None:
             return value
         if id(value) not in self._counted:
@@ -198,7 +198,7 @@ class Layer:
         return self._counted[id(value)]
 
     def fit(self, callee: Any, binds: bool, before: int) -> None:
-        """Prepare to run around a callee; ``binds``: its first parameter is the object or class of a method call.
+        """Prepare to run around a callee; ``binds``: the first parameter is the object or class of a method call.
 
         The wrapper of ``inject`` and of ``default`` gets ``before`` arguments of that kind: 0 or 1.
 
@@ -219,7 +219,7 @@ class Layer:
             self.call = pass_through
 
     def between(self, outer: Sequence[Layer], inner: Sequence[Layer]) -> Wrapper:
-        """Return the wrapper to run between other layers: it leaves what an ``inject`` outside has given."""
+        """Return the wrapper to run between other layers, without the arguments given by an outer ``inject``."""
         if self.callers is not None:
             self.callers.outside = len(outer)
         if self.patch.verb not in GIVING_VERBS or self.ended:
@@ -234,7 +234,7 @@ class Layer:
             for other, names in giving
             for name in names
         }
-        # A call on its way may have come through a layer that has gone: it counts where another layer gives as well.
+        # A running call may have come through an ended layer: the ended layer counts where another layer gives as well.
         always = {name for name, _, gate in now.values() if gate is True}
         late = [(key, one) for key, one in self._left.items() if one[0] in always and key not in now]
         self._left = {**dict(late[-_MOST:]), **now}
@@ -254,14 +254,14 @@ class Layer:
         return asking
 
     def _gate_seen_from(self, inside: int) -> object:
-        """Return an object that is true in the calls in which the layer runs, seen from the layer at a place inside."""
+        """Return an object that is true in the calls of the layer, seen from the layer at a place inside."""
         gate: object = getattr(self.call, "gate", True)
         if self.callers is not None:
             return SeenFrom(self.callers, inside, gate)
         return gate
 
     def derived_from(self, made: Any) -> Any:
-        """Return the value from which the layer derived ``made``, ABSENT if another layer made it."""
+        """Return the value from which the layer derived ``made``, ABSENT if another layer derived ``made``."""
         derived = list((self._narrowed or self._derived).values())
         return next((below for below, value in derived if made is self._counted.get(id(value), value)), ABSENT)
 
@@ -277,7 +277,7 @@ class Layer:
         return tuple(self._counted.get(id(value), value) for value in values)
 
     def leave_out(self, error: Exception | None) -> Callable[[], None] | None:
-        """Note why the layer does not fit the value below, None if it fits; return a warning to make later."""
+        """Note why the layer does not fit the value below, None if the layer fits; return a warning to make later."""
         if (error is not None) == self.is_left_out:
             return None
         self.is_left_out = error is not None
@@ -285,7 +285,7 @@ class Layer:
         return None if notes is None else notes.left_out(error)
 
     def end(self) -> None:
-        """Pass through from now on, for every holder of the wrapper."""
+        """Pass calls through from now on, for every holder of the wrapper."""
         self.ended = True
         self.call = pass_through
         self.notes = None
@@ -295,7 +295,7 @@ class Layer:
 
 
 def lost(outer: Sequence[Layer], layer: Layer, inner: Sequence[Layer]) -> str:
-    """Return which arguments that a layer gives have no effect between other layers, in words; empty if all have."""
+    """Return in words the given arguments without effect between other layers; empty if all are in effect."""
     return _in_words(_giving(outer, layer), _overriding(inner, layer))
 
 
@@ -309,13 +309,13 @@ def _in_words(giving: Sequence[tuple[Layer, list[str]]], overriding: Sequence[tu
 
 
 def _giving(outer: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
-    """Return the layers outside that give an argument of a layer another value, each with the arguments' names."""
+    """Return the outer layers that give another value for an argument of a layer, each with the arguments' names."""
     givers = ("inject",) if layer.patch.verb == "inject" else ("inject", "default")
     return _others([other for other in outer if other.patch.verb in givers], layer)
 
 
 def _overriding(inner: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
-    """Return the layers inside that override what a ``default`` gives, each with the arguments' names."""
+    """Return the inner layers that override the arguments of a ``default``, each with the arguments' names."""
     return _others([other for other in inner if other.patch.verb == "inject" and layer.patch.verb == "default"], layer)
 
 
@@ -340,7 +340,7 @@ _GAVE_BACK: Final = "without effect: the factory gave back what it was given"
 
 
 def _tell_its_name(value: Any, slot: Slot) -> None:
-    """Tell a new descriptor its class and name, as a class statement does."""
+    """Call ``__set_name__`` of a new descriptor with class and name, as a class statement does."""
     if isinstance(slot, AttributeSlot) and slot.in_class is not None and hasattr(type(value), "__set_name__"):
         value.__set_name__(slot.in_class, slot.name)
 

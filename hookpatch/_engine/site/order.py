@@ -15,8 +15,8 @@ from hookpatch.errors import ConflictError, OrderError
 def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
     """Return layers from the outermost to the innermost.
 
-    By rank: a session opened later lies outside, and in one session the first selected does. A layer that declares
-    ``before`` or ``after`` moves as far as that needs; the others keep their order.
+    By rank: the layers of a later session are outside, and within a session the layer selected first. A layer that
+    declares ``before`` or ``after`` moves only as far as declared; the other layers keep their order.
 
     Args:
         layers: the layers of one site in any order, the new layer last; errors name the new layer.
@@ -24,8 +24,8 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
 
     Raises:
         OrderError: ``before`` and ``after`` form a cycle.
-        ConflictError: two plugins put values of their own, or inject two values for one parameter, and neither
-            declares its place; or one owner does so in one session.
+        ConflictError: two plugins put values of their own, or inject two values for a parameter, and neither plugin
+            declares a place; or a single owner does both in one session.
     """
     if len(layers) == 1:
         return list(layers)
@@ -47,8 +47,8 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
                 place(outer)
         result.append(layer)
 
-    # Who declares a place moves, the others stay as selected: out to the layer named in ``before``, and no further; in
-    # to the layer named in ``after``.
+    # A layer with a declared place moves, the others stay as selected: out to the layer named in ``before``, and no
+    # further; in to the layer named in ``after``.
     while waiting := [layer for layer in by_rank if layer not in result]:
         held_back = {
             layer for layer in waiting for outer in outside[layer] if outer in waiting and _waits(layer, outer)
@@ -58,7 +58,7 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
 
 
 def _edits_inside(layers: list[Layer]) -> list[Layer]:
-    """Return layers with each edit inside what has no source or rewrites all of it; not where it is declared."""
+    """Return layers with edits moved inside wrappers and rewrites of the whole source, if not declared otherwise."""
     for start in reversed(range(len(layers))):
         place = start
         while layers[place].patch.verb == "edit" and any(map(_is_over_edits, layers[place + 1 : place + 2])):
@@ -78,11 +78,11 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     what = "there"
     verbs = {outer.patch.verb, inner.patch.verb}
     if verbs == {"edit"} or verbs == {"edit", "transform"}:
-        return  # what they edit decides
+        return  # the edited lines decide
     if not outer.patch.may_meet(inner.patch):
         return
     if outer.is_narrow and outer.patch.address != inner.patch.address:
-        return  # other objects get the value of the inner one
+        return  # other objects get the inner layer's value
     if outer.wraps or inner.wraps:
         names = contested(outer, inner) if outer.wraps and inner.wraps else []
         if not names and not outer.wraps == inner.wraps == (outer.patch.verb == inner.patch.verb == "replace"):
@@ -91,7 +91,7 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     earlier = inner if later is outer else outer
     if outer.owner == inner.owner:
         is_one_session = outer.rank[0] == inner.rank[0]
-        if is_one_session and outer.patch.verb not in MAKING_VERBS:  # these make its value of the one below
+        if is_one_session and outer.patch.verb not in MAKING_VERBS:  # a making verb makes a value of the value below
             problem = f"{outer.owner} puts a value {what} twice ({_verb(outer)}, {_verb(inner)})"
             remedy = "one alone can take effect; leave one out"
             raise ConflictError(later.patch.address, later.owner, f"{problem}, and {remedy}")
@@ -102,7 +102,7 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
 
 
 def _verb(layer: Layer) -> str:
-    """Return the verb of a layer, and the rule that stands for the slot."""
+    """Return the verb of a layer, and the rule that matched the slot."""
     return f"{layer.patch.verb} {layer.patch.by_rule}".rstrip()
 
 
@@ -121,12 +121,12 @@ def _check_cycles(outside: Mapping[Layer, Sequence[Layer]], site: object) -> Non
 
 
 def _waits(layer: Layer, outer: Layer) -> bool:
-    """Return True if a layer itself declares that it lies inside another."""
+    """Return True if a layer itself declares a place inside another layer."""
     return _named(outer, layer.patch.after) is not None
 
 
 def _declared(outer: Layer, inner: Layer) -> str | None:
-    """Return the declaration, in words, by which a layer lies outside another; None if neither declares so."""
+    """Return the declaration, in words, that puts a layer outside another; None without a declaration."""
     if name := _named(inner, outer.patch.before):
         return f"{outer.owner} declares before='{name}'"
     if name := _named(outer, inner.patch.after):
@@ -135,7 +135,7 @@ def _declared(outer: Layer, inner: Layer) -> str | None:
 
 
 def _named(layer: Layer, names: Sequence[str]) -> str | None:
-    """Return the first of these names, with or without ``@distribution``, that means the plugin of a layer."""
+    """Return the first name, with or without ``@distribution``, that means the plugin of a layer."""
     if layer.plugin is None or not names:
         return None
     distribution = (layer.distribution or "").partition(" ")[0]

@@ -1,4 +1,4 @@
-"""Find the slots of a patch with reach="everywhere": the names and places that hold the target's object already."""
+"""Find the slots of a patch with reach="everywhere": the names and places that already hold the target's object."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Everywhere:
 
     Attributes:
         own: the slot's own value without our layers, or ABSENT.
-        goes_to: tells whether the patch goes to what a module holds; None for a place to which no module's name leads.
-        changes: what the patches of the session call or put there; each may keep the original for itself.
+        goes_to: returns True if the patch goes to the values of a module, given by name; None for a place without one.
+        changes: the callables and values of the session's patches; each may keep the original for itself.
         home: the module of the patch's plugin, None without a plugin.
     """
 
@@ -86,12 +86,12 @@ class Everywhere:
 
     @property
     def _thing(self) -> Any:
-        """The object to reach; of what is edited the function inside the decorators."""
+        """The object to reach; for an edit the function inside the decorators."""
         return innermost(self._shown) if self.patch.verb == "edit" else self._shown
 
     @property
     def _shown(self) -> Any:
-        """What the slot shows to its users; of a property that is called or edited, its getter."""
+        """The slot's value as users see the value; for calls and edits of a property the getter."""
         getter = getter_of(self.own) if self.patch.is_around_calls or self.patch.verb == "edit" else None
         return inner(self.own) if getter is None else getter
 
@@ -102,7 +102,7 @@ class Everywhere:
 
     @property
     def _is_in_place(self) -> bool:
-        """True for a Python function, unless somebody is to have it as it was: then each place is patched by itself."""
+        """True for a Python function, unless a holder needs the original and places are patched one by one."""
         thing = self._thing
         if type(thing) is not FunctionType or self.patch.is_narrowed:
             return False
@@ -116,18 +116,18 @@ class Everywhere:
         return not any(value is thing for value in kept)
 
     def held(self) -> list[Any]:
-        """Return the object whose holders the patch needs; none for a Python function that is changed in place."""
+        """Return the objects for the search of holders; empty for a Python function changed in place."""
         return [] if self.own is ABSENT or self._is_in_place else [self._thing]
 
     def places(self, found: Sequence[Holder] | None) -> list[tuple[Slot, str | None]]:
-        """Return the slots of the patch, each with its place in words; None in place of words for the target itself.
+        """Return the slots of the patch, each with the place in words; None in place of words for the target itself.
 
-        A Python function is changed in place, for all its holders. Of other objects the holders are patched where
-        possible. What the owner inherits belongs to another owner, whose holders are left alone: the patch lies in the
-        slot alone.
+        A Python function is changed in place, for all holders. Of other objects the holders are patched where
+        possible. An inherited object belongs to another owner, and other holders are left alone: only the slot is
+        patched.
 
         Args:
-            found: the holders of this object and others, if they were looked for just now.
+            found: the holders of this object and others, if a search was made just now.
         """
         slot, own = self.slot, self.own
         if own is ABSENT:
@@ -145,7 +145,7 @@ class Everywhere:
             if not self.patch.is_narrowed or self.goes_to(_module_of(site.slot)):
                 slots.setdefault(site.slot.key, (site.slot, str(site.slot)))
         for holder in holders([thing]) if found is None else [holder for holder in found if holder.thing is thing]:
-            is_nameless = holder.root is None and isinstance(holder.slot, PartSlot)  # a tuple that no name leads to
+            is_nameless = holder.root is None and isinstance(holder.slot, PartSlot)  # a tuple without a name
             if holder.slot is not None and not is_nameless and self.goes_to(holder.root):
                 slots.setdefault(holder.slot.key, (holder.slot, holder.words))
         if issubclass(type(thing), type) and self.patch.verb in ("replace", "derive") and not self.patch.is_narrowed:
@@ -157,9 +157,9 @@ class Everywhere:
         return [place for key, place in slots.items() if key not in left_out]
 
     def places_in(self, module: ModuleType, put: Any) -> list[tuple[Slot, str]]:
-        """Return the slots of a module that was executed just now, which holds the original under some names.
+        """Return the slots that hold the original in a module executed just now.
 
-        If the patch does not go there, names that hold ``put``, our value, get the original back.
+        In a module without the patch, the original is restored under names that hold ``put``, our value.
         """
         thing, name = self._thing, module.__name__
         goes = self.goes_to(name)
@@ -175,11 +175,11 @@ class Everywhere:
 
 
 def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: Callable[[Exception], None]) -> None:
-    """Restore the original in modules that were executed in a session and copied our value from a slot.
+    """Restore the original in modules executed in a session that copied our value from a slot.
 
     Args:
         gone: our former values.
-        were_there: the names of the modules that were imported before the session.
+        were_there: the names of the modules imported before the session.
         collect: takes an error of an owner.
     """
     came = imports.names() - were_there
@@ -201,7 +201,7 @@ def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: 
         if slot is None or holder.root is None or is_foreign or slot.key in originals:
             continue
         if isinstance(slot, PartSlot) and originals_of[id(thing)] is ABSENT:
-            continue  # a method bound to a function that was added
+            continue  # a method bound to an added function
         try:
             put(slot, originals_of[id(holder.thing)])
         except Exception as error:  # collected: the other copies follow
@@ -211,12 +211,12 @@ def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: 
 
 
 def _edits(slot: Slot) -> str | None:
-    """Return who edits the function of a slot, in words."""
+    """Return the owner of an edit of a slot's function, in words."""
     return next((layer.owner for layer in site_at(slot).layers if layer.patch.verb == "edit"), None)
 
 
 def _missing(pattern: str) -> str:
-    """Return in words which module of a pattern does not exist; empty if all may."""
+    """Return in words the missing module of a pattern; empty if all modules may exist."""
     return presence_of(name).missing if (name := fixed_part(pattern)) else ""
 
 
@@ -228,7 +228,7 @@ def _module_of(slot: Slot) -> str | None:
 
 
 def own_places(change: Any) -> set[tuple[Any, ...]]:
-    """Return the keys of the places in which a wrapper, a factory, or what was put there keeps the original."""
+    """Return the keys of the places in which a wrapper, a factory or a patch's value keeps the original."""
     change = inner(change)
     if isinstance(change, type):
         own = {("attribute", id(change), name) for name in vars(change)}
@@ -238,5 +238,5 @@ def own_places(change: Any) -> set[tuple[Any, ...]]:
     places: set[tuple[Any, ...]] = {("attribute", id(cell), "cell_contents") for cell in change.__closure__ or ()}
     for place in range(len(change.__defaults__ or ())):
         places.add(("part", place, "attribute", id(change), "__defaults__"))
-    places.update(("item", id(vars(change)), name) for name in vars(change))  # such as __wrapped__
+    places.update(("item", id(vars(change)), name) for name in vars(change))  # __wrapped__, for example
     return places.union(("item", id(change.__kwdefaults__), name) for name in change.__kwdefaults__ or ())

@@ -1,6 +1,6 @@
 """Compute the new state of a slot when a layer comes or goes, from the original and the layers alone.
 
-Nothing is written here. A ``derive`` factory runs here: foreign code, so no lock is held.
+No slot is written here. A ``derive`` factory runs here: foreign code, which must run without a lock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hookpatch._engine.slots.resolve import missing
 from hookpatch._engine.slots.slot import ABSENT, inner
 from hookpatch.errors import TargetRefused
 
-Run: TypeAlias = tuple[StandIn, list[Layer]]  # call layers beside each other, and their stand-in
+Run: TypeAlias = tuple[StandIn, list[Layer]]  # adjacent call layers, and their stand-in
 
 
 @final
@@ -45,9 +45,9 @@ class SlotBefore:
     known: Sequence[StandIn]  # in the slot, or held by foreign code
 
     def under(self, layers: Sequence[Layer], adding: bool) -> NewState:
-        """Return the new state with these layers, one at least, the outermost first.
+        """Return the new state with a list of at least one layer, the outermost first.
 
-        A layer that does not fit is left out. When a layer is being added, its error is raised instead.
+        A layer that does not fit is left out. The error of a layer being added is raised instead.
         """
         value, own = self.state.base, self.state.original is not ABSENT
         runs: list[Run] = []
@@ -108,8 +108,8 @@ class SlotBefore:
     def _stand_in_for_run(self, stand_in: StandIn, run: list[Layer], layers: Sequence[Layer], own: bool) -> StandIn:
         """Return the stand-in of a run: a known stand-in with the same remaining layers, or a new one.
 
-        No layer moves from one stand-in to another: a call on its way through both would run it twice, or not at all.
-        No layer comes to a stand-in from which a layer that has gone had derived its value: a call on its way from that
+        No layer moves from one stand-in to another: a running call of both would run the layer twice, or not at all.
+        If an ended layer derived a value from a stand-in, the stand-in gets no new layer: a running call of the derived
         value would run the new layer inside.
         """
         came_before, ranks = set(run).intersection(self.layers), {layer.rank for layer in layers}

@@ -1,7 +1,7 @@
 """A site: a slot, its original, and the layers over it.
 
 A Site keeps the original once, and an ordered list of layers. When a layer comes or goes, the new value of the slot is
-computed from both. So layers can be removed in any order, exactly: saved values on a stack can not.
+computed from both. Therefore layers can be removed in any order, exactly: saved values on a stack can not.
 
 Long because a change, its redoing after an interrupt and the late restore are one thing at one address.
 """
@@ -32,15 +32,15 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, inner, same
 
 _Layers: TypeAlias = Sequence[Layer]  # never changed: a layer more or less makes another list
 _Edit: TypeAlias = Callable[[_Layers], _Layers]
-covered: Final[set[Site]] = set()  # the sites whose slots hold a foreign value in place of ours
+covered: Final[set[Site]] = set()  # sites with a foreign value in the slot in place of our value
 
 
 @final
 class Alone:
-    """A layer that lies on its site alone, with what its site needs to be laid under it again.
+    """The only layer of a site, with all values that the site needs to apply the layer again.
 
     Attributes:
-        layers: the list of it in the site; None while it does not lie there.
+        layers: the site's list of the layer; None while the layer is not applied.
     """
 
     __slots__ = ("call", "cell", "layer", "layers", "link", "off", "own", "references", "stand_in", "value", "written")
@@ -87,7 +87,7 @@ class Site:
 
     def __init__(self, slot: Slot) -> None:
         self.slot: Final = slot
-        # A lock for each site, since reading and writing the slot may run its owner's code; not held by factories.
+        # A lock for each site, since reading and writing the slot may run the owner's code; not held by factories.
         self.lock = SiteLock()
         self._layers: _Layers = []
         self._stand_ins: Sequence[StandIn] = ()  # in the slot, for each run of call layers
@@ -98,8 +98,8 @@ class Site:
         self._ending: Ending = "restored"
         self._state: Final = SlotState(slot)
         self._wanted: Any = ABSENT
-        self._lazy: Sequence[AttributeSlot] = ()  # lazy imports that will bind the value of this slot
-        self._unfinished: tuple[_Layers, NewState, Callable[[], None]] | None = None  # a change that was interrupted
+        self._lazy: Sequence[AttributeSlot] = ()  # lazy imports that will bind the slot's value
+        self._unfinished: tuple[_Layers, NewState, Callable[[], None]] | None = None  # an interrupted change
 
     @property
     def original(self) -> Any:
@@ -113,7 +113,7 @@ class Site:
 
     @property
     def stand_ins(self) -> Sequence[StandIn]:
-        """The stand-ins of its runs of call layers, and the former ones that foreign code may hold."""
+        """The stand-ins of the site's runs of call layers, and former stand-ins that foreign code may hold."""
         if not self._retired:
             return self._stand_ins
         return [*self._stand_ins, *(stand_in for weak in self._retired if (stand_in := weak()) is not None)]
@@ -134,7 +134,7 @@ class Site:
         return any(stand_in.adds_no_frame(layer) for stand_in in runs)
 
     def may_be_copied(self, former: Former) -> bool:
-        """Return False if nobody but the former state holds our value that was in the slot."""
+        """Return False if only the former state holds our value from the slot."""
         spare = self._spare
         return spare is None or spare.value is not former.value or not spare.is_held_by(1)
 
@@ -151,12 +151,12 @@ class Site:
         )
 
     def restore(self, layer: Layer, note: Callable[[Ending], None], on_restored: Callable[[], None]) -> Ending:
-        """Remove a layer; return the ending of the slot, with which ``note`` is called. Layers may be left out.
+        """Remove a layer; return the ending of the slot, and call ``note`` with the ending. Layers may be left out.
 
-        If a foreign value covers our value, the slot is restored late: ``on_restored`` is called then.
+        If a foreign value covers our value, the slot is restored late, with a call of ``on_restored``.
 
         Raises:
-            Exception: raised by the owner when the slot was written; the layer passes through all the same.
+            Exception: raised by the owner when the slot was written; the layer passes calls through all the same.
         """
         layer.end()
         ending: Ending = "restored"
@@ -173,7 +173,7 @@ class Site:
         return ending
 
     def alone(self, layer: Layer, own: Any) -> Alone | None:
-        """Return a layer to lay here again, alone; None if it has to be applied first. Called on the road."""
+        """Return a layer to apply here again, alone; None if a session must apply the layer first. On the road."""
         if not layer.wraps:
             return Alone(layer, own, None)
         spare = self._spare
@@ -183,7 +183,7 @@ class Site:
         return Alone(layer, own, spare)
 
     def lay_again(self, alone: Alone) -> bool:
-        """Lay a layer here again; return False, with nothing changed, if that is not as it was. Called on the road."""
+        """Apply a layer here again; change nothing and return False if the site is not as before. On the road."""
         state, stand_in = self._state, alone.stand_in
         slot: Any = self.slot
         if self._layers or self._retired or self._unfinished is not None:
@@ -216,7 +216,7 @@ class Site:
         return True
 
     def lies_alone(self, alone: Alone) -> bool:
-        """Return True if nothing has happened to a layer since it was laid again. Asked on the road."""
+        """Return True if a layer was not touched since ``lay_again``. Asked on the road."""
         state = self._state
         slot: Any = self.slot
         return (
@@ -227,7 +227,7 @@ class Site:
         )
 
     def lift_again(self, alone: Alone) -> bool:
-        """Remove a layer that was laid again; return False if other code holds its wrapper. Called on the road."""
+        """Undo ``lay_again``; return False if other code holds the layer's wrapper. Called on the road."""
         own, layer, state, stand_in = alone.own, alone.layer, self._state, alone.stand_in
         slot: Any = self.slot
         layer.ended, layer.call, layer.notes = True, pass_through, None
@@ -245,7 +245,7 @@ class Site:
         return False
 
     def refresh(self) -> None:
-        """Put all layers over the present value of the slot: its module was executed anew."""
+        """Put all layers over the present value of the slot after a new execution of the module."""
         if not (lock := self.lock).take():
             return lock.later(self.refresh)
         try:
@@ -253,11 +253,11 @@ class Site:
             if not self._layers or (self._state.is_intact and not self._is_stale):
                 return None
             if not self._state.is_intact:
-                self._is_stale = True  # until the layers lie over the new value, whatever interrupts this
+                self._is_stale = True  # until the layers are over the new value, also after an interrupt
                 # Functions imported before the reload stay patched as long as our layers last.
                 self._retired = keep_pointed(self._stand_ins, self._retired)
                 self._read_original()
-            self._layers = _not_ended(self._layers)  # another list: a change that is being computed starts again
+            self._layers = _not_ended(self._layers)  # another list: a running computation starts again
             began(self._state)
         finally:
             lock.end()
@@ -266,7 +266,7 @@ class Site:
         return None
 
     def look_again(self, waiting: Sequence[LateRestore]) -> None:
-        """Write our value if the foreign value over it has gone. Never wait for the lock."""
+        """Write our value if the covering foreign value has gone. Never wait for the lock."""
         if (lock := self.lock).take(wait=False):
             try:
                 self._finish()
@@ -277,8 +277,8 @@ class Site:
     def overwritten_by(self, layer: Layer) -> tuple[Slot, Any] | None:
         """Return the slot and the foreign value in it, if other code has overwritten our value; else None.
 
-        A foreign value that leads to our value has not overwritten it. A function that is changed in place is
-        overwritten as well when the target's slot holds another function.
+        A foreign value that leads to our value does not count as overwriting. A function changed in place is also
+        overwritten when the target's slot holds another function.
 
         Raises:
             Exception: raised by the owner when the slot was read.
@@ -286,13 +286,13 @@ class Site:
         if layer not in self._layers or layer.is_left_out:
             return None
         if not self._state.is_intact:
-            self.look_again(())  # an earlier value of ours may be there
+            self.look_again(())  # the slot may hold an earlier value of ours
             if (seen := self._state.overwritten_by()) is not None:
                 return seen
         return None if layer.home is None else _overwritten_home(*layer.home, self.slot.owner)
 
     def _restore_late(self, waiting: Sequence[LateRestore]) -> None:
-        # An error of the owner is suppressed: the code that looks has not caused it, and the next look tries again.
+        # An error of the owner is suppressed: the looking code has not caused the error, and the next look tries again.
         for late_restore in waiting:
             with _owners_errors_suppressed:
                 slot = late_restore.slot
@@ -309,8 +309,8 @@ class Site:
 
     def _change(self, edit: _Edit, note: Callable[[], None] = lambda: None, adding: bool = False) -> None:
         """Compute the new value for an edited list of layers, and commit it."""
-        # Factories are foreign code, called without the lock: a factory may import a module that another thread is
-        # importing while that thread waits for the lock. If another thread has changed the site meanwhile, try again.
+        # Factories are foreign code, called without the lock: a factory may import a module while another thread
+        # imports the same module and waits for the lock. If another thread has changed the site meanwhile, try again.
         while True:
             if not (lock := self.lock).take():
                 return lock.later(partial(self._change, edit, note))
@@ -354,7 +354,7 @@ class Site:
                     stack.callback(warn)
 
     def _with_spare(self, before: _Layers, after: _Layers) -> NewState | None:
-        """Return the new state for a first layer over the function of the last time; None where it is to be computed.
+        """Return the new state of a first layer over the last stand-in; None if the state must be computed.
 
         No foreign code runs.
         """
@@ -368,8 +368,8 @@ class Site:
         return NewState(spare.value, [(spare, [*after])])
 
     def _commit(self, layers: _Layers, new_state: NewState, note: Callable[[], None]) -> list[Callable[[], None]]:
-        """Write the new state and note it; return the warnings to make when no lock is held."""
-        self._unfinished = layers, new_state, note  # before the first act: who comes after an interrupt does the rest
+        """Write and note the new state; return the warnings to make when no lock is held."""
+        self._unfinished = layers, new_state, note  # before the first act: after an interrupt the next thread goes on
         try:
             self._lay(layers, new_state)
         except Exception as error:
@@ -385,7 +385,7 @@ class Site:
         return [warn for layer in layers if (warn := layer.leave_out(left_out.get(layer))) is not None]
 
     def _finish(self) -> None:
-        """Finish a change that was interrupted. Called with the lock."""
+        """Finish an interrupted change. Called with the lock."""
         if self._unfinished is not None:
             self._commit(*self._unfinished)
 
@@ -402,7 +402,7 @@ class Site:
                 began(self._state)
                 self._lazy = lazy_names(self.slot)
             try:
-                self._put(new_state.value, layers, adding)  # first: if the owner refuses it, nothing has changed
+                self._put(new_state.value, layers, adding)  # first: the owner may refuse the value
             except Exception as error:
                 if not self._layers and not is_interrupt(error):
                     originals.pop(self.slot.key, None)
@@ -442,23 +442,23 @@ class Site:
 
 
 def _overwritten_home(home: Slot, own: Any, function: Any) -> tuple[Slot, Any] | None:
-    """Return the slot and value of a target that no longer leads to the function that is changed in place.
+    """Return the slot and value of a target that no longer leads to the function changed in place.
 
-    ``own``: the value that the slot held when the function was changed.
+    ``own``: the value in the slot when the function was changed.
     """
     value = home.read()
     if value is own or inner(value) is function:
         return None
     state = originals.get(home.key)
     if isinstance(state, SlotState) and (inner(state.base) is function or state.original is own):
-        return state.overwritten_by()  # patched in its slot as well
+        return state.overwritten_by()  # the slot is patched as well
     if keeps(value, lambda kept: inner(kept) is function):
         return None
     return (home, value) if same(value, home.read()) else None  # else another thread's patch ended just now
 
 
 class _Suppressing:
-    """A block whose errors are suppressed, but for interrupts."""
+    """A block with suppressed errors, except interrupts."""
 
     def __enter__(self) -> None: ...
 
@@ -470,5 +470,5 @@ _owners_errors_suppressed: Final = _Suppressing()
 
 
 def _not_ended(layers: _Layers) -> _Layers:
-    """Return another list of those layers that have not ended."""
+    """Return a new list of the layers that have not ended."""
     return [layer for layer in layers if not layer.ended]

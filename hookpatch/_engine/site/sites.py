@@ -23,18 +23,18 @@ def site_at(slot: Slot) -> Site:
     """Return the site of a slot: the known site, or a new one."""
     with lock:
         site = _sites.get(slot.key)
-        if site is None or site.slot.owner is None:  # or of a dead instance, at whose place in memory another one is
+        if site is None or site.slot.owner is None:  # or of a dead instance with a reused id
             site = _sites[slot.key] = Site(slot)
         return site
 
 
 def over(original: Any) -> list[Site]:
-    """Return the sites whose slots held an object before any layer."""
+    """Return the sites with an object as the original."""
     return [site for site in patched() if site.original is original]
 
 
 def restore_late() -> None:
-    """Restore every slot whose foreign value has gone."""
+    """Restore every slot without a covering foreign value."""
     late = late_restores()
     if not (covered or late):
         return
@@ -45,7 +45,7 @@ def restore_late() -> None:
         else:
             waiting.setdefault(site_at(slot), []).append(late_restore)
     for site, late in waiting.items():
-        site.look_again(late)  # without waiting: a thread that has the lock may wait for this thread
+        site.look_again(late)  # without waiting: the thread with the lock may wait for this thread
 
 
 def _look_again(late_restore: LateRestore) -> None:
@@ -60,7 +60,7 @@ def _look_again(late_restore: LateRestore) -> None:
 
 
 def patched() -> list[Site]:
-    """Return the sites that have layers; not those of dead instances, which other code may still hold."""
+    """Return the sites with layers, without dead instances, although other code may hold these sites."""
     return [site for site in known() if site.layers and site.slot.owner is not None]
 
 
@@ -71,9 +71,9 @@ def known() -> list[Site]:
 
 
 def _before_fork() -> None:
-    # The child process gets the slots as they are, and only this thread: no other thread may be changing a site. A
-    # thread that runs the code of an owner may wait for this thread, so do not wait long.
-    frame = sys._getframe().f_back or sys._getframe()  # the frame that forks
+    # The child process gets the present slots, and only this thread: no other thread may be changing a site. Do not
+    # wait long: a thread that runs the code of an owner may wait for this thread.
+    frame = sys._getframe().f_back or sys._getframe()  # the forking frame
     before_fork(frame)
     end = monotonic() + _PATIENCE
     _held.update((site, frame) for site in list(_sites.values()) if site.lock.take_for(frame, until=end))

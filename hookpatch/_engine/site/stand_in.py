@@ -26,7 +26,7 @@ from hookpatch._engine.slots.trial import functions_stand_in
 class StandIn:
     """Our wrapper (``value``) of a ``base`` for a run of call layers, the outermost first.
 
-    Lives as long as its site; a leaked wrapper passes through. ``derived_by``: the ranks of the layers that have
+    Lives as long as the site; a leaked wrapper passes calls through. ``derived_by``: the ranks of the layers that have
     derived a value from the wrapper.
     """
 
@@ -75,12 +75,12 @@ class StandIn:
 
     @property
     def is_free(self) -> bool:
-        """True if no other code holds the wrapper of a Python function: then nobody sees that it is used again."""
+        """True if no other code holds the wrapper of a Python function, and the wrapper can be used again unseen."""
         is_plain = self._top is not None and self.value is self._top.function and self.base is self._callee
         return is_plain and not (self._inner or self.derived_by) and self._references() == self._alone
 
     def is_held_by(self, count: int) -> bool:
-        """Return True if the wrapper has so many holders beside this stand-in: then no other code holds it."""
+        """Return True if the wrapper has exactly ``count`` holders beside this stand-in: no other code is a holder."""
         return self._references() == self._alone + count
 
     def _references(self) -> int:
@@ -89,17 +89,17 @@ class StandIn:
 
     @property
     def link(self) -> CellType | None:
-        """The cell of its link, if it is a plain function; None of another wrapper."""
+        """The cell of the wrapper's link; None for a wrapper that is no plain function."""
         return None if self._top is None or isinstance(self.value, Swap) else self._top.link
 
     @property
     def seen(self) -> Any:
-        """The value that an outer layer gets: for a function changed in place the trampoline, else the wrapper."""
+        """The value for an outer layer: for a function changed in place the trampoline, else the wrapper."""
         return self._top.function if isinstance(self.value, Swap) and self._top is not None else self.value
 
     @property
     def links(self) -> list[tuple[CellType, Layer]]:
-        """The links of its trampolines, each with its layer."""
+        """The links of all trampolines, each with the layer."""
         first = [(self._top.link, layer) for layer in self.layers[:1]] if self._top is not None else []
         return [*first, *((trampoline.link, layer) for layer, trampoline in self._inner.copy().items())]
 
@@ -108,7 +108,7 @@ class StandIn:
         layer.fit(self._callee, self._binds, int(self._binds and self._top is not None))
 
     def point(self, layers: Sequence[Layer]) -> None:
-        """Run these layers from now on, the outermost first."""
+        """Run a list of layers from now on, the outermost first."""
         before, self.layers = self.layers, layers
         if self._top is None:
             self.value._self_point(layers)
@@ -131,7 +131,8 @@ class StandIn:
             self._top.point(pass_through, self._bottom)
         if isinstance(self.value, Swap):
             self.value.shorten(self._code_in_place(layers))
-        # A call may be on its way to a layer that has gone: the call goes on to the next layer, and runs none twice.
+        # A running call may be about to reach an ended layer: the call goes on to the next layer, and runs no layer
+        # twice.
         for place in reversed(range(len(before) if self._inner else 0)):
             if before[place] in self._inner and before[place] not in layers:
                 beneath = next((layer for layer in before[place + 1 :] if layer in self._inner), None)
@@ -139,7 +140,7 @@ class StandIn:
                 self._inner.pop(before[place]).point(pass_through, below)
 
     def _shortcut(self, layers: Sequence[Layer], trampoline: Trampoline) -> Shortcut | None:
-        """Return what does the same as all layers from one on, without a frame; None if nothing does."""
+        """Return the shortcut with the effect of the given layers, without a frame; None without a shortcut."""
         is_inherited = self._bottom is not self._callee
         callee: Any = self._callee
         if isinstance(self.value, Swap) or is_inherited or callee.__closure__ or is_changed_in_place(callee):
@@ -149,7 +150,7 @@ class StandIn:
         return shortcut(callee, *given, trampoline.function.__code__.co_freevars)
 
     def _code_in_place(self, layers: Sequence[Layer]) -> CodeType | None:
-        """Return code for the function that is changed in place which does the same as all layers, without a frame."""
+        """Return code for a function changed in place, with the effect of all layers but without a frame; else None."""
         bottom = self._bottom
         if not layers or bottom is not self.base or not isinstance(bottom, FunctionType):
             return None
@@ -172,7 +173,7 @@ class StandIn:
 
 
 def _given(layers: Sequence[Layer], method: FunctionType | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Return what layers inject and default, if that is all they do, each once and not the first of a method."""
+    """Return the arguments that layers inject and default; None for other layers, repeats, or a method's self."""
     given: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     names = set(method.__code__.co_varnames[:1]) if method is not None else set()
     for layer in layers:
@@ -186,9 +187,9 @@ def _given(layers: Sequence[Layer], method: FunctionType | None) -> tuple[dict[s
 def keep_pointed(
     stand_ins: Sequence[StandIn], retired: Sequence[ReferenceType[StandIn]]
 ) -> Sequence[ReferenceType[StandIn]]:
-    """Return the retired stand-ins with these, which have left the slot. Their wrappers now keep them alive.
+    """Return the retired stand-ins with the stand-ins that have left the slot. The wrapper keeps a stand-in alive.
 
-    A stand-in runs its layers until they end, as long as foreign code holds its wrapper.
+    While foreign code holds the wrapper, a stand-in runs each layer until the layer's end.
     """
     if not stand_ins:
         return retired
@@ -204,11 +205,11 @@ def keep_pointed(
 
 
 def reuse(stand_ins: Sequence[StandIn], retired: Sequence[ReferenceType[StandIn]]) -> Sequence[ReferenceType[StandIn]]:
-    """Return the retired stand-ins without these, whose wrappers no longer keep them alive."""
+    """Return the retired stand-ins without the given stand-ins, no longer kept alive by the wrappers."""
     living = [(weak, stand_in) for weak in retired if (stand_in := weak()) is not None]
     for _, stand_in in living:
         if stand_in in stand_ins:
-            with suppress(ValueError):  # an interrupted change is done again
+            with suppress(ValueError):  # an interrupted change is repeated
                 _borne(stand_in.value).remove(stand_in)
     return [weak for weak, stand_in in living if stand_in not in stand_ins]
 
@@ -289,7 +290,7 @@ def _inherited(slot: Slot, like: Any, base: Any) -> FunctionType:
 
 
 def _reference(slot: Slot) -> tuple[str, str] | None:
-    """Return the module and path by which pickle finds the value of a slot, None without such a name."""
+    """Return the module and path by which pickle finds the value of a slot, None without a name."""
     if not isinstance(slot, AttributeSlot):
         return None
     if slot.in_class is not None:

@@ -1,4 +1,4 @@
-"""A lock for changes that a finalizer may want in the middle of another: one thread at a time changes a slot."""
+"""A lock for changes: one thread at a time changes a slot. A finalizer may want a change in the middle of another."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SiteLock(Turn):
     def take(self, wait: bool = True) -> bool:
         """Return True if the lock was taken for the calling function until ``end``.
 
-        False if this thread has it, or if another has it and ``wait`` is False.
+        False if this thread has the lock, or if another thread has the lock and ``wait`` is False.
         """
         if _is_forking and wait:
             with lock:
@@ -65,7 +65,7 @@ class SiteLock(Turn):
         self.release_for(sys._getframe(1))
         while self._later:
             try:
-                change = self._later.popleft()  # GIL: one operation, so no change is done by two threads
+                change = self._later.popleft()  # GIL: one operation, no change is done twice
             except IndexError:  # another thread took the last change
                 return
             change()

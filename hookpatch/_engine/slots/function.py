@@ -40,7 +40,7 @@ class FunctionSlot(OwnValueSlot):
         self._is_leaving = False
         self.copy: FunctionType | None = None
         self._keyword_defaults: dict[str, Any] | None = None
-        self._former: dict[str, Any] = {}  # what the function had in place of a Swap's attributes, or ABSENT
+        self._former: dict[str, Any] = {}  # the function's own attributes in place of a Swap's, or ABSENT
 
     def read(self) -> Any:
         """Return the Swap in force, or else the function's code."""
@@ -81,7 +81,7 @@ class FunctionSlot(OwnValueSlot):
             self._swap = value
             lengthen(function)
             return
-        self._is_leaving = True  # an interrupted write is done again: till then the Swap is in force
+        self._is_leaving = True  # an interrupted write is repeated: until then the Swap is in force
         if self._swap is not None:
             self._swap.put_into(None)
         function.__code__ = value
@@ -103,6 +103,6 @@ def innermost(value: Any) -> Any:
     """Return the Python function inside the decorators of a value, as ``functools.wraps`` leads to it."""
     try:
         thing = unwrap(value)
-    except ValueError:  # it leads round in a circle
+    except ValueError:  # __wrapped__ leads round in a circle
         return value
     return thing if type(thing) is FunctionType else value

@@ -1,4 +1,4 @@
-"""Refuse a patch that does not fit its slot, before the patch is applied."""
+"""Refuse a patch that does not fit the slot, before the patch is applied."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _check_called(patch: Patch, slot: Slot, original: Any, owner: object) -> Non
 
 
 def called(value: Any) -> Any:
-    """Return what runs when the value of a slot is called: of a property its getter."""
+    """Return the callable behind a call of a slot's value: for a property the getter."""
     return inner(value) if getter_of(value) is None else getter_of(value)
 
 
@@ -152,7 +152,7 @@ def getter_of(value: Any) -> Any:
 
 
 def check_call(patch: Patch, parameters: Sequence[Parameter] | None, owner: object) -> None:
-    """Raise SignatureError if the callee lacks a parameter that a patch gives or expects; None: it shows none.
+    """Raise SignatureError if the callee lacks a parameter that a patch gives or expects; None: no signature.
 
     A callee that takes any keyword would take a misspelt option of ``inject`` and ``default``, too.
     """
@@ -209,7 +209,7 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
 
 
 def unchecked(patch: Patch) -> tuple[str, ...]:
-    """Return that a signature is not checked, in words for plan and report; nothing if it is."""
+    """Return a note on an unchecked signature, in words for plan and report; empty for a checked signature."""
     return () if patch.check_signature else ("the signature is not checked (check_signature=False)",)
 
 
@@ -218,5 +218,5 @@ def _shape(parameters: Sequence[Parameter]) -> list[tuple[Any, ...]]:
 
 
 def _is_bound(value: Any) -> bool:
-    """Return True if a class attribute gets the object or class of a call as its first argument."""
+    """Return True if a class attribute gets the object or class of a call as the first argument."""
     return hasattr(type(value), "__get__") and not isinstance(value, (staticmethod, type))

@@ -24,7 +24,7 @@ class ItemSlot(OwnValueSlot):
         self.key: Final[tuple[Any, ...]] = ("item", id(owner), index)
         self._removed: tuple[_Order, Any] | None = None  # the former order, and the identical key of the entry
         self._is_returning = False
-        self._is_gone = False  # an added entry of a list was deleted: what is there now is the next one
+        self._is_gone = False  # an added entry of a list was deleted: the place has the next entry
 
     def read(self) -> Any:
         """Return the stored value, or ABSENT."""
@@ -39,7 +39,7 @@ class ItemSlot(OwnValueSlot):
         return self._raw("__getitem__")(self.index)
 
     def write(self, value: Any) -> None:
-        """Set the entry; a deleted key returns to its former position."""
+        """Set the entry; a deleted key returns to the former position."""
         if isinstance(self.owner, MutableSequence) and self.index == len(self.owner):
             self.owner.append(value)
             self._is_gone = False
@@ -49,14 +49,14 @@ class ItemSlot(OwnValueSlot):
             return
         order, key = self._removed
         with order.lock:
-            self._is_returning = True  # an interrupted write is done again: till then the entry reads as deleted
+            self._is_returning = True  # an interrupted write is repeated: until then the entry reads as deleted
             self._raw("__setitem__")(key, value)
             order.move_back(key)
             self._removed, self._is_returning = None, False
 
     def delete(self) -> None:
         """Delete the entry, and note its position in a mapping."""
-        if isinstance(self.owner, MutableSequence):  # one that was added
+        if isinstance(self.owner, MutableSequence):  # an added entry
             del self.owner[self.index]
             self._is_gone = True
             return

@@ -148,8 +148,8 @@ class ClassSlot(OwnValueSlot):
         self.owner: Final = owner
         self.key: Final[tuple[Any, ...]] = ("instances", id(owner))
         self._stands: Any = owner
-        self._classes: Sequence[type] = (owner,)  # that the members have had from us
-        self._members: Sequence[tuple[ReferenceType[Any], type]] = ()  # each with its class before it became a member
+        self._classes: Sequence[type] = (owner,)  # classes that hookpatch gave to the members
+        self._members: Sequence[tuple[ReferenceType[Any], type]] = ()  # each with the former class
         self.changed = 0
 
     @staticmethod
@@ -161,10 +161,9 @@ class ClassSlot(OwnValueSlot):
         return self._stands
 
     def write(self, value: Any) -> None:
-        """Give the instances a class, or for the owner to each the class that it had before.
+        """Give the instances a class; for the owner restore each instance's former class.
 
-        Instances that live when a class is written for the first time become members. A member whose class is foreign
-        is left alone.
+        The living instances at the first write become members. A member with a foreign class is left alone.
 
         Raises:
             TypeError: instances cannot have the class, or cannot be held weakly; they have the class from before.

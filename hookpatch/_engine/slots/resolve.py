@@ -53,7 +53,7 @@ def resolve(target: Target, module: ModuleType | None, owner: object, read: Read
 
 
 def seen_from(target: Target, module: ModuleType | None, owner: object, read: Read = _get) -> Slot:
-    """Return the slot that tells what a target is like: of instances the slot of their class, or of the class itself.
+    """Return the slot that represents a target: for instances the slot in the class, or the slot of the class itself.
 
     Raises like ``resolve``.
     """
@@ -76,17 +76,17 @@ def missing(slot: Slot, target: Target, owner: object, where: str | None = None,
 
 
 def follow(holder: Any, way: Target, index: int, owner: object, read: Read) -> Any:
-    """Return what a step of an address leads to from an object, without patches.
+    """Return the value to which a step of an address leads from an object, without patches.
 
     Raises:
-        TargetNotFound: there is no such attribute or entry.
+        TargetNotFound: the object lacks the attribute or entry.
         TargetRefused: the object has no entries.
     """
     return _follow(holder, way, index, way, owner, read)
 
 
 def value_of(address: Target, target: Target, owner: object) -> Any:
-    """Return the value at an address that belongs to a target, such as that of a key, without patches.
+    """Return the value at an address inside a target's address (a key's, for example), without patches.
 
     Raises:
         TargetNotFound: the module cannot be imported, or a step leads nowhere.
@@ -125,7 +125,7 @@ def _refuse_without_items(holder: Any, words: str, target: Target, owner: object
 
 
 def _read_item(holder: Any, way: Target, index: int, target: Target, owner: object, read: Read) -> Any:
-    """Return an entry of anything that has entries, such as a tuple: on the way nothing is set."""
+    """Return an entry of any object with entries, also of a tuple: on the way no entry is set."""
     words, step = _words(way, index), way.steps[index]
     assert isinstance(step, Item)  # the caller has checked
     _refuse_without_items(holder, words, target, owner)

@@ -1,4 +1,4 @@
-"""Compare the body of a class with its edited body, statement by statement. Nothing is executed."""
+"""Compare the body of a class with the edited body, statement by statement. No statement is executed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _Inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 class Difference(NamedTuple):
-    """What differs between the bodies of a class.
+    """The differences between the old and the edited body of a class.
 
     Attributes:
-        functions: the functions that differ, each with its name in the class.
-        classes: the inner classes that differ, before and after, each with its name.
-        gone, came: the other statements that are there before alone, or after alone.
+        functions: each differing function, with the function's name in the class.
+        classes: each differing inner class before and after, with the class's name.
+        gone, came: the other statements found only in the old body, and only in the edited body.
     """
 
     functions: list[tuple[str, Definition]]
@@ -31,7 +31,7 @@ class Difference(NamedTuple):
 
 
 def differing(old: ast.ClassDef, new: ast.ClassDef) -> Difference:
-    """Return what differs between the bodies of a class.
+    """Return the differences between the old and the edited body of a class.
 
     Raises:
         NotThere: the head of the class or an annotation differs.
@@ -66,10 +66,10 @@ def differing(old: ast.ClassDef, new: ast.ClassDef) -> Difference:
 def to_run_anew(
     new: ast.ClassDef, names: set[str], came: Sequence[ast.stmt], stays: set[str]
 ) -> tuple[list[ast.stmt], list[str]]:
-    """Return the statements to run for new values of names, with all that read or bind what these bind.
+    """Return the statements to run for new values of names, with all statements that read or bind the same names.
 
-    Of a function in ``stays`` new defaults do not run the definition: the second list has the names of such functions.
-    ``names`` gets the names that the statements bind.
+    A function in ``stays`` with new defaults is not defined anew: the second list has the names of these functions.
+    The bound names of the statements are added to ``names``.
     """
     chosen: dict[int, ast.stmt] = {id(node): node for node in came}
     for node in came:
@@ -92,7 +92,7 @@ def to_run_anew(
 
 
 def functions_of(node: ast.ClassDef) -> Iterator[tuple[str, Definition]]:
-    """Yield the functions that a class defines once, under one name, and without a condition."""
+    """Yield the functions that a class defines once, under a single name, and without a condition."""
     count = Counter(name for statement in node.body for name in bound_by(statement, node))
     for statement in node.body:
         if _is_function(statement) and count[name := mangled(statement.name, node)] == 1:
@@ -104,7 +104,7 @@ def _is_function(node: ast.stmt) -> TypeGuard[Definition]:
 
 
 def bound_by(node: ast.stmt, inside: ast.ClassDef) -> set[str]:
-    """Return the names that a statement binds in its class."""
+    """Return the names that a statement binds in the class."""
     if inside.body and node is inside.body[0] and ast.get_docstring(inside, clean=False) is not None:
         return {"__doc__"}
     return {mangled(name, inside) for name in _names(node, ast.Store)}
@@ -115,12 +115,12 @@ def _read(nodes: Iterable[ast.AST], inside: ast.ClassDef) -> set[str]:
 
 
 def names_read(node: ast.expr) -> set[str]:
-    """Return the names that an expression reads where it stands."""
+    """Return the names that an expression reads in the scope of the expression."""
     return {*_names(node, ast.Load)}
 
 
 def _names(node: ast.AST, context: type[ast.expr_context]) -> Iterator[str]:
-    """Yield the names that a node loads or stores in the scope of its class; what runs at calls is left out."""
+    """Yield the names that a node loads or stores in the scope of the class, without the bodies of functions."""
     is_binding = context is ast.Store
     if isinstance(node, ast.Name):
         if isinstance(node.ctx, context):
@@ -143,7 +143,7 @@ def _names(node: ast.AST, context: type[ast.expr_context]) -> Iterator[str]:
 
 
 def _evaluated(node: Definition | ast.ClassDef | ast.Lambda) -> Iterator[ast.expr]:
-    """Yield what Python evaluates where a function or a class is defined."""
+    """Yield the expressions that Python evaluates at the definition of a function or class."""
     yield from getattr(node, "decorator_list", ())
     if isinstance(node, ast.ClassDef):
         yield from (*node.bases, *(keyword.value for keyword in node.keywords))
@@ -152,7 +152,7 @@ def _evaluated(node: Definition | ast.ClassDef | ast.Lambda) -> Iterator[ast.exp
 
 
 def mangled(name: str, inside: ast.ClassDef) -> str:
-    """Return the name under which a class has what its body calls by a name."""
+    """Return a name of a class body as the class has the name: private names are mangled."""
     is_private = name.startswith("__") and not name.endswith("__") and inside.name.strip("_")
     return f"_{inside.name.lstrip('_')}{name}" if is_private else name
 
@@ -164,9 +164,9 @@ def _head(node: Definition | ast.ClassDef) -> tuple[str, ...]:
 
 
 def _key(node: ast.stmt) -> tuple[str, ...]:
-    """Return what tells a statement from others, whatever is in the functions and classes inside it."""
+    """Return the key by which statements are compared, without the content of inner functions and classes."""
     if isinstance(node, ast.ClassDef):
-        return "class", node.name  # its head is compared with it
+        return "class", node.name  # the head is compared later, with the class
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return _head(node)
     return (ast.dump(_WITHOUT_CONTENT.visit(deepcopy(node)) if next(_parts(node), None) else node),)
@@ -183,7 +183,7 @@ _WITHOUT_CONTENT: Final = _WithoutContent()
 
 
 def _parts(node: ast.AST) -> Iterator[Definition | ast.ClassDef]:
-    """Yield the functions and classes that a statement defines in the scope of its class."""
+    """Yield the functions and classes that a statement defines in the scope of the class."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node
         return

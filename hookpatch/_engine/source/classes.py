@@ -1,4 +1,4 @@
-"""Find the source of a class, and refuse one that is not what runs."""
+"""Find the source of a class, and refuse source that differs from the running code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hookpatch._engine.source.pieces import NotThere
 
 
 class Found(NamedTuple):
-    """The source of a class: text and tree of its file, its top-level statement, its node, the code of its body."""
+    """The source of a class: text, name and tree of the file, top-level statement, node, and code of the body."""
 
     text: str
     file: str
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 
 
 def source_of(cls: type) -> Found:
-    """Return the source of a class; raise NotThere if it cannot be read, or its functions are others."""
+    """Return the source of a class; raise NotThere if the source is unreadable or has other functions."""
     head = f"{cls.__qualname__}."
     functions = [function for function in functions_of_class(cls) if code_of(function).co_qualname.startswith(head)]
     try:
@@ -44,7 +44,7 @@ def source_of(cls: type) -> Found:
     if not file or not text:
         raise NotThere(f"the source of {describe(cls)} cannot be read; a class written in C has none")
     tree = parsed(text, file)
-    files = (file, f"<{file.strip('<>')}, edited by ")  # of a module that runs from changed source
+    files = (file, f"<{file.strip('<>')}, edited by ")  # the second: a module that runs from changed source
     codes = [code for code in map(code_of, functions) if code.co_filename.startswith(files)]
     found, is_there = [], False
     for top, statement in enumerate(tree.body):
@@ -66,7 +66,7 @@ def source_of(cls: type) -> Found:
 
 
 def path_of(cls: type) -> str:
-    """Return the qualified name of a class without the function that makes it."""
+    """Return the qualified name of a class without the enclosing function."""
     return cls.__qualname__.rpartition("<locals>.")[2]
 
 
@@ -80,8 +80,8 @@ def body_of(code: CodeType, node: ast.ClassDef, name: str) -> CodeType:
 
 
 def functions_of_class(cls: type) -> Iterator[FunctionType]:
-    """Yield the Python functions of a class, inside their descriptors and decorators, without patches."""
-    # Since Python 3.15 a dataclass makes its __doc__ when that is read.
+    """Yield the Python functions of a class without patches, also functions inside descriptors and decorators."""
+    # Since Python 3.15 a dataclass computes __doc__ at the first read.
     for name in [name for name in vars(cls) if name != "__doc__"]:
         function = _function(own_beneath(AttributeSlot(cls, name)))
         if function is not None:
@@ -94,7 +94,7 @@ def _function(value: Any) -> FunctionType | None:
 
 
 def runs(cls: type, name: str, definition: Definition, code: CodeType) -> bool:
-    """Return True if a class has a function under a name whose code is that of a definition in the body's code."""
+    """Return True if the class's function of a name runs the code of a definition in the body's code."""
     function = _function(own_beneath(AttributeSlot(cls, name)))
     running = None if function is None else code_of(function)
     line = first_line(definition)

@@ -1,4 +1,4 @@
-"""Compile one statement of a file as Python compiles it there."""
+"""Compile one statement of a file exactly as Python compiles the statement in the file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def compiled_statement(tree: ast.Module, top: int, file: str) -> CodeType:
-    """Return the code of one top-level statement. Nothing is executed.
+    """Return the code of a top-level statement. No code is executed.
 
     Python compiles a call ``name.f()`` otherwise if the module imports ``name``, and ``super().f()`` if the module
-    itself mentions ``super``. So those statements of the module are compiled along.
+    itself mentions ``super``. Therefore the statements with these imports and mentions are compiled along.
 
     Raises:
         NotThere: the statement is no valid Python.
@@ -41,7 +41,7 @@ def parsed(text: str, file: str) -> ast.Module:
 
 
 def codes_in(code: CodeType, way: Way = ()) -> Iterator[tuple[Way, CodeType]]:
-    """Yield all codes inside a code, each with its place: name and number among those of its name, level by level."""
+    """Yield all codes inside a code, each with the place: level by level a name, and a number among equal names."""
     seen: Counter[str] = Counter()
     for one in [constant for constant in code.co_consts if isinstance(constant, CodeType)]:
         here = (*way, (one.co_name, seen[one.co_name]))
@@ -57,7 +57,7 @@ def first_line(node: ast.stmt | ast.expr) -> int:
 
 
 def classes_in(node: ast.AST, around: str = "") -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yield the classes inside a node, each with its qualified name."""
+    """Yield the classes inside a node, each with the qualified name."""
     for child in ast.iter_child_nodes(node):
         inside = around
         if isinstance(child, _Scope):

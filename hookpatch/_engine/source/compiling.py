@@ -1,7 +1,7 @@
-"""Execute a module by its own loader, with another source.
+"""Execute a module by the module's own loader, with changed source.
 
-A copy of the loader gets a compiler that changes the text first, and file facts that fail: then importlib reads no file
-of bytecode, and writes none. Loaders that rewrite what they load go on to do so.
+A copy of the loader gets a compiler that changes the text first. The copy also gets a failing `path_stats`, so
+importlib reads and writes no bytecode file. Loaders that rewrite source still do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _numbers: Final = itertools.count(1)
 
 
 class Change(Protocol):
-    """One change of the source of one module; ``loading.Change`` explains the attributes."""
+    """A change of the source of a module; ``loading.Change`` explains the attributes."""
 
     runs: bool
 
@@ -42,14 +42,14 @@ class AsItIs(Exception):
 
 @final
 class Compiling:
-    """One execution of a module whose source is changed.
+    """An execution of a module with changed source.
 
     Attributes:
-        files: the names under which linecache shows the changed text.
+        files: the names of the changed text in linecache.
     """
 
     def __init__(self, name: str, loader: Any, changes: Sequence[Change], is_entering: bool) -> None:
-        """Compile a module by a loader; ``is_entering``: not if no change fits, since it has run as it is."""
+        """Compile a module by a loader; ``is_entering``: the module has run, so raise AsItIs if no change fits."""
         self._name: Final = name
         self._loader: Final = loader
         self._waiting: Sequence[Change] = changes
@@ -57,13 +57,13 @@ class Compiling:
         self.files: list[str] = []
 
     def execute(self, module: ModuleType) -> None:
-        """Execute the module; raises what its code raises, and what ``fail`` of a change raises."""
+        """Execute the module; errors of the module's code and of a change's ``fail`` are raised."""
         own = self._with_our_compiler()
         if own is not None:
             own.exec_module(module)
         elif self._is_executed_as_usual and (text := self._text()) is not None:
             file = str(getattr(module, "__file__", None) or self._name)
-            # Of a loader that compiles by itself, such as zipimport's.
+            # The loader compiles by itself, for example the loader of zipimport.
             code = self._compiled(text, file, lambda new, shown: compile(new, shown, "exec", dont_inherit=True))
             exec(code, vars(module))
         else:
@@ -93,7 +93,7 @@ class Compiling:
         return text if isinstance(text, str) else None
 
     def _with_our_compiler(self) -> Any:
-        """Return a copy of the loader that compiles the changed text; None for a loader that cannot be had so."""
+        """Return a copy of the loader that compiles the changed text; None if no copy can do this."""
         if not all(hasattr(self._loader, name) for name in ("source_to_code", "get_code", "exec_module")):
             return None
         if self._text() is None:
@@ -101,7 +101,7 @@ class Compiling:
         try:
             own = copy(self._loader)
             attributes, original, get_code = vars(own), own.source_to_code, own.get_code
-        except Exception:  # of a foreign __copy__, or of a loader without a place for an attribute
+        except Exception:  # a foreign __copy__ failed, or the loader takes no attribute
             return None
 
         def source_to_code(data: Any, path: Any = "<string>", *args: Any, **kwargs: Any) -> CodeType:
@@ -152,11 +152,11 @@ class Compiling:
                 raise AsItIs
             return compiler(text, file)
         owners = ", ".join(dict.fromkeys(change.owner for change in done))
-        # In angle brackets, by which coverage and others know that there is no such file.
+        # In angle brackets: the sign for coverage and other tools that no file has this name.
         shown = f"<{file.strip('<>')}, edited by {owners}, {next(_numbers)}>"
         code = compiler(text, shown)
         lines = text.splitlines(keepends=True)
-        # Under the file's own name, too: inspect looks there for the source of a class and of the module.
+        # Under the file's own name, too: inspect finds the source of a class and of the module by this name.
         self.files = [shown, file]
         for name in self.files:
             linecache.cache[name] = len(text), None, lines, name
@@ -166,7 +166,7 @@ class Compiling:
 
 
 def _as_bytes(text: str) -> bytes | str:
-    """Return a text in the encoding that it names; as it is if that encoding has not all of its letters."""
+    """Return a text in the encoding named in the text; the unchanged text if the encoding lacks a letter."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(text.encode()).readline)
     try:
         return text.encode(encoding)

@@ -1,7 +1,8 @@
-"""Compile a function anew from its edited source. The rest of the function stays what it was.
+"""Compile a function anew from edited source. The rest of the function is unchanged.
 
-The whole top-level statement of the file is compiled, so that line numbers, private names, cells, nested functions and
-``super()`` without arguments come out as in the file; nothing of it is executed. The code of the function is taken out.
+The whole top-level statement of the file is compiled. Line numbers, private names, cells, nested functions and
+``super()`` without arguments therefore come out as in the file. The statement is not executed: the function's code is
+taken from the result.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class _Below(NamedTuple):
-    """What an edit has changed: the source of a function, and who did it."""
+    """The source and code of a function before an edit, and the owner of the edit."""
 
     owner: str
     text: str
@@ -45,16 +46,16 @@ _below: Final[dict[str, _Below]] = {}  # by the name of the file that shows the 
 
 
 def edited(value: Any, patch: Patch, owner: str, in_class: type | None) -> Any:
-    """Return what stands in a slot for a value whose source is edited: a function, or a descriptor of one.
+    """Return the value for a slot with the function's source edited: a function, or a descriptor of a function.
 
     Args:
-        value: a Python function; a static method, class method or property of one.
+        value: a Python function, or a static method, class method or property of a Python function.
         patch: the patch, whose change is an Edit.
         owner: the plugin or the block, in words for messages.
-        in_class: the class in which the value lies, or None.
+        in_class: the class that has the value, or None.
 
     Raises:
-        EditError: the source cannot be read, is not what runs, has not the piece, or cannot be edited so.
+        EditError: the source cannot be read, differs from the running code, lacks the piece, or cannot be edited.
         ConflictError: another patch has edited the same piece.
     """
     kind = type(value)
@@ -91,7 +92,7 @@ def _edited(function: FunctionType, patch: Patch, owner: str, in_class: type | N
 
 
 class _Made(NamedTuple):
-    """The code of an edited function, and the definitions of which it and the original's were made."""
+    """The code of an edited function, and the definitions before and after the edit."""
 
     code: CodeType
     before: _Definition
@@ -99,7 +100,7 @@ class _Made(NamedTuple):
 
 
 def _compiled(text: str, file: str, code: CodeType, patch: Patch, owner: str) -> _Made:
-    """Return what comes of an edit of a function; raises like ``edited``."""
+    """Return the compiled edit of a function; raises like ``edited``."""
     try:
         return _compile_once(text, file, code, patch.change, owner)
     except NotThere:
@@ -113,12 +114,12 @@ def _compiled(text: str, file: str, code: CodeType, patch: Patch, owner: str) ->
         raise
 
 
-@lru_cache(maxsize=64)  # a block may be entered often, and to read a file of 6,000 lines takes 0.3 s
+@lru_cache(maxsize=64)  # a block may be entered often, and reading a file of 6,000 lines takes 0.3 s
 def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) -> _Made:
-    # In angle brackets, by which coverage and others know that there is no such file.
+    # In angle brackets: the sign for coverage and other tools that no file has this name.
     shown = f"<{file.strip('<>').partition(_EDITED)[0]}{_EDITED}{owner}, {next(_numbers)}>"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python has warned of the file, such as of an escape, at its import
+        warnings.simplefilter("ignore")  # Python has warned of the file (of an escape, say) at the import
         old = _Source.of(text, file, code)
         new_text = _replaced(old, edit)
         new = _Source.edited(new_text, shown, old)
@@ -148,7 +149,7 @@ class _Source:
         text, tree: the file.
         definition: the function in the tree.
         code: the function's code.
-        way: the place of the code: its name and number among those of its name in the code around it, and so on.
+        way: the place of the code: for each level of nesting, a name and the number among codes of the same name.
         top: the place of the top-level statement in the file.
     """
 
@@ -161,7 +162,7 @@ class _Source:
 
     @classmethod
     def of(cls, text: str, file: str, code: CodeType) -> _Source:
-        """Return the source of a function; raise NotThere if it cannot be found, or is not what runs."""
+        """Return the source of a function; raise NotThere if the source is missing or differs from the running code."""
         name = code.co_qualname
         if not text:
             raise NotThere(f"the source of {name} cannot be read ({file})")
@@ -182,7 +183,7 @@ class _Source:
 
     @classmethod
     def edited(cls, text: str, file: str, old: _Source) -> _Source:
-        """Return the edited source; raise NotThere if it cannot be compiled, or is another function."""
+        """Return the edited source; raise NotThere if the source cannot be compiled, or is another function."""
         tree = parsed(text, file)
         code = next((code for way, code in codes_in(compiled_statement(tree, old.top, file)) if way == old.way), None)
         line = 0 if code is None else code.co_firstlineno
@@ -210,7 +211,7 @@ def _doc(node: _Definition) -> str | None:
 
 
 def _cells(code: CodeType, function: FunctionType, in_class: type | None) -> tuple[CellType, ...]:
-    """Return the cells of a function for its new code."""
+    """Return the cells of a function for the new code."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     owner = _class_of(function) or in_class
     if owner is not None and "__class__" not in cells:
@@ -222,7 +223,7 @@ def _cells(code: CodeType, function: FunctionType, in_class: type | None) -> tup
 
 
 def _class_of(function: FunctionType) -> type | None:
-    """Return the class that defines a function, by its qualified name."""
+    """Return the class that defines a function, by the function's qualified name."""
     owner: type | None = None
     names: Mapping[str, Any] = function.__globals__
     for name in function.__qualname__.split(".")[:-1]:
@@ -234,9 +235,9 @@ def _class_of(function: FunctionType) -> type | None:
 
 
 def _defaults(made: _Made, function: FunctionType, values: Mapping[str, Any] | None) -> tuple[Any, Any]:
-    """Return the defaults by place and by keyword: those of the function, and what the edit has changed.
+    """Return the defaults by place and by keyword: of the function, and of the edit for changed parameters.
 
-    ``values``: the new values of the class, for the defaults that use these.
+    ``values``: the new values of the class, for defaults that read a name of the class.
     """
     before, after = made.before.args, made.after.args
     if _annotations(made.before) != _annotations(made.after):

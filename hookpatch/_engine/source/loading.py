@@ -21,7 +21,7 @@ from hookpatch.errors import ApplyError, ConflictError, EditError
 
 
 class Asked(Protocol):
-    """What a change knows of its layer."""
+    """The part of a layer that a change reads."""
 
     @property
     def patch(self) -> Patch: ...
@@ -33,18 +33,18 @@ Order: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]  # puts layers in or
 _lock: Final = Turn()
 _changes: Final[dict[str, tuple[Change, ...]]] = {}  # by module, the innermost first
 _shown: Final[dict[str, list[str]]] = {}  # by module, the names of files that linecache shows changed
-_entering: Final[set[str]] = set()  # modules that are run anew for changes that may not fit
+_entering: Final[set[str]] = set()  # modules run anew for changes that may not fit
 
 
 @final
 class Change:
-    """One change of the source of one module. Lives as long as its session.
+    """A change of the source of a module. Lives as long as the session.
 
     Attributes:
         layer: the patch, its owner and its place among others.
-        check: called before the source is changed; raises an ApplyError if it is not to be.
+        check: called before the source is changed; raises an ApplyError if the change must not be made.
         fail: called with an ApplyError where the change does not fit the source.
-        runs: True if the module runs what the change made of its source.
+        runs: True if the module runs the source as changed.
     """
 
     __slots__ = ("_added", "_module", "check", "fail", "layer", "runs")
@@ -55,7 +55,7 @@ class Change:
         self.fail: Final = fail
         self.runs = False
         self._module: Final = str(layer.patch.module)
-        self._added: dict[str, Any] = {}  # what the changed source has added to the module
+        self._added: dict[str, Any] = {}  # attributes that the changed source has added
 
     @property
     def owner(self) -> str:
@@ -63,7 +63,7 @@ class Change:
         return self.layer.owner
 
     def begin(self, ordered: Order) -> None:
-        """Change the module each time that it runs from now on; raise what ``ordered`` raises."""
+        """Change the source at each execution of the module from now on; errors of ``ordered`` are raised."""
         with _lock:
             changes = [*reversed(_changes.get(self._module, ())), self]
             of_layer = {id(change.layer): change for change in changes}
@@ -72,19 +72,19 @@ class Change:
             imports.execute_by(self._module, _execute)
 
     def end(self) -> None:
-        """Leave the module alone when it runs again; a second call does nothing."""
+        """Stop changing the source at further executions of the module; a second call has no effect."""
         with _lock:
             left = tuple(change for change in _changes.get(self._module, ()) if change is not self)
             if left:
                 _changes[self._module] = left
             elif _changes.pop(self._module, None) is not None:
-                # The executor stays until the module has run without us: it takes the changed text out of linecache.
+                # The executor stays until the module has run unchanged: `_execute` drops the changed text of linecache.
                 imports.execute_by(self._module, _execute if self._module in _shown else None)
 
     def run_again(self, is_entering: bool = False) -> None:
-        """Execute the module anew; what the changed source added goes first. Raises what its code raises.
+        """Execute the module anew, first without the added attributes; errors of the module's code are raised.
 
-        ``is_entering``: not if no change fits.
+        ``is_entering``: do not execute the module if no change fits.
         """
         module = imports.named(self._module)
         if module is None:
@@ -100,28 +100,28 @@ class Change:
                 reload(module)
         finally:
             _entering.discard(self._module)
-        for change in ran.difference(_changes.get(self._module, ())):  # at last: once interrupted it is done again
+        for change in ran.difference(_changes.get(self._module, ())):  # last: an interrupted call is repeated
             change.runs = False
 
     def note_added(self, before: Collection[str], module: ModuleType) -> None:
-        """Note what the module has that it had not before it first ran changed."""
-        # A submodule is set by its own import, which is not done again.
+        """Note the attributes that the changed source has added to the module."""
+        # A submodule is set by the submodule's own import, which a further execution does not repeat.
         added = {key: value for key, value in vars(module).items() if not isinstance(value, ModuleType)}
         self._added = {key: value for key, value in added.items() if key not in before or key in self._added}
 
     def changed(self, text: str, file: str, before: Sequence[tuple[str, str]]) -> str:
-        """Return the changed text; ``before``: who changed it until now, and what stood there then.
+        """Return the changed text; ``before``: the owner of each earlier change, with the text before that change.
 
         Raises:
-            EditError: the piece is not there, or what comes of the change is no source.
-            ConflictError: the piece was there before another patch changed it.
+            EditError: the text lacks the piece, or the changed text is no source.
+            ConflictError: the text had the piece before another patch changed the text.
             ApplyError: the function raised an error.
         """
         patch, owner = self.layer.patch, self.layer.owner
         try:
             new = _edited(text, file, patch) if patch.verb == "edit" else self._transformed(text, file)
             try:
-                tree = ast.parse(new)  # without a file, of which the error would show a line
+                tree = ast.parse(new)  # without a file name: the error would show a line of the file
             except SyntaxError as error:
                 line = f"line {error.lineno}: {(error.text or '').strip()!r}"
                 raise NotThere(f"what comes of the {patch.verb} cannot be read: {error.msg} ({line})") from None
@@ -150,7 +150,7 @@ class Change:
             raise NotThere(f"the function returned {a_kind(made)}, not {'an ast.Module' if patch.is_tree else 'text'}")
         try:
             return made if isinstance(made, str) else ast.unparse(made) + "\n"
-        except Exception as error:  # of a tree that is none
+        except Exception as error:  # the tree is malformed
             raise NotThere(f"the function returned a tree that cannot be written: {error}") from None
 
 
@@ -159,7 +159,7 @@ def _edited(text: str, file: str, patch: Patch) -> str:
 
 
 def who_changed(module: str) -> list[str]:
-    """Return whose changes a module runs, in words; of another module that now has its name nothing."""
+    """Return the changes that a module runs, in words; an empty list if another module now has the name."""
     if _changed.get(module) is not imports.named(module):
         return []
     return [f"{change.layer.patch.verb} by {change.layer.owner}" for change in _running.get(module, ())]
@@ -170,7 +170,7 @@ _changed: Final[WeakValueDictionary[str, ModuleType]] = WeakValueDictionary()  #
 
 
 def _execute(loader: Any, module: ModuleType) -> None:
-    """Execute a module by its loader, with the changes of its source."""
+    """Execute a module by the module's loader, with the changes of the source."""
     name = module.__name__ if module.__spec__ is None else module.__spec__.name
     changes = _changes.get(name, ())
     for change in changes:
@@ -192,7 +192,7 @@ def _execute(loader: Any, module: ModuleType) -> None:
 
 
 def _forget(module: str) -> None:
-    """Forget the changed source of a module that runs anew."""
+    """Forget the changed source of a module before a new execution."""
     _running.pop(module, None)
     for file in _shown.pop(module, ()):
         linecache.cache.pop(file, None)

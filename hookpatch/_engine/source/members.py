@@ -1,6 +1,6 @@
-"""Find what an edit of a class changes: functions, which are edited, and attributes, which get new values.
+"""Find the changes that an edit makes in a class: edited functions, and attributes with new values.
 
-Nothing of the class is executed but the statements of its body whose values change.
+Only the statements of the class body with changed values are executed.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Members(NamedTuple):
     """The parts of an edited class.
 
     Attributes:
-        patches: a patch of each.
-        doubts: what has used the class as it was, in words.
+        patches: a patch of each part.
+        doubts: in words, the code that has used the unedited class.
     """
 
     patches: tuple[Patch, ...]
@@ -49,9 +49,9 @@ def members(cls: type, patch: Patch, owner: str) -> Members:
     """Return a patch of each function and attribute of a class that an edit of the class changes.
 
     Raises:
-        EditError: the source cannot be read, is not what runs, has not the piece, or cannot be edited so.
+        EditError: the source cannot be read, differs from the running code, lacks the piece, or cannot be edited.
     """
-    assert patch.target is not None  # the caller has its slot
+    assert patch.target is not None  # the caller has the slot
     try:
         if patch.is_narrowed:
             raise NotThere("only_in= and except_in= are for one function, and the target is a class")
@@ -75,7 +75,7 @@ def members(cls: type, patch: Patch, owner: str) -> Members:
 @final
 @dataclass
 class _Edited:
-    """The edited source of a class, and what has been found in it."""
+    """The edited source of a class, with the patches found so far."""
 
     patch: Patch
     owner: str
@@ -88,7 +88,7 @@ class _Edited:
     doubts: list[str] = field(default_factory=list)
 
     def compare(self, cls: type, old: ast.ClassDef, new: ast.ClassDef, code: CodeType, steps: tuple[Step, ...]) -> None:
-        """Add the patches of a class and of its inner classes; ``code``: of the body before."""
+        """Add the patches of a class and of the inner classes; ``code``: the code of the body before the edit."""
         found = differing(old, new)
         in_place, names = [], set()
         for node in found.gone:
@@ -97,7 +97,7 @@ class _Edited:
             if runs(cls, name, definition, code):
                 in_place.append(name)
             else:
-                names.add(name)  # inside a decorator that hides it: defined anew
+                names.add(name)  # hidden inside a decorator: the function is defined anew
         stays = {name for name, definition in functions_of(old) if runs(cls, name, definition, code)}
         stays &= {name for name, _ in functions_of(new)}
         anew, given = to_run_anew(new, names, found.came, stays) if names or found.came else ([], [])
@@ -119,7 +119,7 @@ class _Edited:
 
     def _add(self, steps: tuple[Step, ...], name: str, verb: Any, change: Any, reach: Any = "slot") -> None:
         of = self.patch.target
-        assert of is not None  # the caller has its slot
+        assert of is not None  # the caller has the slot
         target = Target.made(of.module, of.start, (*steps, Attribute(name)))
         part = self.patch.of_match(target, change)
         calls = part.required_calls if callable(change) or verb == "edit" else 0
@@ -129,7 +129,7 @@ class _Edited:
     def _attributes(
         self, cls: type, new: ast.ClassDef, statements: list[ast.stmt], names: set[str], steps: tuple[Step, ...]
     ) -> dict[str, Any]:
-        """Add a patch of each attribute whose value changes; return the new values by name."""
+        """Add a patch of each attribute with a changed value; return the new values by name."""
         self._check(cls, new, statements, names)
         values = self._values(cls, new, statements, names) if statements else {}
         if "__eq__" in values and "__hash__" not in values and "__hash__" not in vars(cls):
@@ -151,7 +151,7 @@ class _Edited:
         return values
 
     def _check(self, cls: type, new: ast.ClassDef, statements: list[ast.stmt], names: set[str]) -> None:
-        """Raise NotThere for attributes of which Python or a library has made something else."""
+        """Raise NotThere for attributes that Python or a library used while making the class."""
         remedy = f"edit the module {cls.__module__} before it runs"
         kind = type(cls)
         if kind not in (type, ABCMeta):
@@ -174,7 +174,7 @@ class _Edited:
         body, new.body = new.body, [_without_annotation(node) for node in statements]
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python has warned of the file at its import
+                warnings.simplefilter("ignore")  # Python has warned of the file at the import
                 code = body_of(compiled_statement(self.tree, self.top, self.file), new, cls.__qualname__)
         finally:
             new.body = body
@@ -213,7 +213,7 @@ class _Edited:
         return values
 
     def _show(self, code: CodeType) -> None:
-        """Show the edited source to tracebacks and inspect, as long as a function of it lives."""
+        """Show the edited source to tracebacks and inspect, as long as a function of the source lives."""
         codes = [one for _, one in codes_in(code)]
         left, file = {id(one) for one in codes}, self.file
         if codes:
@@ -235,7 +235,7 @@ _MADE: Final = (
 
 
 def _without_annotation(node: ast.stmt) -> ast.stmt:
-    """Return an assignment without its annotation, which the class has already."""
+    """Return an assignment without the annotation: the class has the annotation already."""
     if not isinstance(node, ast.AnnAssign):
         return node
     value = node.value

@@ -1,4 +1,4 @@
-"""Find a piece of code in a function's source, as statements or else as tokens, and put another in its place."""
+"""Find a piece of code in a function's source, as statements or else as tokens, and replace the piece."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NotThere(ValueError):
 @final
 @dataclass(frozen=True)
 class Source:
-    """The text of a file, and the lines of one function in it, counted from 1 and without decorators."""
+    """The text of a file, and the first and last line of one function, counted from 1 and without decorators."""
 
     text: str
     tree: ast.Module
@@ -43,7 +43,7 @@ def replaced(source: Source, edit: Edit) -> str:
     """Return the text of the file with an edit of the function.
 
     Raises:
-        NotThere: a piece is not there as often as the edit says.
+        NotThere: the function has a piece more or less often than the edit says.
     """
     spans: list[tuple[Span, str]] = []
     for old, new in edit.pieces:
@@ -108,7 +108,7 @@ def _statements(source: Source, old: str) -> Iterator[Span]:
 
 
 def _tokens(source: Source, old: str) -> Iterator[Span]:
-    """Yield the places of the tokens of ``old``, whatever lies between them."""
+    """Yield the places with the tokens of ``old``, whatever layout is between the tokens."""
     wanted = [(kind, text) for kind, text, _, _ in _read(dedent(old).strip("\n") + "\n")]
     while wanted and wanted[-1][0] in _EDGES:
         wanted.pop()
@@ -127,15 +127,15 @@ def _tokens(source: Source, old: str) -> Iterator[Span]:
 
 
 def _read(text: str) -> list[tuple[int, str, tuple[int, int], tuple[int, int]]]:
-    """Return the tokens of a text as far as it can be read; of those that lay it out the kind alone counts."""
+    """Return the tokens of a text, up to the first unreadable token; layout tokens are compared by kind alone."""
     read: list[tokenize.TokenInfo] = []
-    with suppress(tokenize.TokenError, SyntaxError):  # a piece such as `call(x,` has no end
+    with suppress(tokenize.TokenError, SyntaxError):  # a piece like `call(x,` has no end
         read.extend(tokenize.generate_tokens(io.StringIO(text).readline))
     return [(token.type, _meant(token), token.start, token.end) for token in read if token.type not in _LAYOUT]
 
 
 def _meant(token: tokenize.TokenInfo) -> str:
-    """Return what counts of a token: the value of a text, whatever its quotes; nothing of what lays out the code."""
+    """Return the compared text of a token: the value of a string, whatever the quotes; empty for layout tokens."""
     if token.type in _EDGES:
         return ""
     if token.type == tokenize.STRING:
@@ -145,9 +145,9 @@ def _meant(token: tokenize.TokenInfo) -> str:
 
 
 def _hunk(source: Source, old: str, new: str) -> tuple[Span, str]:
-    """Return the one place of whole lines, however far they are indented, and what takes their place.
+    """Return the only place of whole lines, whatever their indentation, and the new text.
 
-    What changes lies in the function; the lines around it may lie outside.
+    The changed lines must be in the function; the lines around them may be outside.
     """
     before, after, lines, starts = old.splitlines(), new.splitlines(), source.lines, _starts(source.text)
     head, tail = _alike(before, after), _alike(before[::-1], after[::-1])
@@ -183,7 +183,7 @@ def _bare(text: str) -> list[str]:
 
 
 def _fitted(source: Source, span: Span, new: str) -> str:
-    """Return what takes the place of a span, indented as the line in which the span begins."""
+    """Return the new text of a span, indented like the line in which the span begins."""
     new = dedent(new).strip("\n")
     line_start = source.text.rfind("\n", 0, span[0]) + 1
     line = source.text[line_start:].split("\n", 1)[0]
@@ -193,7 +193,7 @@ def _fitted(source: Source, span: Span, new: str) -> str:
     lines = new.split("\n")
     kept = _inside_texts(new)
     fitted = [line if number in kept or not line.strip() else indent + line for number, line in enumerate(lines, 1)]
-    return "\n".join([lines[0], *fitted[1:]])  # it begins behind the indentation
+    return "\n".join([lines[0], *fitted[1:]])  # the span begins behind the indentation
 
 
 def _indent(line: str) -> str:
@@ -201,7 +201,7 @@ def _indent(line: str) -> str:
 
 
 def _inside_texts(text: str) -> set[int]:
-    """Return the lines that begin inside a text in quotes, which an indentation would change."""
+    """Return the lines that begin inside a string: an indentation would change the string."""
     try:
         nodes = [*ast.walk(ast.parse(text))]
     except SyntaxError:
@@ -218,7 +218,7 @@ def _starts(text: str) -> list[int]:
 
 
 def _offset(source: Source, starts: Sequence[int], line: int | None, column: int | None) -> int:
-    """Return the place of a line and a column, which ast counts in bytes."""
+    """Return the place of a line and a column; ast counts columns in bytes."""
     assert line is not None  # the parser gives both
     assert column is not None
     text = source.text[starts[line - 1] : starts[line]]
@@ -226,7 +226,7 @@ def _offset(source: Source, starts: Sequence[int], line: int | None, column: int
 
 
 def _nearest(source: Source, old: str) -> str:
-    """Return in words the line that is most like the first line of a piece; empty if none is."""
+    """Return in words the line most similar to the first line of a piece; empty if no line is similar."""
     first, lines = dedent(old).strip().splitlines()[0], source.lines
     likeness = {
         number: SequenceMatcher(None, first, lines[number - 1].partition("#")[0].strip()).ratio()

@@ -1,4 +1,4 @@
-"""Run a foreign apply function, in a process that is thrown away, and say each of its patches as one of hookpatch."""
+"""Run a foreign apply function in a throwaway process, and express each of the patches as a patch of hookpatch."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _INSIDE: Final = ".<locals>."
 
 
 def seen(asked: list[Any]) -> dict[str, Any]:
-    """Run an apply function; return the patches that say the same, what cannot be said, and what the undo leaves.
+    """Run an apply function; return the equivalent patches, the inexpressible changes, and changes left by the undo.
 
     Args:
-        asked: the address of the function, such as ``package.module:apply``; the address of its undo, or None; what to
-            import before.
+        asked: the address of the function, for example ``package.module:apply``; the address of the undo function, or
+            None; the modules to import before.
 
     Returns:
-        ``entries`` and ``left``; or ``error``, why the function cannot be run.
+        ``entries`` and ``left``; or ``error``, the reason why the function cannot be run.
     """
     apply, undo, modules = asked
     sys.path.insert(0, os.getcwd())
@@ -74,7 +74,7 @@ def _package_of(address: str) -> str:
 
 
 def value_at(address: str) -> Any:
-    """Return what stands at an address; raises AttributeError or ImportError."""
+    """Return the value at an address; raises AttributeError or ImportError."""
     module, _, path = address.partition(":")
     value: Any = import_module(module)
     for name in path.split("."):
@@ -83,7 +83,7 @@ def value_at(address: str) -> Any:
 
 
 def _is_of(change: Change, home: str) -> bool:
-    """Return False for a module that became an attribute of its package, and for what another distribution does."""
+    """Return False for a submodule that became an attribute of the package, and for another distribution's change."""
     if change.before is ABSENT and issubclass(type(change.now), ModuleType):
         return False
     origin = origin_of(change.now, change.before) if change.now is not ABSENT else Origin()
@@ -91,7 +91,7 @@ def _is_of(change: Change, home: str) -> bool:
 
 
 def _entry(change: Change, target: str, home: str, taken: frozenset[str]) -> dict[str, Any]:
-    """Return a patch: its target, verb, source and requirement; or the reason why none says the same."""
+    """Return a patch: target, verb, source and requirement; or the reason why no patch is equivalent."""
     distribution, version = release_of(target.partition(":")[0])
     entry: dict[str, Any] = {"target": target, "requires": releases_like(distribution, version) if distribution else ""}
     now = change.now
@@ -116,7 +116,7 @@ def _is_inherited(change: Change) -> bool:
 
 
 def _address_of(value: Any, home: str, taken: frozenset[str]) -> str | None:
-    """Return an address at which a value stands without the patches: of its definition, else in one of two modules.
+    """Return an address of a value without the patches: of the definition, else in one of two modules.
 
     Args:
         value: the value.
@@ -140,7 +140,7 @@ def _address_of(value: Any, home: str, taken: frozenset[str]) -> str | None:
 
 
 def _made_inside(value: Any) -> str | None:
-    """Return the address of a function made inside another one that holds no variable of that one; else None."""
+    """Return the address of a function made inside another function without a closure; else None."""
     value = inner(value) if type(value) in (staticmethod, classmethod) else value
     if type(value) is not FunctionType or value.__closure__ or value.__kwdefaults__:
         return None
@@ -156,7 +156,7 @@ def _made_inside(value: Any) -> str | None:
 
 
 def _factory_of(value: Any, before: Any) -> str | None:
-    """Return the address of the function that made a wrapper around the original, if nothing else is in the wrapper."""
+    """Return the address of the function that made a wrapper around the original, if the original is the only cell."""
     cells = (value.__closure__ or ()) if type(value) is FunctionType else ()
     if len(cells) != 1 or _INSIDE not in value.__code__.co_qualname:
         return None

@@ -1,4 +1,4 @@
-"""Write the patches of an audit as known ones, and tell which patches of a later audit are new."""
+"""Write the patches of an audit as known patches, and find the new patches of a later audit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Known: TypeAlias = frozenset[tuple[str, str, str]]
 
 
 def write_known(audit: Audit) -> str:
-    """Return a baseline as JSON: slot, kind and author of each patch, in order, so that a diff shows what changed."""
+    """Return a baseline as JSON: slot, kind and author of each patch, in order. A diff shows the changes."""
     names = ("target", "kind", "who")
     entries = [dict(zip(names, identity(finding), strict=True)) for finding in audit.findings]
     return json.dumps({"version": 1, "patches": entries}, indent=1) + "\n"
@@ -38,5 +38,5 @@ def known_in(file: Path) -> Known:
 
 
 def new_in(audit: Audit, known: Collection[tuple[str, str, str]]) -> list[AuditFinding]:
-    """Return the findings that a baseline lacks."""
+    """Return the findings missing in a baseline."""
     return [finding for finding in audit.findings if identity(finding) not in known]

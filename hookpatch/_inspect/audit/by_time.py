@@ -1,4 +1,4 @@
-"""Name the probable author of a patch whose value does not tell: by the time of other patches."""
+"""Name the probable author of a patch, by the time of other patches, if the value does not show the author."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hookpatch._inspect.audit.origin import PYTHON
 
 @final
 class ByTime:
-    """The one distribution that patched slots between two imports, for a value that does not tell its author."""
+    """The only distribution that patched slots between two imports, as the author of a value of unknown author."""
 
     def __init__(self, findings: Iterable[AuditFinding]) -> None:
         self._authors: Final[dict[str | None, set[tuple[str, str | None]]]] = {}

@@ -1,4 +1,4 @@
-"""Find the patched slots of a process: compare a snapshot with the present, and leave out what is no patch."""
+"""Find the patched slots of a process: compare a snapshot with the present, and leave out all other changes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _OF_PYTHON: Final = frozenset(
     ]
 )
 _DEFINED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType, *DESCRIPTORS)
-_OF_PROTOCOLS: Final = "_no_init_or_replace_init"  # typing exchanges this method when it is first called
+_OF_PROTOCOLS: Final = "_no_init_or_replace_init"  # typing exchanges this method at the first call
 _MOST_LAYERS: Final = 20
 
 
@@ -59,10 +59,10 @@ class Comparison:
     """A comparison of a snapshot with the present. Lives as long as one audit.
 
     Args:
-        snapshot: what modules and classes held.
+        snapshot: the former values of modules and classes.
         when: by id of the owner and name, the imports between which a change was first seen.
         assigned: by id of the owner and name, the place of the statement that changed the slot.
-        everything: whether to tell of added names and plain values, too.
+        everything: True to report added names and plain values, too.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Comparison:
         return sorted(map(ByTime(found.values()).completed, found.values()), key=lambda finding: finding.target)
 
     def patches(self) -> list[tuple[Change, str, str]]:
-        """Return each changed slot with its kind and its address."""
+        """Return each changed slot with the kind and the address."""
         changes = {(id(change.owner), change.name): change for change in [*self._of_ours(), *self._living()]}
         return [
             (change, kind, self._address(change.owner, change.name))
@@ -102,20 +102,20 @@ class Comparison:
         ]
 
     def _of_ours(self) -> Iterator[Change]:
-        """Yield the slots that hookpatch patches: a patch may come before the recorder hears of the module."""
+        """Yield the slots patched by hookpatch: a patch may be applied before the recorder notes the module."""
         for site in self._sites:
             if type(site.slot) is AttributeSlot:
                 yield Change(site.slot.owner, site.slot.name, site.original, site.slot.read())
 
     def _living(self) -> Iterator[Change]:
-        """Yield the changes of all classes, and of the modules that are still imported."""
+        """Yield the changes of all classes, and of all modules still imported."""
         owners = self._snapshot.owners()
         present = {id(module) for _, module in imports.modules()}
         living = (held for held in owners if id(held.owner) in present or issubclass(type(held.owner), type))
         return self._snapshot.changes(living)
 
     def _kind(self, change: Change) -> str | None:
-        """Return the kind of a patch, None for a change that is none."""
+        """Return the kind of a patch, None for a change that is no patch."""
         owner, name, before, now = change
         if name in _OF_PYTHON:
             return None
@@ -148,7 +148,7 @@ class Comparison:
         return "added" if self._everything or (is_builtin and name != "_") else None
 
     def _is_of_itself(self, owner: Any, before: Any, now: Any) -> bool:
-        """Return True for a change that a distribution makes in its own module or class."""
+        """Return True for a change by the distribution of the changed module or class."""
         home, origin = self._home(owner), origin_of(now, before)
         if home.distribution == origin.distribution == PYTHON:
             return not (is_movable(before) and is_movable(now))
@@ -180,7 +180,7 @@ class Comparison:
         )
 
     def _who(self, slot: Slot, origin: Origin) -> dict[str, Any]:
-        """Return the author of the present value, and its place."""
+        """Return author and place of the present value."""
         layers = self._layers.get(slot.key)
         place = None if origin.file is None else f"{origin.file}:{origin.line}" if origin.line else origin.file
         if layers:
@@ -195,23 +195,23 @@ class Comparison:
         return {"distribution": origin.distribution, "version": version_of(origin.distribution), "place": place}
 
     def _module_of(self, owner: Any) -> str:
-        """Return the name of the module that a class belongs to; of a module its own name."""
+        """Return the name of the module of a class; for a module the module's own name."""
         if issubclass(type(owner), ModuleType):
             return str(names_of_module(owner).get("__name__"))
         return module_of_class(owner) or self._snapshot.homes.get(id(owner), "")
 
     def _home(self, owner: Any) -> Origin:
-        """Return where a module or class was defined."""
+        """Return the origin of a module or class."""
         return of_module(self._module_of(owner), owner if issubclass(type(owner), ModuleType) else None)
 
     def _address(self, owner: Any, name: str) -> str:
-        """Return the address of a slot: of a class by its own module, of a module by its own name."""
+        """Return the address of a slot: of a class by the class's module, of a module by the module's name."""
         home = self._module_of(owner)
         is_module = issubclass(type(owner), ModuleType)
         return f"{home}:{name}" if is_module else f"{home}:{describe(owner).rpartition(':')[2]}.{name}"
 
     def _swapped(self) -> Iterator[AuditFinding]:
-        """Yield the functions that run other code, of hookpatch in place, or of others."""
+        """Yield the functions with other code: changed in place by hookpatch, or by foreign code."""
         ours = [site for site in self._sites if type(site.slot) is FunctionSlot]
         for site in ours:
             yield self._of_code(site.slot.owner, None, self._address_of(site.slot.owner), site.slot)
@@ -236,7 +236,7 @@ class Comparison:
         return self._address(*known[1:]) if known is not None else describe(function)
 
     def _entries(self) -> Iterator[AuditFinding]:
-        """Yield the entries of sys.modules that hold another module than the one that was executed."""
+        """Yield the entries of sys.modules that hold another module than the executed module."""
         for held in [*self._snapshot.modules.values()]:
             name = held.before.get("__name__")
             module = imports.named(name) if type(name) is str else None
@@ -251,7 +251,7 @@ class Comparison:
                 yield AuditFinding(f"sys.modules[{name!r}]", "module", *words, **who, place=origin.file)
 
     def _stale(self, originals: dict[int, Any]) -> dict[int, list[tuple[int, str, str]]]:
-        """Return, by the id of an original, the modules' names that hold it: owner's id, name, address."""
+        """Return, by the id of an original, the module names that hold the original: owner's id, name, address."""
         found: dict[int, list[tuple[int, str, str]]] = {}
         for module_name, module in imports.modules():
             for name, value in [*names_of_module(module).items()]:
@@ -261,13 +261,13 @@ class Comparison:
 
 
 def _our_sites() -> Sequence[Any]:
-    """Return the sites of hookpatch that have layers; imports no part of the engine."""
+    """Return the sites of hookpatch with layers; imports no part of the engine."""
     sites: Any = imports.loaded("hookpatch._engine.site.sites")
     return [] if sites is None else sites.patched()
 
 
 def _beneath(now: Any, before: Any, slot: Slot) -> tuple[int, str | None]:
-    """Return the number of wrappers over the original, 0 if it is not beneath, and the way to have it again."""
+    """Return the number of wrappers over the original, 0 without the original beneath, and the way of the undo."""
     value, undo = now, None
     for count in range(1, _MOST_LAYERS):
         if value is ABSENT or (wrapper := wrapping(value, slot)) is None:

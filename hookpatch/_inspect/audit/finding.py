@@ -12,12 +12,12 @@ HOOKPATCH: Final = "hookpatch"
 @final
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """One slot that holds another value than its module's execution left there. Frozen.
+    """A slot with another value than the module's execution left in the slot. Frozen.
 
     Attributes:
-        target: the address of the slot; ``sys.modules[name]`` for an entry there.
+        target: the address of the slot; ``sys.modules[name]`` for an entry of ``sys.modules``.
         kind: ``"replaced"``; ``"overridden"``: a new method hides an inherited one; ``"removed"``; ``"code"``: the
-            function is the same and runs other code; ``"module"``: another module stands in ``sys.modules``;
+            function is the same and runs other code; ``"module"``: ``sys.modules`` has another module;
             ``"added"``: a new builtin name, with ``everything`` any new name.
         before: the original value in words; None if there was none.
         now: the present value in words; None if there is none.
@@ -25,12 +25,12 @@ class AuditFinding:
             the program's own files, and if unknown.
         version: the version of the distribution; None if unknown.
         place: the definition of the present value, as ``file:line``; None if unknown.
-        assigned_at: ``file:line`` of the statement that was seen to change the slot; None if nothing saw it.
-        plugin: the plugin of hookpatch whose patch it is, ``"active()"`` for a patch without one; None if foreign.
-        probable: True if nothing but the time tells the distribution: it alone patched slots between the same imports.
+        assigned_at: ``file:line`` of the observed statement that changed the slot; None if no statement was observed.
+        plugin: the plugin of hookpatch that made the patch, ``"active()"`` without a plugin; None if foreign.
+        probable: True if the distribution is a guess by time: no other distribution patched between the same imports.
         when: the imports between which the change was first seen.
         layers: the number of wrappers over the original, 0 if the original is not beneath.
-        stale: other names that hold the original still.
+        stale: other names that still hold the original.
         undo: how the original value can come back: ``"session"``, ``"mock"``, ``"__wrapped__"``; None if unknown.
     """
 
@@ -80,10 +80,10 @@ class Audit:
 
     Attributes:
         findings: a finding for each slot, by address.
-        recorded: True if each module was noted at the end of its execution. Else provenance alone tells: patches may
-            be missing.
-        modules: the number of modules that were looked at.
-        seconds: the time that the notes took, and the time that the comparison took.
+        recorded: True if each module was noted at the end of its execution. If False, patches were found by provenance
+            alone, and some may be missing.
+        modules: the number of modules compared.
+        seconds: the time spent on notes, and the time spent on the comparison.
     """
 
     findings: tuple[AuditFinding, ...]
@@ -123,5 +123,5 @@ def audit_from(content: Mapping[str, Any]) -> Audit:
 
 
 def identity(finding: AuditFinding) -> tuple[str, str, str]:
-    """Return what a baseline compares: the slot, the kind and the author, without versions, lines and times."""
+    """Return the identity of a finding in a baseline: slot, kind and author, without versions, lines and times."""
     return finding.target, finding.kind, finding.plugin or finding.distribution or ""

@@ -11,7 +11,7 @@ DESCRIPTORS: Final = (staticmethod, classmethod, property)
 
 
 def is_code(value: Any) -> bool:
-    """Return True for a function, class, descriptor, or any object that can be called; no code of it runs."""
+    """Return True for a function, class, descriptor, or any other callable object; no foreign code runs."""
     kind = type(value)
     if value is ABSENT or value is None:
         return False
@@ -21,12 +21,12 @@ def is_code(value: Any) -> bool:
 
 
 def is_movable(value: Any) -> bool:
-    """Return True for what the standard library does not exchange in itself: code, modules, objects such as locks."""
+    """Return True for values that the standard library never exchanges in itself: code, modules, locks and the like."""
     return value is not ABSENT and (is_code(value) or issubclass(type(value), ModuleType) or is_object(value))
 
 
 def is_object(value: Any) -> bool:
-    """Return True for an object that is neither plain nor a container of Python's own."""
+    """Return True for an object that is neither plain nor a built-in container."""
     return type(value).__module__ != "builtins"
 
 

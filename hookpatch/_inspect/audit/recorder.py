@@ -1,6 +1,6 @@
-"""Record a program from its start: note each module at the end of its execution, compare at the program's end.
+"""Record a program from the start: note each module at the end of the module's execution, compare at the program's end.
 
-``hookpatch audit`` puts the folder ``_sitecustomize`` on PYTHONPATH, whose one file calls ``start``.
+``hookpatch audit`` puts the folder ``_sitecustomize`` on PYTHONPATH. The only file of the folder calls ``start``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hookpatch._inspect.audit.compare import Comparison
 from hookpatch._inspect.audit.finding import Audit
 from hookpatch._inspect.audit.snapshot import Snapshot
 
-_SHARE: Final = 50  # a look takes at most this part of the time since the last one
+_SHARE: Final = 50  # a look takes at most a fiftieth of the time since the last look
 _EXCEPT: Final = ("hookpatch", "__main__", "sitecustomize")
 _open, _rename = open, os.replace  # at the end a program may have patched both
 running: Final[list[Recorder]] = []  # the recorder of this process, if any
 
 
 def start() -> None:
-    """Begin to record, if the environment asks this process to; its child processes are not recorded."""
+    """Begin to record, if the environment asks for a record; child processes are not recorded."""
     if (asked := environment.take_audit()) is not None and not running:
         recorder = Recorder()
         running.append(recorder)
@@ -44,7 +44,7 @@ def _finish(process: int, file: str, everything: bool) -> None:
 
 @final
 class Recorder:
-    """A snapshot that grows with each import, and when each change was first seen."""
+    """A snapshot that grows with each import, and the time at which each change was first seen."""
 
     def __init__(self) -> None:
         self.snapshot: Final = Snapshot()
@@ -56,7 +56,7 @@ class Recorder:
         self._looked_at = perf_counter()
 
     def begin(self) -> None:
-        """Note the modules that are imported now, and each module from now on."""
+        """Note all imported modules, and each module imported from now on."""
         begun = perf_counter()
         for name, module in imports.modules():
             self._take(name, module)
@@ -76,14 +76,14 @@ class Recorder:
         self.seconds += perf_counter() - begun
 
     def _take(self, name: str, module: ModuleType) -> bool:
-        """Note a module; return False for the program itself and for hookpatch, which are not noted."""
+        """Note a module; for the program itself and for hookpatch note nothing and return False."""
         if name.partition(".")[0] in _EXCEPT:
             return False
         self.snapshot.take(name, module)
         return True
 
     def look(self, when: str) -> None:
-        """Note each change that no earlier look has seen."""
+        """Note each change not seen by an earlier look."""
         begun = perf_counter()
         for change in self.snapshot.changes(self.snapshot.owners()):
             self.when.setdefault((id(change.owner), change.name), when)
@@ -100,7 +100,7 @@ class Recorder:
                 self.assigned[id(function), "__code__"] = place
 
     def audit(self, everything: bool = False) -> Audit:
-        """Return the patches that are in the process now."""
+        """Return the present patches of the process."""
         begun = perf_counter()
         self.look(f"after {self._last}")
         findings = Comparison(self.snapshot, self.when, self.assigned, everything).findings()

@@ -1,4 +1,4 @@
-"""Keep what each module and class holds when the module's execution ends.
+"""Keep the values of each module and class at the end of the module's execution.
 
 Raw dictionaries and ``type(x)`` alone are read: no lazy module wakes, and no property or ``__class__`` of foreign code
 runs.
@@ -20,18 +20,18 @@ code_of: Final[Any] = FunctionType.__dict__["__code__"].__get__
 
 
 def names_of_class(owner: type) -> Mapping[str, Any]:
-    """Return the living names of a class; none of a class that C code has not made ready."""
+    """Return the living names of a class; empty for an unready class of C code."""
     return _names_of_class(owner) or {}
 
 
 def module_of_class(owner: type) -> str | None:
-    """Return the name of the module of a class, of one in C from its name; None if the class hides the name."""
+    """Return the name of the module of a class, in C from the class's name; None if the class hides the name."""
     name = _module_of_class(owner)
     return name if type(name) is str else None
 
 
 class Held(NamedTuple):
-    """A module or class, its living names, and the values that the names had."""
+    """A module or class, with the living names, and the former values of the names."""
 
     owner: Any
     names: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Held(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A name of a module or class whose value is not the one in the snapshot. ABSENT stands for no value."""
+    """A name of a module or class with another value than in the snapshot. ABSENT marks a missing value."""
 
     owner: Any
     name: str
@@ -49,10 +49,10 @@ class Change(NamedTuple):
 
 @final
 class Snapshot:
-    """What modules and classes held. Keeps all values alive, so that no id is used twice.
+    """The former values of modules and classes. Keeps all values alive: no id is used twice.
 
     Attributes:
-        modules: the modules, by id: one may be executed twice under one name, in two objects.
+        modules: the modules, by id: a module may be executed twice under the same name, in two objects.
         classes: the classes, by id.
         homes: the module in which each class was met, by the id of the class.
         codes: the code of each function, with the owner and the name under which the function was met.
@@ -66,13 +66,13 @@ class Snapshot:
         self._of_ended: Final[set[int]] = set()  # classes noted at the end of their own module
 
     def take(self, name: str, module: ModuleType) -> None:
-        """Note what a module and its classes hold, at the end of its execution; after a reload anew."""
+        """Note the values of a module and its classes, at the end of the module's execution; after a reload anew."""
         names = names_of_module(module)
         held = self.modules[id(module)] = Held(module, names, dict(names))
         self._look_into(held, name)
 
     def _look_into(self, held: Held, module: str) -> None:
-        """Note the code of the functions of a module or class, and its classes; a class of this module anew."""
+        """Note the code of the functions of a module or class, and the inner classes; a class of this module anew."""
         codes, classes = self.codes, self.classes
         found: list[Held] = []
         for name, value in held.before.items():
@@ -107,7 +107,7 @@ class Snapshot:
         yield from [*self.classes.values()]
 
     def changes(self, owners: Iterable[Held]) -> Iterator[Change]:
-        """Yield the names of these owners that hold another value, or none, and the added names."""
+        """Yield the owners' names with another value or without a value, and the added names."""
         for held in owners:
             before, names = held.before, held.names
             if len(names) == len(before) and all(map(is_, names.values(), before.values())):
@@ -120,7 +120,7 @@ class Snapshot:
                 yield Change(held.owner, name, ABSENT, now[name])
 
     def swapped(self) -> Iterator[tuple[FunctionType, CodeType, Any, str]]:
-        """Yield each function whose code is another object: the function, its old code, the owner, the name."""
+        """Yield each function with another code object: the function, the old code, the owner, the name."""
         for function, (code, owner, name) in [*self.codes.items()]:
             if code_of(function) is not code:
                 yield function, code, owner, name

@@ -1,4 +1,4 @@
-"""``hookpatch adopt``: write a plugin that says what a foreign apply function does."""
+"""``hookpatch adopt``: write a plugin with the patches of a foreign apply function."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _tell(
 def _files(
     name: str, distribution: str, apply: str, said: Sequence[Any], unsaid: Sequence[Any]
 ) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each file: those of ``hookpatch new``, with another module and another test."""
+    """Yield path and text of each file: the files of ``hookpatch new``, with another module and another test."""
     words = dict(words_for(name, distribution, Target(str(said[0]["target"]))))
     packages = {entry["target"].partition(":")[0].partition(".")[0] for entry in said}
     for path, text in files_for(words):

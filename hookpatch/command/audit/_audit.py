@@ -1,4 +1,4 @@
-"""``hookpatch audit``: run a program and print every patch in it, whoever made it."""
+"""``hookpatch audit``: run a program and print every patch in the program, of any author."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _recorded(target: list[str], variables: dict[str, str], everything: bool, to
     folder = str(Path(recorder.__file__).parent / "_sitecustomize")
     with tempfile.TemporaryDirectory(prefix="hookpatch-") as there:
         file = os.path.join(there, "audit.json")
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # what multiprocessing uses
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
         command = [sys.executable, *flags, *target]
         environment = _environment.recording(file, everything, folder, variables)
         sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""What ``hookpatch audit`` puts on PYTHONPATH: begin to record, then run the sitecustomize that stands behind.
+"""Begin to record a program, and run the next sitecustomize. ``hookpatch audit`` puts this folder on PYTHONPATH.
 
-Python imports a module of this name at its start, before the program and before any other sitecustomize.
+Python imports a module of this name at the start, before the program and before any other sitecustomize.
 """
 
 import os
