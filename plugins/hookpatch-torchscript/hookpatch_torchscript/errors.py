@@ -1,4 +1,4 @@
-"""What can go wrong with an explanation or a comparison of modes, and what is wrong with a trace."""
+"""Errors and warnings of explanations, of comparisons of modes, and of traces."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class NotWrittenWarning(HookpatchWarning):
     Remedy: name a file or folder that can be written.
 
     Attributes:
-        to: where it was to go.
-        problem: why it did not.
+        to: the path of the file or folder.
+        problem: the reason.
     """
 
     def __init__(self, to: str, problem: str) -> None:
@@ -34,9 +34,9 @@ class TraceGuardError(HookpatchError):
     """The plugin ``trace_guard`` was told to ``fail``, and a trace disagrees with what it was made from.
 
     Attributes:
-        call: what was called.
-        place: the line that called it.
-        verdicts: what was found, one for each method that disagrees.
+        call: the traced or called function.
+        place: the line of the call.
+        verdicts: the findings, for each method with a difference.
     """
 
     def __init__(self, call: str, place: Place, verdicts: Sequence[Verdict]) -> None:
@@ -53,9 +53,9 @@ class TraceGuardWarning(HookpatchWarning):
     Remedy: what the message says behind ``instead``.
 
     Attributes:
-        call: what was called.
-        place: the line that called it.
-        verdict: what was found.
+        call: the traced or called function.
+        place: the line of the call.
+        verdict: the finding.
     """
 
     def __init__(self, call: str, place: Place, verdict: Verdict) -> None:
@@ -69,8 +69,8 @@ class RuntimesError(HookpatchError):
     """``hookpatch runtimes`` cannot begin, or cannot write its picture.
 
     Attributes:
-        word: what was written on the command line.
-        problem: why not, and what now.
+        word: the word of the command line.
+        problem: the reason and the remedy.
     """
 
     def __init__(self, word: str, problem: str) -> None:
