@@ -12,6 +12,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.rule import bounds_of
 from hookpatch._engine.patch.steps import Subclasses
+from hookpatch._engine.patch.target import Attribute, Target
 from hookpatch._engine.rules.expand import REFUSED, in_words, patch_of, too_few, too_many
 from hookpatch._engine.rules.match import ALIAS, Match, bases_of, matches_in, modules_of
 from hookpatch._engine.site.site import Site
@@ -152,7 +153,7 @@ class Rule:
                 self._bases[id(base)] = ref(base)
             for match in matches_in(self._target, name, module, self._patch.add):
                 is_known = match.key in self._matches or match.key in new or match.target in addresses
-                if is_known or self._is_patched_in_place(match):
+                if is_known or _is_being_made(match.target) or self._is_patched_in_place(match):
                     continue
                 made = patch_of(self._patch, match, self._asked.owner)
                 if isinstance(made, str):
@@ -279,6 +280,17 @@ class Rule:
         self._matches.clear()
         self._begun.clear()
         self._functions.clear()
+
+
+def _is_being_made(target: Target) -> bool:
+    """Return True for a class without a name in its module yet, which another thread is importing just now.
+
+    The end of that import brings the class.
+    """
+    if target.module is None or imports.loaded(target.module) is not None:
+        return False
+    module, first = imports.named(target.module), target.steps[0]
+    return module is not None and isinstance(first, Attribute) and first.name not in vars(module)
 
 
 def _module_of(patch: Patch) -> ModuleType | None:

@@ -71,36 +71,47 @@ def test_it(what):
     assert "4 passed" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("what", CHANGES)
-def test_package_whose_types_beartype_checks(what: str, write_module: Callable[[str, str], Any]) -> None:
-    """Its loader compiles what it is given: the change and the checks hold, and the checks alone after."""
-    pytest.importorskip("beartype")
-    write_module("checked/__init__", "from beartype.claw import beartype_this_package\nbeartype_this_package()\n")
-    write_module("checked/rewritten", SOURCE)
-    patch = eval(CHANGES[what].replace("'rewritten", "'checked.rewritten"))
+CHECKED = """
+import importlib
+import pytest
+import hookpatch
 
-    def seen() -> list[Any]:
-        module: Any = importlib.import_module("checked.rewritten")
-        with pytest.raises(Exception, match="type hint") as raised:
-            module.check("text")
-        assert type(raised.value).__name__ == "BeartypeCallHintParamViolation"
-        right = next(x for x in (6, 7, 8) if _passes(module.check, x))
-        return [module.LIMIT, module.Kind.size, right]
+def seen():
+    module = importlib.import_module("checked.rewritten")
+    with pytest.raises(Exception, match="type hint") as raised:
+        module.check("text")
+    assert type(raised.value).__name__ == "BeartypeCallHintParamViolation"
+    right = next(x for x in (6, 7, 8) if passes(module.check, x))
+    return [module.LIMIT, module.Kind.size, right]
 
-    before = seen()
-    assert before == [8, 8, 7]
-    with hookpatch.active(patch):
-        inside = {"module": [9, 8, 7], "transform": [9, 9, 8], "function": [8, 8, 6], "class": [8, 9, 7]}
-        assert seen() == inside[what]
-    assert seen() == before
-
-
-def _passes(check: Callable[[int], object], x: int) -> bool:
+def passes(check, x):
     try:
         check(x)
     except AssertionError:
         return False
     return True
+
+before = seen()
+assert before == [8, 8, 7]
+with hookpatch.active(PATCH):
+    print(seen())
+assert seen() == before
+"""
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_package_whose_types_beartype_checks(what: str, tmp_path: Path) -> None:
+    """The change and beartype's checks hold, and afterwards the checks alone. beartype's hook stays in its process."""
+    pytest.importorskip("beartype")
+    (tmp_path / "checked").mkdir()
+    hook = "from beartype.claw import beartype_this_package\nbeartype_this_package()\n"
+    (tmp_path / "checked" / "__init__.py").write_text(hook)
+    (tmp_path / "checked" / "rewritten.py").write_text(SOURCE)
+    patch = CHANGES[what].replace("'rewritten", "'checked.rewritten")
+    (tmp_path / "program.py").write_text(CHECKED.replace("PATCH", patch))
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True)
+    inside = {"module": [9, 8, 7], "transform": [9, 9, 8], "function": [8, 8, 6], "class": [8, 9, 7]}
+    assert (done.stdout, done.returncode) == (f"{inside[what]}\n", 0), done.stderr
 
 
 @pytest.mark.parametrize("what", ["module", "function"])

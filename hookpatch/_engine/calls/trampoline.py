@@ -310,7 +310,7 @@ class Swap:
     take precedence over the added attributes, except the attribute by which Dynamo would look past the patch.
     """
 
-    __slots__ = ("_codes", "_function", "attributes", "code", "keyword_defaults", "short")
+    __slots__ = ("_codes", "_function", "_like", "attributes", "code", "keyword_defaults", "short")
 
     def __init__(self, like: FunctionType, trampoline: Trampoline, below: FunctionType) -> None:
         names = like.__code__.co_freevars
@@ -318,6 +318,7 @@ class Swap:
         # At the place of the callable below, for inspect.getsource: a derived function differs from ``like``.
         self.code: Final = placed(code.replace(co_freevars=names) if names else code, like, below.__code__)
         self.short: CodeType | None = None
+        self._like: Final = like
         self._codes: tuple[CodeType, ...] = (self.code,)
         self._function: FunctionType | None = None
         self.keyword_defaults: Final = {**(like.__kwdefaults__ or {}), HOOK: trampoline.collected}
@@ -325,6 +326,18 @@ class Swap:
         if shape_of(like) is not None or TRACED in vars(like):
             self.attributes[TRACED] = traced = _unmarked(like, self.code)
             traced.__kwdefaults__ = self.keyword_defaults
+
+    def takes_code_of(self, below: FunctionType) -> bool:
+        """Return True if the function runs code of the callable below alike: by equal globals, cells and defaults."""
+        like = self._like
+        cells, others = like.__closure__ or (), below.__closure__ or ()
+        return (
+            below.__globals__ is like.__globals__
+            and below.__code__.co_freevars == like.__code__.co_freevars
+            and all(cell is other for cell, other in zip(cells, others, strict=True))
+            and below.__defaults__ is like.__defaults__
+            and below.__kwdefaults__ is like.__kwdefaults__
+        )
 
     def put_into(self, function: FunctionType | None) -> None:
         """Note the function that runs the code, and set the code; None: the function has its own code again."""

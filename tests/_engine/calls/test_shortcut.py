@@ -259,6 +259,26 @@ def test_a_tuple_is_of_the_module_that_names_it(verb: Any, reach: Any) -> None:
         assert (made.__module__ == __name__) != _is_said(session)
 
 
+@pytest.mark.parametrize("reversed_", [False, True], ids=["inject outside", "replace outside"])
+@pytest.mark.parametrize("has_cells", [False, True], ids=["a function", "a closure"])
+def test_a_replacement_from_another_module_runs_with_its_own_names(
+    make_module: Any, has_cells: bool, reversed_: bool
+) -> None:
+    """In place the function keeps its globals and cells: code of a replacement does not run there."""
+    vendor = make_module("shortened", "K = 'vendor'\ndef f(x=1): return K, x")
+    closure = "def make():\n    k = 'other'\n    def g(x=1): return k, x\n    return g\ng = make()"
+    other = make_module("replacing", closure if has_cells else "K = 'other'\ndef g(x=1): return K, x")
+    patches = [
+        hookpatch.inject("shortened:f", x=7, reach="everywhere"),
+        hookpatch.replace("shortened:f", other.g, reach="everywhere"),
+    ]
+    with hookpatch.active(*(reversed(patches) if reversed_ else patches), children="local"):
+        assert vendor.f() == ("other", 1 if reversed_ else 7)
+    with hookpatch.active(patches[0], children="local"):
+        assert vendor.f() == ("vendor", 7)
+    assert vendor.f() == ("vendor", 1)
+
+
 def test_a_newer_python_gets_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     def function(x: int, y: int = 2) -> int:
         return x + y
