@@ -10,6 +10,7 @@ import typer
 
 import hookpatch
 from hookpatch.command import app
+from hookpatch.command._run import help_text as run_help
 
 LINK: Final = re.compile(r"^- \[([^]]+)\]\(([^)]+)\.md\)", re.MULTILINE)
 
@@ -35,8 +36,11 @@ def commands() -> str:
     group: Any = typer.main.get_command(app)
     context = group.make_context("hookpatch", [], resilient_parsing=True)
     sections = [_section(group, context, "hookpatch")]
-    for name in group.commands:
-        command = group.commands[name]
+    for name in group.list_commands(context):
+        if name == "run":  # parsed without typer
+            sections.append(f"## hookpatch run\n\n```text\n{run_help()}\n```\n")
+            continue
+        command = group.get_command(context, name)
         own = command.make_context(name, [], parent=context, resilient_parsing=True)
         sections.append(_section(command, own, f"hookpatch {name}"))
     return "\n".join(sections)

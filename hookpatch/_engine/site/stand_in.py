@@ -154,9 +154,8 @@ class StandIn:
         bottom = self._bottom
         if not layers or bottom is not self.base or not isinstance(bottom, FunctionType):
             return None
-        if not (isinstance(self.value, Swap) and self.value.takes_code_of(bottom)):
-            return None  # such as a replacement from another module
-        if (given := _given(layers, bottom if self._binds else None)) is None or given[1]:
+        given = _given(layers, bottom if self._binds else None) if self.value.takes_code_of(bottom) else None
+        if given is None or given[1]:
             return None  # other defaults would be seen
         short = shortcut(bottom, *given, ())
         defaults = bottom.__defaults__, bottom.__kwdefaults__
