@@ -23,7 +23,7 @@ from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.function import FunctionSlot, innermost
 from hookpatch._engine.slots.guard import getter_of
 from hookpatch._engine.slots.holders import Holder, holders
-from hookpatch._engine.slots.originals import originals
+from hookpatch._engine.slots.originals import originals, own_beneath
 from hookpatch._engine.slots.part import ClassSlot, PartSlot
 from hookpatch._engine.slots.referrers import works
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, put
@@ -70,7 +70,7 @@ class Everywhere:
             return
         elif not (functions_change_inside() if is_in_place else works()):
             problem = f"reach='everywhere' relies on what {THIS_PYTHON} does otherwise than hookpatch knows"
-        elif is_in_place and ("function", id(thing)) not in originals and HOOK in thing.__code__.co_varnames:
+        elif is_in_place and HOOK in own_beneath(FunctionSlot(thing, binds=False)).co_varnames:
             problem, remedy = (
                 f"its variable {HOOK} has the name by which a changed function finds hookpatch",
                 "take reach='slot'",
