@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, final
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._bootstrap.stderr import refusal
-from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Scope, Wrapper
+from hookpatch._engine.patch.patch import GIVING_VERBS, MAKING_VERBS, Patch, Scope, Wrapper
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.patch.versions import unneeded
 from hookpatch._engine.site.call_count import Tally, counters
@@ -576,7 +576,8 @@ class Lifecycle:
             layer.home = home
         self._commit(applied, note)
         self._await_library(applied, site, layer)
-        if layer.without_effect and words is None and site.layers == (layer,):
+        is_of_value = patch.verb not in GIVING_VERBS  # of arguments another patch decides, which may come and go
+        if layer.without_effect and is_of_value and words is None and site.layers == (layer,):
             message = f"{patch.address} of {self._owner}: {layer.without_effect}"
             warnings.warn(message, PatchUnneededWarning, stacklevel=3)
 
