@@ -23,6 +23,7 @@ from layers import hides
 from watching import watched
 
 import hookpatch
+import hookpatch._session.report  # before the threads: pytest rewrites the file, and 3.11 parses in one thread at a time
 from hookpatch import Target, errors
 from hookpatch._engine.site.sites import patched
 
