@@ -23,7 +23,7 @@ from layers import hides
 from watching import watched
 
 import hookpatch
-import hookpatch._session.report  # before the threads: pytest rewrites the file, and 3.11 parses in one thread at a time
+import hookpatch._session.report  # pytest rewrites the file: not in a thread, which 3.11 may not do
 from hookpatch import Target, errors
 from hookpatch._engine.site.sites import patched
 
