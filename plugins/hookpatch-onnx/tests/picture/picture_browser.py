@@ -58,7 +58,13 @@ class Browser:
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.prefer(scheme)
+
+    def prefer(self, scheme: str) -> None:
+        """Set the colour scheme. Nothing moves smoothly: a test would look while it moves."""
+        wanted = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in wanted.items()]
+        self.call("Emulation.setEmulatedMedia", features=features)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the protocol; return the result."""
