@@ -363,11 +363,11 @@ def test_distribution_in_the_current_folder_is_no_plugin_of_a_command(planted: E
 
 
 def test_every_attack_of_the_page_is_a_test() -> None:
-    """The table of docs/security.md names each test of the two files, once, and no other."""
+    """The table of docs/reference/attacks.md names each test of the two files, once, and no other."""
     here = Path(__file__)
     files = [here.read_text(), here.with_name("test_faults.py").read_text()]
     tests = [node.name for text in files for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-    page = (ROOT / "docs" / "security.md").read_text()
+    page = (ROOT / "docs" / "reference" / "attacks.md").read_text()
     listed = re.findall(r"\| `(test_\w+)` \|$", page, re.MULTILINE)
     assert sorted(listed) == sorted(name for name in tests if name.startswith("test_"))
     assert len(listed) > 40
