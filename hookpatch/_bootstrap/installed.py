@@ -52,6 +52,11 @@ class Installed:
         return f"Installed{self._key}"
 
     @property
+    def facts(self) -> tuple[str, str, str, str, str]:
+        """The arguments that make an equal object."""
+        return self._key
+
+    @property
     def origin(self) -> str:
         """The distribution with its version, for messages."""
         return f"{self.distribution} {self.version}"

@@ -1,4 +1,4 @@
-"""Keep the outcomes of a selection in the user's cache folder, as long as no file behind the outcomes has changed."""
+"""Keep the results of a look in the user's cache folder, as long as no file behind the results has changed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,35 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache, partial
 from importlib.machinery import all_suffixes
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from hookpatch._bootstrap import environment, imports
+from hookpatch._bootstrap import environment
 from hookpatch._bootstrap.files import current_folder, make_folder, read_ours, write_whole
 from hookpatch._bootstrap.installed import installed
 from hookpatch._bootstrap.json import parsed, written
 
+LIMIT: Final = 120.0  # seconds
 _MANY: Final = 200  # results
 _SUFFIXES: Final = (*all_suffixes(), ".dist-info", ".egg-info", ".egg-link", ".pth")
+
+_read: dict[str, None] = {}  # paths of the files and folders read by this process since ``watch_files``
+_behind: dict[str, Any] = {}  # the files behind the kept results used by this process
+
+
+class Look(NamedTuple):
+    """The way of a look at targets.
+
+    Attributes:
+        imports: False to start no child process, and read kept results alone.
+        limit: the time limit of the child process, in seconds.
+        anew: True to ignore kept results.
+    """
+
+    imports: bool = True
+    limit: float = LIMIT
+    anew: bool = False
 
 
 def key_of(task: Mapping[str, Any]) -> str:
@@ -32,8 +51,9 @@ def find(key: str) -> list[Any] | None:
     """Return the kept results; None without kept results, or after a change of a file."""
     try:
         content = parsed(read_ours(_path(key)).decode())
-        if all(_is_same(path, *stamp) for path, stamp in content["files"].items()):
+        if all(_is_same(path, stamp) for path, stamp in content["files"].items()):
             results: list[Any] = content["results"]
+            _behind.update(content["files"])
             return results
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         pass  # no results were kept, or another version wrote the file
@@ -42,6 +62,7 @@ def find(key: str) -> list[Any] | None:
 
 def keep(key: str, results: Sequence[Any], files: Mapping[str, Any]) -> None:
     """Keep results; an unwritable folder is no error."""
+    _behind.update(files)
     with suppress(OSError):
         path = _path(key)
         folder = os.path.dirname(path)
@@ -52,19 +73,55 @@ def keep(key: str, results: Sequence[Any], files: Mapping[str, Any]) -> None:
             os.unlink(entry.path)
 
 
-def files() -> dict[str, Any]:
-    """Return size, time and hash of each file imported by this process, without the standard library."""
-    paths = {
+def files(*_: object) -> dict[str, Any]:
+    """Return size, time and hash of each file behind the results of this process, None for a missing file.
+
+    These are the imported files without the standard library, what ``watch_files`` saw, and the files behind the kept
+    results that this process used.
+    """
+    from hookpatch._bootstrap import imports  # here: to find kept results needs no imports
+
+    imported = {
         file
         for name, module in imports.modules()
         if name.partition(".")[0] not in sys.stdlib_module_names
         and isinstance(file := getattr(module, "__file__", None), str)
+        and os.path.isfile(file)
     }
-    return {path: [*_stamp(path), _digest(path)] for path in sorted(paths) if os.path.isfile(path)}
+    return {**{path: _facts(path) for path in sorted({*imported, *_read})}, **_behind}
 
 
-def _is_same(path: str, size: int, time: int, digest: str) -> bool:
-    return _stamp(path) == (size, time) or _digest(path) == digest
+@cache
+def watch_files() -> None:
+    """Note from now on which files and folders this process reads. The note cannot be ended: for a child process."""
+    kept = _folder()
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _READING and isinstance(path := arguments[0] if arguments[0] is not None else ".", str):
+            is_read = event != "open" or not arguments[2] & (os.O_WRONLY | os.O_RDWR)
+            if is_read and not path.endswith(".pyc") and not path.startswith(_NO_FILES):
+                path = os.path.abspath(path)
+                if path != kept:
+                    _read[path] = None
+
+    sys.addaudithook(note)
+
+
+_READING: Final = ("open", "os.listdir", "os.scandir")
+_NO_FILES: Final = ("/proc/", "/dev/", "/sys/")
+
+
+def _is_same(path: str, facts: Sequence[Any] | None) -> bool:
+    if facts is None:
+        return not os.path.lexists(path)
+    return [*_stamp(path)] == facts[:2] or _digest(path) == facts[2]
+
+
+def _facts(path: str) -> list[Any] | None:
+    try:
+        return [*_stamp(path), _digest(path)]
+    except OSError:
+        return None
 
 
 def _stamp(path: str) -> tuple[int, int]:
@@ -73,8 +130,12 @@ def _stamp(path: str) -> tuple[int, int]:
 
 
 def _digest(path: str) -> str:
+    """Return the hash of a file, or of the names in a folder."""
+    if os.path.isdir(path):
+        names = sorted(name for name in os.listdir(path) if name != "__pycache__")
+        return hashlib.blake2b(repr(names).encode(), digest_size=16).hexdigest()
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()
+        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).hexdigest()
 
 
 def _names_in(folder: str) -> list[str]:
@@ -91,7 +152,11 @@ def _counts(entry: os.DirEntry[str]) -> bool:
 
 
 def _path(key: str) -> str:
-    folder = environment.cache_folder()
-    if folder is None:
+    if (folder := _folder()) is None:
         raise OSError(f"{environment.CACHE} is 0")
-    return os.path.join(folder, "plans", f"{key}.json")
+    return os.path.join(folder, f"{key}.json")
+
+
+def _folder() -> str | None:
+    folder = environment.cache_folder()
+    return folder and os.path.join(folder, "plans")

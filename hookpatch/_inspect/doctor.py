@@ -28,8 +28,8 @@ from hookpatch._bootstrap.installed import (
 )
 from hookpatch._engine.slots import trial
 from hookpatch._engine.slots.referrers import works
-from hookpatch._inspect.seen import Seen, call, from_result
-from hookpatch._inspect.throwaway import Look
+from hookpatch._inspect.cache import Look
+from hookpatch._inspect.seen import Seen, seen
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
 from hookpatch._processes.aside import Ended
@@ -223,19 +223,16 @@ def _settings(config: Config | None, has_plugins: bool) -> Iterator[Finding]:
 
 def _plugins() -> Iterator[Finding]:
     """Yield findings on the variables and on each plugin. Plugins are loaded in a process that is thrown away."""
-    plugins = installed()
-    look = Look(imports=False)
-    calls = [(f"{__name__}:variables", _selection.config_was_found())]
-    results = results_of([*calls, *(call(plugin, look, "hookpatch doctor") for plugin in plugins)])
-    of_variables = next(results)
+    asked, was_found = ", ".join(_selection.asked_names()), _selection.config_was_found()
+    of_variables: Any = variables(was_found) if not asked else next(results_of([(f"{__name__}:variables", was_found)]))
     if isinstance(of_variables, Ended):
-        asked = ", ".join(_selection.asked_names()) or "none"
         found = f"the process that loaded the plugins asked for ({asked}) {of_variables}"
         yield Finding(_environment.PLUGINS, found, "leave out the plugin that does that; its line below names it")
     else:
         yield from (Finding(*finding) for finding in of_variables)
-    for plugin, result in zip(plugins, results, strict=True):
-        yield from _plugin(plugin, from_result(plugin, result))
+    plugins = installed()
+    for plugin, facts in zip(plugins, seen(plugins, Look(imports=False), "hookpatch doctor"), strict=True):
+        yield from _plugin(plugin, facts)
 
 
 def _plugin(plugin: Installed, seen: Seen) -> Iterator[Finding]:

@@ -23,9 +23,10 @@ from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.versions import release_of
 from hookpatch._engine.site.layer import Layer, lost
 from hookpatch._engine.site.order import ordered
+from hookpatch._inspect.cache import Look
 from hookpatch._inspect.dry_run import by_target, by_version
 from hookpatch._inspect.rehearsal import SEVERITY, Outcome, State, with_matches
-from hookpatch._inspect.throwaway import Look, outcomes_of
+from hookpatch._inspect.throwaway import outcomes_of
 from hookpatch._plugins.relations import check
 from hookpatch._processes.active import lock_of
 from hookpatch._session.ledger import Requested

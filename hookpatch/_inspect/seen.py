@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from hookpatch._bootstrap import environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.installed import Installed
-from hookpatch._engine.patch.versions import release_of
-from hookpatch._inspect.plan import plan_alone
-from hookpatch._inspect.throwaway import LIMIT as TARGETS
-from hookpatch._inspect.throwaway import Look
-from hookpatch._plugins.host import Host
-from hookpatch._processes import aside
+from hookpatch._inspect import cache
+from hookpatch._inspect.cache import Look
 from hookpatch.errors import HookpatchError, NotAllowed, OptionsError, PluginError, SettingError
 
+LIMIT: Final = 30.0  # seconds for a plugin
 Status: TypeAlias = Literal["patches", "commands", "needs options", "not allowed", "misconfigured", "broken"]
 
 
@@ -36,29 +36,53 @@ class Seen(NamedTuple):
     planned: Sequence[dict[str, Any]] = ()
 
 
-def seen(plugins: Sequence[Installed], look: Look, asked_by: str) -> Iterator[Seen]:
-    """Yield the facts of each plugin. A throwaway child process loads the plugins; a plugin may end the process."""
-    limit = aside.LIMIT + (TARGETS if look.imports else 0)
-    results = aside.results([call(plugin, look, asked_by) for plugin in plugins], limit)
-    return map(from_result, plugins, results)
+def seen(plugins: Sequence[Installed], look: Look, asked_by: str, limit: float = LIMIT) -> list[Seen]:
+    """Return the facts of each plugin. A throwaway child process loads the plugins; a plugin may end the process.
+
+    The facts are kept until a file read by the child process, or a variable of the environment, has changed. A plugin
+    that cannot be loaded is looked at each time: the cause may be temporary.
+    """
+    calls = [(f"{__name__}:see", [plugin.facts, look, asked_by]) for plugin in plugins]
+    variables = {name: value for name, value in environment.without_ours().items() if name not in _OF_A_SHELL}
+    question = [calls, sorted((variables | environment.ours()).items())]
+    key = cache.key_of({"path": [*map(os.fspath, sys.path)], "lock": None, "question": question})
+    rows = cache.find(key) or [None] * len(calls)
+    new = [index for index, row in enumerate(rows) if row is None]
+    if new:
+        from hookpatch._processes import aside  # here, as in ``see``: what was kept is read without these imports
+
+        limit += cache.LIMIT if look.imports else 0
+        results = [*aside.results([*(calls[index] for index in new), (f"{cache.__name__}:files", None)], limit)]
+        files = results.pop()
+        if len(new) == len(calls) and not any(isinstance(result, aside.Ended) for result in [*results, files]):
+            cache.keep(key, [result if _lasts(Seen(*result), look) else None for result in results], files)
+        for index, result in zip(new, results, strict=True):
+            rows[index] = _of_ended(plugins[index], result) if isinstance(result, aside.Ended) else result
+    return [Seen(*row) for row in rows]
 
 
-def call(plugin: Installed, look: Look, asked_by: str) -> tuple[str, Any]:
-    """Return the call of ``see`` for a plugin, for ``aside.results``."""
-    facts = [plugin.name, plugin.module, plugin.distribution, plugin.version, plugin.waits_for]
-    return f"{__name__}:see", [facts, look, asked_by]
+# The variables that a shell changes from command to command.
+_OF_A_SHELL: Final = ("_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL")
 
 
-def from_result(plugin: Installed, result: Any) -> Seen:
-    """Return the facts of a plugin from the result of a call."""
-    if not isinstance(result, aside.Ended):
-        return Seen(*result)
-    problem = f"did not let itself be loaded: the process that tried {result}; fix or uninstall it"
+def _lasts(seen: Seen, look: Look) -> bool:
+    """Return True for facts that hold until a file changes."""
+    unseen = look.imports and any(patch["finding"] == "not looked at" for patch in seen.planned)
+    return seen.status not in ("broken", "misconfigured") and not unseen
+
+
+def _of_ended(plugin: Installed, end: Exception) -> Seen:
+    problem = f"did not let itself be loaded: the process that tried {end}; fix or uninstall it"
     return Seen("broken", str(PluginError(plugin.name, plugin.origin, problem)))
 
 
 def see(task: Any) -> Seen:
-    """Load a plugin in this process; return the facts of the plugin."""
+    """Load a plugin in this process, which is thrown away; return the facts of the plugin."""
+    cache.watch_files()
+    from hookpatch._engine.patch.versions import release_of
+    from hookpatch._inspect.plan import plan_alone
+    from hookpatch._plugins.host import Host
+
     installed, look, asked_by = Installed(*task[0]), Look(*task[1]), task[2]
     host, description, name = Host(), "", f"{installed.name}@{installed.distribution}"
     try:

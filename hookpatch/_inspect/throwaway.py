@@ -15,13 +15,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hookpatch._bootstrap import environment
 from hookpatch._bootstrap.json import parsed, written
 from hookpatch._bootstrap.selection import Selection
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._inspect import cache
+from hookpatch._inspect.cache import Look
 from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, rehearse
 from hookpatch._plugins import notify
 from hookpatch._processes.payload import Item, NotCarried, pack, unpacked
@@ -35,26 +36,11 @@ if TYPE_CHECKING:
     from hookpatch._plugins.host import Host  # imports pluggy
 
 Result: TypeAlias = "str | list[Any]"  # the outcomes of an item as JSON, or why no outcome is known
-LIMIT: Final = 120.0  # seconds
 # The standard library's json is imported before the user's path is set: a file of the user may be named json.py.
 _CHILD: Final = (
     "import json, sys; task = json.load(sys.stdin); sys.path[:] = task['path']; "
     "from hookpatch._inspect.throwaway import main; main(task)"
 )
-
-
-class Look(NamedTuple):
-    """The way of a look at targets.
-
-    Attributes:
-        imports: False to start no child process, and read kept results alone.
-        limit: the time limit of the child process, in seconds.
-        anew: True to ignore kept results.
-    """
-
-    imports: bool = True
-    limit: float = LIMIT
-    anew: bool = False
 
 
 def outcomes_of(

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from hookpatch._bootstrap import selection
 from hookpatch._bootstrap.stderr import EXIT_STATUS, write_line
-from hookpatch.command import _run
 from hookpatch.errors import HookpatchError, UnknownCommand, for_stderr
 
 
@@ -36,6 +35,8 @@ def main() -> None:
         settings.traceback = words[:1] == ["--traceback"]
         words = words[settings.traceback :]
         if words[:1] == ["run"]:
+            from hookpatch.command import _run
+
             raise SystemExit(_run.run(words[1:]))
         from hookpatch.command._app import run_app
 
@@ -63,7 +64,7 @@ def _write_error(error: Any, with_traceback: bool) -> int:
         message, status = for_stderr(error), USAGE
     elif isinstance(error, HookpatchError):
         message, status = for_stderr(error), EXIT_STATUS
-    elif isinstance(error, _run.Misspelt):
+    elif type(error).__name__ == "Misspelt":
         message, status = f"{error}; 'hookpatch run --help' shows how it is written", USAGE
     elif hasattr(error, "format_message"):  # of the copy of click that typer has, and does not export
         words = error.ctx.command_path if error.ctx is not None else "hookpatch"

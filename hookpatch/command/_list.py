@@ -10,8 +10,8 @@ from rich.text import Text
 
 from hookpatch._bootstrap import selection
 from hookpatch._bootstrap.installed import Installed, installed
+from hookpatch._inspect.cache import Look
 from hookpatch._inspect.seen import Seen, seen
-from hookpatch._inspect.throwaway import Look
 from hookpatch.command._app import AsJson, print_json, say
 from hookpatch.command._tables import FOLD, NO_WRAP, Output, print_table, spinner
 

@@ -14,9 +14,9 @@ from hookpatch._bootstrap import environment
 from hookpatch._bootstrap import selection as _selection
 from hookpatch._bootstrap.selection import Selection, normalise
 from hookpatch._bootstrap.stderr import write_line
+from hookpatch._inspect.cache import LIMIT, Look
 from hookpatch._inspect.plan import BY_HAND, WORDS, Plan, PlannedPatch, plan_of
 from hookpatch._inspect.rehearsal import SEVERITY
-from hookpatch._inspect.throwaway import LIMIT, Look
 from hookpatch._plugins.host import Host
 from hookpatch._plugins.relations import check
 from hookpatch._session.load import load, load_drift

@@ -13,9 +13,10 @@ import pytest
 
 import hookpatch
 from hookpatch import Patch
+from hookpatch._inspect.cache import Look
 from hookpatch._inspect.plan import Item, plan_of
 from hookpatch._inspect.rehearsal import Outcome
-from hookpatch._inspect.throwaway import Look, outcomes_of
+from hookpatch._inspect.throwaway import outcomes_of
 from hookpatch._session.ledger import Requested
 
 WriteModule = Callable[[str, str], Path]

@@ -64,6 +64,23 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     assert (plugins["lost"]["status"], plugins["misspelt"]["status"]) == ("not found", "does not fit")
 
 
+def test_second_list_imports_what_it_prints_with(home: Environment) -> None:
+    """No pydantic, which typer has for values; no engine, no plugin and no child process, which kept facts replace."""
+    first, second = (hookpatch(home, "list", PYTHONPROFILEIMPORTTIME="1") for _ in range(2))
+    imported = {line.rpartition("|")[2].strip() for line in second.stderr.splitlines()}
+    assert second.stdout == first.stdout
+    assert {"typer", "rich.table", "hookpatch._inspect.cache"} <= imported
+    unwanted = {
+        "pydantic",
+        "pluggy",
+        "msgspec",
+        "hookpatch._processes.aside",
+        "hookpatch._inspect.plan",
+        "hookpatch._session.session",
+    }
+    assert imported & unwanted == set()
+
+
 def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) -> None:
     """A plugin that only has commands and no patches is listed without a fault."""
     home.add_plugin("measure", COMMANDS)

@@ -25,9 +25,8 @@ from environments import LOUDER, SCRIPT, VENDOR, Environment, furnished, hookpat
 from hookpatch._bootstrap.command_line import redacted
 from hookpatch._bootstrap.installed import installed
 from hookpatch._bootstrap.program import words_of
-from hookpatch._inspect import seen as looking
-from hookpatch._inspect.throwaway import Look
-from hookpatch._processes import aside
+from hookpatch._inspect.cache import Look
+from hookpatch._inspect.seen import seen
 from hookpatch._processes.receipt import ReportFile
 from hookpatch._processes.run_page import page_of
 from hookpatch._processes.run_report import receipts
@@ -199,8 +198,7 @@ def test_plugin_that_hangs_costs_its_time_and_no_other(hanging: None) -> None:
     """The hanging plugin is named; the next plugin loads in another process; the first process is gone."""
     plugins = [plugin for plugin in installed() if plugin.name in ("a_hang", "well")]
     began = time.monotonic()
-    results = aside.results([looking.call(plugin, Look(imports=False), "a test") for plugin in plugins], limit=10)
-    hung, well = map(looking.from_result, plugins, results)
+    hung, well = seen(plugins, Look(imports=False), "a test", limit=10)
     assert hung.problem == (
         "plugin 'a_hang' (hangs-dist 1.0) did not let itself be loaded: the process that tried took longer than 10 s; "
         "fix or uninstall it"
