@@ -12,7 +12,7 @@ PUBLIC = {
     "hookpatch_torchscript.errors": "NotWrittenWarning RuntimesError TraceGuardError TraceGuardWarning",
     "hookpatch_export": "MODES Finding Kind parting scan",
     "hookpatch_export.errors": "ExportScanError ExportWarning FileError ModelError",
-    "hookpatch_onnx.errors": "CapturedWarning ModelFileError NodeError NothingInCommonError PictureError",
+    "hookpatch_onnx.errors": "CapturedWarning ModelFileError ModelRunError NodeError NothingInCommonError PictureError",
 }
 
 

@@ -53,13 +53,21 @@ def test_pages_of_plugins_show_what_their_classes_write() -> None:
     """The example messages of the plugin pages equal the text of the error classes, for single-line errors."""
     pytest.importorskip("hookpatch_onnx")
     from hookpatch_export.errors import ExportScanError, ExportWarning, FileError, ModelError
-    from hookpatch_onnx.errors import CapturedWarning, ModelFileError, NodeError, NothingInCommonError, PictureError
+    from hookpatch_onnx.errors import (
+        CapturedWarning,
+        ModelFileError,
+        ModelRunError,
+        NodeError,
+        NothingInCommonError,
+        PictureError,
+    )
     from hookpatch_torchscript.errors import NotWrittenWarning, RuntimesError
 
     line = "if (shape): frozen: the branch of the example's sizes is taken for all"
     instead = "decide outside of the model, or export one model for each branch; torch.cond keeps both; in Net.forward"
     found = "none of the 4 nodes of the one is among the 64 of the other, and input 'x' float32[8] → 'ids' int64[1, 8]"
     now = "ONNX has it from opset 20 on: export with opset_version=20 or higher, or without this plugin"
+    light = "weight 'fc.weight' has no data: a recorded model has none; compare the models themselves"
     no_model = "no model was recorded: neither torch.onnx.export nor onnxsim.simplify was called"
     examples = [
         ModelError("net.py:Nets", "net has no 'Nets'; did you mean 'Net'?"),
@@ -69,6 +77,7 @@ def test_pages_of_plugins_show_what_their_classes_write() -> None:
         NodeError("gelu_node", "1", f"cannot be a Gelu node at opset 18; {now}"),
         CapturedWarning("rmsnorm_node", "ExportedProgram"),
         ModelFileError("m.onnx", "is not an ONNX model: it is text; give the binary .onnx file"),
+        ModelRunError("out/plain/001-exported.onnx", light),
         NothingInCommonError("norms.onnx", "neo.onnx", found),
         PictureError("out/plain and out/patched", no_model),
         NotWrittenWarning("/explained", "Permission denied"),

@@ -86,6 +86,20 @@ class PictureError(HookpatchError):
         super().__init__(f"{what}: {problem}")
 
 
+class ModelRunError(HookpatchError):
+    """Two models cannot be run on one input, or their weights cannot be compared.
+
+    Attributes:
+        model: the model's file, or the input.
+        problem: why not, and what now.
+    """
+
+    def __init__(self, model: object, problem: str) -> None:
+        self.model: Final = str(model)
+        self.problem: Final = problem
+        super().__init__(f"{model} cannot be measured: {problem}")
+
+
 class CheckerWarning(HookpatchWarning):
     """``onnx.checker`` refuses a model that plugins have changed. The model is written nevertheless.
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import io
 import json as _json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from hookpatch_onnx._compare.compare import Comparison, compare
+from hookpatch_onnx._measure.inputs import given_in
+from hookpatch_onnx._measure.measured import Measured, measure
 from hookpatch_onnx._model.read import read
 from hookpatch_onnx._picture.html_page import page_of
 from hookpatch_onnx._picture.json import as_json
 from hookpatch_onnx._picture.summary import summary
 from hookpatch_onnx._record.pairs import Pair, pairs_of
-from hookpatch_onnx.errors import NothingInCommonError, PictureError
+from hookpatch_onnx.errors import ModelRunError, NothingInCommonError, PictureError
+
+_Measuring: TypeAlias = Callable[[Comparison, Path, Path], Measured | None]
 
 
 def diff(
@@ -28,22 +33,37 @@ def diff(
         typer.Option("-o", "--output", metavar="DIFF.HTML", help="Draw both, side by side; for folders a folder."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    run: Annotated[
+        bool, typer.Option("--run", help="Run both on one input, and say how far each change goes.")
+    ] = False,
+    inputs: Annotated[
+        Path | None, typer.Option("--inputs", metavar="FILE.NPZ", help="Inputs by name for --run; others are made.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The seed of inputs that are made.")] = 0,
+    weights: Annotated[bool, typer.Option("--weights", help="Read and compare the weights, too; --run does.")] = False,
 ) -> None:
-    """Say what changed from one ONNX model to another, and draw it; weights are not read.
+    """Say what changed from one ONNX model to another, and draw it.
 
-    Example: hookpatch onnx diff before.onnx after.onnx -o diff.html
+    Example: hookpatch onnx diff before.onnx after.onnx --run -o diff.html
     """
+    is_run = run or inputs is not None
+    given = {} if inputs is None else given_in(inputs)
+
+    def measured(comparison: Comparison, one: Path, other: Path) -> Measured | None:
+        return measure(comparison, (one, other), given, seed if is_run else None) if is_run or weights else None
+
     if before.is_dir() and after.is_dir():
-        found = [_show_pair(pair, output, not json) for pair in pairs_of(before, after)]
+        found = [_show_pair(pair, output, not json, measured) for pair in pairs_of(before, after)]
     else:
         comparison = compare(read(before), read(after), (before.name, after.name))
-        found = [as_json(comparison)]
-        _show(comparison, output, not json)
+        numbers = measured(comparison, before, after)
+        found = [as_json(comparison, numbers)]
+        _show(comparison, numbers, output, not json)
     if json:
         typer.echo(_json.dumps({"comparisons": found}, indent=2))
 
 
-def _show_pair(pair: Pair, folder: Path | None, in_words: bool) -> dict[str, Any]:
+def _show_pair(pair: Pair, folder: Path | None, in_words: bool, measured: _Measuring) -> dict[str, Any]:
     """Print the comparison of a pair, write the words and the page into a folder; return the JSON."""
     say = typer.echo if in_words else _nothing
     say(typer.style(f"\n{pair.name}", bold=True))
@@ -55,21 +75,22 @@ def _show_pair(pair: Pair, folder: Path | None, in_words: bool) -> dict[str, Any
     names = f"{pair.before.parent.name}/{pair.before.name}", f"{pair.after.parent.name}/{pair.after.name}"
     try:
         comparison = compare(read(pair.before), read(pair.after), names)
-    except NothingInCommonError as error:
+        numbers = measured(comparison, pair.before, pair.after)
+    except (NothingInCommonError, ModelRunError) as error:
         say(str(error))  # the other pairs are compared all the same
         return {"pair": pair.name, "problem": str(error)}
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / f"{pair.name}.txt", _words(comparison))
-    _show(comparison, folder and folder / f"{pair.name}.html", in_words)
-    return {"pair": pair.name, **as_json(comparison)}
+        _write(folder / f"{pair.name}.txt", _words(comparison, numbers))
+    _show(comparison, numbers, folder and folder / f"{pair.name}.html", in_words)
+    return {"pair": pair.name, **as_json(comparison, numbers)}
 
 
-def _show(comparison: Comparison, path: Path | None, in_words: bool) -> None:
+def _show(comparison: Comparison, numbers: Measured | None, path: Path | None, in_words: bool) -> None:
     """Print a comparison, and draw the page into a file."""
-    page = None if path is None else page_of(comparison)
+    page = None if path is None else page_of(comparison, numbers)
     if in_words:
-        _print(summary(comparison))
+        _print(summary(comparison, numbers))
     if path is not None and page is not None:
         _write(path, page)
         if in_words:
@@ -85,9 +106,9 @@ def _print(what: RenderableType) -> None:
     console.print(what, soft_wrap=not console.is_terminal)  # into a pipe no line is wrapped
 
 
-def _words(comparison: Comparison) -> str:
+def _words(comparison: Comparison, numbers: Measured | None) -> str:
     written = io.StringIO()
-    Console(file=written, highlight=False, soft_wrap=True).print(summary(comparison), Text())
+    Console(file=written, highlight=False, soft_wrap=True).print(summary(comparison, numbers), Text())
     return written.getvalue()
 
 

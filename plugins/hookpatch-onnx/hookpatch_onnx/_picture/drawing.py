@@ -7,19 +7,21 @@ from typing import Any, Final, final
 
 from hookpatch_onnx._compare.compare import GraphComparison
 from hookpatch_onnx._compare.differences import same_type
+from hookpatch_onnx._measure.measured import Measure, Measured
 from hookpatch_onnx._model.graph import Graph, Node
 from hookpatch_onnx._picture.folds import folds_of
 
 _LEFT_OUT: Final = frozenset({"pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.fx_node", "pkg.torch.onnx.name_scopes"})
 
 
-def drawing_of(comparison: GraphComparison) -> dict[str, Any]:
+def drawing_of(comparison: GraphComparison, measured: Measured | None = None) -> dict[str, Any]:
     """Return the drawing of two graphs for the page, as JSON can hold it.
 
     ``nodes``: of each node ``id``, ``op``, ``state`` (same, changed, lost, gained), ``kind`` (node, input, output),
     ``before`` and ``after`` (details; null for a graph without the node, and ``after`` null if equal to ``before``),
     ``differences``, ``place`` (a number or null) and ``fold`` (a number or null). ``edges``: the numbers of two nodes,
-    the type of the value, and two flags: present before, present after. ``places``: patterns and nodes.
+    the type of the value, and two flags: present before, present after. ``places``: patterns and nodes. If the models
+    were run, a changed node and a place have ``measure``: what it does to the numbers, and the distance in words.
     """
     union = _Union(comparison)
     folds = folds_of(union.nodes, union.edges)
@@ -29,9 +31,14 @@ def drawing_of(comparison: GraphComparison) -> dict[str, Any]:
         members = [union.of[0][one] for one in place.lost] + [union.of[1][one] for one in place.gained]
         lost, gained = place.pattern
         label = comparison.label_of(place)
-        places.append({"lost": lost, "gained": gained, "by": place.by, "label": label, "nodes": members})
+        found: dict[str, Any] = {"lost": lost, "gained": gained, "by": place.by, "label": label, "nodes": members}
+        if measured is not None and measured.places:
+            found["measure"] = _measure(measured.places[number])
+        places.append(found)
         for member in members:
             nodes[member]["place"] = number
+    for number, one in ((measured and measured.changed) or {}).items():
+        nodes[union.of[0][number]]["measure"] = _measure(one)
     return {
         "title": comparison.title,
         "counts": {
@@ -47,8 +54,12 @@ def drawing_of(comparison: GraphComparison) -> dict[str, Any]:
         "edges": union.edges,
         "places": places,
         "ends": list(comparison.ends),
-        "initializers": list(comparison.initializers),
+        "initializers": [] if measured else list(comparison.initializers),
     }
+
+
+def _measure(one: Measure) -> dict[str, Any]:
+    return {"effect": one.effect, "words": one.words, "at": one.at}
 
 
 @final

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from hookpatch_onnx._compare.compare import Comparison
+from hookpatch_onnx._measure.measured import Measured
 from hookpatch_onnx._picture.drawing import drawing_of
 from hookpatch_onnx.errors import PictureError
 
@@ -15,8 +16,12 @@ _SCRIPTS: Final = ("layout.js", "panes.js", "panels.js", "main.js")
 _LIBRARIES: Final = ("cytoscape", "dagre")
 
 
-def page_of(comparison: Comparison) -> str:
+def page_of(comparison: Comparison, measured: Measured | None = None) -> str:
     """Return the page.
+
+    Args:
+        comparison: the comparison.
+        measured: the distances, if the weights were read or the models were run.
 
     Raises:
         PictureError: hookpatch-onnx was built without the drawing libraries.
@@ -33,7 +38,7 @@ def page_of(comparison: Comparison) -> str:
     parts = {
         "{title}": html.escape(f"{comparison.before} → {comparison.after}"),
         "{style}": texts["page.css"],
-        "{data}": json.dumps(data_of(comparison), ensure_ascii=False).replace("<", "\\u003c"),
+        "{data}": json.dumps(data_of(comparison, measured), ensure_ascii=False).replace("<", "\\u003c"),
         "{libraries}": libraries,
         "{script}": '"use strict";\n' + "\n".join(texts[name] for name in _SCRIPTS),
     }
@@ -45,7 +50,7 @@ def page_of(comparison: Comparison) -> str:
     return "".join([*pieces, page])
 
 
-def data_of(comparison: Comparison) -> dict[str, Any]:
+def data_of(comparison: Comparison, measured: Measured | None = None) -> dict[str, Any]:
     """Return the data of the page, in types of JSON, with the drawing of each graph."""
     before, after = comparison.patches
     return {
@@ -54,8 +59,31 @@ def data_of(comparison: Comparison) -> dict[str, Any]:
         "patches": [patch for patch in after if patch not in before],
         "ops": comparison.ops(),
         "model": list(comparison.model),
-        "graphs": [{**drawing_of(graph), "isEmpty": graph.is_empty} for graph in comparison.graphs],
+        "graphs": [
+            {**drawing_of(graph, None if at else measured), "isEmpty": graph.is_empty}
+            for at, graph in enumerate(comparison.graphs)
+        ],
+        **({} if measured is None else _numbers(measured)),
     }
+
+
+def _numbers(measured: Measured) -> dict[str, Any]:
+    weights = {
+        "words": measured.weights.words,
+        "changes": [
+            {
+                "kind": one.kind,
+                "name": one.name,
+                "type": one.type,
+                "distance": one.distance and one.distance.words,
+            }
+            for one in measured.weights.changes
+        ],
+    }
+    outputs = [
+        {"name": name, "effect": one.effect, "words": one.words} for name, one in (measured.outputs or {}).items()
+    ]
+    return {"weights": weights, "run": {"seed": measured.seed, "inputs": measured.inputs, "outputs": outputs}}
 
 
 def _library(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeVar
 
 from rich import box
@@ -12,25 +12,29 @@ from rich.table import Table
 from rich.text import Text
 
 from hookpatch_onnx._compare.compare import Comparison, GraphComparison
+from hookpatch_onnx._measure.measured import Measure, Measured
 
 _Key = TypeVar("_Key")
 
 _LINES = 12  # of each kind; a last line counts the others
+_STYLES = {"equal": "green", "rounding": "green", "not measured": "dim", "passed on": "yellow", "differs": "bold red"}
 
 
-def summary(comparison: Comparison) -> RenderableType:
-    """Return the differences: operators, places, nodes, inputs and outputs, initializers."""
+def summary(comparison: Comparison, measured: Measured | None = None) -> RenderableType:
+    """Return the differences: operators, places, nodes, inputs and outputs, initializers; and distances, if any."""
     title = Text.assemble((comparison.before, "bold"), " → ", (comparison.after, "bold"))
     parts: list[RenderableType] = [title, *_patches(comparison)]
     if comparison.is_empty:
         graph = comparison.graphs[0]
         renamed = f"; {_nodes(graph.renamed)} renamed" if graph.renamed else ""
-        return Group(*parts, Text(f"no difference: {_nodes(len(graph.matches))} in both{renamed}", style="green"))
+        said = Text(f"no difference: {_nodes(len(graph.matches))} in both{renamed}", style="green")
+        return Group(*parts, said, *_numbers(measured))
     parts += [_counts(graph) for graph in comparison.graphs if not graph.title or not graph.is_empty]
+    parts += _numbers(measured)
     if comparison.ops():
         parts += [Text(), _ops(comparison)]
-    for graph in comparison.graphs:
-        parts += _graph(graph)
+    for at, graph in enumerate(comparison.graphs):
+        parts += _graph(graph, None if at else measured)
     parts += map(_also, comparison.model)
     return Group(*parts)
 
@@ -75,28 +79,64 @@ def _ops(comparison: Comparison) -> Table:
     return table
 
 
-def _graph(graph: GraphComparison) -> Iterator[RenderableType]:
+def _numbers(measured: Measured | None) -> Iterator[Text]:
+    """Yield the distances of the outputs, and what became of the weights."""
+    if measured is None:
+        return
+    if measured.outputs is not None:
+        inputs = ", ".join(f"{name} {kind}" for name, kind in (measured.inputs or {}).items())
+        yield Text(f"run on one input, seed {measured.seed}: {inputs}; distances are relative to the largest value")
+        for name, one in list(measured.outputs.items())[:_LINES]:
+            yield _also(f"output '{name}' ").append(one.words, style=_STYLES[one.effect])
+    yield Text(f"weights: {measured.weights.words}")
+    groups: dict[str, list[str]] = defaultdict(list)
+    for change in sorted(measured.weights.changes, key=lambda one: -one.distance.relative if one.distance else 1):
+        apart = f" {change.distance.words}" if change.distance else ""
+        groups[f"{change.type}: {change.kind}{apart}"].append(change.name)
+    for said, names in list(groups.items())[:_LINES]:
+        yield _also(f"{len(names)} {said}").append(f"  ({', '.join(names[:3])}{', …' * (len(names) > 3)})", style="dim")
+    if (more := len(groups) - _LINES) > 0:
+        yield _also(f"and {more} more kind{'s' * (more > 1)} of weights")
+
+
+def _effect(measures: Sequence[Measure]) -> Text:
+    """Return the worst of several measures in words."""
+    if not measures:
+        return Text()
+    order = list(_STYLES)
+    worst = max(measures, key=lambda one: (order.index(one.effect), one.behind.relative if one.behind else 0))
+    return Text(f"  {worst.words}", style=_STYLES[worst.effect])
+
+
+def _graph(graph: GraphComparison, measured: Measured | None) -> Iterator[RenderableType]:
     """Yield the lines of a graph, under the title unless the graph is the model's own."""
     if graph.is_empty:
         return
     yield Text(f"\nin {graph.title}" if graph.title else "", style="bold" if graph.title else "")
+    measures: dict[Hashable, list[Measure]] = defaultdict(list)
     by_pattern: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for place in graph.places:
+    for at, place in enumerate(graph.places):
         by_pattern[*place.pattern, place.by].append(graph.label_of(place))
+        if measured and measured.places:
+            measures[*place.pattern, place.by].append(measured.places[at])
     for (was, becomes, by), labels in _most(by_pattern):
         said = Text.assemble((was, "red"), " → ", (becomes, "green"))
-        yield _line(labels, "place", said.append(f"  by {', '.join(by)}", style="magenta") if by else said)
+        said = said.append(f"  by {', '.join(by)}", style="magenta") if by else said
+        yield _line(labels, "place", said.append(_effect(measures[was, becomes, by])))
     by_change: dict[tuple[str, str], list[str]] = defaultdict(list)
     for index, lines in graph.changed.items():
         node = graph.before.nodes[index]
         by_change[node.op, "; ".join(lines)].append(node.label)
+        if measured and measured.changed:
+            measures[node.op, "; ".join(lines)].append(measured.changed[index])
     for (op, change), labels in _most(by_change):
-        yield _line(labels, "node", Text.assemble((op, "yellow"), f"  {change}"))
+        said = Text.assemble((op, "yellow"), f"  {change}").append(_effect(measures[op, change]))
+        yield _line(labels, "node", said)
     for kinds, word in ((len(by_pattern), "place"), (len(by_change), "change")):
         if kinds > _LINES:
             more = kinds - _LINES
             yield _also(f"and {more} more kind{'s' * (more > 1)} of {word}s")
-    for lines in (graph.ends, graph.initializers):
+    for lines in (graph.ends, () if measured else graph.initializers):  # the weights are compared one by one above
         yield from map(_also, lines[:_LINES])
         if len(lines) > _LINES:
             yield _also(f"and {len(lines) - _LINES} more")

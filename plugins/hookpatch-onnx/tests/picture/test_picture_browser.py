@@ -9,11 +9,12 @@ from typing import Any
 import onnx
 import pytest
 from hookpatch_onnx._compare.compare import compare
+from hookpatch_onnx._measure.measured import measure
 from hookpatch_onnx._model.read import read
 from hookpatch_onnx._picture.html_page import page_of
 from onnx import helper
 from picture_browser import NAMES, Browser, chromium
-from picture_models import model
+from picture_models import model, weight
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason=f"no Chromium on PATH ({', '.join(NAMES)})")
 
@@ -187,6 +188,40 @@ def test_graph_with_changes_is_shown_first_and_the_others_can_be_chosen(browser:
     assert browser.run(labels) == [["a", "\u2212 Relu", "b"], ["a", "+ Gelu", "b"]]
     browser.run("element('graph').value = 0; element('graph').dispatchEvent(new Event('change')); 0")
     assert browser.run(labels) == [["x", "my.Act", "y"]] * 2
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_changes_have_the_colour_of_their_distance(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    """If the models were run, a change is outlined by what it does; list, box and details say the distance."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: no build for this Python")
+    files = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    for path, ops in zip(files, (("Relu", "MatMul", "Identity"), ("Tanh", "MatMul")), strict=True):
+        inputs = ["x", *(f"h{at}" for at in range(1, len(ops))), "y"]
+        nodes = [
+            helper.make_node(op, [inputs[at], "layer.w"] if op == "MatMul" else [inputs[at]], [inputs[at + 1]])
+            for at, op in enumerate(ops)
+        ]
+        made = model(nodes, [weight("layer.w", 8, 8)], opset=20)
+        made.ir_version = 10
+        onnx.save(made, path)
+    comparison = compare(read(files[0]), read(files[1]), ("a", "b"))
+    measured = measure(comparison, files, {}, 0)
+    (tmp_path / "diff.html").write_text(page_of(comparison, measured), encoding="utf-8")
+    browser.prefer(scheme)
+    browser.open(tmp_path / "diff.html")
+    browser.run("jump(0)")
+    colours = "panes.panes[0].nodes('.lost').map(one => [one.data('label').slice(2, 7), one.style('outline-color')])"
+    wanted = {"light": [(200, 16, 46), (138, 97, 0)], "dark": [(255, 107, 129), (240, 193, 75)]}[scheme]
+    assert browser.run(colours) == [
+        [op, f"rgb({red},{green},{blue})"] for op, (red, green, blue) in zip(("Relu", "Ident"), wanted, strict=True)
+    ]
+    words = [one.words for one in measured.places]
+    assert browser.run("[...document.querySelectorAll('#changes li .pill')].map(one => one.textContent)") == words
+    assert browser.run("panes.panes[1].nodes('.gained')[0].data('label').split('\\n')[1]") == words[0]
+    text = details(browser)
+    assert text is not None
+    assert f"{words[0]}\n\nat h1, relative to the largest value" in text
+    assert [event for event in browser.events if event["method"] == "Runtime.exceptionThrown"] == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -38,9 +38,12 @@ function seen(graph, opened) {
     const title = isFold ? `${box.nodes.length} nodes as before` : SIGN[first.state] + short(first.op, 34);
     box.state = isFold ? "fold" : first.state;
     box.kind = isFold ? "fold" : first.kind;
-    box.label = second ? `${title}\n${second}` : title;
-    box.width = Math.max(54, ...box.label.split("\n").map((line) => measure.measureText(line).width)) + 18;
-    box.height = second ? 40 : 26;
+    const third = !isFold && first.says ? short(first.says, 34) : "";
+    const lines = [title, second, third].filter(Boolean);
+    box.label = lines.join("\n");
+    box.effect = isFold ? "" : first.effect || "";
+    box.width = Math.max(54, ...lines.map((line) => measure.measureText(line).width)) + 18;
+    box.height = 12 + 14 * lines.length + (lines.length > 2 ? 2 : 0);
     box.before = first.state !== "gained";
     box.after = first.state !== "lost";
   }

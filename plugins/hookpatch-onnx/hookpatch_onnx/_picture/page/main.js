@@ -8,6 +8,7 @@ const panes = new Panes(choose, () => panes.view && panes.drawStrip(element("str
 
 function showGraph(number) {
   graph = page.graphs[number];
+  spreadMeasures(graph);
   changes = changesOf(graph);
   opened = new Set();
   here = -1;

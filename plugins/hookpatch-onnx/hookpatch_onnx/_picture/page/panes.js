@@ -11,6 +11,9 @@ function look() {
     selector: `node.${state}`,
     style: { "background-color": colour(`${state}-fill`), "border-color": colour(state), "border-width": 2, color: colour("ink") },
   }));
+  const effects = ["differs", "passed", "close", "unmeasured"].map((effect) => ({
+    selector: `node.${effect}`, style: { "outline-color": colour(effect), "outline-width": 3, "outline-offset": 1 },
+  }));
   return [
     { selector: "node", style: {
       shape: "round-rectangle", "corner-radius": 6, width: "data(width)", height: "data(height)", label: "data(label)",
@@ -20,6 +23,7 @@ function look() {
     { selector: "node.fold", style: { "background-color": colour("fold"), "border-style": "dashed", "border-color": colour("quiet"), color: colour("quiet") } },
     { selector: "node.end", style: { "corner-radius": 20 } },
     ...states,
+    ...effects,
     { selector: "node.found", style: { "underlay-color": colour("mark"), "underlay-opacity": 0.3, "underlay-padding": 5 } },
     { selector: "node:selected", style: { "border-color": colour("mark"), "border-width": 3 } },
     { selector: "edge", style: {
@@ -66,7 +70,7 @@ class Panes {
         pane.add([
           ...view.boxes.filter((box) => box[side]).map((box) => ({
             group: "nodes", data: { id: box.key, label: box.label, width: box.width, height: box.height }, position: { x: box.x, y: box.y },
-            classes: `${box.state} ${box.kind === "input" || box.kind === "output" ? "end" : ""}` })),
+            classes: `${box.state} ${box.kind === "input" || box.kind === "output" ? "end" : ""} ${box.effect}` })),
           ...view.lines.filter((line) => line[side]).map((line) => ({
             group: "edges", data: { id: line.key, source: line.from, target: line.to, ...(line.bends || {}) },
             classes: line[other] ? "" : at ? "gained" : "lost" })),

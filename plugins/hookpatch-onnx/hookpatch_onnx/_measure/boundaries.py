@@ -1,0 +1,106 @@
+"""Find the values around a change that both graphs have: before the change, and behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias, final
+
+from hookpatch_onnx._compare.compare import GraphComparison
+from hookpatch_onnx._compare.places import Place
+from hookpatch_onnx._model.graph import Graph, Node
+
+Pair: TypeAlias = tuple[str, str]  # the name of a value in the first graph, and in the second
+
+_DEPTH: Final = 3  # matched users behind the change that are looked at
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The values around a change, which correspond to each other.
+
+    Attributes:
+        before: what comes in, as matched nodes compute it.
+        behind: what goes out, the nearest first: a list of pairs for each number of nodes in between.
+    """
+
+    before: tuple[Pair, ...]
+    behind: tuple[tuple[Pair, ...], ...]
+
+
+@final
+class Boundaries:
+    """Finds the values around the changes of two graphs."""
+
+    def __init__(self, comparison: GraphComparison) -> None:
+        self._graphs: Final = comparison.before, comparison.after
+        self._there: Final = comparison.matches, {other: one for one, other in comparison.matches.items()}
+        self._matches: Final = comparison.matches
+
+    def of_node(self, one: int) -> Boundary:
+        """Return the values around a changed node."""
+        ours, theirs = self._graphs[0].nodes[one], self._graphs[1].nodes[self._matches[one]]
+        outputs = tuple(pair for pair in zip(ours.outputs, theirs.outputs, strict=False) if all(pair))
+        return Boundary(tuple(dict.fromkeys(self._coming_in([ours], 0))), (outputs, *self._behind([one])))
+
+    def of_place(self, place: Place) -> Boundary:
+        """Return the values around lost and gained nodes."""
+        before: list[Pair] = []
+        nearest: list[Pair] = []
+        users: list[int] = []
+        for at, numbers in ((0, place.lost), (1, place.gained)):
+            nodes = [self._graphs[at].nodes[number] for number in numbers]
+            before += self._coming_in(nodes, at)
+            for name in (name for node in nodes for name in node.outputs if name):
+                nearest += self._ends(name, at)
+                for user, slot in self._graphs[at].consumers.get(name, ()):
+                    if user in self._there[at]:
+                        users.append(self._there[1][user] if at else user)
+                        nearest += self._fed(users[-1], slot)
+        return Boundary(tuple(dict.fromkeys(before)), (tuple(dict.fromkeys(nearest)), *self._behind(users)))
+
+    def _coming_in(self, nodes: Iterable[Node], at: int) -> Iterator[Pair]:
+        """Yield the pairs of values that matched nodes compute and these nodes use."""
+        graph, other = self._graphs[at], self._graphs[1 - at]
+        for name in (name for node in nodes for name in node.inputs if name):
+            value = graph.values[name]
+            if value.producer is None or value.producer not in self._there[at]:
+                continue
+            outputs = other.nodes[self._there[at][value.producer]].outputs
+            if value.slot < len(outputs) and outputs[value.slot]:
+                yield (outputs[value.slot], name) if at else (name, outputs[value.slot])
+
+    def _ends(self, name: str, at: int) -> Iterator[Pair]:
+        """Yield the outputs of the graphs, paired by position, if a value is one."""
+        ours, theirs = (graph.outputs for graph in self._graphs)
+        mine = self._graphs[at].outputs
+        if name in mine and len(ours) == len(theirs):
+            yield ours[mine.index(name)], theirs[mine.index(name)]
+
+    def _fed(self, user: int, slot: int) -> Iterator[Pair]:
+        """Yield the pair of values that a matched node gets at one input."""
+        ours, theirs = self._graphs[0].nodes[user], self._graphs[1].nodes[self._matches[user]]
+        if not ours.commutes and slot < min(len(ours.inputs), len(theirs.inputs)):
+            pair = ours.inputs[slot], theirs.inputs[slot]
+            if all(pair):
+                yield pair
+
+    def _behind(self, users: Iterable[int]) -> Iterator[tuple[Pair, ...]]:
+        """Yield the outputs of matched nodes behind a change, one node further each time."""
+        here = list(dict.fromkeys(users))
+        seen: set[int] = set()
+        for _ in range(_DEPTH):
+            seen.update(here)
+            pairs: dict[Pair, None] = {}
+            for one in here:
+                outputs = self._graphs[0].nodes[one].outputs, self._graphs[1].nodes[self._matches[one]].outputs
+                pairs.update(dict.fromkeys(pair for pair in zip(*outputs, strict=False) if all(pair)))
+            yield tuple(pairs)
+            here = list(dict.fromkeys(self._users(self._graphs[0], here, seen)))
+
+    def _users(self, graph: Graph, nodes: Iterable[int], seen: set[int]) -> Iterator[int]:
+        for name in (name for one in nodes for name in graph.nodes[one].outputs if name):
+            for user, _ in graph.consumers.get(name, ()):
+                if user in self._matches and user not in seen:
+                    yield user
