@@ -49,8 +49,9 @@ test-pythons: $(INSTALLED) ## the core's tests on the other Pythons
 # A distribution is what is built from its sdist: so that has all that is needed. An old one would be tried along.
 dist: $(INSTALLED) ## sdist and wheel of hookpatch and each plugin
 	@rm -rf dist
-	@for project in . $(PLUGINS); do $(BIN)/python -m build --no-isolation --outdir dist $$project >$(VENV)/dist.log || { cat $(VENV)/dist.log; exit 1; }; done
+	@$(BIN)/python tests/long_description.py dist . $(PLUGINS)
 	@$(BIN)/twine check --strict dist/*
+	@$(BIN)/python tests/long_description.py --check dist/*
 
 # Into an empty environment each, from the files alone; DIST=hookpatch-probe for one. What it needs of others comes from an index.
 DIST ?=
