@@ -30,12 +30,13 @@ def hookpatch_patches(options: Any) -> Iterable[Patch]:  # type: ignore[empty-bo
 def hookpatch_changed(sites: Sequence[Site]) -> None:
     """Drop compiled code, caches by class and tables made from earlier values of these sites.
 
-    Called after a session has opened or closed, or a module of its targets was imported or reloaded, with the sites of
-    its patches, for the plugins of all open sessions and of the closing session. The slots have their new values.
+    Called after a session has opened or closed, or after an import or reload of a module of its targets. Called for the
+    plugins of all open sessions and of the closing session. The slots have their new values.
 
     Args:
-        sites: the sites, each with ``site.slot`` (its ``owner``, and ``name`` or ``index``), ``site.original`` (the
-            value before all patches), ``site.stands`` (the value now) and ``site.stood`` (all values known so far).
+        sites: the sites of the session's patches. Each has ``site.slot`` (its ``owner``, and ``name`` or ``index``);
+            ``site.original``, the value before all patches; ``site.stands``, the value now; ``site.stood``, all values
+            known so far.
     """
 
 

@@ -1,12 +1,12 @@
 """Notice each executed module: watches, and the finder, loader and spec that fire the watches.
 
-The only file that touches sys.meta_path and sys.modules. The import hooks of wrapt do not do: they take module locks in
-find_spec (a deadlock when threads import at once), forget a hook after the first import (a reload loses the patch),
-cannot be cancelled, and run on half-imported modules.
+The only file that touches sys.meta_path and sys.modules. The import hooks of wrapt do not do. They take module locks in
+find_spec, a deadlock when threads import at once. They forget a hook after the first import, so a reload loses the
+patch. They cannot be cancelled, and they run on half-imported modules.
 
 Rules of the finder: never import in find_spec, never take a lock in find_spec, ask the other finders directly.
 
-Long because each further file slows each start of a patched interpreter, and watches, finder, loader and spec share one
+Long because each further file slows each start of a patched interpreter. Watches, finder, loader and spec share one
 lock and one set of names.
 """
 
@@ -293,8 +293,8 @@ def is_overlooked(module: str) -> bool:
 def _imported(module: str) -> ModuleType | None:
     """Return a module, half imported or not.
 
-    Waits, as imports do, while another thread searches for the module, too early for our finder, or takes the module
-    from sys.modules for a moment. importlib does the latter at the end of each import.
+    Waits, as imports do, while another thread searches for the module, too early for our finder. Waits also while
+    another thread takes the module from sys.modules for a moment, as importlib does at the end of each import.
     """
     imported = sys.modules.get(module)
     if imported is None and module in _module_locks and _lock_unlock_module is not None:

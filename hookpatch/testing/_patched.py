@@ -59,8 +59,8 @@ class Patched:
     ) -> Session:
         """Open a session of plugins and patches; the session is closed at the end of the test, the last opened first.
 
-        The test fails if a required patch could not be applied to its imported module, or if the owner of a patched
-        slot differs from before. Owners are compared as by ``pristine()``, without submodules imported meanwhile.
+        The test fails if a required patch could not be applied to its imported module. The test also fails if the owner
+        of a patched slot differs from before: compared as by ``pristine()``, without submodules imported meanwhile.
 
         Args:
             *what: names of installed plugins, and patches.

@@ -1,7 +1,7 @@
 """Write the value of every slot of a process, to compare two processes. Does not use hookpatch.
 
-    python audit_truth.py program PROGRAM.json OUT.json      run imports and the call that patches, look after each
-    python audit_truth.py modules NAMES.json OUT.json        import the named modules alone
+    python audit_truth.py program PROGRAM.json OUT.json      run imports and the call that patches, look after each;
+    python audit_truth.py modules NAMES.json OUT.json        import the named modules alone.
 
 A value is written as kind, home and code. Two processes write the same text for the same value.
 """

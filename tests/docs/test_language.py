@@ -1,4 +1,4 @@
-"""Docstrings and comments name their subject: few words merely point to another word."""
+"""Docstrings and comments are plain: few pointing words, short sentences, functions described by a verb."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ POINTING: Final = re.compile(
 IN_DOCSTRINGS: Final = 0.07  # at most, of all words
 IN_COMMENTS: Final = 0.08
 FEW: Final = 50  # words: a file with fewer is not judged by itself
+LONGEST: Final = 25  # words of a sentence; a colon or a semicolon ends a sentence, too, as in a list of cases
+NO_VERB: Final = re.compile(
+    "A|After|All|An|Each|For|How|If|In|Its?|No|None|One|Only|Our|That|The|This|Those|True|What|When|Where|Which|Who|Why"
+)
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -42,26 +46,79 @@ class Share(NamedTuple):
         return self.pointing / max(1, self.words)
 
 
-def shares(source: str) -> tuple[Share, Share]:
-    """Return the shares in the docstrings and in the comments of a source."""
-    documented = [node for node in ast.walk(ast.parse(source)) if isinstance(node, _DOCUMENTED)]
-    docstrings = [text for node in documented if (text := ast.get_docstring(node))]
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return Share.of(docstrings), Share.of([token.string for token in tokens if token.type == tokenize.COMMENT])
+@cache
+def docstrings(source: str) -> list[tuple[ast.AST, str]]:
+    """Return the docstrings of a source, each with its node."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, _DOCUMENTED)]
+    return [(node, text) for node in nodes if (text := ast.get_docstring(node))]
 
 
 @cache
-def files() -> dict[Path, tuple[Share, Share]]:
-    """Return the shares of each Python file of the project."""
-    found = [path for folder in ("hookpatch", "plugins", "tests") for path in sorted((ROOT / folder).rglob("*.py"))]
-    written = [path for path in found if not {"build", "_template"} & {*path.relative_to(ROOT).parts}]
-    return {path.relative_to(ROOT): shares(path.read_text("utf-8")) for path in written}
+def comments(source: str) -> list[str]:
+    """Return the comments of a source; comments alone on neighbouring lines are one."""
+    blocks: list[str] = []
+    last = -1
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            text, is_alone = token.string.lstrip("# "), token.line.lstrip().startswith("#")
+            if is_alone and token.start[0] == last + 1:
+                blocks[-1] += f"\n{text}"
+            else:
+                blocks.append(text)
+            last = token.start[0] if is_alone else -1
+    return blocks
+
+
+def shares(source: str) -> tuple[Share, Share]:
+    """Return the shares in the docstrings and in the comments of a source."""
+    return Share.of([text for _, text in docstrings(source)]), Share.of(comments(source))
+
+
+def long_sentences(source: str) -> list[str]:
+    """Return the sentences of more than 25 words in the docstrings and comments of a source.
+
+    An entry of a list or of ``Args:`` is a paragraph of its own; code between backquotes counts as a word.
+    """
+    texts = [text for _, text in docstrings(source)] + comments(source)
+    paragraphs = [
+        " ".join(re.sub(r"`+[^`]*`+", "X", paragraph).split())
+        for text in texts
+        for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*] |\w[\w, ]*: ))", text)
+    ]
+    sentences = [sentence for paragraph in paragraphs for sentence in re.split(r"(?<=[.!?:;])\s+", paragraph)]
+    return [sentence for sentence in sentences if len(re.findall(r"[A-Za-z][\w']*", sentence)) > LONGEST]
+
+
+def without_a_verb(source: str) -> list[str]:
+    """Return the first lines of functions' docstrings that begin with a noun or a third person.
+
+    Properties and fixtures name a value, and tests state a fact.
+    """
+    lines = [
+        text.partition("\n")[0]
+        for node, text in docstrings(source)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("test_")
+        if not re.search("property|fixture", " ".join(map(ast.unparse, node.decorator_list)))
+    ]
+    return [line for line in lines if not _is_command(line.split()[0].rstrip(",."))]
+
+
+def _is_command(word: str) -> bool:
+    return bool(re.fullmatch(r"[A-Z][a-z]*(?:[a-rt-z]|ss)", word)) and not NO_VERB.fullmatch(word)
+
+
+@cache
+def sources() -> dict[Path, str]:
+    """Return the text of each Python file of the project."""
+    python = [path for folder in ("hookpatch", "plugins", "tests") for path in sorted((ROOT / folder).rglob("*.py"))]
+    written = [path for path in python if not {"build", "_template"} & {*path.relative_to(ROOT).parts}]
+    return {path.relative_to(ROOT): path.read_text("utf-8") for path in written}
 
 
 @pytest.mark.parametrize(("kind", "most"), [(0, IN_DOCSTRINGS), (1, IN_COMMENTS)], ids=["docstrings", "comments"])
 def test_few_words_point(kind: int, most: float) -> None:
     """Over all files, and in no file more than twice as many."""
-    of_files = {path: both[kind] for path, both in files().items()}
+    of_files = {path: shares(source)[kind] for path, source in sources().items()}
     total = Share(sum(share.pointing for share in of_files.values()), sum(share.words for share in of_files.values()))
     assert total.words > 10_000
     assert total.part <= most, f"{total.part:.1%} of {total.words} words"
@@ -75,3 +132,27 @@ def test_the_measure_sees_riddles() -> None:
     plain = '"""Return the slot of a target."""\n# restored at the end of the session\n'
     assert [share.part > 0.5 for share in shares(riddle)] == [True, True]
     assert [share.part for share in shares(plain)] == [0, 0]
+
+
+def test_sentences_are_short() -> None:
+    """No sentence of a docstring or comment has more than 25 words."""
+    long = [f"{path}: {sentence}" for path, source in sources().items() for sentence in long_sentences(source)]
+    assert not long, "\n".join(long)
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    """In hookpatch and the plugins; in tests/ many a function is a cell, and its docstring names the case."""
+    packages = {path: source for path, source in sources().items() if path.parts[0] != "tests"}
+    lines = [f"{path}: {line}" for path, source in packages.items() for line in without_a_verb(source)]
+    assert not lines, "\n".join(lines)
+
+
+def test_long_sentences_and_missing_verbs_are_seen() -> None:
+    """The two tests above can fail, for a docstring, an entry of its arguments and a comment of two lines."""
+    words = " word" * 13
+    assert len(long_sentences(f'"""A{words}{words}."""')) == 1
+    assert len(long_sentences(f'"""Short.\n\nArgs:\n    x: a{words}\n        and{words}.\n"""')) == 1
+    assert len(long_sentences(f"#{words}\n#{words}\n")) == 1
+    assert not long_sentences(f'"""A{words}. A{words}; a{words}."""\n#{words}\n\n#{words}\n')
+    for line, is_bad in {"The slot.": True, "Returns a slot.": True, "Return a slot.": False, "Pass.": False}.items():
+        assert bool(without_a_verb(f'def function():\n    """{line}"""\n')) is is_bad

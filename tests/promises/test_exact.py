@@ -1,18 +1,19 @@
 """Exact restore: slots of every kind hold their original values after every verb and every ending.
 
-Each cell is a slot and a verb (cells.py), and each case a cell and an ending. After it all that lies within reach of
-the module is compared with before (snapshot.py): the very keys and objects of every owner, and their order. Not
-behaviour; that is for the tests of slots and sites.
+Each cell is a slot and a verb (cells.py), and each case a cell and an ending. After the ending, snapshot.py compares
+all objects within reach of the module with before: the very keys and values of every owner, and their order. The
+behaviour of the values is tested with slots and sites.
 
-What is not in the matrix, since there is no such thing:
+The matrix leaves out impossible cases:
 
-- *inject* and *wrap* where nothing is called (a property, the descriptor of a member), any verb but *replace* where
-  nothing is, *remove* of what is not the owner's own, or in a list, where its neighbours would move;
-- a subclass through which a slot is named, where the slot is in no class that has one;
-- a wrapper of somebody's over a name that we have removed, and what was ours coming to light again there;
-- ``mock.patch`` in a list; what ends by deleting a method through a proxy, where ours goes with theirs; and the
-  deletion of an attribute through a proxy, with which goes what was there before us;
-- the deletion of what is in no place of the owner's own, and keys added to an object of ``__slots__``.
+- *inject* and *wrap* of a slot that cannot be called (a property, the descriptor of a member);
+- any verb but *replace* of an absent name;
+- *remove* of an inherited name, or in a list, where the neighbours would move;
+- a subclass, if the slot is in no class with a subclass;
+- a foreign wrapper over a removed name, and the return of our wrapper at a removed name;
+- ``mock.patch`` in a list, and of a method behind a proxy: its end deletes the method, ours with the foreign value;
+- the deletion of an attribute behind a proxy: the original is deleted, too;
+- the deletion of an inherited name, and keys added to an object of ``__slots__``.
 """
 
 from __future__ import annotations

@@ -268,8 +268,8 @@ def inject(target: str | Target, arguments: Mapping[str, Any] | None = None, /, 
 
     Args:
         target: the address of a callable.
-        arguments: arguments by name; needed for a parameter with the name of an option in ``Facts``, and where the
-            target takes any keyword, for one with nearly such a name.
+        arguments: arguments by name; needed for a parameter with the name of an option in ``Facts``. If the target
+            takes any keyword, a mapping is also needed for a name close to an option's.
         **more: further arguments by name, and the options in ``Facts``.
 
     Raises:
@@ -287,8 +287,8 @@ def default(target: str | Target, arguments: Mapping[str, Any] | None = None, /,
 
     Args:
         target: the address of a callable that shows its signature.
-        arguments: arguments by name; needed for a parameter with the name of an option in ``Facts``, and where the
-            target takes any keyword, for one with nearly such a name.
+        arguments: arguments by name; needed for a parameter with the name of an option in ``Facts``. If the target
+            takes any keyword, a mapping is also needed for a name close to an option's.
         **more: further arguments by name, and the options in ``Facts``.
 
     Raises:

@@ -23,8 +23,8 @@ _Parts: TypeAlias = tuple[Any, ...]
 _Side: TypeAlias = Literal["func", "args"]
 _SIDES: Final[tuple[_Side, ...]] = ("func", "args")
 
-# By kind: the function that lists the parts, the function that makes a whole from a former whole and new parts (a
-# method keeps its object, a property its documentation), and how each part is written.
+# By kind: the function that lists the parts; the function that makes a whole from a former whole and new parts; the
+# spelling of each part. A made method keeps its object, and a made property its documentation.
 _KINDS: Final[dict[type, tuple[Callable[[Any], _Parts], Callable[[Any, _Parts], Any], tuple[str, ...]]]] = {
     tuple: (tuple, lambda whole, parts: parts, ()),
     MethodType: (lambda whole: (whole.__func__,), lambda whole, parts: MethodType(parts[0], whole.__self__), ("",)),

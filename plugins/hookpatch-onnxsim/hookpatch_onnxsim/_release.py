@@ -68,8 +68,8 @@ _UNLISTED: Final[Mapping[str, frozenset[str]]] = {
 def passes_of(simplifier: ModuleType) -> frozenset[str]:
     """Return the names of the optimizer passes that the installed onnxsim has.
 
-    From the lists of its C extension, which ``onnxsim --list-default-optimizers`` and ``--list-other-optimizers``
-    print, and from what is noted here of releases that run more than they list.
+    The lists of its C extension have most names; ``onnxsim --list-default-optimizers`` and
+    ``--list-other-optimizers`` print these lists. This file adds the passes that a release runs but does not list.
 
     Args:
         simplifier: the module ``onnxsim.onnx_simplifier``.

@@ -176,8 +176,8 @@ def a_function(signature: Signature) -> Callable[..., None]:
 def test_no_misfit_is_missed() -> None:
     """Compare a thousand pairs of signatures with all calls of up to six positional and four keyword arguments.
 
-    Where a call that the one takes fails with the other, that is a misfit; where none does, it is one only for an
-    argument that goes to another parameter. And what a lock file holds of a signature is enough to tell.
+    A pair is a misfit if a call accepted by the first function fails with the second. Without such a call, the pair is
+    a misfit only if an argument reaches another parameter. The text of a signature in a lock file is enough to decide.
     """
     random = Random(9)
     calls = [(count, names) for count in range(7) for many in range(5) for names in combinations("abcd", many)]

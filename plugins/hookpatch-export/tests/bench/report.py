@@ -111,7 +111,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def _breaks(scores: list[Scored]) -> str:
-    """Failures and freezes by a value or a size, and how many a finding explains."""
+    """Count failures and freezes by a value or a size, and those explained by a finding."""
     rows = []
     missed = []
     for mode in MODES:

@@ -1,10 +1,15 @@
 """Compare the findings of the scan with the truth from runs of the models, by line and by capture.
 
 A line is judged if the line ran. The true kind is the worst of the line's decisions. The found kind is the worst of the
-scan's findings on the line, of data and shape. Not judged are lines on which torch alone decides (``inside``), lines
-that read a size from a tensor or give torch a size read from a tensor (``either``), and lines that depend on the rank.
-Also not judged are lines that depend on the result of a deciding function (``if fits(x):``, ``beneath``), and findings
-with a part that never ran, for example the right side of an ``and``.
+scan's findings on the line, of data and shape.
+
+Not judged:
+
+- lines on which torch alone decides (``inside``);
+- lines that read a size from a tensor or give torch such a size (``either``);
+- lines that depend on the rank;
+- lines that depend on the result of a deciding function (``if fits(x):``, ``beneath``);
+- findings with a part that never ran, for example the right side of an ``and``.
 """
 
 from __future__ import annotations

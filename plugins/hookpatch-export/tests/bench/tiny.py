@@ -37,7 +37,7 @@ def _fits(default: Any, name: str, value: Any) -> bool:
 
 
 def built(name: str) -> torch.nn.Module:
-    """A model class of transformers, tiny, always with the same weights."""
+    """Return a tiny model of a class of transformers, always with the same weights."""
     of = getattr(transformers, name)
     torch.manual_seed(0)
     model: torch.nn.Module = of(configuration(of.config_class))
@@ -45,10 +45,10 @@ def built(name: str) -> torch.nn.Module:
 
 
 def case(name: str) -> Case:
-    """A model class of transformers as a case.
+    """Return a model class of transformers as a case.
 
     Raises:
-        Refused: it does not build, or does not run on two inputs of other shapes.
+        Refused: the model does not build, or does not run on two inputs of other shapes.
     """
     build = partial(built, name)
     try:

@@ -10,19 +10,19 @@ from torch import Tensor
 
 
 def clipped(x: Tensor) -> Tensor:
-    """Decides by a value, far from any forward."""
+    """Clip by a decision on a value, far from any forward."""
     if x.abs().max() > 1.5:  # data
         return x.clamp(-1, 1)
     return x
 
 
 def rows(x: Tensor) -> int:
-    """A size, on its way to a decision."""
+    """Return a size for a later decision."""
     return x.shape[0]
 
 
 def checked(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that looks at the first input's size."""
+    """Decorate a forward with a look at the first input's size."""
 
     @functools.wraps(forward)
     def wrapper(self: Any, x: Tensor, *rest: Any) -> Any:

@@ -90,7 +90,7 @@ class ClosureAndLambda(nn.Module):
 
 
 def powered(x: Tensor, times: int) -> Tensor:
-    """Multiplies a given number of times."""
+    """Multiply a given number of times."""
     result = x
     for _ in range(times):  # shape
         result = result * x
@@ -150,12 +150,12 @@ class CarriedByAttribute(nn.Module):
 
 
 def loud(x: Tensor) -> Tensor:
-    """Decides by a value."""
+    """Double all values if the greatest is positive."""
     return x * 2 if x.max() > 0 else x  # data
 
 
 def calm(x: Tensor) -> Tensor:
-    """Decides nothing."""
+    """Halve without a decision."""
     return x / 2
 
 

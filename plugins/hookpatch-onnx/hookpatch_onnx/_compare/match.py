@@ -1,7 +1,7 @@
 """Match the nodes of two graphs: by structure, by name, by neighbours, by order; the surest first.
 
-1. Match nodes with equal upstream or equal downstream structure, with weights of equal names, with outputs of
-   equal names, and nodes that are alike and alone in one module. Only names without a number of the exporter count.
+1. Match nodes with equal upstream or equal downstream structure. Match nodes with weights or outputs of equal names;
+   only names without a number of the exporter count. Match nodes that are alike and alone in one module.
 2. Spread from each match to neighbours at the same input or output, if the neighbours are alike: first nodes with
    alike surroundings, then nodes that are alike by themselves. A residual leads past a changed part of the graph.
 3. Match the rest by surroundings that occur once, then by order between matched nodes (difflib).

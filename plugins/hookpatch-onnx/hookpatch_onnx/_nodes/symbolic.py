@@ -1,8 +1,8 @@
 """Build the nodes that the ``symbolic`` method of an autograd.Function declares.
 
-The method is written for TorchScript's exporter, so the method gets a TorchScript graph with values of the right types,
-and may use all of torch.onnx.symbolic_helper, ``parse_args``, ``setType``. The nodes of that graph are then copied
-into the model.
+The method is written for TorchScript's exporter, so the method gets a TorchScript graph with values of the right types.
+The method may use all of torch.onnx.symbolic_helper, ``parse_args``, ``setType``. The nodes of that graph are
+then copied into the model.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ _LEFT_OUT: Final = frozenset({"pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.
 def drawing_of(comparison: GraphComparison, measured: Measured | None = None) -> dict[str, Any]:
     """Return the drawing of two graphs for the page, as JSON can hold it.
 
-    ``nodes``: of each node ``id``, ``op``, ``state`` (same, changed, lost, gained), ``kind`` (node, input, output),
-    ``before`` and ``after`` (details; null for a graph without the node, and ``after`` null if equal to ``before``),
-    ``differences``, ``place`` (a number or null) and ``fold`` (a number or null). ``edges``: the numbers of two nodes,
-    the type of the value, and two flags: present before, present after. ``places``: patterns and nodes. If the models
-    were run, a changed node and a place have ``measure``: what it does to the numbers, and the distance in words.
+    ``nodes``: of each node ``id``, ``op``, ``state`` (same, changed, lost, gained), ``kind`` (node, input, output);
+    ``before`` and ``after``; ``differences``; ``place`` and ``fold``, each a number or null. ``before`` is null for a
+    gained node; ``after`` for a lost node, and if equal to ``before``. ``edges``: the numbers of two nodes, the type of
+    the value, and two flags: present before, present after. ``places``: patterns and nodes. If the models were run, a
+    changed node and a place have ``measure``: the effect on the numbers, and the distance in words.
     """
     union = _Union(comparison)
     folds = folds_of(union.nodes, union.edges)

@@ -1,8 +1,8 @@
 """A rule: a pattern of torch's message, with the problem and the remedy.
 
-The texts of a rule are filled with the named groups of the patterns, with ``expression``, the part of the line that
-torch has marked, and with ``operand``, the name in the expression that has the type ``found``. A group ``attribute``
-is the name of an attribute of the module.
+The texts of a rule are filled with the named groups of the patterns. ``expression`` is the part of the line marked by
+torch, and ``operand`` the name in the expression with the type ``found``. A group ``attribute`` is the name of an
+attribute of the module.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ How a mode is measured: each mode in a fresh process, in which the model is buil
 memory is the memory of this mode alone, and a mode that crashes ends no other. The process, in this order:
 
 1. builds the model and its inputs; memory counts from here;
-2. *prepares* the mode and calls it once, imports included: the time to the first answer;
-3. calls it three times to warm up, then runs ``torch.utils.benchmark.Timer.blocked_autorange``, which warms up, chooses
-   a block long enough for the clock, and waits for the GPU before and after each block; the threads are fixed;
+2. *prepares* the mode and calls the mode once, imports included: the time to the first answer;
+3. calls the mode three times to warm up, then runs ``torch.utils.benchmark.Timer.blocked_autorange``. The timer warms
+   up, chooses a block long enough for the clock, and waits for the GPU around each block. The threads are fixed;
 4. calls the model in eager mode with the same inputs, and compares the first answer of the mode with eager's answer.
 
 With ``--repeat`` there are rounds over all modes, in new processes each: so a drift of the machine is spread over the
