@@ -12,7 +12,7 @@ from weakref import ref
 
 from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.calls.noticed import by_what, names_of_wraps
+from hookpatch._engine.calls.noticed import by_what
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.site.slot_state import Ending
@@ -65,8 +65,7 @@ class AppliedLayer:
         """Return in words the side effects of the patch on a call of the target."""
         layer, slot = self.layer, self.site.slot
         is_inside = isinstance(slot, FunctionSlot)
-        found = names_of_wraps(slot.owner) if is_inside else []
-        said = [f"{', '.join(found)} wraps a bound method, and shows its object or class as a parameter"] * bool(found)
+        said: list[str] = []
         if (layer.wraps or is_inside) and not self.site.adds_no_frame(layer):
             of_place = slot.copy if isinstance(slot, FunctionSlot) else beneath(slot)
             callees = [of_place] if layer.wraps else layer.put

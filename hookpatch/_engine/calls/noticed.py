@@ -1,21 +1,16 @@
-"""Find further differences of a patched call: for code that reads the stack, and for wrappers of a bound method."""
+"""Find out if a call reads the stack, where a patched call differs."""
 
 from __future__ import annotations
 
 import dis
-import gc
-import sys
 from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, Final
 
 from hookpatch._engine.calls.kept import names_in
-from hookpatch._engine.calls.trampoline import is_changed_in_place
 
 _NAMES: Final = ("_getframe", "_getframemodulename", "currentframe", "extract_stack", "getouterframes")
 _DEPTH: Final = 8  # decorators
-_SIGNATURE: Final = "__signature__"
-_OURS: Final = 3  # references: of the function's dict, of the Swap, and of the trampoline's dict
 _LEVEL: Final = "stacklevel"
 # C functions that read the frame of the caller, by module.
 _OF_C: Final = {
@@ -79,27 +74,3 @@ def _gives_level(code: CodeType) -> bool:
         if instruction.opname not in ("PRECALL", "CALL"):
             before = instruction.argval if instruction.opname.startswith("LOAD_") else None
     return False
-
-
-def names_of_wraps(function: FunctionType) -> list[str]:
-    """Return the names of the functions that wrap a bound method of a function changed in place.
-
-    A wrapper of this kind shows the object or class as a parameter: the wrapper copied the function's signature.
-    """
-    signature, nobody = vars(function).get(_SIGNATURE), object()
-    if signature is None or not is_changed_in_place(function):
-        return []
-    if sys.getrefcount(signature) - sys.getrefcount(nobody) <= _OURS:  # a search takes a look at all objects
-        return []
-    found: list[str] = []
-    for attributes in gc.get_referrers(signature):
-        if type(attributes) is not dict or not isinstance(wrapped := attributes.get("__wrapped__"), MethodType):
-            continue
-        if wrapped.__func__ is function and attributes.get(_SIGNATURE) is signature:
-            found += [_name(one) for one in gc.get_referrers(attributes) if type(one) is FunctionType]
-    return sorted(found)
-
-
-def _name(function: FunctionType) -> str:
-    """Return the module and the code's name of a function: the function's own names are copied from the method."""
-    return f"{function.__globals__.get('__name__')}:{function.__code__.co_qualname}"

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import filterfalse
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final, TypeAlias, final
 from weakref import ReferenceType, ref
@@ -54,15 +55,13 @@ class Trampoline:
         """
         self._binds: Final = binds
         self.link: Final = CellType((pass_through, below, None))
+        added = torchscript.attributes(like, self.link, wrappers_from, binds)
         if binds:  # the cells in the order of co_freevars: by name
             first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
-            function = _copy(_codes()[1], like, (self.link, CellType(first), _REST))
+            function = _copy(_codes()[1], like, (self.link, CellType(first), _REST), added)
         else:
-            function = _copy(_codes()[0], like, (self.link,))
+            function = _copy(_codes()[0], like, (self.link,), added)
         self.function: Final = function
-        vars(self.function).update(torchscript.attributes(like, self.link, wrappers_from, binds))
-        if shape_of(like) is not None:
-            vars(self.function)[TRACED] = _unmarked(self.function, self.function.__code__)
         self._plain: Final = self.function.__code__
         self._named = self._plain  # the code that reads the link, with the owner's name
         self._short: Shortcut | None = None
@@ -245,8 +244,8 @@ def can_stand_in(function: FunctionType, value: object) -> bool:
     return shape is None or (isinstance(value, FunctionType) and shape_of(value) == shape)
 
 
-def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:
-    """Return a function with a code that looks like another function."""
+def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...], added: dict[str, Any]) -> FunctionType:
+    """Return a function with a code that looks like another function, with added attributes."""
     source = like
     if "__wrapped__" in vars(like):
         # Source text, and the names in annotations, belong to the function inside the decorator.
@@ -255,29 +254,45 @@ def _copy(code: CodeType, like: FunctionType, closure: tuple[CellType, ...]) -> 
     code = placed(code, like, source.__code__)
     copy = FunctionType(code, source.__globals__, like.__name__, like.__defaults__, closure)
     dress(copy, like)
-    attributes = copy.__dict__ = _Attributes(vars(copy))
+    own = vars(copy)
     # By these attributes inspect.unwrap, TorchScript and Dynamo look through a function, past the wrapper.
     for name in ("__wrapped__", "_torchdynamo_orig_callable", TRACED):
-        attributes.pop(name, None)
-    if not isinstance(attributes.get("__signature__"), inspect.Signature):
-        attributes["__signature__"] = Signature(like)
+        own.pop(name, None)
+    if not isinstance(own.get("__signature__"), inspect.Signature):
+        own.pop("__signature__", None)
+        added = {"__signature__": Signature(like), **added}
+    if shape_of(like) is not None:
+        added = {TRACED: _unmarked(copy, code), **added}
+    attributes = copy.__dict__ = Attributes(added.keys() - own.keys())
+    attributes.update(own)
+    attributes.update(added)
     return copy
 
 
-class _Attributes(dict[str, Any]):
-    """The attributes of a trampoline's function, with a ``__signature__`` that is not copied with the others.
+@cache
+def _shared(names: frozenset[str]) -> frozenset[str]:
+    """Return the same set for equal sets: most functions have the same hidden attributes."""
+    return names
 
-    A function that wraps a bound method by ``functools.wraps`` would show the object or class as a parameter. Without
-    the copy inspect asks the bound method.
+
+class Attributes(dict[str, Any]):
+    """The attributes of a patched function. A function that copies the attributes gets none of the ``hidden`` ones.
+
+    ``functools.wraps`` copies attributes. By a copy of ``__signature__`` a wrapper of a bound method would show the
+    object or class as a parameter. By copies of the others Dynamo and TorchScript would look past the wrapper.
     """
 
-    __slots__ = ()
+    __slots__ = ("hidden",)
+
+    def __init__(self, hidden: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.hidden = _shared(frozenset(hidden))
 
     def __iter__(self) -> Iterator[str]:  # else dict.update copies without a look at keys()
         return iter(self.keys())
 
     def keys(self) -> Any:
-        return [*filter("__signature__".__ne__, super().keys())]
+        return [*filterfalse(self.hidden.__contains__, super().keys())]
 
 
 def dress(copy: FunctionType, like: FunctionType) -> None:

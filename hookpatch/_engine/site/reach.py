@@ -238,5 +238,5 @@ def own_places(change: Any) -> set[tuple[Any, ...]]:
     places: set[tuple[Any, ...]] = {("attribute", id(cell), "cell_contents") for cell in change.__closure__ or ()}
     for place in range(len(change.__defaults__ or ())):
         places.add(("part", place, "attribute", id(change), "__defaults__"))
-    places.update(("item", id(vars(change)), name) for name in vars(change))  # __wrapped__, for example
+    places.update(("attribute", id(change), name) for name in vars(change))  # __wrapped__, for example
     return places.union(("item", id(change.__kwdefaults__), name) for name in change.__kwdefaults__ or ())

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
+from functools import partial
 from inspect import unwrap
+from operator import call
 from types import CodeType, FunctionType
 from typing import Any, Final, final
 
-from hookpatch._engine.calls.trampoline import TRACED, Swap, as_it_was, lengthen
+from hookpatch._engine.calls.trampoline import TRACED, Attributes, Swap, as_it_was, lengthen
 from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot
+
+
+@final
+class AttributesInPlace(Attributes):
+    """The attributes of a function changed in place: attributes of the program, unlike those of a trampoline."""
+
+    __slots__ = ()
 
 
 @final
@@ -15,6 +25,7 @@ class FunctionSlot(OwnValueSlot):
     """The code of a Python function, for patches wherever the function is bound: its identity stays.
 
     Attributes:
+        attributes: the function's own dict while a Swap is in force, else None.
         binds: True if the function's first argument is the object or class of the call.
         copy: the last result of ``copy_with``.
     """
@@ -25,6 +36,7 @@ class FunctionSlot(OwnValueSlot):
         "_is_leaving",
         "_keyword_defaults",
         "_swap",
+        "attributes",
         "binds",
         "copy",
         "key",
@@ -40,6 +52,7 @@ class FunctionSlot(OwnValueSlot):
         self._is_leaving = False
         self.copy: FunctionType | None = None
         self._keyword_defaults: dict[str, Any] | None = None
+        self.attributes: dict[str, Any] | None = None
         self._former: dict[str, Any] = {}  # the function's own attributes in place of a Swap's, or ABSENT
 
     def read(self) -> Any:
@@ -67,10 +80,12 @@ class FunctionSlot(OwnValueSlot):
         if isinstance(value, Swap):
             if self._swap is None and self._coming is None:
                 self._keyword_defaults = function.__kwdefaults__
-                own = vars(function)
+                self.attributes = own = vars(function)
                 names = [name for name in value.attributes if name == TRACED or name not in own]
                 self._former = {name: own.get(name, ABSENT) for name in names}
             self._coming = value
+            if vars(function) is self.attributes:
+                _exchange(function, AttributesInPlace(name for name, own in self._former.items() if own is ABSENT))
             vars(function).update(
                 (name, attribute) for name, attribute in value.attributes.items() if name in self._former
             )
@@ -86,17 +101,36 @@ class FunctionSlot(OwnValueSlot):
             self._swap.put_into(None)
         function.__code__ = value
         lengthen(function)
+        original, seen = self.attributes, vars(function)
+        if (
+            original is not None and type(seen) is AttributesInPlace
+        ):  # else other code has given the function another dict
+            for name in original.keys() - dict.keys(seen):  # deleted meanwhile
+                del original[name]
+            _exchange(function, original)
         for name, former in self._former.items():
             if former is ABSENT:
                 vars(function).pop(name, None)
             else:
                 vars(function)[name] = former
         function.__kwdefaults__ = self._keyword_defaults
-        self._swap = self._coming = None
+        self._swap = self._coming = self.attributes = None
         self._is_leaving = False
 
     def __str__(self) -> str:
         return f"{self.owner.__module__}:{self.owner.__qualname__}"
+
+
+_set_attributes: Final = vars(FunctionType)["__dict__"].__set__
+
+
+def _exchange(function: FunctionType, new: dict[str, Any]) -> None:
+    """Give a function another dict with the same attributes.
+
+    No instruction of Python runs between the copy and the exchange: an attribute set by another thread is not lost.
+    """
+    copy = partial(new.update, dict.items(vars(function)))
+    deque(map(call, (copy, partial(_set_attributes, function, new))), maxlen=0)
 
 
 def innermost(value: Any) -> Any:

@@ -114,9 +114,12 @@ class _Search:
                 return
         words, root = self._name(holder, depth)
         is_attributes = words.endswith(".__dict__")
+        # The dict of a function changed in place is exchanged when the patch comes and ends.
+        owners = self._referrers.of(holder)
+        function = next((one for one in owners if type(one) is FunctionType and vars(one) is holder), None)
         for key in _keys(holder, thing):
             named = f"{words.removesuffix('__dict__')}{key}" if is_attributes else f"{words}[{_written(key)}]"
-            yield ItemSlot(holder, key), named, root
+            yield ItemSlot(holder, key) if function is None else AttributeSlot(function, key), named, root
         if root is not None and any(key is thing for key in list(holder)):
             yield None, f"a key of {words}", root
 

@@ -15,6 +15,7 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._engine.calls.trampoline import Trampoline, is_trampoline
+from hookpatch._engine.slots.function import AttributesInPlace, FunctionSlot
 from hookpatch._engine.slots.originals import originals
 from hookpatch._engine.slots.slot import T
 
@@ -55,6 +56,8 @@ class Referrers:
         self._modules = self._keep({id(vars(module)): (module, name) for name, module in imports.modules()})
         self._classes: dict[int, tuple[Any, str]] | None = None
         self._own_ids |= set(map(id, self._keep(Trampoline.links())))
+        slots = self._keep([patched.slot for patched in [*originals.values()]])
+        self._own_ids |= {id(slot.attributes) for slot in slots if isinstance(slot, FunctionSlot)}
         for thing in things:
             if issubclass(type(thing), type):  # leave out the tuples of bases of the class and its subclasses
                 subclasses = self._keep([*classes(thing)])
@@ -175,6 +178,8 @@ def _is_ours(thing: Any) -> bool:
     """Return True if an object is a part of hookpatch, or a function made by hookpatch."""
     if type(thing) is FunctionType:
         return is_trampoline(thing) or thing.__code__.co_filename.startswith(_HERE)
+    if type(thing) is AttributesInPlace:
+        return False
     is_module = type(thing) is dict and thing.get("__spec__") is not None
     module = dict.get(thing, "__name__") if is_module else type(thing).__module__
     return isinstance(module, str) and module.partition(".")[0] == "hookpatch"

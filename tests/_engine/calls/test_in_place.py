@@ -23,7 +23,7 @@ def test_function_changed_in_place_is_identical_afterwards(kinds: ModuleType, na
     before, attributes = state_of(function), vars(function)
     with hookpatch.active(wrap_of(name, "everywhere")):
         assert function.__code__ is not before["code"]
-        assert vars(function) is attributes
+        assert dict(vars(function)) == {name: attributes[name] for name in attributes}
     assert are_identical(before, state_of(function))
     assert vars(function) is attributes
 

@@ -1,9 +1,8 @@
-"""In what else a call differs by a patch is in the report: who looks at the stack, who wraps a bound method."""
+"""The report says of a target that looks at the stack that the target finds the patch there."""
 
 from __future__ import annotations
 
 import collections
-import functools
 import inspect
 import logging
 import sys
@@ -103,33 +102,3 @@ def test_what_replaces_a_function_in_place_is_asked_itself(module: ModuleType) -
         with hookpatch.active(patch) as session:
             (report,) = session.report()
         assert len(report.warnings) == count
-
-
-@pytest.mark.parametrize("reach", ["slot", "everywhere"])
-@pytest.mark.parametrize("name", ["method", "of_class", "static"])
-def test_report_names_who_wraps_a_bound_method(
-    make_module: Callable[[str, str], ModuleType], name: str, reach: Any
-) -> None:
-    """With reach="everywhere" its signature has the object, too, since functools.wraps copies that of the function."""
-    bound = make_module(
-        "bound",
-        """
-        class C:
-            def method(self, x): pass
-            @classmethod
-            def of_class(cls, x): pass
-            @staticmethod
-            def static(x): pass
-        """,
-    )
-    with hookpatch.active(hookpatch.wrap(f"bound:C.{name}", _say, reach=reach)) as session:
-        assert session.report().patches[0].warnings == ()
-
-        @functools.wraps(getattr(bound.C(), name))
-        def mine(*args: Any, **kwargs: Any) -> None: ...
-
-        shows = list(inspect.signature(mine).parameters)
-        said = session.report().patches[0].warnings
-    words = f"{__name__}:{mine.__code__.co_qualname} wraps a bound method, and shows its object or class as a parameter"
-    is_said = reach == "everywhere" and name != "static"
-    assert (shows, said) == ((["self" if name == "method" else "cls", "x"], (words,)) if is_said else (["x"], ()))
