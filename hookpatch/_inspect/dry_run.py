@@ -13,7 +13,7 @@ from hookpatch._engine.patch.versions import check_requirement, unneeded
 from hookpatch._engine.site.reach import DECORATED
 from hookpatch._engine.site.stand_in import binds
 from hookpatch._engine.slots.function import FunctionSlot, innermost
-from hookpatch._engine.slots.guard import check_call, check_kept, getter_of, unchecked
+from hookpatch._engine.slots.guard import check_call, check_kept, getter_of, proxied, unchecked
 from hookpatch._engine.slots.originals import beneath, own_beneath
 from hookpatch._engine.slots.resolve import seen_from
 from hookpatch._engine.slots.slot import Slot, inner
@@ -57,6 +57,7 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
             slot = seen_from(patch.target, module, owner)
             if patch.target.of_instances is None:
                 _check_signature(requested, slot)
+            warnings = (*warnings, *proxied(patch, inner(beneath(slot))))
             if patch.verb == "edit":
                 warnings = (*warnings, *_check_edit(requested, slot))
             if drift is not None and (reason := drift.look(patch, slot, owner)) is not None:

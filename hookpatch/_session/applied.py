@@ -84,6 +84,11 @@ class AppliedLayer:
         entry = self.entry or Entry(asked)  # no entry while another thread is about to apply the layer: `end` stops it
         self.look()
         left_out = self.layer.is_left_out
+        left = (
+            "the original is back, with its own code"
+            if self.site.foreign_code(self.layer)
+            else "the slot was left alone"
+        )
 
         def note(ending: Ending) -> None:
             nonlocal entry
@@ -91,7 +96,7 @@ class AppliedLayer:
             if left_out:
                 entry.become("failed", "was not applied when it ended: what it lay over had gone before")
             elif entry.state == "overwritten" and ending != "unlinked":
-                entry.become("overwritten", f"{entry.reason}; the slot was left alone")
+                entry.become("overwritten", f"{entry.reason}; {left}")
             elif ending == "restored":
                 entry.become("restored", _left_alone(self.site.slot))
             else:

@@ -9,6 +9,7 @@ from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.site.layer import Layer
 from hookpatch._engine.site.site import Site
+from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import ABSENT, Slot
 
 
@@ -32,6 +33,7 @@ def _in_words(slot: Slot, value: Any) -> str:
     with imports.for_ourselves():
         from hookpatch._engine.source.location import in_words, location  # slow to import, and rarely needed
     if isinstance(value, CodeType):
-        return f"other code changed the code of {slot}: it is now that at {value.co_filename}:{value.co_firstlineno}"
+        whose = f"{slot}" if isinstance(slot, FunctionSlot) else f"hookpatch's wrapper in {slot}"
+        return f"other code changed the code of {whose}: it is now that at {value.co_filename}:{value.co_firstlineno}"
     place = location(value)
     return f"other code wrote {in_words(value)}{f' ({place})' if place else ''} into {slot}"

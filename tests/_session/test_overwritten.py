@@ -238,3 +238,39 @@ def test_owner_that_raises_when_it_is_read() -> None:
         assert [patch.state for patch in session.report()] == ["applied"]
         owner.is_moody = False
     assert dict(owner) == {"x": 1}
+
+
+@pytest.mark.parametrize("verb", ["wrap", "default"])
+@pytest.mark.parametrize("road", [False, True], ids=["first", "again"])
+def test_code_assigned_to_a_wrapper_is_reported(vendor: Any, verb: str, road: bool) -> None:
+    """Code with as many free variables as the wrapper has replaced the wrapper in silence, and in later blocks, too."""
+    patch = {
+        "wrap": hookpatch.wrap("vendor:speak", loud),
+        "default": hookpatch.default("vendor:speak", word="default"),
+    }[verb]
+    original, free = vendor.speak, object()
+
+    def foreign(*args: Any) -> Any:
+        return free and "foreign"
+
+    for _ in range(3 * road):
+        with hookpatch.active(patch):
+            pass
+    session = hookpatch.active(patch).open()
+    with pytest.raises(ValueError, match="requires a code object with 1 free vars, not 0"):
+        vendor.speak.__code__ = vendor.other.__code__
+    assert agreed(session) == ("applied", None)
+    vendor.speak.__code__ = foreign.__code__
+    assert vendor.speak("x") == "foreign"
+    line = f"{__file__}:{foreign.__code__.co_firstlineno}"
+    reason = f"other code changed the code of hookpatch's wrapper in vendor:speak: it is now that at {line}"
+    assert agreed(session) == ("overwritten", reason)
+    with pytest.warns(DisplacedWarning) as warned:
+        session.close()
+    reason += "; the original is back, with its own code"
+    assert [str(warning.message).endswith(reason) for warning in warned] == [True]
+    assert [(one.state, one.reason) for one in session.report()] == [("overwritten", reason)]
+    assert vendor.speak is original
+    assert vendor.speak("x") == "vendor x"
+    with hookpatch.active(patch):
+        assert vendor.speak("x") == ("vendor x" if verb == "default" else "VENDOR X")

@@ -286,7 +286,7 @@ class Attributes(dict[str, Any]):
 
     def __init__(self, hidden: Iterable[str] = ()) -> None:
         super().__init__()
-        self.hidden = _shared(frozenset(hidden))
+        self.hidden = _shared(frozenset((HOOK, *hidden)))
 
     def __iter__(self) -> Iterator[str]:  # else dict.update copies without a look at keys()
         return iter(self.keys())

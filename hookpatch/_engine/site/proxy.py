@@ -125,3 +125,6 @@ class _ClassProxy(Proxy):
         if name in ("__reduce_ex__", "__deepcopy__") or along_mro(wrapped, name) is ABSENT:
             return super().__getattribute__(name)
         return getattr(wrapped, name)
+
+
+_ClassProxy.__name__ = "proxy of a class by hookpatch"  # Python's errors name the type

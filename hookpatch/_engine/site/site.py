@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from types import CodeType
 from typing import Any, Final, TypeAlias, final
 from weakref import ReferenceType
 
@@ -43,7 +44,23 @@ class Alone:
         layers: the site's list of the layer; None while the layer is not applied.
     """
 
-    __slots__ = ("call", "cell", "layer", "layers", "link", "off", "own", "references", "stand_in", "value", "written")
+    __slots__ = (
+        *(
+            "call",
+            "cell",
+            "code",
+            "function",
+            "layer",
+            "layers",
+            "link",
+            "off",
+            "own",
+            "references",
+            "stand_in",
+            "value",
+        ),
+        "written",
+    )
 
     def __init__(self, layer: Layer, own: Any, stand_in: StandIn | None) -> None:
         self.layer: Final = layer
@@ -59,6 +76,9 @@ class Alone:
             stand_in.point([layer])
             self.link: Final = cell.cell_contents
             cell.cell_contents, stand_in.layers = self.off, ()
+        # The function of the wrapper; without a wrapper any function. No local variable: references are counted.
+        self.function: Final[Any] = Alone.__init__ if stand_in is None else inner(self.value)
+        self.code: Final = self.function.__code__
         self.call: Final = layer.call
         self.written: Final = (weakly(self.value),) if is_recognisable(self.value) else ()
         layer.end()
@@ -192,7 +212,7 @@ class Site:
             return False
         layer = alone.layer
         if stand_in is not None:
-            if sys.getrefcount(alone.value) != alone.references:
+            if sys.getrefcount(alone.value) != alone.references or alone.function.__code__ is not alone.code:
                 return False
             alone.layers = stand_in.layers = layers = [layer]
             alone.cell.cell_contents = alone.link
@@ -223,6 +243,7 @@ class Site:
             self._layers is alone.layers
             and state.value is alone.value
             and slot.owner.__dict__.get(slot.name) is alone.value
+            and alone.function.__code__ is alone.code
             and not (self._retired or self._unfinished is not None or state.may_come_back)
         )
 
@@ -289,7 +310,14 @@ class Site:
             self.look_again(())  # the slot may hold an earlier value of ours
             if (seen := self._state.overwritten_by()) is not None:
                 return seen
+        if (code := self.foreign_code(layer)) is not None:
+            return self.slot, code
         return None if layer.home is None else _overwritten_home(*layer.home, self.slot.owner)
+
+    def foreign_code(self, layer: Layer) -> CodeType | None:
+        """Return the code that other code has assigned to our wrapper that runs a layer; None for our own code."""
+        codes = (stand_in.foreign_code for stand_in in self._stand_ins if layer in stand_in.layers)
+        return next((code for code in codes if code is not None), None)
 
     def _restore_late(self, waiting: Sequence[LateRestore]) -> None:
         # An error of the owner is suppressed: the looking code has not caused the error, and the next look tries again.

@@ -77,7 +77,12 @@ class StandIn:
     def is_free(self) -> bool:
         """True if no other code holds the wrapper of a Python function, and the wrapper can be used again unseen."""
         is_plain = self._top is not None and self.value is self._top.function and self.base is self._callee
-        return is_plain and not (self._inner or self.derived_by) and self._references() == self._alone
+        return (
+            is_plain
+            and self.foreign_code is None
+            and not (self._inner or self.derived_by)
+            and self._references() == self._alone
+        )
 
     def is_held_by(self, count: int) -> bool:
         """Return True if the wrapper has exactly ``count`` holders beside this stand-in: no other code is a holder."""
@@ -86,6 +91,13 @@ class StandIn:
     def _references(self) -> int:
         """Return the reference count of the wrapper: asked here alone, since the way of asking counts, too."""
         return sys.getrefcount(self.value)
+
+    @property
+    def foreign_code(self) -> CodeType | None:
+        """The code that other code has assigned to a wrapper; None if each wrapper has its own."""
+        trampolines = [*self._inner.copy().values()] if self._top is None else [self._top, *self._inner.copy().values()]
+        functions = [trampoline.function for trampoline in trampolines]
+        return next((function.__code__ for function in functions if not is_trampoline(function)), None)
 
     @property
     def link(self) -> CellType | None:

@@ -213,6 +213,16 @@ def unchecked(patch: Patch) -> tuple[str, ...]:
     return () if patch.check_signature else ("the signature is not checked (check_signature=False)",)
 
 
+def proxied(patch: Patch, value: Any) -> tuple[str, ...]:
+    """Return in words what the program sees of the proxy of a class; empty if no proxy comes into the slot."""
+    if not (patch.is_around_calls and issubclass(type(value), type)):
+        return ()
+    name = value.__name__
+    refused = f"help(), super({name}, self), `except {name}` and `case {name}()` raise a TypeError"
+    way = f"wrap {name}.__init__ or derive a subclass where that matters"
+    return (f"a proxy stands for the class: `type(x) is {name}` is False, and {refused}; {way}",)
+
+
 def _shape(parameters: Sequence[Parameter]) -> list[tuple[Any, ...]]:
     return [(parameter.name, parameter.kind, parameter.default is parameter.empty) for parameter in parameters]
 

@@ -6,6 +6,7 @@ import copy
 import inspect
 import math
 import pickle
+import pydoc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,8 @@ import pytest
 
 import hookpatch
 from hookpatch import Target
+from hookpatch._inspect.dry_run import by_target
+from hookpatch._session.ledger import Requested
 
 MakeModule = Callable[[str, str], ModuleType]
 
@@ -221,6 +224,56 @@ def test_wrapped_class_is_still_a_class(callables: ModuleType) -> None:
         assert callables.Model.call(model) == "call"
         assert inspect.isclass(callables.Model)
     assert isinstance(Inside(), callables.Model)
+
+
+def _by_super(of: Any) -> object:
+    return super(of.Model, of.Model(1))
+
+
+def _by_match(of: Any) -> bool:
+    match of.Model(1):
+        case of.Model():
+            return True
+    return False
+
+
+REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "help": (
+        lambda of: pydoc.render_doc(of.Model),
+        "'__subclasses__' for 'type' objects doesn't apply to a '{}' object",
+    ),
+    "super": (_by_super, "super() argument 1 must be a type, not {}"),
+    "new": (lambda of: object.__new__(of.Model), "object.__new__(X): X is not a type object ({})"),
+    "match": (_by_match, "called match pattern must be a type"),
+}
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("use", REFUSED)
+def test_what_a_proxy_of_a_class_refuses_names_hookpatch_or_is_reported(
+    callables: ModuleType, use: str, reach: Any
+) -> None:
+    """Only a class passes as a class there. Plan and report say so of the patch; help() was an error of nobody."""
+    call, error = REFUSED[use]
+    patch = hookpatch.wrap("callables:Model", _through, reach=reach)
+    call(callables)
+    (planned,) = by_target(Requested(patch), None).warnings
+    with hookpatch.active(patch) as session:
+        said = [one.warnings for one in session.report() if one.place is None]
+        with pytest.raises(TypeError) as refused:
+            call(callables)
+        assert type(callables.Model(1)) is not callables.Model
+    assert said == [(planned,)]
+    assert planned == (
+        "a proxy stands for the class: `type(x) is Model` is False, and help(), super(Model, self), `except Model` and "
+        "`case Model()` raise a TypeError; wrap Model.__init__ or derive a subclass where that matters"
+    )
+    assert str(refused.value).endswith(error.format("proxy of a class by hookpatch"))
+    call(callables)
+    with hookpatch.active(hookpatch.wrap("callables:Model.__init__", _through, reach=reach)) as session:
+        call(callables)
+        assert type(callables.Model(1)) is callables.Model
+        assert [one.warnings for one in session.report()] == [()]
 
 
 def test_methods_of_a_wrapped_class_are_called_by_name(make_module: MakeModule) -> None:
