@@ -7,14 +7,17 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, final
 from weakref import ref
 
 from hookpatch._bootstrap.imports import Watch
 from hookpatch._bootstrap.interrupts import is_interrupt
 from hookpatch._engine.calls.noticed import by_what
-from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.patch.patch import GIVING_VERBS
+from hookpatch._engine.site.layer import Layer, lost_inside
 from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.sites import site_at
 from hookpatch._engine.site.slot_state import Ending
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.originals import beneath
@@ -73,6 +76,9 @@ class AppliedLayer:
             said += [
                 f"the target looks for its caller on the stack ({what}), and finds the patch there" for what in looks
             ]
+        callee = None if is_inside or layer.patch.verb not in GIVING_VERBS else inner(beneath(slot))
+        if type(callee) is FunctionType:
+            said += filter(None, [lost_inside(layer, site_at(FunctionSlot(callee, binds=False)).layers)])
         return said
 
     def restore(self, asked: Requested) -> None:

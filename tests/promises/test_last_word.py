@@ -351,3 +351,15 @@ def test_values_that_differ_are_with_effect(vendor: ModuleType) -> None:
 def test_injected_argument_that_the_target_lacks_is_still_refused(vendor: ModuleType) -> None:
     with hookpatch.active(hookpatch.inject("vendor:function", a=1)), pytest.raises(SignatureError):
         hookpatch.active(hookpatch.inject("vendor:function", a=1, c=2)).open()
+
+
+@pytest.mark.parametrize("verb", ["inject", "default"])
+def test_a_patch_in_place_that_overrides_an_argument_of_the_slot_is_reported(vendor: ModuleType, verb: str) -> None:
+    """A function changed in place lies inside every slot: its ``inject`` decides. The report said *applied* of both."""
+    outer = {"inject": hookpatch.inject, "default": hookpatch.default}[verb]("vendor:function", a=1)
+    inside = hookpatch.inject("vendor:function", a=2, reach="everywhere")
+    for patches in ((outer, inside), (inside, outer)):
+        with hookpatch.active(*patches) as session:
+            assert vendor.function() == (2, 0)
+            warnings = sorted(one.warnings for one in session.report())
+        assert warnings == [(), ("without effect on a: injected by a patch given to active()",)]

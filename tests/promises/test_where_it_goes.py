@@ -293,6 +293,46 @@ def test_a_function_that_its_patch_keeps_is_not_changed_inside(shop: ModuleType)
     assert vendor.function is original
 
 
+AUTHOR: Final = """
+    from vendor import function as real
+    def around(wrapped, instance, args, kwargs): return "new", _below()
+    def instead(): return "new", _below()
+    def from_it(original): return instead
+    def _below(): return real()
+    """
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+@pytest.mark.parametrize("change", ["around", "instead", "from_it"])
+def test_a_global_name_by_which_a_patch_calls_the_original(
+    shop: ModuleType, write_module: WriteModule, change: str, is_at_once: bool
+) -> None:
+    """A patch given to active() that calls the original by a name of its own module called itself without an end."""
+    write_module("author", AUTHOR)
+    author, vendor = importlib.import_module("author"), sys.modules["vendor"]
+    original, how = vendor.function, {"around": hookpatch.wrap, "instead": hookpatch.replace}.get(change)
+    patch = (how or hookpatch.derive)("vendor:function", getattr(author, change), reach="everywhere")
+    other = hookpatch.wrap("vendor:thing", named("other"), reach="everywhere")
+    with pristine(), hookpatch.active(*((patch,) if is_at_once else (other, patch))) as session:
+        assert vendor.function() == sys.modules["stock"].function() == ("new", "plain")
+        assert sys.modules["stock"].table["f"]() == ("new", "plain")
+        assert author.real is original
+        stale = {text for one in session.report() if "function" in one.target for text in one.stale}
+        assert stale == {"author:real"}
+    assert vendor.function is sys.modules["stock"].function is original
+    del sys.modules["author"]
+
+
+def test_an_attribute_of_the_same_name_is_no_name_of_the_patch(shop: ModuleType, write_module: WriteModule) -> None:
+    """A patch that reads ``other.function`` does not keep the function of its own module from being patched."""
+    text = "import types, vendor\nfrom vendor import function\nother = types.SimpleNamespace(function=None)\n"
+    write_module("author", f"{text}def around(wrapped, instance, args, kwargs): return other.function, wrapped()\n")
+    author = importlib.import_module("author")
+    with pristine(), hookpatch.active(hookpatch.wrap("vendor:function", author.around, reach="everywhere")):
+        assert author.function() == (None, "plain")
+    del sys.modules["author"]
+
+
 @pytest.mark.parametrize("where", ["from vendor import function as real", "import vendor; real = vendor.function"])
 @pytest.mark.parametrize("name", ["function", "thing"])
 def test_modules_of_a_plugin_keep_the_original(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 import gc
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
@@ -56,6 +58,25 @@ def kept_by_function(function: FunctionType) -> Iterator[Any]:
     yield from chain.from_iterable(map(gc.get_referents, function.__closure__ or ()))  # a cell may be empty
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
+
+
+def globals_used(function: FunctionType) -> dict[str, Any]:
+    """Return the global names that a function uses, itself or through functions of its module, with the values."""
+    space, found, waiting = function.__globals__, dict[str, Any](), [function]
+    while waiting:
+        for name in _globals_in(waiting.pop().__code__):
+            if name in space and name not in found:
+                found[name] = value = space[name]
+                if type(value) is FunctionType and value.__globals__ is space:
+                    waiting.append(value)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _globals_in(code: CodeType) -> frozenset[str]:
+    """Return the names of the globals that a code and the nested codes read, without the names of attributes."""
+    names = {found.argval for found in dis.get_instructions(code) if found.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return frozenset(names).union(*(_globals_in(const) for const in code.co_consts if type(const) is CodeType))
 
 
 def names_in(code: CodeType) -> Iterator[str]:

@@ -220,8 +220,10 @@ def _method(__hookpatch__: Link, first: str, rest: slice) -> Callable[..., Any]:
         except IndexError:
             pass
         else:
+            if instance is None:
+                return wrapper(below, None, args, kwargs)  # nothing binds a function to None
             return wrapper(bind(instance), instance, args[rest], kwargs)
-        if first not in kwargs:
+        if kwargs.get(first) is None:
             return wrapper(below, None, args, kwargs)  # called on the class, without an object or with a default
         instance = kwargs.pop(first)  # called as Class.method(self=object)
         return wrapper(bind(instance), instance, (), kwargs)

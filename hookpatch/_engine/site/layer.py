@@ -299,6 +299,12 @@ def lost(outer: Sequence[Layer], layer: Layer, inner: Sequence[Layer]) -> str:
     return _in_words(_giving(outer, layer), _overriding(inner, layer))
 
 
+def lost_inside(layer: Layer, inside: Sequence[Layer]) -> str:
+    """Return in words the given arguments that patches of the function in place override; empty without any."""
+    overriding = [other for other in inside if other.patch.verb == "inject" and layer.patch.verb in GIVING_VERBS]
+    return _in_words((), _others(overriding, layer))
+
+
 def _in_words(giving: Sequence[tuple[Layer, list[str]]], overriding: Sequence[tuple[Layer, list[str]]]) -> str:
     left = [
         f"{', '.join(names)}: given by {other.owner}{other.patch.in_calls}, which lies outside"

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 
 from hookpatch._bootstrap import imports
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.calls.kept import kept_by_function
+from hookpatch._engine.calls.kept import globals_used, kept_by_function
 from hookpatch._engine.calls.trampoline import HOOK
 from hookpatch._engine.patch.describe import a_kind, describe
 from hookpatch._engine.patch.module_lookup import fixed_part, presence_of
@@ -110,10 +110,16 @@ class Everywhere:
             return True
         keeper = imports.loaded(self.home) if self.home and not self.goes_to(self.home) else None
         kept = [] if keeper is None else [*vars(keeper).values()]
-        for change in self.changes:
-            function = inner(change)  # of a class method, too
-            kept += kept_by_function(function) if type(function) is FunctionType else ()
+        for function in map(inner, self._changes):  # of a class method, too
+            if type(function) is FunctionType:
+                kept += kept_by_function(function)
+                kept += [value for key, value in _own_globals(function).items() if key != self.slot.key]
         return not any(value is thing for value in kept)
+
+    @property
+    def _changes(self) -> list[Any]:
+        """The callables and values of the session's patches, each once."""
+        return [*{id(change): change for change in self.changes}.values()]
 
     def held(self) -> list[Any]:
         """Return the objects for the search of holders; empty for a Python function changed in place."""
@@ -136,7 +142,7 @@ class Everywhere:
         if self._is_in_place:
             return [(FunctionSlot(thing, binds(slot, own)), None)]
         # Kept alive: a cell of a dead function would be found without its function.
-        changes = [self.patch.change, *derived(), *self.changes]
+        changes = [self.patch.change, *derived(), *self._changes]
         is_meant = not self.patch.is_narrowed or self.patch.goes_to(self.patch.module)
         slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if is_meant else {}
         for site in over(thing):
@@ -153,7 +159,7 @@ class Everywhere:
             if count := len(instances.living(thing, site_at(instances).stands)):
                 slots[instances.key] = instances, f"{count} living instance{'s' * (count > 1)} of {describe(thing)}"
         left_out = {("part", 0, *slot.key)} if thing is not own else set()
-        left_out = left_out.union(*map(own_places, changes)) - {slot.key}
+        left_out = left_out.union(*map(own_places, changes), *map(_own_globals, changes)) - {slot.key}
         return [place for key, place in slots.items() if key not in left_out]
 
     def places_in(self, module: ModuleType, put: Any) -> list[tuple[Slot, str]]:
@@ -225,6 +231,17 @@ def _module_of(slot: Slot) -> str | None:
     if isinstance(slot.owner, ModuleType):
         return slot.owner.__name__
     return None if slot.in_class is None else slot.in_class.__module__
+
+
+def _own_globals(change: Any) -> dict[tuple[Any, ...], Any]:
+    """Return the values of the global names that a wrapper, factory or patch's value uses, by the key of the slot."""
+    functions = [inner(value) for value in vars(change).values()] if isinstance(change, type) else [inner(change)]
+    found: dict[tuple[Any, ...], Any] = {}
+    for function in functions:
+        module = imports.loaded(function.__module__) if type(function) is FunctionType else None
+        if module is not None and vars(module) is function.__globals__:
+            found |= {("attribute", id(module), name): value for name, value in globals_used(function).items()}
+    return found
 
 
 def own_places(change: Any) -> set[tuple[Any, ...]]:

@@ -391,6 +391,32 @@ def test_call_on_the_class_without_an_argument_by_place(
 
 
 @pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("verb", ["wrap", "inject", "default"])
+@pytest.mark.parametrize(
+    ("args", "kwargs"), [((None,), {}), ((None, 5), {}), ((), {"self": None}), ((None,), {"y": 5})]
+)
+def test_call_on_the_class_with_none_as_the_object(
+    make_module: MakeModule, reach: Any, verb: str, args: Any, kwargs: Any
+) -> None:
+    """A function cannot be bound to None: the wrapper of such a call failed with "__get__(None, None) is invalid"."""
+    owner = make_module("on_none", "class Owner:\n    def method(self=1, y=2): return self, y").Owner
+    expected, seen = owner.method(*args, **kwargs), []
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        seen.append((instance, args, kwargs))
+        return wrapped(*args, **kwargs)
+
+    patch = {
+        "wrap": hookpatch.wrap("on_none:Owner.method", wrapper, reach=reach),
+        "inject": hookpatch.inject("on_none:Owner.method", y=expected[1], reach=reach),
+        "default": hookpatch.default("on_none:Owner.method", y=2, reach=reach),
+    }[verb]
+    with hookpatch.active(patch):
+        assert owner.method(*args, **kwargs) == expected
+    assert seen == ([(None, args, kwargs)] if verb == "wrap" else [])
+
+
+@pytest.mark.parametrize("reach", REACHES)
 def test_call_without_the_object_that_is_needed(make_module: MakeModule, reach: Any) -> None:
     """The original raises its own error."""
     owner = make_module("on_the_class", ON_THE_CLASS).Owner
