@@ -31,16 +31,7 @@ class StandIn:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_alone",
-        "_binds",
-        "_bottom",
-        "_callee",
-        "_inner",
-        "_top",
-        "base",
-        "derived_by",
-        "layers",
+        *("__weakref__", "_alone", "_binds", "_bottom", "_callee", "_inner", "_top", "base", "derived_by", "layers"),
         "value",
     )
 
@@ -95,8 +86,7 @@ class StandIn:
     @property
     def foreign_code(self) -> CodeType | None:
         """The code that other code has assigned to a wrapper; None if each wrapper has its own."""
-        trampolines = [*self._inner.copy().values()] if self._top is None else [self._top, *self._inner.copy().values()]
-        functions = [trampoline.function for trampoline in trampolines]
+        functions = [one.function for one in (self._top, *self._inner.copy().values()) if one is not None]
         return next((function.__code__ for function in functions if not is_trampoline(function)), None)
 
     @property
@@ -169,13 +159,9 @@ class StandIn:
         given = _given(layers, bottom if self._binds else None) if self.value.takes_code_of(bottom) else None
         if given is None or given[1]:
             return None  # other defaults would be seen
-        short = shortcut(bottom, *given, ())
-        defaults = bottom.__defaults__, bottom.__kwdefaults__
-        return (
-            short.code
-            if short is not None and short.defaults is defaults[0] and short.keyword_defaults is defaults[1]
-            else None
-        )
+        if (short := shortcut(bottom, *given, ())) is None or short.defaults is not bottom.__defaults__:
+            return None
+        return short.code if short.keyword_defaults is bottom.__kwdefaults__ else None
 
     def adds_no_frame(self, layer: Layer) -> bool:
         """Return True if a layer runs here without a frame on the stack."""
