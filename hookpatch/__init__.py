@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         wrap,
     )
     from hookpatch._engine.patch.target import Target
+    from hookpatch._inspect.audit.audit import audit
+    from hookpatch._inspect.audit.finding import Audit, AuditFinding
     from hookpatch._inspect.plan import Plan, PlannedPatch, PlannedTarget, plan
     from hookpatch._inspect.slot_report import LayerReport, SlotReport
     from hookpatch._inspect.why import why
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from hookpatch.hookspecs import hookimpl
 
 __all__ = [
+    "Audit",
+    "AuditFinding",
     "LayerReport",
     "Patch",
     "PatchReport",
@@ -50,6 +54,7 @@ __all__ = [
     "SlotReport",
     "Target",
     "active",
+    "audit",
     "default",
     "derive",
     "edit",
@@ -76,6 +81,8 @@ _HOME = {
     for home, names in {
         "_engine.patch.patch": "Patch default derive edit enter inject remove replace transform wrap",
         "_engine.patch.target": "Target",
+        "_inspect.audit.audit": "audit",
+        "_inspect.audit.finding": "Audit AuditFinding",
         "_inspect.plan": "Plan PlannedPatch PlannedTarget plan",
         "_inspect.slot_report": "LayerReport SlotReport",
         "_inspect.why": "why",

@@ -1,6 +1,7 @@
 """The magics of ``%load_ext hookpatch``: switch plugins on and off in a notebook.
 
-``%hookpatch on NAME...``, ``%hookpatch off [NAME...]``; ``%hookpatch`` for a table; ``%%hookpatch NAME...`` for a cell.
+``%hookpatch on NAME...``, ``%hookpatch off [NAME...]``; ``%hookpatch`` for a table; ``%%hookpatch NAME...`` for a cell;
+``%hookpatch audit`` for the patches of any author.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from hookpatch._bootstrap.installed import Installed, find, installed
+from hookpatch._inspect.audit.audit import audit
+from hookpatch._inspect.audit.finding import Audit
 from hookpatch._processes.active import active
 from hookpatch._session.session import Session, report
 from hookpatch.errors import HookpatchError, MissingPlugin
 
 _USAGE: Final = (
-    "%hookpatch on NAME..., %hookpatch off [NAME...], %hookpatch for a table, %%hookpatch NAME... for a cell"
+    "%hookpatch on NAME..., %hookpatch off [NAME...], %hookpatch for a table, %hookpatch audit, "
+    "%%hookpatch NAME... for a cell"
 )
 
 
@@ -51,10 +55,11 @@ class HookpatchMagics(Magics):
         self._on: Final[dict[Installed, Session]] = {}
 
     @line_cell_magic
-    def hookpatch(self, line: str, cell: str | None = None) -> PatchTable | None:
+    def hookpatch(self, line: str, cell: str | None = None) -> PatchTable | Audit | None:
         """Switch plugins on or off, show what is patched, or run the cell with plugins on.
 
-        ``%hookpatch on NAME...``, ``%hookpatch off [NAME...]``, ``%hookpatch``, ``%%hookpatch NAME...``.
+        ``%hookpatch on NAME...``, ``%hookpatch off [NAME...]``, ``%hookpatch``, ``%hookpatch audit``,
+        ``%%hookpatch NAME...``.
         """
         words = shlex.split(line)
         try:
@@ -65,6 +70,8 @@ class HookpatchMagics(Magics):
                 self.on(words[1:])
             elif words[:1] == ["off"]:
                 self.off(words[1:])
+            elif words == ["audit"]:
+                return audit()
             elif words:
                 raise UsageError(f"hookpatch: '{line}' is no such thing; there is {_USAGE}")
         except HookpatchError as error:

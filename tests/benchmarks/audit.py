@@ -39,6 +39,7 @@ class Row(NamedTuple):
     true: set[str]
     found: dict[str, str]
     owners: dict[str, bool]  # by true patch among the findings: is the author right?
+    running: set[str]  # the slots that ``hookpatch.audit()`` finds in the running program
 
     @property
     def hits(self) -> set[str]:
@@ -142,25 +143,38 @@ def audited(python: Path, folder: Path, program: Program) -> tuple[dict[str, str
     }, content
 
 
+def running(python: Path, folder: Path, program: Program) -> set[str]:
+    """Return the slots that ``hookpatch.audit()`` finds in the program without a record."""
+    keep = "import gc; gc.disable()"  # a patch whose context manager is collected ends
+    ask = "import hookpatch; open('running.json', 'w').write(hookpatch.audit().to_json())"
+    (folder / "running.py").write_text(f"{keep}\n{program.imports}\n{program.apply}\n{ask}\n")
+    run(python, folder, "running.py")
+    findings = json.loads((folder / "running.json").read_text())["findings"]
+    return {finding["target"] for finding in findings if finding["plugin"] is None and finding["kind"] != "added"}
+
+
 def measured(python: Path, name: str, program: Program) -> Row:
     with tempfile.TemporaryDirectory() as there:
         folder = Path(there)
         true = truth(python, folder, program)
         found, _ = audited(python, folder, program)
+        asked = running(python, folder, program)
     true |= {address for address in THEIRS if any(package in found.get(address, "") for package in AT_IMPORT)}
     names = tuple(re.sub(r"\W", "", part).lower() for part in (*program.packages, *program.install[:1], *AT_IMPORT))
     due = {
         address: any(re.sub(r"\W|_", "", part) in re.sub(r"\W|_", "", found[address]).lower() for part in names)
         for address in true & found.keys()
     }
-    return Row(name, true, found, due)
+    return Row(name, true, found, due, asked)
 
 
 def write(page: Path, rows: list[Row]) -> None:
     """Rewrite the table between the marks of a page."""
-    lines = ["| program | patches | found | beside | author right |", "|---|---|---|---|---|"]
+    heads = ("program", "patches", "found", "beside", "author right", "running: found", "running: beside")
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in [*(row for row in rows if row.name in PATCHING), *(row for row in rows if row.name not in PATCHING)]:
-        counts = len(row.true), len(row.hits), len(row.found.keys() - row.true), sum(row.owners.values())
+        counts = [len(row.true), len(row.hits), len(row.found.keys() - row.true), sum(row.owners.values())]
+        counts += [len(row.true & row.running), len(row.running - row.true)]
         lines.append(f"| {row.name} | {' | '.join(map(str, counts))} |")
     text = page.read_text()
     head, rest = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
@@ -184,7 +198,8 @@ def main() -> None:
             row = measured(python, name, program)
             rows.append(row)
             figures = f"true {len(row.true):>4} found {len(row.found):>4} hits {len(row.hits):>4}"
-            print(f"{name:<40} {figures} author {sum(row.owners.values()):>4}", flush=True)
+            asked = f"running {len(row.true & row.running):>4} of {len(row.running):>4}"
+            print(f"{name:<40} {figures} author {sum(row.owners.values()):>4} {asked}", flush=True)
             if chosen.misses:
                 print(*(f"   missed {address}" for address in sorted(row.true - row.found.keys())), sep="\n")
                 print(
@@ -209,6 +224,8 @@ def main() -> None:
     who = sum(sum(row.owners.values()) for row in rows)
     figures = f"recall {hits / true:.3f} ({hits} of {true}), precision {hits / found:.3f} ({hits} of {found})"
     print(f"{figures}, author {who / hits:.3f} ({who} of {hits})")
+    asked, right = sum(len(row.running) for row in rows), sum(len(row.running & row.true) for row in rows)
+    print(f"running: recall {right / true:.3f} ({right} of {true}), precision {right / asked:.3f} ({right} of {asked})")
 
 
 if __name__ == "__main__":

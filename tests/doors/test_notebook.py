@@ -74,6 +74,17 @@ def test_plugins_are_switched_on_and_off(home: Environment) -> None:
 
 
 @pytest.mark.launcher
+def test_the_audit_is_a_table(home: Environment) -> None:
+    """The audit shows the notebook's own patches, and the plugins, as lines and as a table."""
+    outputs = execute(home, "%hookpatch on loud", "import colorsys; colorsys.rgb_to_hsv = len", "%hookpatch audit")
+    lines = text(outputs[2]).splitlines()
+    assert "; by provenance alone, so some may be missing" in lines[0]
+    assert {"replaced   colorsys:rgb_to_hsv  by Python", "replaced   vendor:speak  by hookpatch loud"} <= set(lines)
+    table = outputs[2][0]["data"]["text/html"]
+    assert '<td style="text-align: left">colorsys:rgb_to_hsv</td><td style="text-align: left">Python</td>' in table
+
+
+@pytest.mark.launcher
 def test_one_cell_is_run_with_plugins(home: Environment) -> None:
     """A cell with plugins shows its value; afterwards the plugins are off, also after an error, which is raised."""
     outputs = execute(
@@ -99,7 +110,7 @@ def test_one_cell_is_run_with_plugins(home: Environment) -> None:
 def test_mistakes_are_one_line(home: Environment) -> None:
     """A mistake is a line without a traceback, and switches no plugin on."""
     usage = "there is %hookpatch on NAME..., %hookpatch off [NAME...], %hookpatch for a table, "
-    usage += "%%hookpatch NAME... for a cell"
+    usage += "%hookpatch audit, %%hookpatch NAME... for a cell"
     outputs = execute(
         home,
         *("%hookpatch on lout", "%hookpatch on loud lout", "vendor.speak()", "%hookpatch off loud", "%hookpatch up"),

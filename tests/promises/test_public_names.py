@@ -9,9 +9,9 @@ import pytest
 
 PUBLIC = {
     "hookpatch": """
-        LayerReport Patch PatchReport Plan PlannedPatch PlannedTarget ProcessReport Relations Report RunReport Session
-        SlotReport Target active default derive edit enter environment errors hookimpl inject load_ipython_extension
-        plan receipts remove replace report testing transform
+        Audit AuditFinding LayerReport Patch PatchReport Plan PlannedPatch PlannedTarget ProcessReport Relations Report
+        RunReport Session SlotReport Target active audit default derive edit enter environment errors hookimpl inject
+        load_ipython_extension plan receipts remove replace report testing transform
         unload_ipython_extension why wrap __version__
     """,
     "hookpatch.errors": """

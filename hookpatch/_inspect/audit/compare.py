@@ -14,41 +14,11 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner
 from hookpatch._engine.source.location import in_words
 from hookpatch._inspect.audit.by_time import ByTime
 from hookpatch._inspect.audit.finding import AuditFinding
-from hookpatch._inspect.audit.kinds import DESCRIPTORS, is_code, is_movable, is_object, name_of
+from hookpatch._inspect.audit.kinds import DESCRIPTORS, OF_PYTHON, is_code, is_movable, is_object, name_of
 from hookpatch._inspect.audit.origin import PYTHON, Origin, distribution_of, of_module, origin_of, version_of
-from hookpatch._inspect.audit.snapshot import Change, Snapshot, module_of_class, names_of_module
+from hookpatch._inspect.audit.snapshot import Change, Snapshot, Unknown, module_of_class, names_of_module
 from hookpatch._inspect.foreign import wrapping
 
-# Written by Python itself, again and again, or by a module about itself.
-_OF_PYTHON: Final = frozenset(
-    [
-        "__builtins__",
-        "__spec__",
-        "__loader__",
-        "__path__",
-        "__file__",
-        "__cached__",
-        "__doc__",
-        "__dict__",
-        "__weakref__",
-        "__annotations__",
-        "__annotate__",
-        "__annotate_func__",
-        "__annotations_cache__",
-        "__warningregistry__",
-        "__abstractmethods__",
-        "_abc_impl",
-        "__slotnames__",
-        "__parameters__",
-        "__module__",
-        "__package__",
-        "__match_args__",
-        "__static_attributes__",
-        "__firstlineno__",
-        "__type_params__",
-        "__conditional_annotations__",
-    ]
-)
 _DEFINED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType, *DESCRIPTORS)
 _OF_PROTOCOLS: Final = "_no_init_or_replace_init"  # typing exchanges this method at the first call
 _MOST_LAYERS: Final = 20
@@ -76,7 +46,7 @@ class Comparison:
         self._when: Final = when
         self._assigned: Final = assigned
         self._everything: Final = everything
-        self._sites: Final = _our_sites()
+        self._sites: Final = our_sites()
         self._layers: Final = {site.slot.key: site.layers for site in self._sites}
 
     def findings(self) -> list[AuditFinding]:
@@ -117,7 +87,7 @@ class Comparison:
     def _kind(self, change: Change) -> str | None:
         """Return the kind of a patch, None for a change that is no patch."""
         owner, name, before, now = change
-        if name in _OF_PYTHON:
+        if name in OF_PYTHON:
             return None
         is_class = issubclass(type(owner), type)
         if self._is_ours(change):
@@ -128,6 +98,8 @@ class Comparison:
             return "removed" if issubclass(type(before), _DEFINED) or self._everything else None
         if self._is_of_itself(owner, before, now):
             return None
+        if type(before) is Unknown:
+            return "replaced"
         if is_code(before):
             return None if name_of(before) == _OF_PROTOCOLS else "replaced"
         if before is None and not self._everything:
@@ -169,7 +141,7 @@ class Comparison:
         return AuditFinding(
             target,
             kind,
-            None if before is ABSENT else in_words(before),
+            None if before is ABSENT else "not known" if type(before) is Unknown else in_words(before),
             None if now is ABSENT else in_words(now),
             **self._who(AttributeSlot(owner, name), origin),
             assigned_at=self._assigned.get(key),
@@ -260,7 +232,7 @@ class Comparison:
         return found
 
 
-def _our_sites() -> Sequence[Any]:
+def our_sites() -> Sequence[Any]:
     """Return the sites of hookpatch with layers; imports no part of the engine."""
     sites: Any = imports.loaded("hookpatch._engine.site.sites")
     return [] if sites is None else sites.patched()

@@ -19,7 +19,7 @@ class AuditFinding:
         kind: ``"replaced"``; ``"overridden"``: a new method hides an inherited one; ``"removed"``; ``"code"``: the
             function is the same and runs other code; ``"module"``: ``sys.modules`` has another module;
             ``"added"``: a new builtin name, with ``everything`` any new name.
-        before: the original value in words; None if there was none.
+        before: the original value in words; None if there was none; ``"not known"`` if only its existence is known.
         now: the present value in words; None if there is none.
         distribution: the distribution that defines the present value; ``"Python"`` for the standard library; None for
             the program's own files, and if unknown.
@@ -104,11 +104,29 @@ class Audit:
     def __iter__(self) -> Iterator[AuditFinding]:
         return iter(self.findings)
 
-    def __str__(self) -> str:
+    @property
+    def heading(self) -> str:
+        """Return the number of patches, with a warning if some may be missing."""
         count = len(self.findings)
-        head = f"{count} slot{'' if count == 1 else 's'} patched, in {self.modules} modules"
-        note = "" if self.recorded else "; by provenance alone, since this process runs without hookpatch audit"
-        return "\n".join([f"{head}{note}", *map(str, self.findings)])
+        note = "" if self.recorded else "; by provenance alone, so some may be missing: run hookpatch audit for all"
+        return f"{count} slot{'' if count == 1 else 's'} patched, in {self.modules} modules{note}"
+
+    def __str__(self) -> str:
+        return "\n".join([self.heading, *map(str, self.findings)])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Print the lines in a terminal of IPython."""
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        """Return the findings as a table for a notebook, without a style sheet."""
+        from html import escape  # needed in notebooks only
+
+        rows = [("kind", "slot", "by", "before", "now", "at")]
+        rows += [(one.kind, one.target, one.who, one.before or "", one.now or "", one.place or "") for one in self]
+        cells = [[f'<td style="text-align: left">{escape(text)}</td>' for text in row] for row in rows]
+        table = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+        return f"<p>{escape(self.heading)}</p>" + (f"<table>{table}</table>" if self.findings else "")
 
 
 def audit_from(content: Mapping[str, Any]) -> Audit:

@@ -8,6 +8,36 @@ from typing import Any, Final
 from hookpatch._engine.slots.slot import ABSENT, along_mro, inner
 
 DESCRIPTORS: Final = (staticmethod, classmethod, property)
+# Written by Python itself, again and again, or by a module about itself.
+OF_PYTHON: Final = frozenset(
+    [
+        "__builtins__",
+        "__spec__",
+        "__loader__",
+        "__path__",
+        "__file__",
+        "__cached__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__annotations__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__warningregistry__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__slotnames__",
+        "__parameters__",
+        "__module__",
+        "__package__",
+        "__match_args__",
+        "__static_attributes__",
+        "__firstlineno__",
+        "__type_params__",
+        "__conditional_annotations__",
+    ]
+)
 
 
 def is_code(value: Any) -> bool:

@@ -123,8 +123,7 @@ def distribution_of(file: str) -> str | None:
         return next((name for folder, name in _editable() if path.startswith(folder)), None)
     for folder in _folders():
         if path.startswith(folder):
-            inside = path[len(folder) :].replace(os.sep, "/").encode()
-            return next((name for name, record in _records(folder) if b"\n" + inside + b"," in record), None)
+            return _records(folder).get(path[len(folder) :].replace(os.sep, "/").encode())
     return None
 
 
@@ -135,13 +134,14 @@ def _folders() -> list[str]:
 
 
 @cache
-def _records(folder: str) -> list[tuple[str, bytes]]:
-    """Return the name of each distribution of a folder, and its RECORD with a line break before each line."""
-    found = []
-    for info in sorted(Path(folder).glob("*.dist-info")):
+def _records(folder: str) -> dict[bytes, str]:
+    """Return the name of the distribution of each file in a folder, by the RECORD of the distributions."""
+    found: dict[bytes, str] = {}
+    for info in sorted(Path(folder).glob("*.dist-info"), reverse=True):  # the first of two has the file
         record = info / "RECORD"
         if record.is_file():
-            found.append((_named(info), b"\n" + record.read_bytes().replace(b'"', b"")))
+            files = [line.partition(b",")[0] for line in record.read_bytes().replace(b'"', b"").splitlines()]
+            found.update(dict.fromkeys(files, _named(info)))
     return found
 
 

@@ -38,6 +38,11 @@ class Held(NamedTuple):
     before: dict[str, Any]
 
 
+@final
+class Unknown:
+    """The original value of a slot, if only the existence of a value is known."""
+
+
 class Change(NamedTuple):
     """A name of a module or class with another value than in the snapshot. ABSENT marks a missing value."""
 

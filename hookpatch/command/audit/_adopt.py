@@ -45,7 +45,7 @@ def adopt(
         Target(address)
     distribution = f"hookpatch-{name.replace('_', '-')}"
     check_name(name, distribution)
-    [seen] = results([("hookpatch._inspect.audit.adopt:seen", [apply, undo, modules or []])], limit=120.0)
+    [seen] = results([("hookpatch._inspect.adopt.adopt:seen", [apply, undo, modules or []])], limit=120.0)
     problem = str(seen) if isinstance(seen, Ended) else seen.get("error")
     if problem:
         raise NewPluginError(name, f"{apply} cannot be run here: {problem}")

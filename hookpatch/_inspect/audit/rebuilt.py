@@ -1,0 +1,257 @@
+"""Rebuild the former values of modules in a process without notes: from the values' provenance, and from the source.
+
+A value that a module's own file defines is the module's own. The source is read for the others: if only ``def``,
+``class`` or an import from the standard library binds the name there, a foreign value was set later. A value under a
+decorator, or of any other statement, is never reported.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import linecache
+from collections.abc import Collection, Mapping
+from importlib.machinery import FrozenImporter, SourceFileLoader
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, Final, final
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.patch.describe import PLAIN
+from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.slot import ABSENT, inner, mro
+from hookpatch._inspect.audit.definitions import Definitions
+from hookpatch._inspect.audit.kinds import OF_PYTHON, is_code, is_object
+from hookpatch._inspect.audit.origin import PYTHON, Origin, of_module, origin_of
+from hookpatch._inspect.audit.snapshot import Held, Snapshot, Unknown, module_of_class, names_of_class, names_of_module
+from hookpatch._inspect.foreign import wrapping
+
+_NEVER_TOLD: Final = (*PLAIN, list, dict, tuple, set, frozenset, ModuleType)
+_name_of_class: Final[Any] = type.__dict__["__name__"].__get__
+_OF_TYPES: Final = ("typing", "typing_extensions", "types", "collections", "_collections")  # no code, though callable
+_DEEPEST: Final = 3  # classes inside of classes
+
+
+def rebuilt(ours: Collection[tuple[Any, ...]]) -> Snapshot:
+    """Return a snapshot in which each value is the present one, except where a foreign value was set later.
+
+    Args:
+        ours: the keys of the slots patched by hookpatch.
+    """
+    snapshot = Snapshot()
+    for _, module in imports.modules():
+        name = names_of_module(module).get("__name__")
+        if id(module) not in snapshot.modules and type(name) is str and name.partition(".")[0] != "hookpatch":
+            _Module(snapshot, module, name, ours).look()
+    return snapshot
+
+
+@final
+class _Module:
+    """A look at one module. Reads the module's source at the first suspicious value."""
+
+    def __init__(self, snapshot: Snapshot, module: ModuleType, name: str, ours: Collection[tuple[Any, ...]]) -> None:
+        self._snapshot: Final = snapshot
+        self._module: Final = module
+        self._name: Final = name
+        self._names: Final[Mapping[str, Any]] = names_of_module(module)
+        self._file: Final = self._names.get("__file__")
+        self._home: Final = of_module(name, module)
+        self._ours: Final = ours
+        self._source: Definitions | None = None
+        self._is_read = False
+        self._lines: str | None = None
+
+    def look(self) -> None:
+        """Add the module, and each of its classes with a changed name."""
+        held = Held(self._module, self._names, dict(self._names))
+        self._snapshot.modules[id(self._module)] = held
+        if self._name == "__main__":
+            return
+        if type(self._file) is not str:
+            self._compare_c_code(held)
+            return
+        for name, value in dict(self._names).items():
+            self._compare(held, name, value, ())
+            if issubclass(type(value), type) and module_of_class(value) == self._name:
+                self._look_into(value, (name,))
+        exported: Any = self._names.get("__all__")
+        for name in [*exported] if type(exported) in (list, tuple) else []:
+            if type(name) is str and name not in self._names and "__getattr__" not in self._names:
+                source = self._definitions(())
+                if source is not None and source.is_defined(name) and name in source.always:
+                    held.before[name] = self._definition(name, source.nodes[name])
+
+    def _look_into(self, owner: type, path: tuple[str, ...]) -> None:
+        names = names_of_class(owner)
+        held = Held(owner, names, dict(names))
+        for name, value in [*names.items()]:
+            self._compare(held, name, value, path)
+            is_inside = issubclass(type(value), type) and module_of_class(value) == self._name
+            if is_inside and len(path) < _DEEPEST and value.__qualname__ == f"{owner.__qualname__}.{name}":
+                self._look_into(value, (*path, name))
+        if len(held.before) != len(names) or any(held.before[name] is not names[name] for name in names):
+            self._snapshot.classes[id(owner)] = held
+            self._snapshot.homes[id(owner)] = self._name
+
+    def _compare(self, held: Held, name: str, value: Any, path: tuple[str, ...]) -> None:
+        """Put the former value of a name into the notes, if a foreign value was set later."""
+        if name in OF_PYTHON or type(value) in _NEVER_TOLD or self._is_own(value):
+            return
+        if AttributeSlot(held.owner, name).key in self._ours:
+            return
+        function = inner(value)
+        is_swapped = type(function) is FunctionType and function.__globals__ is self._names
+        origin = origin_of(function.__code__ if is_swapped else value)
+        is_foreign, of_python = self._is_foreign(origin), self._home.distribution == PYTHON
+        if not is_foreign and (origin.distribution not in (None, PYTHON) or (origin.file and not origin.distribution)):
+            return  # of the same distribution, or the same file
+        if not (is_foreign and (of_python or is_swapped)) and not self._is_odd(value, name, path, is_foreign):
+            return
+        source = self._definitions(path)
+        if source is None:
+            return
+        node = source.nodes.get(name)
+        is_plain = self._is_plain(held.owner, path)
+        is_defined = source.is_defined(name) and is_plain
+        if is_swapped:
+            if is_defined and is_foreign:
+                self._snapshot.codes[function] = self._code(name, node), held.owner, name
+        elif is_defined and self._is_possible(value, node):
+            held.before[name] = self._beneath(value, name) or self._definition(".".join((*path, name)), node)
+        elif is_foreign and source.may_bind(name) and (of_python or (is_plain and source.is_of_python(name))):
+            held.before[name] = self._beneath(value, name) or Unknown()
+        elif is_foreign and path and is_plain and not source.may_bind(name):
+            del held.before[name]  # a new method
+
+    def _is_odd(self, value: Any, name: str, path: tuple[str, ...], is_foreign: bool) -> bool:
+        """Return True for code that neither an import nor a decorator in the source leaves under a name."""
+        kind = type(inner(value))
+        below = self._beneath(value, name)
+        if type(below) is FunctionType:  # the first line of a decorated function is that of the decorator
+            return not linecache.getline(str(self._file), below.__code__.co_firstlineno).lstrip().startswith("@")
+        if not is_code(value) or (module_of_class(kind) or "").partition(".")[0] in _OF_TYPES:
+            return False
+        if _bare_name(value) == name and not (path and is_foreign):
+            return False
+        return is_foreign or f"def {name}" in self._text() or f"class {name}" in self._text()
+
+    def _text(self) -> str:
+        if self._lines is None:
+            self._lines = "".join(linecache.getlines(str(self._file)))
+        return self._lines
+
+    def _is_own(self, value: Any) -> bool:
+        """Return True for a value that the module's own file defines; most values are."""
+        value = inner(value.fget if type(value) is property else value)
+        if type(value) is FunctionType:
+            own = value.__code__.co_filename
+            return value.__globals__ is self._names and (own == self._file or own[:1] == "<")
+        return issubclass(type(value), type) and module_of_class(value) == self._name
+
+    def _is_foreign(self, origin: Origin) -> bool:
+        """Return True if another distribution defines a value, or another file of the program."""
+        if origin.distribution is None and self._home.distribution is None:
+            return origin.file is not None and origin.file != self._home.file
+        return origin.is_known and origin.distribution not in (self._home.distribution, PYTHON)
+
+    def _is_plain(self, owner: Any, path: tuple[str, ...]) -> bool:
+        """Return True if no decorator, metaclass or ``__init_subclass__`` of foreign code has made a class."""
+        if not path:
+            return True
+        outer = self._definitions(path[:-1])
+        makers = [type(owner), *(base for base in mro(owner) if "__init_subclass__" in names_of_class(base))]
+        is_own = not any(self._is_foreign(of_module(module_of_class(maker))) for maker in makers)
+        return is_own and outer is not None and outer.is_defined(path[-1])
+
+    def _is_possible(self, value: Any, node: Any) -> bool:
+        """Return False if the definition itself may have left the value: a class with bases can be any object."""
+        return not getattr(node, "bases", ()) or is_code(value)
+
+    def _definitions(self, path: tuple[str, ...]) -> Definitions | None:
+        """Return the definitions in the module's source, or in a class; None without a source."""
+        if not self._is_read:
+            self._is_read = True
+            self._source = _read(self._names.get("__spec__"), str(self._file))
+        found = self._source
+        for name in path:
+            found = None if found is None else found.inner(name)
+        return found
+
+    def _beneath(self, value: Any, name: str) -> Any:
+        """Return the module's own function or class of this name, if a wrapper keeps it; else None."""
+        for _ in range(_DEEPEST):
+            function = inner(value)
+            wrapper = wrapping(value, AttributeSlot(self._module, name))
+            below = ABSENT if wrapper is None else wrapper.below
+            cells = function.__closure__ or () if type(function) is FunctionType else ()
+            for held in (below, *(cell.cell_contents for cell in cells if _is_filled(cell))):
+                if held is not ABSENT and self._is_own(held) and _bare_name(held) == name:
+                    return held
+            if below is ABSENT:
+                return None
+            value = below
+        return None
+
+    def _code(self, name: str, node: Any) -> CodeType:
+        code = _model.__code__
+        return code.replace(
+            co_filename=str(self._file), co_name=name.rpartition(".")[2], co_firstlineno=node.lineno, co_qualname=name
+        )
+
+    def _definition(self, name: str, node: Any) -> Any:
+        """Return a stand-in for an original that is no more at hand: a function or class with its name and place."""
+        if hasattr(node, "bases"):
+            return type(node.name, (), {"__module__": self._name, "__qualname__": name})
+        return FunctionType(self._code(name, node), {"__name__": self._name})
+
+    def _compare_c_code(self, held: Held) -> None:
+        """Put the former values of a module of C code into the notes: Python code there was set later.
+
+        The order of the names tells which are new: they stand behind all others.
+        """
+        origins = {
+            name: origin_of(value) if is_code(value) or is_object(value) else Origin()
+            for name, value in [*self._names.items()]
+        }
+        is_last = True
+        for name, origin in reversed(origins.items()):
+            if not origin.is_known or origin.distribution == PYTHON or name in OF_PYTHON:
+                is_last = is_last and name == "_"
+            elif is_last:
+                del held.before[name]
+            elif AttributeSlot(self._module, name).key not in self._ours:
+                held.before[name] = self._beneath(self._names[name], name) or Unknown()
+
+
+def _bare_name(value: Any) -> str:
+    """Return the name of a function or class; no code of the value runs."""
+    value = inner(value)
+    if issubclass(type(value), type):
+        return str(_name_of_class(value))
+    return str(value.__name__) if type(value) in (FunctionType, BuiltinFunctionType) else ""
+
+
+def _model() -> None:
+    """Return None: only the code object is used, for stand-ins."""
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not ABSENT
+    except ValueError:
+        return False
+
+
+def _read(spec: Any, file: str) -> Definitions | None:
+    """Return the definitions in a source file that was run as it is; None if it cannot be read."""
+    loader = getattr(spec, "loader", None)
+    for _ in range(_DEEPEST):  # wrapt and others put a loader of their own around
+        names = getattr(loader, "__dict__", None)
+        loader = names.get("loader", loader) if type(names) is dict else loader
+    if type(loader) is not SourceFileLoader and loader is not FrozenImporter:
+        return None  # a source that was changed before it ran, or none
+    try:
+        with open(file, "rb") as source:
+            return Definitions(ast.parse(importlib.util.decode_source(source.read())).body)
+    except (OSError, SyntaxError, ValueError):
+        return None

@@ -1,0 +1,164 @@
+"""`hookpatch.audit()` reports the patches of a running program, and nothing that a module's own source did."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SHOW = "\nimport hookpatch; print(hookpatch.audit().to_json())\n"
+MINE = "def mine(*args, **options): return 'mine'\n"
+# A module of the program, another one that it uses, and a statement that patches; the findings.
+USED = """
+import functools
+def keep(value): return value
+def around(function):
+    @functools.wraps(function)
+    def wrapper(*args): return function(*args)
+    return wrapper
+def with_method(kind):
+    kind.speak = lambda self: "made"
+    return kind
+class Meta(type):
+    def __new__(cls, name, bases, names): return super().__new__(cls, name, bases, {**names, "speak": keep})
+class Base:
+    def speak(self): return "base"
+    def walk(self): return "base"
+"""
+HELD = [  # the module, the statement that patches, the patches
+    ("def f(): pass", "module.f = used.keep", {("module:f", "replaced")}),
+    ("def f(): pass", "module.f = used.around(module.f)", {("module:f", "replaced")}),
+    ("def f(): pass", "module.f.__code__ = (lambda: 1).__code__", {("module:f", "code")}),
+    ("class C:\n    def f(self): pass", "module.C = used.Base", {("module:C", "replaced")}),
+    ("class C:\n    def f(self): pass", "module.C.f = used.keep", {("module:C.f", "replaced")}),
+    ("class C:\n    def f(self): pass", "module.C.f = classmethod(used.keep)", {("module:C.f", "replaced")}),
+    ("class C:\n    class D:\n        def f(self): pass", "module.C.D.f = used.keep", {("module:C.D.f", "replaced")}),
+    ("class C(used.Base): pass", "module.C.speak = used.keep", {("module:C.speak", "overridden")}),
+    ("from json import dumps", "module.dumps = used.keep", {("module:dumps", "replaced")}),
+    ("__all__ = ['f']\ndef f(): pass", "del module.f", {("module:f", "removed")}),
+    ("if True:\n    def f(): pass", "module.f = used.keep", {("module:f", "replaced")}),
+    ("def f(): pass", "from unittest.mock import Mock; module.f = Mock()", {("module:f", "replaced")}),
+    # The module's own source did these, or may have.
+    ("@used.around\ndef f(): pass", "", set()),
+    ("def f(): pass\nf = used.around(f)", "", set()),
+    ("from used import keep as f", "", set()),
+    ("from used import *", "", set()),
+    ("def keep(): pass\nfrom used import *", "", set()),
+    ("try:\n    from used import keep as f\nexcept ImportError:\n    def f(): pass", "", set()),
+    ("f = used.keep", "", set()),
+    ("f, g = used.keep, len", "", set()),
+    ("class C:\n    f = used.keep", "", set()),
+    ("class C:\n    @used.around\n    def f(self): pass", "", set()),
+    ("@used.with_method\nclass C:\n    def speak(self): pass", "", set()),
+    ("@used.with_method\nclass C(used.Base): pass", "", set()),
+    ("class C(metaclass=used.Meta):\n    def speak(self): pass", "", set()),
+    ("if False:\n    class C:\n        f = 1\nelse:\n    class C:\n        f = used.keep", "", set()),
+    ("__all__ = ['f']\nif False:\n    def f(): pass", "", set()),
+    ("__all__ = ['f']\ndef f(): pass\ndel f", "", set()),
+    ("def f(): pass\ndef g():\n    global f\n    f = h\ndef h(): pass\ng()", "", set()),
+    ("import dataclasses\n@dataclasses.dataclass\nclass C(used.Base):\n    x: int = 0", "", set()),
+    ("import functools\n@functools.total_ordering\nclass C:\n    def __lt__(self, other): return True", "", set()),
+    ("import enum\nclass C(enum.Enum):\n    A = 1", "", set()),
+    ("import typing\nclass C(typing.NamedTuple):\n    a: int", "", set()),
+]
+
+
+def audited(folder: Path, program: str) -> dict[str, Any]:
+    """Run a program that prints its own audit; return the audit."""
+    (folder / "program.py").write_text(program)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
+    command = [sys.executable, "program.py"]
+    done = subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    content: dict[str, Any] = json.loads(done.stdout)
+    assert content["recorded"] is False
+    return content
+
+
+def slots(content: dict[str, Any]) -> set[tuple[str, str]]:
+    """Return slot and kind of each finding."""
+    return {(finding["target"], finding["kind"]) for finding in content["findings"]}
+
+
+def test_every_way_to_patch_the_standard_library(tmp_path: Path) -> None:
+    """Functions, builtins, methods, classes, code, removals: found from the source, with the author."""
+    lines = {
+        "json.dumps = mine": ("json:dumps", "replaced"),
+        "time.sleep = mine": ("time:sleep", "replaced"),
+        "json.encoder.JSONEncoder.default = mine": ("json.encoder:JSONEncoder.default", "replaced"),
+        "textwrap.TextWrapper = type('Other', (), {})": ("textwrap:TextWrapper", "replaced"),
+        "queue.LifoQueue.put = mine": ("queue:LifoQueue.put", "overridden"),
+        "del textwrap.shorten": ("textwrap:shorten", "removed"),
+        "json.loads.__code__ = mine.__code__": ("json:loads", "code"),
+        "builtins.patched = mine": ("builtins:patched", "added"),
+        "textwrap.dedent = functools.wraps(textwrap.dedent)(mine)": ("textwrap:dedent", "replaced"),
+        "shlex.quote = len": ("shlex:quote", "replaced"),
+        "pprint.pformat = unittest.mock.Mock()": ("pprint:pformat", "replaced"),
+        "time.now = mine  # a new name": None,
+        "logging.BASIC_FORMAT = 'mine'  # a plain value": None,
+    }
+    names = "builtins, functools, json, logging, pprint, queue, shlex, textwrap, time, unittest.mock"
+    program = "\n".join([f"import {names}", "before = textwrap.dedent", MINE, *lines])
+    content = audited(tmp_path, program + SHOW)
+    assert slots(content) == {slot for slot in lines.values() if slot is not None}
+    found = {finding["target"]: finding for finding in content["findings"]}
+    assert found["json:dumps"]["before"] == "json:dumps"
+    assert found["json:dumps"]["place"] == f"{tmp_path}/program.py:3"
+    assert found["time:sleep"]["before"] == "not known"
+    assert (found["textwrap:dedent"]["layers"], found["textwrap:dedent"]["undo"]) == (1, "__wrapped__")
+    assert found["textwrap:dedent"]["stale"] == ["__main__:before"]
+
+
+def test_what_the_source_itself_does_is_no_patch(tmp_path: Path) -> None:
+    """Each module of HELD under a name of its own: the patches are found, decorators and imports are not."""
+    (tmp_path / "used.py").write_text(USED)
+    statements, expected = ["import used"], set()
+    for number, (source, statement, found) in enumerate(HELD):
+        (tmp_path / f"module{number}.py").write_text(f"import used\n{source}\n")
+        statements += [f"import module{number} as module", statement]
+        expected |= {(target.replace("module", f"module{number}", 1), kind) for target, kind in found}
+    assert len(expected) == 12
+    assert slots(audited(tmp_path, "\n".join(statements) + SHOW)) == expected
+
+
+def test_a_program_that_only_imports_has_no_findings(tmp_path: Path) -> None:
+    """The standard library looks unpatched, whatever its modules do while they are imported."""
+    names = """
+        argparse asyncio bisect collections.abc concurrent.futures contextlib copyreg csv ctypes dataclasses datetime
+        decimal difflib email.message enum fractions functools hashlib heapq http.server inspect ipaddress json logging
+        multiprocessing.pool operator pathlib pickle queue random selectors socket sqlite3 ssl statistics string
+        subprocess tempfile threading tkinter typing unittest.mock uuid xml.dom.minidom xml.etree.ElementTree
+        zipfile zoneinfo"""
+    tries = [f"try: import {name}\nexcept ImportError: pass" for name in names.split()]
+    assert audited(tmp_path, "\n".join(tries) + SHOW)["findings"] == []
+
+
+def test_our_patches_are_in_the_same_table(tmp_path: Path) -> None:
+    """A patch of hookpatch is in the table while its session is open, with the way of the undo."""
+    (tmp_path / "vendor.py").write_text("def speak(): return 'vendor'\ndef walk(): return 'vendor'\n")
+    program = f"""{MINE}
+import hookpatch, vendor
+patches = (
+    hookpatch.wrap("vendor:speak", lambda wrapped, *rest: "ours"),
+    hookpatch.wrap("vendor:walk", lambda wrapped, *rest: "ours", reach="everywhere"),
+)
+with hookpatch.active(*patches):
+    inside = hookpatch.audit()
+print(inside.to_json() if not hookpatch.audit().findings else "left behind")
+"""
+    found = {finding["target"]: finding for finding in audited(tmp_path, program)["findings"]}
+    ours = {target: one["kind"] for target, one in found.items() if target.startswith("vendor:")}
+    assert ours == {"vendor:speak": "replaced", "vendor:walk": "code"}
+    assert {(found[target]["plugin"], found[target]["undo"]) for target in ours} == {("active()", "session")}
+
+
+def test_under_the_command_the_notes_are_compared(tmp_path: Path) -> None:
+    """In a program run by ``hookpatch audit`` the function has the notes: it finds a constant, too."""
+    program = "import logging, hookpatch; logging.BASIC_FORMAT = 'mine'; "
+    program += "found = hookpatch.audit(); print(found.recorded, *found)"
+    command = [sys.executable, "-m", "hookpatch", "audit", "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("True replaced   logging:BASIC_FORMAT"), done.stderr
