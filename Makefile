@@ -53,7 +53,7 @@ dist: $(INSTALLED) ## sdist and wheel of hookpatch and each plugin
 	@$(BIN)/twine check --strict dist/*
 	@$(BIN)/python tests/long_description.py --check dist/*
 
-# Into an empty environment each, from the files alone; DIST=hookpatch-probe for one. What it needs of others comes from an index.
+# Into an empty environment each, from the files alone; DIST=hookpatch-export for one. What it needs of others comes from an index.
 DIST ?=
 test-dist: dist ## each of dist/ tried in an empty environment; half an hour
 	@$(BIN)/python tests/from_files.py dist $(DIST)

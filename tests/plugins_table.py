@@ -18,8 +18,8 @@ _HEAD: Final = """\
 What each changes, where, and on which releases of its targets its tests run. `make plugins-table` writes this page from
 what the plugins declare. [A plugin of one's own](../docs/tutorial.md) begins with `hookpatch new`, which writes what
 is in `_template`; [test_contract.py](test_contract.py) says what those here keep. From a clone, as long as
-hookpatch is on no index: `pip install . ./plugins/hookpatch-onnxsim`. For hookpatch-export and hookpatch-torchscript
-add `./plugins/hookpatch-probe`.
+hookpatch is on no index: `pip install . ./plugins/hookpatch-onnxsim`. For hookpatch-torchscript add
+`./plugins/hookpatch-export`.
 
 | plugin | package | what it changes | targets | releases; tested on |
 |---|---|---|---|---|
@@ -38,9 +38,6 @@ def page(declared: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _rows(project: Project, declared: Mapping[str, Mapping[str, Any]]) -> Iterator[list[str]]:
     package = f"[{project.name}]({project.folder.name}/README.md)"
-    if not project.plugins:
-        description = re.search(r"\n\n(.+?)\n\n", (project.folder / "README.md").read_text(), re.DOTALL)
-        yield ["none: a library", package, " ".join(description[1].split()) if description else "", "", ""]
     for name in sorted(project.plugins):
         plugin = declared[name]
         targets = dict.fromkeys(patch["target"] for patch in plugin["patches"])

@@ -430,7 +430,7 @@ def test_error_is_one_line_and_its_traceback_only_on_demand(home: Environment) -
         (
             ["check", "--lock"],
             2,
-            "Option '--lock' requires an argument; 'hookpatch --help' shows how it is written",
+            "Option '--lock' requires an argument; 'hookpatch check --help' shows how it is written",
         ),
     ]:
         done = hookpatch(home, *words)

@@ -63,7 +63,7 @@ def _short(text: str, files: Iterable[Path]) -> Iterator[Spot]:
 
 
 def is_user_file(file: Path) -> bool:
-    """Return True if a file belongs neither to torch, nor to hookpatch-export or hookpatch-probe, nor to Python."""
+    """Return True if a file belongs neither to torch, nor to hookpatch-export, nor to Python."""
     if not file.is_file() or any(file.is_relative_to(folder) for folder in (_TORCH, *_OURS)):
         return False
     return file.is_relative_to(_SITE) or not file.is_relative_to(_STANDARD)
