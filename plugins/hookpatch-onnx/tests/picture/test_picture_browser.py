@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,37 @@ def test_link_to_a_change_opens_there(browser: Browser, page: Path) -> None:
     """The address of a change opens the page at the change."""
     browser.open(page, "#change=1")
     assert browser.run("document.querySelector('.here').innerText") == "linear_8"
+
+
+def test_lines_that_lead_far_go_beside_a_large_graph(browser: Browser, tmp_path: Path) -> None:
+    """In a graph of many boxes every line leads down, far lines of one box share a lane, and no two boxes overlap."""
+
+    def long(op: str) -> onnx.ModelProto:
+        names = ["x", *(f"h{at}" for at in range(1, 80)), "y"]
+        return model([helper.make_node(op, [one, "x"], [two]) for one, two in pairwise(names)])
+
+    path = tmp_path / "diff.html"
+    path.write_text(page_of(compare(long("Add"), long("Sub"), ("a", "b"))), encoding="utf-8")
+    browser.open(path)
+    far, is_down, overlaps, beyond, right = browser.run("""(() => {
+        const at = new Map(view.boxes.map((box) => [box.key, box]));
+        const lanes = view.lines.filter((line) => line.bends?.along.length === 4).map((line) => {
+            const [from, to] = [at.get(line.from), at.get(line.to)];
+            const [dx, dy] = [to.x - from.x, to.y - from.y];
+            return from.x + line.bends.along[1] * dx - line.bends.beside[1] * dy / Math.hypot(dx, dy);
+        });
+        const apart = (a, b, axis, size) => Math.abs(a[axis] - b[axis]) >= (a[size] + b[size]) / 2;
+        return [lanes.length, view.lines.every((line) => at.get(line.from).y < at.get(line.to).y),
+            view.boxes.filter((a) => view.boxes.some((b) => a !== b
+                && !apart(a, b, "x", "width") && !apart(a, b, "y", "height"))).length,
+            [...new Set(lanes.map(Math.round))], Math.max(...view.boxes.map((box) => box.x + box.width / 2))];
+    })()""")
+    assert far == 2 * (80 - 12)
+    assert is_down
+    assert overlaps == 0
+    assert len(beyond) == 1
+    assert beyond[0] > right
+    assert [event for event in browser.events if event["method"] == "Runtime.exceptionThrown"] == []
 
 
 def test_search_finds_nodes_also_in_folds(opened: Browser) -> None:

@@ -60,18 +60,73 @@ function seen(graph, opened) {
   return { boxes: [...boxes.values()], lines: [...lines.values()], keys };
 }
 
+const MANY = 120; // boxes: more of them are ranked here, since dagre's ranks take the time of all else
+const FAR = 12; // ranks: dagre puts a dummy box into each rank that a line crosses, so 200 such lines take ten times as long as all boxes
+
 function place(view) {
   const plan = new dagre.graphlib.Graph();
-  const many = view.boxes.length > 250; // the shortest lines take twice as long to find there
-  plan.setGraph({ ranksep: 34, nodesep: 22, edgesep: 12, marginx: 20, marginy: 20, ranker: many ? "tight-tree" : "network-simplex" });
+  const ranks = view.boxes.length > MANY ? ranksOf(view) : null;
+  const isFar = (line) => ranks !== null && ranks.get(line.to) - ranks.get(line.from) > FAR;
+  // Dagre counts two ranks from box to box; its own root node, which no line of the graph meets, comes first.
+  const given = (all) => all.nodes().forEach((key) => { all.node(key).rank = ranks.has(key) ? 2 * ranks.get(key) + 2 : 0; });
+  plan.setGraph({ ranksep: 34, nodesep: 22, edgesep: 12, marginx: 20, marginy: 20, ranker: ranks === null ? "network-simplex" : given });
   plan.setDefaultEdgeLabel(() => ({}));
   for (const box of view.boxes) plan.setNode(box.key, { width: box.width, height: box.height });
-  for (const line of view.lines) plan.setEdge(line.from, line.to);
+  for (const line of view.lines) if (!isFar(line)) plan.setEdge(line.from, line.to);
   dagre.layout(plan);
   for (const box of view.boxes) Object.assign(box, { x: plan.node(box.key).x, y: plan.node(box.key).y });
-  for (const line of view.lines) line.bends = bends(plan.node(line.from), plan.node(line.to), plan.edge(line.from, line.to).points);
   view.height = plan.graph().height;
+  view.width = plan.graph().width;
+  const lanes = lanesOf(view, view.lines.filter(isFar));
+  for (const line of view.lines) {
+    const [from, to] = [plan.node(line.from), plan.node(line.to)];
+    line.bends = bends(from, to, isFar(line) ? beside(from, to, lanes.get(line.from)) : plan.edge(line.from, line.to).points);
+  }
+  view.width = Math.max(view.width, ...lanes.values());
   return view;
+}
+
+// A rank for each box, below those of all boxes that lead there; a box with more lines out than in is moved down to its first user.
+function ranksOf(view) {
+  const [into, out] = [new Map(), new Map()];
+  for (const { key } of view.boxes) { into.set(key, []); out.set(key, []); }
+  for (const line of view.lines) { into.get(line.to).push(line.from); out.get(line.from).push(line.to); }
+  const left = new Map([...into].map(([key, keys]) => [key, keys.length]));
+  const order = [...left.keys()].filter((key) => !left.get(key));
+  const ranks = new Map();
+  for (const key of order) { // grows meanwhile
+    ranks.set(key, 1 + Math.max(-1, ...into.get(key).map((one) => ranks.get(one))));
+    for (const user of out.get(key)) {
+      left.set(user, left.get(user) - 1);
+      if (!left.get(user)) order.push(user);
+    }
+  }
+  for (const key of order.reverse()) {
+    const users = out.get(key);
+    if (users.length && users.length >= into.get(key).length) ranks.set(key, Math.min(...users.map((one) => ranks.get(one))) - 1);
+  }
+  return ranks;
+}
+
+// Lines that lead far go along the right side: a lane for all lines of a box, and a lane again for a box below.
+function lanesOf(view, lines) {
+  const at = new Map(view.boxes.map((box) => [box.key, box.y]));
+  const ends = new Map();
+  for (const line of lines) ends.set(line.from, Math.max(ends.get(line.from) || 0, at.get(line.to)));
+  const free = []; // of each lane, where it is free from
+  const lanes = new Map();
+  for (const key of [...ends.keys()].sort((a, b) => at.get(a) - at.get(b))) {
+    const found = free.findIndex((y) => y < at.get(key));
+    const lane = found < 0 ? free.length : found;
+    free[lane] = ends.get(key);
+    lanes.set(key, view.width + 14 * lane);
+  }
+  return lanes;
+}
+
+function beside(from, to, x) {
+  const [top, bottom] = [from.y + from.height / 2 + 14, to.y - to.height / 2 - 14];
+  return [from, { x: from.x, y: top }, { x, y: top }, { x, y: bottom }, { x: to.x, y: bottom }, to];
 }
 
 // Bends as cytoscape has them: how far along the straight line, and how far beside it.

@@ -82,7 +82,7 @@ class Panes {
   // All of it, however small that is.
   fit() {
     const [pane] = this.panes;
-    const width = Math.max(...this.view.boxes.map((box) => box.x + box.width / 2));
+    const width = this.view.width;
     const whole = Math.min(pane.width() / (width + 20), pane.height() / (this.view.height + 20), 1.2);
     this.moveTo(whole, width / 2, this.view.height / 2, false);
   }
