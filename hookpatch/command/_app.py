@@ -21,15 +21,15 @@ from hookpatch.errors import UnknownCommand, UnknownPlugin, printable
 # By name: the function, and the line of the help: the first line of the function's docstring.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "list": ("_list:list_plugins", "List the installed plugins, and whether they fit."),
-    "plan": ("_plan:plan", "Tell what would be patched, in which order, and whether it fits."),
-    "lock": ("_check:lock", "Write down what the targets of plugins are like."),
-    "check": ("_check:check", "Look whether the targets of plugins have changed, and still fit."),
-    "doctor": ("_doctor:doctor", "Say whether hookpatch is on here, what is wrong, and its remedy."),
-    "report": ("_report:report", "Join what the processes of the last run have left in a folder."),
-    "why": ("_why:why", "Tell who stands at an address, layer by layer."),
-    "explain": ("_explain:explain", "Say what an error or warning means, and what to do now."),
-    "run": ("_app:run", "Run a program with plugins on, else as python does."),
-    "new": ("_new:new", "Write a plugin that passes its own tests, to begin with."),
+    "plan": ("_plan:plan", "Print what a run would patch, in which order, and whether it fits."),
+    "lock": ("_check:lock", "Write the source and signature of each target into a lock file."),
+    "check": ("_check:check", "Check whether the targets of plugins have changed, and still fit."),
+    "doctor": ("_doctor:doctor", "Check this installation; name each fault with its remedy."),
+    "report": ("_report:report", "Print the report of a run, joined from the files of its processes."),
+    "why": ("_why:why", "Print the patches and wrappers of a function, outermost first."),
+    "explain": ("_explain:explain", "Explain an error or warning, with its remedy."),
+    "run": ("_app:run", "Run a program as python does, with plugins on."),
+    "new": ("_new:new", "Write a new plugin, with a test that passes."),
     "audit": ("audit._audit:audit", "Run a program and tell of each patch in it, whoever made it."),
     "adopt": ("audit._adopt:adopt", "Write a plugin that does what a function that patches does."),
 }
@@ -60,14 +60,14 @@ Names: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="NAME",
-        help="Plugins; default: those of the environment, else of the lock file.",
+        help="Names of plugins; default: from HOOKPATCH_PLUGINS or pyproject.toml, or else from the lock file.",
         autocompletion=plugin_names,
     ),
 ]
 OptionWords: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "-o", "--option", metavar="PLUGIN.NAME=VALUE", help="An option of a plugin; a comma list for a sequence."
+        "-o", "--option", metavar="PLUGIN.NAME=VALUE", help="An option of a plugin; write a list with commas."
     ),
 ]
 PluginWords: TypeAlias = Annotated[
@@ -75,7 +75,7 @@ PluginWords: TypeAlias = Annotated[
     typer.Option(
         *("-p", "--plugin"),
         metavar="NAME",
-        help="A plugin to switch on; may be given again.",
+        help="Switch a plugin on; may be repeated.",
         autocompletion=plugin_names,
     ),
 ]

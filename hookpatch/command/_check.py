@@ -30,27 +30,36 @@ def check(
     names: Names = None,
     option: OptionWords = None,
     path: Annotated[
-        str | None, typer.Option("--lock", metavar="FILE", help=f"Compare with this; {NAME} if it is there.")
+        str | None, typer.Option("--lock", metavar="FILE", help=f"The lock file; default: {NAME}, if it exists.")
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="NAME==A,B,C", help="Check releases of a distribution, each installed anew."),
+        typer.Option(
+            "--against",
+            metavar="NAME==A,B,C",
+            help="Check releases of a distribution, each in an environment of its own.",
+        ),
     ] = None,
     pip_arg: Annotated[
         list[str] | None,
         typer.Option("--pip-arg", metavar="WORD", help="With --against: a word for pip install."),
     ] = None,
     no_deps: Annotated[
-        bool, typer.Option("--no-deps", help="With --against: all but the release itself is taken from here.")
+        bool,
+        typer.Option(
+            "--no-deps", help="With --against: install the release alone, and take its dependencies from here."
+        ),
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Look whether the targets of plugins have changed, and still fit.
+    """Check whether the targets of plugins have changed, and still fit.
 
-    Imports them, applies nothing. Compares them with a lock file, where there is one.
+    Imports the targets, applies the patches, and restores the targets. Compares the targets with a lock file, if one
+    exists.
 
-    Ends with status 0 if all are as locked, or fit where there is no lock file; 1 if one has changed and takes what it
-    took, is not in the lock file, or a patch that is not required does not fit; 2 if one is gone or does not fit.
+    Ends with status 0 if all targets are as locked, or fit without a lock file. Ends with 1 if a target has changed but
+    takes the same arguments; if a target is not in the lock file; or if an optional patch does not fit. Ends with 2 if
+    a target is gone or a patch does not fit.
 
     Example: hookpatch check fuse_qkv_off --against onnxsim==0.4.36,0.8.1
     """
@@ -82,14 +91,15 @@ def check(
 def lock(
     names: Names = None,
     option: OptionWords = None,
-    path: Annotated[str | None, typer.Option("--lock", metavar="FILE", help=f"The file; {NAME} if none.")] = None,
+    path: Annotated[str | None, typer.Option("--lock", metavar="FILE", help=f"The lock file; default: {NAME}.")] = None,
     json: AsJson = False,
 ) -> None:
-    """Write down what the targets of plugins are like.
+    """Write the source and signature of each target into a lock file.
 
-    In a file to be reviewed and committed, written anew each time: name all plugins that it is to have. For each
-    target: distribution and version, signature, source; of a class the members, of a registry the keys. Imports the
-    targets, applies nothing. Ends with status 2, and writes nothing, if one does not fit.
+    Review and commit the file. Each call writes the whole file: name all its plugins. The file has the distribution,
+    the version, the signature and the source of each target; the members of a class; the keys of a registry. Imports
+    the targets, applies the patches, and restores the targets. If a patch does not fit, writes no file and ends with
+    status 2.
 
     Example: hookpatch lock fuse_qkv_off
     """

@@ -11,11 +11,11 @@ from hookpatch.command._tables import FOLD, NO_WRAP, Output, print_table
 
 
 def doctor(json: AsJson = False) -> None:
-    """Say whether hookpatch is on here, what is wrong, and its remedy.
+    """Check this installation; name each fault with its remedy.
 
-    And what each plugin would do, and where each setting comes from.
+    Says whether hookpatch is on, where each setting comes from, and what each plugin would do.
 
-    Applies nothing, but imports the installed plugins. Ends with status 1 if something is wrong.
+    Imports the installed plugins, and applies no patch. Ends with status 1 if a fault is found.
 
     Example: hookpatch doctor
     """

@@ -27,13 +27,18 @@ def _names(incomplete: str) -> list[tuple[str, str]]:
 
 def explain(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Of an error or warning; none for a list.", autocompletion=_names)
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The name of an error or warning; without a name all are listed.",
+            autocompletion=_names,
+        ),
     ] = "",
     json: AsJson = False,
 ) -> None:
-    """Say what an error or warning means, and what to do now.
+    """Explain an error or warning, with its remedy.
 
-    Those of hookpatch, and those of the installed plugins.
+    Knows the errors and warnings of hookpatch and of the installed plugins.
 
     Example: hookpatch explain UnknownPlugin
     """

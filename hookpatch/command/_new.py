@@ -30,15 +30,15 @@ _DEFAULT_USE: Final = "print(statistics.mean([1, 2, 3]))"
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name; its module has it, too.")],
-    target: Annotated[str, typer.Option(metavar="ADDRESS", help="What it patches, such as json:dumps.")] = DEFAULT,
+    target: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to patch, such as json:dumps.")] = DEFAULT,
     into: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="The folder to write, new or empty; hookpatch-NAME if none.")
+        str | None, typer.Option(metavar="FOLDER", help="A new or empty folder for the files; default: hookpatch-NAME.")
     ] = None,
 ) -> None:
-    """Write a plugin that passes its own tests, to begin with.
+    """Write a new plugin, with a test that passes.
 
-    A distribution: one module, a README, a test. It prints each call of its target; what is yours to change is marked
-    CHANGE. Imports nothing of the target, and writes nothing if something is wrong.
+    Writes a distribution: a module, a README, a test. The plugin prints each call of its target. Each place for you to
+    edit is marked CHANGE. Imports nothing of the target. After an error no file is written.
 
     Example: hookpatch new keep_linear --target onnxsim.onnx_simplifier:simplify
     """

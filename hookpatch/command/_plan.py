@@ -31,27 +31,31 @@ _STYLES = ("green", "yellow", "red")
 def plan(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Plugins; default: those of the environment.", autocompletion=plugin_names),
+        typer.Argument(
+            metavar="NAME",
+            help="Names of plugins; default: from HOOKPATCH_PLUGINS or pyproject.toml.",
+            autocompletion=plugin_names,
+        ),
     ] = None,
     option: OptionWords = None,
     no_import: Annotated[
-        bool, typer.Option("--no-import", help="Import no target: compare versions, and tell what was kept.")
+        bool, typer.Option("--no-import", help="Import no target: compare versions, and print the kept result.")
     ] = False,
-    limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long the targets' imports may take.")] = LIMIT,
-    anew: Annotated[bool, typer.Option("--anew", help="Look again where the result was kept.")] = False,
+    limit: Annotated[float, typer.Option(metavar="SECONDS", help="Time limit for the imports of the targets.")] = LIMIT,
+    anew: Annotated[bool, typer.Option("--anew", help="Ignore a kept result, and look again.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Tell what would be patched, in which order, and whether it fits.
+    """Print what a run would patch, in which order, and whether it fits.
 
-    A process that is thrown away imports the targets and patches them, as a run does. What it found is kept until a
-    file changes. Of the patches on one target the first lies outermost.
+    A child process imports the targets and applies the patches, as a run does. The result is kept until a file changes.
+    Of several patches on one target, the first is the outermost.
 
-    Ends with status 0 if all fits; 1 if a module is not found or was not looked at, or a patch that is not required
-    does not fit; 2 if one does not fit, or conflicts with the others.
+    Ends with status 0 if all patches fit; 1 if a module is not found or was not looked at, or an optional patch does
+    not fit; 2 if a required patch does not fit, or two patches exclude each other.
 
     Example: hookpatch plan fuse_qkv_off linear_kept
     """
-    with spinner("importing the targets in a process that is thrown away"), imports_aside():
+    with spinner("importing the targets in a child process"), imports_aside():
         planned = _planned(names or (), option or (), Look(not no_import, limit, anew))
     if environment.disabled():
         write_line(f"{environment.DISABLE} is set: nothing of this would be applied", kind="warning")

@@ -28,14 +28,15 @@ def report(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder of --report or HOOKPATCH_REPORT.")],
     json: AsJson = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page that needs no network, too.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the report as a page, too; the page needs no network."),
     ] = None,
 ) -> None:
-    """Join what the processes of the last run have left in a folder.
+    """Print the report of a run, joined from the files of its processes.
 
-    What became of each patch in each of them.
+    Shows the state of each patch in each process of the last run.
 
-    Ends with status 1 if a process is not as it should be: unpatched, or other than the first.
+    Ends with status 1 if a process is unpatched, or has other patches than the first process.
 
     Example: hookpatch run -p fuse_qkv_off --report reports export.py; hookpatch report reports
     """

@@ -33,10 +33,10 @@ _PASSED_ON = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1",
 PROGRAM: Final = "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]"
 # Names, what the value is called, and help.
 OPTIONS: Final[Sequence[tuple[tuple[str, ...], str, str]]] = (
-    (("-p", "--plugin"), "NAME", "A plugin to switch on; may be given again."),
-    (("-o", "--option"), "PLUGIN.NAME=VALUE", "An option of a plugin; a comma list for a sequence."),
-    (("--report",), "FOLDER", "Each process leaves a JSON report in this folder."),
-    (("--count",), "", "Count the calls that each patch receives, and tell at each process's end."),
+    (("-p", "--plugin"), "NAME", "Switch a plugin on; may be repeated."),
+    (("-o", "--option"), "PLUGIN.NAME=VALUE", "An option of a plugin; write a list with commas."),
+    (("--report",), "FOLDER", "Let each process write a JSON report into this folder."),
+    (("--count",), "", "Count the calls of each patch, and print the counts when a process ends."),
     (("-h", "--help"), "", "Show this message and exit."),
 )
 _NAMES: Final = {name: names[-1] for names, _, _ in OPTIONS for name in names}
@@ -92,7 +92,9 @@ def help_text() -> str:
     import inspect  # here: a program that is run does without
     import textwrap
 
-    of_plugins = [(f"{name} VALUE", f"Let plugin '{plugin}' run it.") for name, plugin in run_options().items()]
+    of_plugins = [
+        (f"{name} VALUE", f"Let plugin '{plugin}' run the program.") for name, plugin in run_options().items()
+    ]
     own = [(f"{', '.join(names)} {value}".rstrip(), line) for names, value, line in OPTIONS]
     lines = [f"Usage: hookpatch run [OPTIONS] {PROGRAM}", ""]
     lines += textwrap.indent(inspect.cleandoc(run.__doc__ or ""), "  ").splitlines()
@@ -152,10 +154,10 @@ def _command_of(target: Sequence[str]) -> list[str]:
 
 
 def run(words: Sequence[str]) -> int:
-    """Run a program with plugins on, else as python does.
+    """Run a program as python does, with plugins on.
 
-    On are those of HOOKPATCH_PLUGINS, else of [tool.hookpatch] in
-    pyproject.toml, and those of -p.
+    Switches on the plugins of HOOKPATCH_PLUGINS, or without this variable the
+    plugins of [tool.hookpatch] in pyproject.toml, and the plugins of -p.
 
     Example: hookpatch run -p fuse_qkv_off export.py --small
     """

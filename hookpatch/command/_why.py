@@ -30,9 +30,9 @@ def why(
     option: OptionWords = None,
     json: AsJson = False,
 ) -> None:
-    """Tell who stands at an address, layer by layer.
+    """Print the patches and wrappers of a function, outermost first.
 
-    The address's module is imported, with the plugins on that the environment and -p ask for.
+    Imports the module of the address, with the plugins of HOOKPATCH_PLUGINS or pyproject.toml and of -p on.
 
     Example: hookpatch why onnxsim:simplify -p fuse_qkv_off
     """
