@@ -79,9 +79,9 @@ def scene(home: Environment, tmp_path: Path, lines: str, before: str = "", **var
     script = home.folder / f"{tmp_path.name}.py"
     indented = dedent(lines).strip("\n").replace("\n", "\n    ")
     script.write_text(BEGIN.format(scene=f"    {indented}").replace("said = []", f"{dedent(before)}\nsaid = []"))
-    done = home.run(script, **variables)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+    completed = home.run(script, **variables)
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout.splitlines()[-1]), completed.stderr
 
 
 PLAIN = ["vendor"] * 5

@@ -73,12 +73,12 @@ def tests_need(source: Path, ours: dict[str, Distribution]) -> tuple[list[str], 
 def run(*command: str | Path, cwd: Path) -> str:
     """Run a command in a folder, without our variables; return its output, or exit with the output of a failure."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HOOKPATCH_", "PYTHON"))}
-    done = subprocess.run(
+    completed = subprocess.run(
         [*map(str, command)], cwd=cwd, env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    if done.returncode:
-        raise SystemExit(f"{done.stdout}\n{' '.join(map(str, command))} ended with {done.returncode}")
-    return done.stdout
+    if completed.returncode:
+        raise SystemExit(f"{completed.stdout}\n{' '.join(map(str, command))} ended with {completed.returncode}")
+    return completed.stdout
 
 
 def tried(one: Distribution, ours: dict[str, Distribution], folder: Path) -> Iterator[str]:

@@ -55,11 +55,11 @@ def run(home: Environment, names: str, launchers: Iterable[str]) -> list[Cell]:
     variables = {"HOOKPATCH_REPORT": str(reports), "PYTHONPATH": str(home.folder)}
     if names == "environment":
         variables["HOOKPATCH_PLUGINS"] = "loud"
-    done = home.run(PROGRAM, names, *launchers, **variables)
-    assert done.returncode == 0, done.stderr
+    completed = home.run(PROGRAM, names, *launchers, **variables)
+    assert completed.returncode == 0, completed.stderr
     report = hookpatch.receipts(reports)
     cells = []
-    for line in done.stdout.splitlines():
+    for line in completed.stdout.splitlines():
         if line.startswith("{"):
             cell = json.loads(line)
             problems = [
@@ -71,7 +71,7 @@ def run(home: Environment, names: str, launchers: Iterable[str]) -> list[Cell]:
             if cell["launcher"] == "a subinterpreter":  # no process: look for a warning of the patch
                 problems += [warning for warning in report.warnings if "interpreter" in warning]
                 problems += [text for text in report.problems if "an interpreter" in text and cell["phase"] == "inside"]
-            verdict, why = _verdict(cell, done.stderr, problems)
+            verdict, why = _verdict(cell, completed.stderr, problems)
             cells.append(Cell(cell["launcher"], cell["environment"], cell["names"], cell["phase"], verdict, why))
     return cells
 

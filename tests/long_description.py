@@ -88,9 +88,9 @@ def build(project: Path, out: Path) -> None:
         readme = copy / "README.md"
         readme.write_text(rewritten(readme.read_text(), folder, source()))
         command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out.resolve()), str(copy)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode:
-            raise SystemExit(f"{done.stdout}\n{project} was not built")
+        completed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if completed.returncode:
+            raise SystemExit(f"{completed.stdout}\n{project} was not built")
 
 
 def check(*paths: Path) -> None:

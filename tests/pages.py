@@ -115,7 +115,7 @@ class Reader:
         """Run a program of its own, in the page's folder."""
         program = self.work / "example.py"
         program.write_text(source)
-        done = subprocess.run(
+        completed = subprocess.run(
             [self.environment.python, program.name],
             cwd=self.work,
             env=self.variables,
@@ -124,9 +124,9 @@ class Reader:
             timeout=300,
         )
         program.unlink()
-        self.printed = end, done.stdout
-        said = "" if HEAVY.search(source) else done.stderr  # torch warns of itself
-        return f"status {done.returncode}\n{done.stderr}" if done.returncode or said else None
+        self.printed = end, completed.stdout
+        said = "" if HEAVY.search(source) else completed.stderr  # torch warns of itself
+        return f"status {completed.returncode}\n{completed.stderr}" if completed.returncode or said else None
 
     def _type(self, source: str) -> str | None:
         """Type each command into a shell; keep its folder, variables and functions for the next block."""
@@ -135,7 +135,7 @@ class Reader:
             script = (
                 f". {self.state}\n{command}\n{{ printf 'cd %q\\n' \"$PWD\"; export -p; declare -f; }} > {self.state}\n"
             )
-            done = subprocess.run(
+            completed = subprocess.run(
                 ["bash", "-c", script],
                 env=self.variables,
                 stdin=subprocess.DEVNULL,
@@ -144,7 +144,7 @@ class Reader:
                 text=True,
                 timeout=300,
             )
-            if problem := difference(expected, done.stdout):
+            if problem := difference(expected, completed.stdout):
                 wrong.append(f"$ {command}\n{problem}")
         return "\n".join(wrong) or None
 

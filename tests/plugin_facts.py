@@ -96,6 +96,6 @@ def facts(*folders: Path) -> dict[str, dict[str, Any]]:
     """Return the declarations of each installed plugin, by name; also of plugins in further folders, searched first."""
     command = [sys.executable, "-c", _PROGRAM, json.dumps([*map(str, folders)]), json.dumps(OPTIONS)]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
-    done = subprocess.run(command, env=clean, cwd=ROOT, capture_output=True, text=True, check=True)
-    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    completed = subprocess.run(command, env=clean, cwd=ROOT, capture_output=True, text=True, check=True)
+    found: dict[str, dict[str, Any]] = json.loads(completed.stdout)
     return found

@@ -47,10 +47,12 @@ def take(package: str, files: dict[str, tuple[str, str]], folder: Path) -> None:
         )
     with tempfile.TemporaryDirectory() as away:
         command = [npm, "pack", "--silent", "--pack-destination", away, package]
-        done = subprocess.run(command, cwd=away, capture_output=True, text=True, timeout=300)
+        completed = subprocess.run(command, cwd=away, capture_output=True, text=True, timeout=300)
         archives = list(Path(away).glob("*.tgz"))
-        if done.returncode or len(archives) != 1:
-            raise SystemExit(f"hookpatch-onnx cannot be built: {' '.join(command[1:])} failed: {done.stderr.strip()}")
+        if completed.returncode or len(archives) != 1:
+            raise SystemExit(
+                f"hookpatch-onnx cannot be built: {' '.join(command[1:])} failed: {completed.stderr.strip()}"
+            )
         with tarfile.open(archives[0]) as archive:
             contents = {name: archive.extractfile(f"package/{name}") for name in files}
             found = {name: content.read() for name, content in contents.items() if content is not None}

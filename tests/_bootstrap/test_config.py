@@ -342,8 +342,8 @@ def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 def said(home: Environment, *command: str, cwd: str = "", **variables: str) -> tuple[str, str, int]:
     """Return output, errors and status of a program."""
-    done = home.run(*command, cwd=home.folder / cwd, **variables)
-    return done.stdout.strip(), done.stderr.strip(), done.returncode
+    completed = home.run(*command, cwd=home.folder / cwd, **variables)
+    return completed.stdout.strip(), completed.stderr.strip(), completed.returncode
 
 
 def test_named_file_is_enough(home: Environment) -> None:

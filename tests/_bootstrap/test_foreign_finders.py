@@ -167,12 +167,12 @@ def test_module_that_pytest_rewrites_is_patched(environment: Environment, tmp_pa
     environment.add_plugin("checked", CHECKED)
     environment.work_in(tmp_path / "work", REWRITTEN)
     command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", environment.folder, "test_it.py"]
-    done = environment.run(*command, HOOKPATCH_PLUGINS="checked")
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    completed = environment.run(*command, HOOKPATCH_PLUGINS="checked")
+    assert "1 passed" in completed.stdout, completed.stdout + completed.stderr
     rewriting = "helpers was imported by _pytest.assertion.rewrite.AssertionRewritingHook, before hookpatch's finder"
     assert (
         f"LateWarning: helpers:check of plugin 'checked' from checked-dist 1.0: applied late: {rewriting}"
-        in done.stdout
+        in completed.stdout
     )
 
 
@@ -191,11 +191,11 @@ import helpers
 print(helpers.check())
 """
     environment.work_in(tmp_path / "work", {**REWRITTEN, "script.py": script})
-    done = environment.run("script.py", HOOKPATCH_PLUGINS="checked")
-    assert done.stdout == "original\n"
+    completed = environment.run("script.py", HOOKPATCH_PLUGINS="checked")
+    assert completed.stdout == "original\n"
     late = "applied late: helpers was imported by __main__.First, before hookpatch's finder"
     said = f"LateWarning: helpers:check of plugin 'checked' from checked-dist 1.0: {late}"
-    assert f"{said}; what ran before that was not patched" in done.stderr
+    assert f"{said}; what ran before that was not patched" in completed.stderr
 
 
 # --- odd imports, and concurrent changes

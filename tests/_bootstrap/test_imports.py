@@ -218,15 +218,15 @@ def test_missing_module_is_the_error_of_python(folder: Path) -> None:
 
 def _python(code: str, *arguments: str) -> str:
     """Run a program in a process of its own and return what it printed."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", inspect.cleandoc(code), *arguments],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    assert (completed.returncode, completed.stderr) == (0, "")
+    return completed.stdout
 
 
 # --- odd imports, and concurrent changes

@@ -54,9 +54,9 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
 
 def _printed(home: Environment, program: str, **variables: str) -> list[str]:
     (home.folder / "program.py").write_text(HEAD + program)
-    done = home.run("program.py", **variables)
-    assert (done.stderr, done.returncode) == ("", 0)
-    return done.stdout.splitlines()
+    completed = home.run("program.py", **variables)
+    assert (completed.stderr, completed.returncode) == ("", 0)
+    return completed.stdout.splitlines()
 
 
 def test_interpreter_made_before_a_block_is_told_of(home: Environment) -> None:
@@ -141,14 +141,14 @@ def test_patch_that_an_interpreter_cannot_have_is_refused_there(home: Environmen
         "    print('refused')\none.close()\n"
     )
     asked = {"HOOKPATCH_PLUGINS": "chosen", "HOOKPATCH_OPTIONS": '{"chosen": {"word": "x"}}'}
-    done = home.run("program.py", **asked)
-    assert done.stdout == "patched\nrefused\n"
-    first = done.stderr.splitlines()[0]
+    completed = home.run("program.py", **asked)
+    assert completed.stdout == "patched\nrefused\n"
+    first = completed.stderr.splitlines()[0]
     assert first.startswith("hookpatch: error: in a subinterpreter: start-up failed: ImportError: module msgspec._core")
     assert first.endswith("set HOOKPATCH_DISABLE=1 to run without patches")
-    done = home.run("program.py", HOOKPATCH_ON_ERROR="warn", **asked)
-    assert done.stdout == "patched\nran original\n"
-    (line,) = done.stderr.splitlines()
+    completed = home.run("program.py", HOOKPATCH_ON_ERROR="warn", **asked)
+    assert completed.stdout == "patched\nran original\n"
+    (line,) = completed.stderr.splitlines()
     assert line.startswith("hookpatch: warning: nothing is patched: start-up failed: ImportError: module msgspec._core")
 
 

@@ -250,8 +250,8 @@ def test_kill_switch_holds_for_blocks_too(python: Python) -> None:
         import hookpatch, vendor
         with hookpatch.active("tuned") as session:
             print(vendor.speed, *session.report())"""
-    done = python(code=code, HOOKPATCH_PLUGINS="no_such_plugin", HOOKPATCH_DISABLE="1")
-    assert result(done) == (0, "1 skipped   replace vendor:speed  (tuned): HOOKPATCH_DISABLE is set", "")
+    completed = python(code=code, HOOKPATCH_PLUGINS="no_such_plugin", HOOKPATCH_DISABLE="1")
+    assert result(completed) == (0, "1 skipped   replace vendor:speed  (tuned): HOOKPATCH_DISABLE is set", "")
 
 
 @pytest.mark.parametrize("flag", ["-E", "-I"])
@@ -261,7 +261,7 @@ def test_interpreter_that_ignores_the_environment_is_not_patched(python: Python,
         "from hookpatch._bootstrap import environment as e, selection as s\n"
         "print(e.asked(), e.disabled(), s.on_error(), e.report_folder())"
     )
-    done = python(
+    completed = python(
         flag,
         code=code,
         HOOKPATCH_PLUGINS="no_such_plugin",
@@ -269,7 +269,7 @@ def test_interpreter_that_ignores_the_environment_is_not_patched(python: Python,
         HOOKPATCH_ON_ERROR="?",
         HOOKPATCH_REPORT="reports",
     )
-    assert result(done) == (0, "False False exit None", "")
+    assert result(completed) == (0, "False False exit None", "")
 
 
 def test_wrong_request_ends_the_program_before_it_starts(python: Python) -> None:
@@ -283,8 +283,8 @@ def test_wrong_request_ends_the_program_before_it_starts(python: Python) -> None
 
 def test_wrong_option_ends_the_program_before_it_starts(python: Python) -> None:
     """Options are looked at before the first line of the program runs."""
-    done = python(HOOKPATCH_PLUGINS="tuned", HOOKPATCH_OPTIONS='{"tuned": {"speed": "fast"}}')
-    assert result(done) == (
+    completed = python(HOOKPATCH_PLUGINS="tuned", HOOKPATCH_OPTIONS='{"tuned": {"speed": "fast"}}')
+    assert result(completed) == (
         78,
         "",
         "hookpatch: error: options of plugin 'tuned' (kit 1.0): Expected 'int', got 'str' - at 'speed'; "
@@ -294,8 +294,8 @@ def test_wrong_option_ends_the_program_before_it_starts(python: Python) -> None:
 
 def test_policy_warn_lets_the_program_run_unpatched(python: Python) -> None:
     """With HOOKPATCH_ON_ERROR=warn the program runs, with the error as a warning."""
-    done = python(HOOKPATCH_PLUGINS="tuned", HOOKPATCH_OPTIONS="[]", HOOKPATCH_ON_ERROR="warn")
-    assert result(done) == (
+    completed = python(HOOKPATCH_PLUGINS="tuned", HOOKPATCH_OPTIONS="[]", HOOKPATCH_ON_ERROR="warn")
+    assert result(completed) == (
         0,
         "1",
         f"hookpatch: warning: nothing is patched: HOOKPATCH_OPTIONS: not an object of objects; {FORM} "
@@ -305,8 +305,8 @@ def test_policy_warn_lets_the_program_run_unpatched(python: Python) -> None:
 
 def test_unknown_policy_ends_the_program_before_it_starts(python: Python) -> None:
     """A misspelt policy ends the program, and is not taken for warn."""
-    done = python(HOOKPATCH_PLUGINS="tuned", HOOKPATCH_ON_ERROR="Warn")
-    assert result(done) == (
+    completed = python(HOOKPATCH_PLUGINS="tuned", HOOKPATCH_ON_ERROR="Warn")
+    assert result(completed) == (
         78,
         "",
         "hookpatch: error: HOOKPATCH_ON_ERROR: 'Warn' is not a policy; it takes exit or warn "

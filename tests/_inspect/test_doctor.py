@@ -33,9 +33,9 @@ def home(environment: Environment) -> Environment:
 
 def doctor(home: Environment, status: int, **variables: str) -> list[tuple[str, str, str]]:
     """Return the rows of the table: mark, subject, finding with its repair."""
-    done = home.run("-m", "hookpatch", "doctor", COLUMNS="1000", **variables)
-    assert (done.stderr, done.returncode) == ("", status), done.stdout
-    heading, *rows, end = done.stdout.splitlines()
+    completed = home.run("-m", "hookpatch", "doctor", COLUMNS="1000", **variables)
+    assert (completed.stderr, completed.returncode) == ("", status), completed.stdout
+    heading, *rows, end = completed.stdout.splitlines()
     assert heading.split() == ["looked", "at", "found"]
     found: list[tuple[str, str, str]] = []
     for row in rows:

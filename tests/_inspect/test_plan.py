@@ -378,8 +378,8 @@ LOOK = """
 def look(*names: str, options: Mapping[str, Any] = {}) -> dict[str, Any]:
     """Plan in a new interpreter; return the result and all imported modules."""
     code = textwrap.dedent(LOOK.format(names=names, options=dict(options)))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(completed.stdout)
     return found
 
 
@@ -461,45 +461,45 @@ vendor:value  vendor 1.4, not imported yet
 def test_command_prints_the_plan(home: Environment) -> None:
     """The output is plain in a pipe, folded and coloured in a terminal; the status is the worst finding's."""
     script = home.python.parent / "hookpatch"
-    done = home.run(script, "plan", "a", "b")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
+    completed = home.run(script, "plan", "a", "b")
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout == (
         "vendor:call  (vendor 1.4, not imported yet)\n"
         "  1  wrap  b from b-dist 1.0  fits\n"
         "  2  wrap  a from a-dist 1.0  fits\n"
         "vendor:value  (vendor 1.4, not imported yet)\n"
         "  1  replace  a from a-dist 1.0  fits\n"
     )
-    done = home.run(script, "plan", HOOKPATCH_PLUGINS="a,b", HOOKPATCH_OPTIONS="{}", COLUMNS="40")
-    assert (done.stdout.count("\n"), done.returncode) == (5, 0)  # no line is folded in a pipe
-    done = home.run(script, "plan", "late", HOOKPATCH_DISABLE="1")
-    assert done.stderr == "hookpatch: warning: HOOKPATCH_DISABLE is set: nothing of this would be applied\n"
-    assert done.returncode == 1
+    completed = home.run(script, "plan", HOOKPATCH_PLUGINS="a,b", HOOKPATCH_OPTIONS="{}", COLUMNS="40")
+    assert (completed.stdout.count("\n"), completed.returncode) == (5, 0)  # no line is folded in a pipe
+    completed = home.run(script, "plan", "late", HOOKPATCH_DISABLE="1")
+    assert completed.stderr == "hookpatch: warning: HOOKPATCH_DISABLE is set: nothing of this would be applied\n"
+    assert completed.returncode == 1
     terminal = home.run(script, "plan", "a", "old", "twin", COLUMNS="80", FORCE_COLOR="1", TERM="xterm")
     plain = "".join(f"{line.rstrip()}\n" for line in COLOURS.sub("", terminal.stdout).splitlines())
     assert (plain, terminal.returncode) == (AT_80, 2)
     assert COLOURS.search(terminal.stdout)
-    done = home.run(script, "plan")
-    assert done.stderr == (
+    completed = home.run(script, "plan")
+    assert completed.stderr == (
         "hookpatch: error: hookpatch plan: no plugin is named, and neither HOOKPATCH_PLUGINS nor a configuration "
         "names one; write it like 'hookpatch plan fuse_qkv_off' [hookpatch explain SettingError]\n"
     )
-    assert done.returncode == 78
+    assert completed.returncode == 78
 
 
 def test_command_prints_json(home: Environment) -> None:
     """The JSON has the documented names; options count, also those of the environment."""
     script = home.python.parent / "hookpatch"
-    done = home.run(script, "plan", "tuned", "-o", "tuned.speed=3", "--json")
+    completed = home.run(script, "plan", "tuned", "-o", "tuned.speed=3", "--json")
     patch = {"place": 1, "plugin": "tuned", "distribution": "tuned-dist 1.0", "verb": "replace", "reach": "slot"}
     patch |= {"required": True, "finding": "fits", "reason": None, "warnings": [], "why": "speed 3", "upstream": None}
     patch["callers"] = []
     target = {"target": "vendor:speed", "module": "vendor", "distribution": "vendor", "version": "1.4"}
     target |= {"installed": True, "imported": False, "patches": [patch]}
-    assert json.loads(done.stdout) == {"status": 0, "targets": [target], "idle": []}
+    assert json.loads(completed.stdout) == {"status": 0, "targets": [target], "idle": []}
     given = {"HOOKPATCH_PLUGINS": "tuned", "HOOKPATCH_OPTIONS": '{"tuned": {"speed": 4}}'}
     assert '"why": "speed 4"' in home.run(script, "plan", "--json", **given).stdout
     assert '"why": "speed 5"' in home.run(script, "plan", "--json", "-o", "tuned.speed=5", **given).stdout
     assert '"why": "speed 4"' in home.run(script, "plan", "tuned", "--json", **given).stdout
-    done = home.run(script, "plan", "tuned")
-    assert "options of plugin 'tuned' (tuned-dist 1.0): 'speed' must be given" in done.stderr
+    completed = home.run(script, "plan", "tuned")
+    assert "options of plugin 'tuned' (tuned-dist 1.0): 'speed' must be given" in completed.stderr

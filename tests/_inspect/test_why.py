@@ -402,9 +402,9 @@ def test_command_imports_and_tells(environment: Environment) -> None:
     """With the plugins of the environment and of -p on, several addresses, as JSON; what imports print is aside."""
     environment.add_plugin("loud", LOUD)
     (environment.site_packages / "vendor.py").write_text("print('noise')\ndef speak(word): return word\nLIMIT = 3\n")
-    done = command(environment, "why", "vendor:speak", "vendor:LIMIT", "-p", "loud", "--json")
-    assert (done.returncode, done.stderr) == (0, "noise\n")
-    speak, limit = json.loads(done.stdout)["slots"]
+    completed = command(environment, "why", "vendor:speak", "vendor:LIMIT", "-p", "loud", "--json")
+    assert (completed.returncode, completed.stderr) == (0, "noise\n")
+    speak, limit = json.loads(completed.stdout)["slots"]
     assert [(one["kind"], one["plugin"], one["distribution"]) for one in speak["layers"]] == [
         ("wrap", "loud", "loud-dist 1.0"),
         ("original", None, None),
@@ -421,5 +421,5 @@ def test_command_imports_and_tells(environment: Environment) -> None:
             "vendor has no attribute 's' (target vendor:s of hookpatch.why()) [hookpatch explain TargetNotFound]",
         ),
     ):
-        done = command(environment, "why", address)
-        assert (done.returncode, done.stderr.splitlines()[-1]) == (78, f"hookpatch: error: {said}")
+        completed = command(environment, "why", address)
+        assert (completed.returncode, completed.stderr.splitlines()[-1]) == (78, f"hookpatch: error: {said}")

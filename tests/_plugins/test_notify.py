@@ -318,8 +318,8 @@ def test_patches_that_are_on_before_torch_is_imported(write_module: Callable[[st
     plain = "def in_slot(x): return x * 3\ndef in_place(x): return x * 4"
     folder = write_module("vendor", f"{act}\n{part}\n{plain}\n").parent
     write_module("script", BEFORE)
-    done = subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["80.0 80.0 62.0", "80.0", "70.0", "8.0 8.0 False"], done.stderr
+    completed = subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True)
+    assert completed.stdout.splitlines() == ["80.0 80.0 62.0", "80.0", "70.0", "8.0 8.0 False"], completed.stderr
 
 
 @pytest.mark.model

@@ -138,8 +138,8 @@ def test_three_packages_compose_as_declared_on_each_of_100_shuffled_installs(
         path = ":".join(map(str, dict.fromkeys(folders)))
         selected = ",".join(chance.sample([*declared], 3))
         selections.add(selected)
-        done = environment.run("-c", program, HOOKPATCH_PLUGINS=selected, PYTHONPATH=path)
-        assert (done.stdout, done.stderr) == ("zinc iron acid\n", ""), (number, selected)
+        completed = environment.run("-c", program, HOOKPATCH_PLUGINS=selected, PYTHONPATH=path)
+        assert (completed.stdout, completed.stderr) == ("zinc iron acid\n", ""), (number, selected)
     assert len(selections) == 6
 
 
@@ -339,10 +339,18 @@ def test_program_is_refused_for_what_it_lacks(home: Environment) -> None:
     late = missing.format(
         "late", "HOOKPATCH_PLUGINS=late", "write HOOKPATCH_PLUGINS=late,b [hookpatch explain MissingPlugin]"
     )
-    done = home.run("-c", CALL, HOOKPATCH_PLUGINS="a")
-    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: plugin 'a' {early}\n", 78)
-    done = home.run("-c", CALL, HOOKPATCH_PLUGINS="late")
-    assert (done.stdout, done.stderr, done.returncode) == ("begun\n", f"hookpatch: error: plugin 'late' {late}\n", 78)
+    completed = home.run("-c", CALL, HOOKPATCH_PLUGINS="a")
+    assert (completed.stdout, completed.stderr, completed.returncode) == (
+        "",
+        f"hookpatch: error: plugin 'a' {early}\n",
+        78,
+    )
+    completed = home.run("-c", CALL, HOOKPATCH_PLUGINS="late")
+    assert (completed.stdout, completed.stderr, completed.returncode) == (
+        "begun\n",
+        f"hookpatch: error: plugin 'late' {late}\n",
+        78,
+    )
     for names in ("late,b", "b,a"):
         assert home.run("-c", CALL, HOOKPATCH_PLUGINS=names).stdout == f"begun\n{names.replace(',', ' ')}\n"
     run = home.run(script, "run", "-p", "a", "-c", CALL)
@@ -370,8 +378,8 @@ def test_block_takes_what_it_needs_along(home: Environment) -> None:
         with hookpatch.active("relies", "broken"):
             subprocess.run(command, env={{**os.environ, "BREAK": "1"}})
         """
-    done = home.run("-c", textwrap.dedent(program))
-    assert done.stdout == "begun\na b\nbegun\na b\nbegun\n\n"
-    assert "runs without plugin 'broken' (broken-dist 1.0) raised AssertionError" in done.stderr
-    assert "runs without plugin 'relies' of relies-dist 1.0" in done.stderr
-    assert "needs plugin 'broken', which was not asked for" in done.stderr
+    completed = home.run("-c", textwrap.dedent(program))
+    assert completed.stdout == "begun\na b\nbegun\na b\nbegun\n\n"
+    assert "runs without plugin 'broken' (broken-dist 1.0) raised AssertionError" in completed.stderr
+    assert "runs without plugin 'relies' of relies-dist 1.0" in completed.stderr
+    assert "needs plugin 'broken', which was not asked for" in completed.stderr

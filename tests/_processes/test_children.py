@@ -382,7 +382,7 @@ def test_calls_are_counted_there_too(home: Environment, tmp_path: Path) -> None:
 
 def test_variable_that_cannot_be_read_is_refused(home: Environment) -> None:
     """The message about a damaged variable says what to do."""
-    done = home.run("-c", "print('ran')", HOOKPATCH_INHERIT="nonsense")
-    assert (done.stdout, done.returncode) == ("", 78)
+    completed = home.run("-c", "print('ran')", HOOKPATCH_INHERIT="nonsense")
+    assert (completed.stdout, completed.returncode) == ("", 78)
     said = "hookpatch: error: cannot be carried to another process: what HOOKPATCH_INHERIT holds: it cannot be read"
-    assert done.stderr.startswith(said)
+    assert completed.stderr.startswith(said)

@@ -49,9 +49,9 @@ def run(home: Environment, reports: Path, lines: str, plugins: str = "loud", **m
     indented = lines.strip("\n").replace("\n", "\n    ")
     script = home.folder / f"{reports.parent.name}.py"
     script.write_text(f"from work import *\nif __name__ == '__main__':\n    {indented}\n")
-    done = home.run(script.name, HOOKPATCH_PLUGINS=plugins, HOOKPATCH_REPORT=str(reports), **more)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
+    completed = home.run(script.name, HOOKPATCH_PLUGINS=plugins, HOOKPATCH_REPORT=str(reports), **more)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout, completed.stderr
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def test_folder_is_that_of_the_first_process(home: Environment, reports: Path) -
     """A relative folder starts at the first process's folder, for all child processes."""
     script = home.folder / "elsewhere.py"
     script.write_text("from work import *\nif __name__ == '__main__':\n    os.chdir('/')\n    in_process('spawn')\n")
-    done = home.run(script.name, HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=f"relative-{reports.parent.name}")
-    assert done.returncode == 0, done.stderr
+    completed = home.run(script.name, HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=f"relative-{reports.parent.name}")
+    assert completed.returncode == 0, completed.stderr
     assert len(hookpatch.receipts(home.folder / f"relative-{reports.parent.name}").processes) == 2
 
 
@@ -146,10 +146,10 @@ print(os.getpid())
 def test_what_cannot_be_had_is_in_it(home: Environment, reports: Path) -> None:
     """A report file has the error, from a program without patches and from a refused program."""
     for setting, status in ({"HOOKPATCH_ON_ERROR": "warn"}, 0), ({}, 78):
-        done = home.run(
+        completed = home.run(
             "-c", "pass", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS="{", HOOKPATCH_REPORT=str(reports), **setting
         )
-        assert done.returncode == status
+        assert completed.returncode == status
         (process,) = hookpatch.receipts(reports)
         assert process.problems[0].startswith("HOOKPATCH_OPTIONS: not JSON")
 
@@ -244,10 +244,10 @@ def test_command_prints_what_they_left(home: Environment, reports: Path) -> None
     )
     run(home, reports, "speak()", HOOKPATCH_COUNT="1")
     (one,) = hookpatch.receipts(reports)
-    done = home.run(*command)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{one.pid}  {one.argv[0]}\n  applied   wrap    vendor:speak  (loud)  1 made\n"
+    completed = home.run(*command)
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout == f"{one.pid}  {one.argv[0]}\n  applied   wrap    vendor:speak  (loud)  1 made\n"
     run(home, reports, "in_program('-I')")
-    done = home.run(*command, "--json")
-    assert done.returncode == 1
-    assert [len(process["problems"]) for process in json.loads(done.stdout)["processes"]] == [0, 1]
+    completed = home.run(*command, "--json")
+    assert completed.returncode == 1
+    assert [len(process["problems"]) for process in json.loads(completed.stdout)["processes"]] == [0, 1]

@@ -125,11 +125,11 @@ def test_command_writes_it(run: hookpatch.RunReport, tmp_path: Path) -> None:
     (folder / "hookpatch-1.json").write_text(json.dumps({"processes": [process]}))
     command = [sys.executable, "-m", "hookpatch", "report", str(folder), "--html"]
     for path, status in ((tmp_path / "run.html", 1), (tmp_path / "missing" / "run.html", 78)):
-        done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=60)
-        assert done.returncode == status, done.stderr
+        completed = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=60)
+        assert completed.returncode == status, completed.stderr
     assert (tmp_path / "run.html").read_text() == page_of(hookpatch.receipts(folder))
     assert (
-        done.stderr == f"hookpatch: error: --html: {path} cannot be written: No such file or directory "
+        completed.stderr == f"hookpatch: error: --html: {path} cannot be written: No such file or directory "
         "[hookpatch explain SettingError]\n"
     )
 

@@ -180,8 +180,12 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
 
 def ended(home: Environment, code: str, **variables: str) -> tuple[int, str, list[str]]:
     """Run code with the plugin on; return status, output, and what was said, without the number of the process."""
-    done = home.run("-c", code, HOOKPATCH_PLUGINS="heard", **variables)
-    return done.returncode, done.stdout, [re.sub(r"\[\d+\]", "", line) for line in done.stderr.splitlines()]
+    completed = home.run("-c", code, HOOKPATCH_PLUGINS="heard", **variables)
+    return (
+        completed.returncode,
+        completed.stdout,
+        [re.sub(r"\[\d+\]", "", line) for line in completed.stderr.splitlines()],
+    )
 
 
 OF = "vendor:speak of plugin 'heard' from heard-dist 1.0"
@@ -191,8 +195,12 @@ UNBOUND = f"hookpatch: warning: {OF}: was never applied: the program did not imp
 
 def run_by_the_command(home: Environment, code: str, **variables: str) -> tuple[int, str, list[str]]:
     """Run code as ``hookpatch run`` does; return the same as ``ended``."""
-    done = home.run("-m", "hookpatch", "run", "-p", "heard", "-c", code, **variables)
-    return done.returncode, done.stdout, [re.sub(r"\[\d+\]", "", line) for line in done.stderr.splitlines()]
+    completed = home.run("-m", "hookpatch", "run", "-p", "heard", "-c", code, **variables)
+    return (
+        completed.returncode,
+        completed.stdout,
+        [re.sub(r"\[\d+\]", "", line) for line in completed.stderr.splitlines()],
+    )
 
 
 def test_status_is_70_where_it_would_have_been_0(home: Environment) -> None:
@@ -229,10 +237,10 @@ def test_status_is_70_where_a_module_is_misspelt(home: Environment, tmp_path: Pa
     }.items():
         home.add_plugin(name, _plugin(patch))
         for program, wanted in (("ends70.py", 70), ("ends3.py", 3)):
-            done = home.run("-m", "hookpatch", "run", "-p", name, str(beside / program))
+            completed = home.run("-m", "hookpatch", "run", "-p", name, str(beside / program))
             is_slip = name in ("slip", "slip_beside")
-            assert done.returncode == (wanted if is_slip or wanted == 3 else 0), (name, done.stderr)
-            assert ("did you mean" in done.stderr) == is_slip
+            assert completed.returncode == (wanted if is_slip or wanted == 3 else 0), (name, completed.stderr)
+            assert ("did you mean" in completed.stderr) == is_slip
     assert home.run(str(beside / "ends70.py"), HOOKPATCH_PLUGINS="slip").returncode == 0  # known only at the end
 
 
@@ -286,16 +294,16 @@ def test_module_that_was_never_imported_is_a_warning(home: Environment, tmp_path
     home.add_plugin("may", _plugin('wrap("vendor:speak", louder, required=False)'))
     put_off = "plugin 'waits' from waits-dist 1.0: was never applied: the program did not import vendor"
     for name, said in (("waits", [put_off]), ("may", [])):
-        done = home.run("-c", "pass", HOOKPATCH_PLUGINS=name)
-        assert [line.partition(": warning: ")[2] for line in done.stderr.splitlines()] == said
+        completed = home.run("-c", "pass", HOOKPATCH_PLUGINS=name)
+        assert [line.partition(": warning: ")[2] for line in completed.stderr.splitlines()] == said
     home.add_plugin("slip", _plugin('wrap("vendro:speak", louder)'))
     slip = home.run("-c", "import vendor", HOOKPATCH_PLUGINS="slip")
     assert slip.stderr.endswith(": was never applied: there is no module vendro; did you mean 'vendor'?\n")
     assert slip.stderr.count("\n") == 1
     two = 'wrap("vendor:spaek", louder)\n            yield hookpatch.wrap("nowhere:f", louder)'
     home.add_plugin("gone", _plugin(two))
-    done = home.run("-c", "import vendor", HOOKPATCH_PLUGINS="gone")  # ended by hookpatch, with a single message
-    assert (done.returncode, len(done.stderr.splitlines())) == (78, 1)
+    completed = home.run("-c", "import vendor", HOOKPATCH_PLUGINS="gone")  # ended by hookpatch, with a single message
+    assert (completed.returncode, len(completed.stderr.splitlines())) == (78, 1)
     run = [str(home.python), "-m", "hookpatch", "run", "-p", "heard", "-c", "pass"]
     inner = home.run(
         "-c", f"import subprocess, vendor; vendor.speak(); subprocess.run({run})", HOOKPATCH_PLUGINS="heard"
@@ -308,9 +316,9 @@ def test_slot_that_other_code_has_overwritten_is_a_warning(home: Environment, tm
     home.add_plugin("plain", _plugin('wrap("vendor:speak", louder)'))
     reports = tmp_path / "reports"
     code = "import vendor; vendor.speak = len"
-    done = home.run("-c", code, HOOKPATCH_PLUGINS="plain", HOOKPATCH_REPORT=str(reports))
+    completed = home.run("-c", code, HOOKPATCH_PLUGINS="plain", HOOKPATCH_REPORT=str(reports))
     said = "overwritten: other code wrote builtins:len into vendor:speak"
-    (line,) = done.stderr.splitlines()
+    (line,) = completed.stderr.splitlines()
     assert line.endswith(f"warning: vendor:speak of plugin 'plain' from plain-dist 1.0: {said}")
     joined = hookpatch.receipts(reports)
     assert joined.warnings == (f"vendor:speak of plugin 'plain': {said}",)

@@ -326,10 +326,10 @@ def test_open_session_at_the_end_of_the_interpreter_is_quiet(vendor: ModuleType)
     """At the interpreter's end no module is restored, and no output comes."""
     program = "import hookpatch\ns = hookpatch.active(hookpatch.inject('inspect:signature', eval_str=True)).open()"
     for held in ("", "\nimport builtins; builtins.s = s"):
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-X", "dev", "-c", program + held], capture_output=True, text=True, check=True
         )
-        assert (done.stdout, done.stderr) == ("", "")
+        assert (completed.stdout, completed.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("first_closed", [0, 1])

@@ -74,9 +74,9 @@ def home(_hookpatch_alone: Environment, index: Path, tmp_path_factory: pytest.Te
     environment.take_over(_hookpatch_alone)
     environment.install(*index.glob("hookpatch_*.whl"), index / "vendor_kit-1.0-py2.py3-none-any.whl")
     environment.work_in(folder / "work", {"a file": ""})
-    done = hookpatch(environment, "lock", "short")
+    completed = hookpatch(environment, "lock", "short")
     expected = "vendor-kit 1.0  vendor:shorten\nhookpatch.lock written\n"
-    assert (done.stdout, done.stderr, done.returncode) == (expected, "", 0)
+    assert (completed.stdout, completed.stderr, completed.returncode) == (expected, "", 0)
     return environment
 
 
@@ -124,23 +124,23 @@ def test_lock_file_has_what_a_reviewer_wants_to_see(home: Environment) -> None:
 
 def test_locked_anew_it_is_the_same(home: Environment) -> None:
     """A second lock without names takes the plugins of the lock file and changes no line."""
-    done = hookpatch(home, "lock")
-    assert done.stdout == "vendor-kit 1.0  vendor:shorten\nhookpatch.lock holds that already\n"
+    completed = hookpatch(home, "lock")
+    assert completed.stdout == "vendor-kit 1.0  vendor:shorten\nhookpatch.lock holds that already\n"
 
 
 def test_what_is_as_it_was_is_the_same(home: Environment) -> None:
     """An unchanged target gives status 0, with plugin names, without names, and with HOOKPATCH_DISABLE."""
     for names, variables in (([], {}), (["short"], {}), (["short"], {"HOOKPATCH_DISABLE": "1"})):
-        done = hookpatch(home, "check", *names, **variables)
-        assert rows(done) == [["vendor:shorten", "vendor-kit 1.0", "same"], ["short: inject"]]
-        assert (done.stderr, done.returncode) == ("", 0)
+        completed = hookpatch(home, "check", *names, **variables)
+        assert rows(completed) == [["vendor:shorten", "vendor-kit 1.0", "same"], ["short: inject"]]
+        assert (completed.stderr, completed.returncode) == ("", 0)
 
 
 def test_changed_body_is_shown(home: Environment, installed: Install) -> None:
     """A changed body is compatible: status 1, with a diff. The JSON output has the same content."""
     installed("1.1")
-    done = hookpatch(home, "check")
-    table, _, diff = done.stdout.partition("\n\n")
+    completed = hookpatch(home, "check")
+    table, _, diff = completed.stdout.partition("\n\n")
     assert "changed, and takes what it took" in table
     assert "vendor-kit 1.1" in table
     assert "locked vendor-kit 1.0" in table
@@ -154,10 +154,10 @@ def test_changed_body_is_shown(home: Environment, installed: Install) -> None:
         "+    return text[-width:]",
     ]
     assert diff.splitlines() == ["vendor:shorten", *lines]
-    assert done.returncode == 1
-    done = hookpatch(home, "check", "--json")
-    assert done.returncode == 1
-    assert json.loads(done.stdout) == {
+    assert completed.returncode == 1
+    completed = hookpatch(home, "check", "--json")
+    assert completed.returncode == 1
+    assert json.loads(completed.stdout) == {
         "lock": "hookpatch.lock",
         "status": 1,
         "targets": [
@@ -178,9 +178,9 @@ def test_changed_body_is_shown(home: Environment, installed: Install) -> None:
 def test_guards_alone_are_looked_at_without_a_lock_file(home: Environment, installed: Install, tmp_path: Path) -> None:
     """Without a lock file only the guards are checked: a changed body fits."""
     installed("1.1")
-    done = home.run(home.python.parent / "hookpatch", "check", "short", "--json", cwd=tmp_path)
-    (target,) = json.loads(done.stdout)["targets"]
-    assert (target["status"], target["reasons"], done.returncode) == ("fits", [], 0)
+    completed = home.run(home.python.parent / "hookpatch", "check", "short", "--json", cwd=tmp_path)
+    (target,) = json.loads(completed.stdout)["targets"]
+    assert (target["status"], target["reasons"], completed.returncode) == ("fits", [], 0)
     nothing = home.run(home.python.parent / "hookpatch", "check", cwd=tmp_path)
     assert (nothing.stderr, nothing.returncode) == (
         "hookpatch: error: hookpatch check: no plugin is named, and there is no hookpatch.lock here that names some; "
@@ -195,9 +195,9 @@ def test_renamed_parameter_does_not_fit(home: Environment, installed: Install) -
     The lock command refuses the target and leaves the lock file unchanged.
     """
     installed("1.2")
-    done = hookpatch(home, "check", "--json")
-    (target,) = json.loads(done.stdout)["targets"]
-    assert (target["status"], done.returncode) == ("unfit", 2)
+    completed = hookpatch(home, "check", "--json")
+    (target,) = json.loads(completed.stdout)["targets"]
+    assert (target["status"], completed.returncode) == ("unfit", 2)
     assert target["reasons"] == [
         MISSES,
         "it took (text, width=10) and takes (text, limit=10): a call(text=..., width=...) fails: got an unexpected "
@@ -205,11 +205,11 @@ def test_renamed_parameter_does_not_fit(home: Environment, installed: Install) -
         "its source has changed",
     ]
     before = (home.folder / "hookpatch.lock").read_text()
-    done = hookpatch(home, "lock")
-    assert (MISSES in done.stdout, done.returncode) == (True, 2)
+    completed = hookpatch(home, "lock")
+    assert (MISSES in completed.stdout, completed.returncode) == (True, 2)
     assert (home.folder / "hookpatch.lock").read_text() == before
-    done = hookpatch(home, "run", "-p", "short", "-c", "import vendor")
-    assert (f"hookpatch: error: {MISSES}" in done.stderr, done.returncode) == (True, 78)
+    completed = hookpatch(home, "run", "-p", "short", "-c", "import vendor")
+    assert (f"hookpatch: error: {MISSES}" in completed.stderr, completed.returncode) == (True, 78)
 
 
 def test_wrong_version_does_not_fit(home: Environment, installed: Install) -> None:
@@ -217,8 +217,8 @@ def test_wrong_version_does_not_fit(home: Environment, installed: Install) -> No
     installed("2.0")
     (target,) = json.loads(hookpatch(home, "check", "--json").stdout)["targets"]
     assert (target["status"], target["reasons"], target["diff"]) == ("unfit", [NOT_FOR_2], [])
-    done = hookpatch(home, "run", "-p", "short", "-c", "import vendor")
-    assert (f"hookpatch: error: {NOT_FOR_2}" in done.stderr, done.returncode) == (True, 78)
+    completed = hookpatch(home, "run", "-p", "short", "-c", "import vendor")
+    assert (f"hookpatch: error: {NOT_FOR_2}" in completed.stderr, completed.returncode) == (True, 78)
 
 
 def test_release_that_cannot_be_imported_is_broken(home: Environment, installed: Install) -> None:
@@ -233,9 +233,9 @@ def test_releases_are_checked_in_environments_of_their_own(home: Environment, in
     installed("1.0")
     versions = "1.0.1,1.1,1.2,1.3,9.9"
     local = ["--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
-    done = hookpatch(home, "check", "short", "--against", f"vendor-kit=={versions}", "--json", *local)
-    content = json.loads(done.stdout)
-    assert (content["against"], content["status"], done.returncode) == ("vendor-kit", 2, 2)
+    completed = hookpatch(home, "check", "short", "--against", f"vendor-kit=={versions}", "--json", *local)
+    content = json.loads(completed.stdout)
+    assert (content["against"], content["status"], completed.returncode) == ("vendor-kit", 2, 2)
     assert [(row["version"], row["status"], row["reasons"][:1]) for row in content["releases"]] == [
         ("1.0.1", "same", []),
         ("1.1", "compatible", ["its source has changed"]),
@@ -250,19 +250,19 @@ def test_releases_are_checked_in_environments_of_their_own(home: Environment, in
 def test_table_of_releases(home: Environment, index: Path, tmp_path: Path) -> None:
     """Releases can be checked without a lock file, and with dependencies of the current environment."""
     words = ["--against", "vendor-kit==1.1", "--no-deps", "--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
-    done = home.run(home.python.parent / "hookpatch", "check", "short", *words, cwd=tmp_path)
-    assert [line.split() for line in done.stdout.splitlines()] == [
+    completed = home.run(home.python.parent / "hookpatch", "check", "short", *words, cwd=tmp_path)
+    assert [line.split() for line in completed.stdout.splitlines()] == [
         ["release", "verdict", "why"],
         ["vendor-kit", "1.1", "fits"],
     ]
-    assert (done.stderr, done.returncode) == ("", 0)
+    assert (completed.stderr, completed.returncode) == ("", 0)
 
 
 @pytest.mark.parametrize("words", ["vendor-kit", "vendor-kit>=1", "==1", "vendor-kit==", "vendor-kit==1==2"])
 def test_releases_that_cannot_be_read_are_refused(home: Environment, words: str) -> None:
     """A misspelt release list is refused before any installation."""
-    done = hookpatch(home, "check", "--against", words)
-    assert (done.stderr, done.returncode) == (
+    completed = hookpatch(home, "check", "--against", words)
+    assert (completed.stderr, completed.returncode) == (
         f"hookpatch: error: --against: '{words}' cannot be read; write it like onnxsim==0.4.36,0.8.1 "
         "[hookpatch explain SettingError]\n",
         78,
@@ -292,9 +292,10 @@ def test_all_that_is_to_be_said_is_said(home: Environment, installed: Install) -
     installed("1.0")
     home.add_plugin("others", OTHERS)
     words = ["check", "others", "-o", "others.word=a", "--json"]
-    done = hookpatch(home, *words, "--lock", str(home.folder / "hookpatch.lock"))
+    completed = hookpatch(home, *words, "--lock", str(home.folder / "hookpatch.lock"))
     found = {
-        one["target"]: (one["status"], one["reasons"], one["warnings"]) for one in json.loads(done.stdout)["targets"]
+        one["target"]: (one["status"], one["reasons"], one["warnings"])
+        for one in json.loads(completed.stdout)["targets"]
     }
     assert found == {
         "vendor:shorten": ("same", [], ["not needed from vendor-kit>=0.5 on, and vendor-kit 1.0 is installed"]),
@@ -306,10 +307,10 @@ def test_all_that_is_to_be_said_is_said(home: Environment, installed: Install) -
         ),
         "no_such_module:f": ("gone", ["there is no module no_such_module"], []),
     }
-    assert done.returncode == 2
-    done = hookpatch(home, "lock", "others", "-o", "others.word=a", "--lock", "other.lock", "--json")
-    assert [one["target"] for one in json.loads(done.stdout)["targets"]] == ["no_such_module:f"]
-    assert (done.returncode, (home.folder / "other.lock").exists()) == (2, False)
+    assert completed.returncode == 2
+    completed = hookpatch(home, "lock", "others", "-o", "others.word=a", "--lock", "other.lock", "--json")
+    assert [one["target"] for one in json.loads(completed.stdout)["targets"]] == ["no_such_module:f"]
+    assert (completed.returncode, (home.folder / "other.lock").exists()) == (2, False)
 
 
 def test_options_are_locked(home: Environment, installed: Install) -> None:
@@ -326,8 +327,8 @@ def test_options_are_locked(home: Environment, installed: Install) -> None:
     assert hookpatch(home, "check", *lock).returncode == 0
     assert hookpatch(home, "check", HOOKPATCH_LOCK="chosen.lock").stdout == hookpatch(home, "check", *lock).stdout
     assert hookpatch(home, "lock", *lock).stdout.splitlines()[-1] == "chosen.lock holds that already"
-    done = hookpatch(home, "check", *lock, "-o", "chosen.word=zzz", "--json")
-    assert "vendor:shorten takes no argument 'zzz'; it takes text, width" in done.stdout
+    completed = hookpatch(home, "check", *lock, "-o", "chosen.word=zzz", "--json")
+    assert "vendor:shorten takes no argument 'zzz'; it takes text, width" in completed.stdout
 
 
 AT_HAND = '''
@@ -346,14 +347,14 @@ def test_object_at_hand_is_not_locked(home: Environment, installed: Install) -> 
     """An object without an address is not locked. The lock command says so, and the check still examines the object."""
     installed("1.0")
     home.add_plugin("at_hand", AT_HAND)
-    done = hookpatch(home, "lock", "at_hand", "--lock", "at_hand.lock")
-    first, second, third = done.stdout.splitlines()
+    completed = hookpatch(home, "lock", "at_hand", "--lock", "at_hand.lock")
+    first, second, third = completed.stdout.splitlines()
     assert first == "vendor-kit 1.0  vendor:shorten"
     assert re.fullmatch(r"not locked: <dict object at 0x\w+>\['a'\], an object at hand without an address", second)
-    assert (third, done.returncode) == ("at_hand.lock written", 0)
-    done = hookpatch(home, "check", "--lock", "at_hand.lock", "--json")
-    assert sorted(one["status"] for one in json.loads(done.stdout)["targets"]) == ["fits", "same"]
-    assert done.returncode == 0
+    assert (third, completed.returncode) == ("at_hand.lock written", 0)
+    completed = hookpatch(home, "check", "--lock", "at_hand.lock", "--json")
+    assert sorted(one["status"] for one in json.loads(completed.stdout)["targets"]) == ["fits", "same"]
+    assert completed.returncode == 0
 
 
 def test_help_has_an_example(home: Environment) -> None:
@@ -370,11 +371,11 @@ def test_an_edit_is_looked_for_in_other_releases(home: Environment, index: Path,
     versions = "1.0,1.0.1,1.1,1.2"
     local = ["--no-deps", "--pip-arg=--no-index", f"--pip-arg=--find-links={index}"]
     words = ["check", "edits", "--against", f"vendor-kit=={versions}", *local]
-    done = home.run(home.python.parent / "hookpatch", *words, cwd=tmp_path, COLUMNS="200")
-    assert [line.split(maxsplit=2) for line in map(str.rstrip, done.stdout.splitlines()[1:])] == [
+    completed = home.run(home.python.parent / "hookpatch", *words, cwd=tmp_path, COLUMNS="200")
+    assert [line.split(maxsplit=2) for line in map(str.rstrip, completed.stdout.splitlines()[1:])] == [
         ["vendor-kit", "1.0", "fits"],
         ["vendor-kit", "1.0.1", "fits"],
         ["vendor-kit", "1.1", f"does not fit  {GONE} 'return text[-width:]  # from the left'"],
         ["vendor-kit", "1.2", f"does not fit  {GONE} 'return text[:limit]  # from the left'"],
     ]
-    assert (done.stderr, done.returncode) == ("", 2)
+    assert (completed.stderr, completed.returncode) == ("", 2)

@@ -162,10 +162,10 @@ def test_wheels_have_their_messages_and_no_plugin_is_imported(installed_wheels: 
         "print(*sorted({one.distribution for one in messages()}), len(messages()))\n"
         "print([name for name in sys.modules if name.startswith('hookpatch_')])"
     )
-    done = installed_wheels.run("-c", program)
+    completed = installed_wheels.run("-c", program)
     count = sum(len(classes(path)) for path in [ROOT / "hookpatch" / "errors.py", *PLUGINS.values()])
     expected = f"hookpatch hookpatch-export hookpatch-onnx hookpatch-torchscript {count}\n[]\n"
-    assert (done.stdout, done.stderr) == (expected, "")
+    assert (completed.stdout, completed.stderr) == (expected, "")
     assert (installed_wheels.site_packages / "hookpatch" / "messages.md").read_text() == (
         ROOT / "docs" / "messages.md"
     ).read_text()
@@ -177,9 +177,9 @@ def test_an_editable_install_reads_the_page_itself(tmp_path: Path) -> None:
     editable = Environment(tmp_path / "venv")
     editable.install("--editable", ROOT)
     assert not (editable.site_packages / "hookpatch").exists()
-    done = editable.run("-m", "hookpatch", "explain", "UnknownPlugin")
+    completed = editable.run("-m", "hookpatch", "explain", "UnknownPlugin")
     text = _explain.message("UnknownPlugin").text
-    assert (done.stdout, done.stderr) == (f"UnknownPlugin  hookpatch\n\n{text}\n", "")
+    assert (completed.stdout, completed.stderr) == (f"UnknownPlugin  hookpatch\n\n{text}\n", "")
 
 
 @pytest.mark.once

@@ -29,13 +29,15 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     home.add_plugin("broken", "raise RuntimeError('no')")
     home.add_plugin("old", LOUDER.replace("louder)", "louder, requires='pluggy<1')"))
     home.add_plugin("done", LOUDER.replace("louder)", "louder, until='pluggy>=1')"))
-    done = hookpatch(home, "list", COLUMNS="300")
-    assert (done.stderr, done.returncode) == ("", 0)
-    assert ["loud", "Speak louder.", "not looked at"] in rows(done.stdout)
-    done = hookpatch(home, "list", "--look", COLUMNS="300")
-    assert (done.stderr, done.returncode) == ("", 0)
-    assert hookpatch(home, "list", COLUMNS="300").stdout == done.stdout  # the verdicts are cached
-    table = {row[0]: row[1:] for row in reversed(rows(done.stdout))}  # the first line of each row, not the folded lines
+    completed = hookpatch(home, "list", COLUMNS="300")
+    assert (completed.stderr, completed.returncode) == ("", 0)
+    assert ["loud", "Speak louder.", "not looked at"] in rows(completed.stdout)
+    completed = hookpatch(home, "list", "--look", COLUMNS="300")
+    assert (completed.stderr, completed.returncode) == ("", 0)
+    assert hookpatch(home, "list", COLUMNS="300").stdout == completed.stdout  # the verdicts are cached
+    table = {
+        row[0]: row[1:] for row in reversed(rows(completed.stdout))
+    }  # the first line of each row, not the folded lines
     assert table["plugin"] == ["what it does, from, and where", "fits"]
     assert table["loud"] == ["Speak louder.", "yes"]
     assert table["mine"] == ["Say a word of one's own.", "yes"]
@@ -46,7 +48,7 @@ def test_list_names_every_plugin_and_whether_it_fits(home: Environment) -> None:
     assert table["misspelt"][-1].startswith("vendor has no attribute 'speek'; did you mean 'speak'?")
     assert table["old"][-1].startswith(f"made for pluggy<1, but pluggy {metadata.version('pluggy')} is installed; ")
     assert table["done"][-1].startswith("not needed from pluggy>=1")
-    lines = rows(done.stdout)
+    lines = rows(completed.stdout)
     at = [line[0] for line in lines].index("loud")
     assert lines[at + 1 : at + 3] == [["loud-dist 1.0"], ["vendor:speak"]]
     plugins = {one["name"]: one for one in json.loads(hookpatch(home, "list", "--json").stdout)["plugins"]}
@@ -93,9 +95,9 @@ def test_list_tells_a_plugin_of_commands_alone_by_its_word(home: Environment) ->
 @pytest.mark.once
 def test_list_tells_the_version_of_the_target(installed_wheels: Environment) -> None:
     """The list names the distribution and version of a target without an import of the target."""
-    done = hookpatch(installed_wheels, "list", COLUMNS="300")
-    assert re.search(r"^ *onnxsim\.onnx_simplifier:simplify( \(onnxsim [\d.]+\))? ", done.stdout, re.MULTILINE)
-    needs = re.search(r"^onnxsim_skip .* needs options \(passes: .*\) *$", done.stdout, re.MULTILINE)
+    completed = hookpatch(installed_wheels, "list", COLUMNS="300")
+    assert re.search(r"^ *onnxsim\.onnx_simplifier:simplify( \(onnxsim [\d.]+\))? ", completed.stdout, re.MULTILINE)
+    needs = re.search(r"^onnxsim_skip .* needs options \(passes: .*\) *$", completed.stdout, re.MULTILINE)
     assert needs is not None
 
 
@@ -104,5 +106,5 @@ def test_list_without_plugins_says_how_they_come(home: Environment) -> None:
     for info in home.site_packages.glob("loud*"):
         if info.is_dir():
             (info / "entry_points.txt").unlink()
-    done = hookpatch(home, "list")
-    assert done.stdout == "No plugins are installed. They come as distributions, such as hookpatch-onnxsim.\n"
+    completed = hookpatch(home, "list")
+    assert completed.stdout == "No plugins are installed. They come as distributions, such as hookpatch-onnxsim.\n"

@@ -46,8 +46,8 @@ def test_what_is_written_installs_passes_its_tests_has_its_effect_and_leaves_not
     ruff and mypy --strict find no fault.
     """
     for name, target in PLUGINS.items():
-        done = hookpatch(at_home, "new", name, *(["--target", target] if target else []))
-        assert (done.stderr, done.returncode) == ("", 0)
+        completed = hookpatch(at_home, "new", name, *(["--target", target] if target else []))
+        assert (completed.stderr, completed.returncode) == ("", 0)
     written = sorted(path.name for path in at_home.folder.glob("hookpatch-*"))
     assert written == ["hookpatch-tell-dumps", "hookpatch-tell-entry", "hookpatch-tell-get", "hookpatch-tell-mean"]
     assert clean(at_home.folder, written) == ""
@@ -57,8 +57,8 @@ def test_what_is_written_installs_passes_its_tests_has_its_effect_and_leaves_not
     tested = at_home.run("-m", "pytest", "-p", "no:cacheprovider", "-q", *written)
     assert tested.stdout.splitlines()[-1].startswith("10 passed, 2 skipped in "), tested.stdout
     program = "import statistics; print(statistics.mean([1, 2, 3]))"
-    done = at_home.run("-c", program, HOOKPATCH_PLUGINS="tell_mean")
-    assert (done.stdout, done.stderr) == ("2\n", "tell_mean: statistics:mean was called\n")
+    completed = at_home.run("-c", program, HOOKPATCH_PLUGINS="tell_mean")
+    assert (completed.stdout, completed.stderr) == ("2\n", "tell_mean: statistics:mean was called\n")
     plan = at_home.run(at_home.python.parent / "hookpatch", "list", COLUMNS="100")
     assert "iniconfig:IniConfig.get (iniconfig 2." in plan.stdout
 
@@ -74,10 +74,10 @@ def clean(folder: Path, written: list[str]) -> str:
     """
     said = ""
     for words in (["check", "--quiet"], ["check", "--quiet", "--extend-select", "I,B,UP,SIM"], ["format", "--check"]):
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "ruff", *words, *written], cwd=folder, capture_output=True, text=True
         )
-        said += done.stdout if done.returncode else ""
+        said += completed.stdout if completed.returncode else ""
     command = [
         sys.executable,
         "-m",
@@ -89,8 +89,10 @@ def clean(folder: Path, written: list[str]) -> str:
         *written,
     ]
     paths = os.pathsep.join([*written, str(ROOT)])
-    done = subprocess.run(command, cwd=folder, env={**os.environ, "MYPYPATH": paths}, capture_output=True, text=True)
-    return said + (done.stdout if done.returncode else "")
+    completed = subprocess.run(
+        command, cwd=folder, env={**os.environ, "MYPYPATH": paths}, capture_output=True, text=True
+    )
+    return said + (completed.stdout if completed.returncode else "")
 
 
 def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -> None:
@@ -98,8 +100,8 @@ def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -
 
     The folder may exist if empty, and a missing target is reported.
     """
-    done = hookpatch(at_home, "new", "tell_entry", "--target", "no_vendor:f", "--into", "empty")
-    assert done.stdout == (
+    completed = hookpatch(at_home, "new", "tell_entry", "--target", "no_vendor:f", "--into", "empty")
+    assert completed.stdout == (
         "empty:\n"
         "  LICENSE\n"
         "  README.md\n"

@@ -40,8 +40,10 @@ def run(home: Environment, *words: str, stdin: str | None = None) -> tuple[str, 
     """Run a command in the environment and return output, stderr and status."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     clean["PATH"] = f"{home.python.parent}{os.pathsep}{clean['PATH']}"
-    done = subprocess.run(words, cwd=home.folder, env=clean, input=stdin, capture_output=True, text=True, timeout=60)
-    return done.stdout, done.stderr, done.returncode
+    completed = subprocess.run(
+        words, cwd=home.folder, env=clean, input=stdin, capture_output=True, text=True, timeout=60
+    )
+    return completed.stdout, completed.stderr, completed.returncode
 
 
 @functools.cache  # each way is compared with the same result
@@ -171,9 +173,9 @@ def test_install_without_a_start_up_file(home: Environment, tmp_path: Path, whee
         path.append(str(tmp_path / "other"))
     words = ("-m", "hookpatch", "run", "-p", "loud", "starts.py")
     (home.folder / "starts.py").write_text("import vendor; print(vendor.speak())")
-    done = plugin.run(*words, PYTHONPATH=os.pathsep.join(path))
+    completed = plugin.run(*words, PYTHONPATH=os.pathsep.join(path))
     said = "other sitecustomize\n" * has_other
-    assert (done.stdout, done.stderr, done.returncode) == (f"{said}{said}VENDOR\n", "", 0)
+    assert (completed.stdout, completed.stderr, completed.returncode) == (f"{said}{said}VENDOR\n", "", 0)
     unknown = plugin.run(*words, PYTHONPATH=os.pathsep.join(path), HOOKPATCH_PLUGINS="lout")
     assert unknown.returncode == 78
     assert "no plugin 'lout'" in unknown.stderr

@@ -70,18 +70,20 @@ def test_program_is_run_as_the_plugin_says(home: Environment, tmp_path: Path) ->
 
     The declaring plugin is outermost and returns the status.
     """
-    done = run(home, "--run-twice", tmp_path, "-p", "loud", "script.py", "-p", "x", HOOKPATCH_PLUGINS="quiet")
-    assert done.stdout == "a word ['-p', 'x']\nA Word ['-p', 'x']\n['a word', 'A Word'] 5\n"  # quiet lies outside loud
-    assert done.returncode == len("twice,quiet,loud")
-    assert done.stderr.splitlines()[0] == "hookpatch: --run-twice: runs script.py"
+    completed = run(home, "--run-twice", tmp_path, "-p", "loud", "script.py", "-p", "x", HOOKPATCH_PLUGINS="quiet")
+    assert (
+        completed.stdout == "a word ['-p', 'x']\nA Word ['-p', 'x']\n['a word', 'A Word'] 5\n"
+    )  # quiet lies outside loud
+    assert completed.returncode == len("twice,quiet,loud")
+    assert completed.stderr.splitlines()[0] == "hookpatch: --run-twice: runs script.py"
 
 
 @pytest.mark.parametrize("words", [["--run-twice={}"], ["--run-twice", "{}"]])
 def test_calls_of_the_patched_run_are_counted(home: Environment, tmp_path: Path, words: list[str]) -> None:
     """Only the patched run reports the number of calls. The value may be written with ``=``."""
     given = [word.format(tmp_path) for word in words]
-    done = run(home, *given, "-p", "loud", "-c", "import vendor; vendor.speak()")
-    assert [line.partition("]: ")[2] for line in done.stderr.splitlines() if line.startswith("hookpatch[")] == [
+    completed = run(home, *given, "-p", "loud", "-c", "import vendor; vendor.speak()")
+    assert [line.partition("]: ")[2] for line in completed.stderr.splitlines() if line.startswith("hookpatch[")] == [
         "vendor:speak (twice): 1 made",
         "vendor:speak (loud): 1 made",
     ]
@@ -90,8 +92,8 @@ def test_calls_of_the_patched_run_are_counted(home: Environment, tmp_path: Path,
 def test_signal_that_ends_the_patched_run_is_in_the_status(home: Environment, tmp_path: Path) -> None:
     """A signal that ends the patched run gives status 128 plus the number, as in shells."""
     kill = "import os, signal, vendor; vendor.speak(); os.kill(os.getpid(), signal.SIGTERM)"
-    done = run(home, "--run-twice", tmp_path, "-p", "loud", "-c", kill)
-    assert done.returncode == 128 + signal.SIGTERM
+    completed = run(home, "--run-twice", tmp_path, "-p", "loud", "-c", kill)
+    assert completed.returncode == 128 + signal.SIGTERM
 
 
 def test_the_help_names_it(home: Environment) -> None:
@@ -101,14 +103,16 @@ def test_the_help_names_it(home: Environment) -> None:
 
 def test_plugin_that_declares_it_and_does_not_implement_it_is_told(home: Environment) -> None:
     """A plugin that declares an option without hookpatch_run is named in the error."""
-    done = run(home, "--nobody", "x", "-c", "print('ran')")
+    completed = run(home, "--nobody", "x", "-c", "print('ran')")
     problem = "declares --nobody for hookpatch run, and implements no hookpatch_run"
-    assert (done.stdout, done.returncode) == ("", 78)
-    assert f"plugin 'loud' (loud-dist 1.0) {problem}" in done.stderr
+    assert (completed.stdout, completed.returncode) == ("", 78)
+    assert f"plugin 'loud' (loud-dist 1.0) {problem}" in completed.stderr
 
 
 def test_option_that_nobody_declares_is_a_usage_error(environment: Environment) -> None:
     """An option that no plugin declares is a usage error, and no program runs."""
-    done = environment.run(environment.python.parent / "hookpatch", "run", "--run-twice", "out", "-c", "print('ran')")
-    assert (done.stdout, done.returncode) == ("", 2)
-    assert "--run-twice" in done.stderr
+    completed = environment.run(
+        environment.python.parent / "hookpatch", "run", "--run-twice", "out", "-c", "print('ran')"
+    )
+    assert (completed.stdout, completed.returncode) == ("", 2)
+    assert "--run-twice" in completed.stderr

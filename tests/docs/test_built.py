@@ -52,14 +52,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site")
     command = "-m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs"
     doctrees = tmp_path_factory.mktemp("doctrees")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, *command.split(), "--doctree-dir", str(doctrees), str(ROOT), str(out)],
         capture_output=True,
         text=True,
         timeout=600,
         cwd=ROOT,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (completed.returncode, completed.stderr) == (0, "")
     return out
 
 

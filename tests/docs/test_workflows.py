@@ -32,8 +32,8 @@ def problems(schema: str, *files: Path) -> str:
         f"vendor.github-{schema}",
         *map(str, files),
     ]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True)
+    return "" if completed.returncode == 0 else completed.stdout + completed.stderr
 
 
 def read(path: Path) -> Any:

@@ -68,10 +68,10 @@ def test_test_that_leaves_patches_fails_and_the_next_starts_clean(run: Run) -> N
 def test_leaves():
     opened.append(leak(hookpatch.wrap("later:speak", shout), hookpatch.remove("vendor:x", required=False)))
 """
-    done = run(source + CLEAN)
-    done.assert_outcomes(passed=2, errors=1)
-    assert done.ret == pytest.ExitCode.TESTS_FAILED
-    assert told(done) == [
+    completed = run(source + CLEAN)
+    completed.assert_outcomes(passed=2, errors=1)
+    assert completed.ret == pytest.ExitCode.TESTS_FAILED
+    assert told(completed) == [
         first("test_leaves"),
         "<Session of vendor:speak, later:speak, vendor:x, open>, opened by the test:",
         APPLIED,
@@ -92,8 +92,8 @@ def test_leaves():
 )
 def test_patch_that_ends_with_its_test_is_no_leak(run: Run, source: str) -> None:
     """In a block, at the test's end, in a fixture of the test; or never opened."""
-    done = run(source.replace("PATCHED", "hookpatch.active(hookpatch.wrap('vendor:speak', shout))") + CLEAN)
-    done.assert_outcomes(passed=2)
+    completed = run(source.replace("PATCHED", "hookpatch.active(hookpatch.wrap('vendor:speak', shout))") + CLEAN)
+    completed.assert_outcomes(passed=2)
 
 
 def test_fixture_of_the_test_is_named(run: Run) -> None:
@@ -105,9 +105,13 @@ def inner(): opened.append(leak())
 def outer(request): return request.getfixturevalue("inner")
 def test_leaves(outer): pass
 """
-    done = run(source + CLEAN)
-    done.assert_outcomes(passed=2, errors=1)
-    assert told(done) == [first("test_leaves"), f"{SESSION}, opened by the function-scoped fixture 'inner':", APPLIED]
+    completed = run(source + CLEAN)
+    completed.assert_outcomes(passed=2, errors=1)
+    assert told(completed) == [
+        first("test_leaves"),
+        f"{SESSION}, opened by the function-scoped fixture 'inner':",
+        APPLIED,
+    ]
 
 
 @pytest.mark.parametrize("scope", ["class", "module", "package", "session"])
@@ -140,9 +144,9 @@ class Test:
     def test_one(self, patched): assert vendor.speak() == "VENDOR"
     def test_two(self, patched): assert vendor.speak() == "VENDOR"
 """
-    done = run(source + CLEAN)
-    done.assert_outcomes(passed=3, errors=1)
-    assert told(done) == [first("test_two"), f"{SESSION}, opened by the class-scoped fixture 'patched':", APPLIED]
+    completed = run(source + CLEAN)
+    completed.assert_outcomes(passed=3, errors=1)
+    assert told(completed) == [first("test_two"), f"{SESSION}, opened by the class-scoped fixture 'patched':", APPLIED]
 
 
 def test_wider_fixture_that_fails_may_leave_nothing(run: Run) -> None:
@@ -154,9 +158,9 @@ def patched():
     raise ValueError("x")
 def test_leaves(patched): pass
 """
-    done = run(source + CLEAN)
-    done.assert_outcomes(passed=1, errors=2)
-    assert told(done) == [first("test_leaves"), f"{SESSION}, opened by the test:", APPLIED]
+    completed = run(source + CLEAN)
+    completed.assert_outcomes(passed=1, errors=2)
+    assert told(completed) == [first("test_leaves"), f"{SESSION}, opened by the test:", APPLIED]
 
 
 def test_leak_beside_a_wider_fixture_is_told(run: Run) -> None:
@@ -169,9 +173,9 @@ def test_leaves(): opened.append(leak())
 def test_next():
     assert (vendor.speak(), vendor.word) == ("vendor", 1)
 """
-    done = run(source)
-    done.assert_outcomes(passed=2, errors=1)
-    assert told(done) == [first("test_leaves"), f"{SESSION}, opened by the test:", APPLIED]
+    completed = run(source)
+    completed.assert_outcomes(passed=2, errors=1)
+    assert told(completed) == [first("test_leaves"), f"{SESSION}, opened by the test:", APPLIED]
 
 
 def test_setup_functions_count_as_fixtures(run: Run) -> None:
@@ -192,9 +196,9 @@ class TestLeaves(unittest.TestCase):
     def setUp(self): opened.append(leak())
     def test_leaves(self): assert (vendor.speak(), vendor.word) == ("VENDOR", 1)
 """
-    done = run(source)
-    done.assert_outcomes(passed=3, errors=1)
-    assert told(done)[1:] == [f"{SESSION}, opened by the test:", APPLIED]
+    completed = run(source)
+    completed.assert_outcomes(passed=3, errors=1)
+    assert told(completed)[1:] == [f"{SESSION}, opened by the test:", APPLIED]
 
 
 @pytest.mark.parametrize(("closes", "outcomes"), [(True, {"passed": 1}), (False, {"passed": 1, "errors": 1})])
@@ -222,10 +226,10 @@ def pytest_runtest_teardown():
 )
 def test_what_became_of_the_test_itself_stays(run: Run, source: str, outcomes: dict[str, int]) -> None:
     """A failure is not hidden by the leak."""
-    done = run(source + "\n" + CLEAN)
-    done.assert_outcomes(passed=1, **outcomes)
-    assert told(done)[1:] == [f"{SESSION}, opened by the test:", APPLIED]
-    assert "its own" in done.stdout.str() or "skips" in source
+    completed = run(source + "\n" + CLEAN)
+    completed.assert_outcomes(passed=1, **outcomes)
+    assert told(completed)[1:] == [f"{SESSION}, opened by the test:", APPLIED]
+    assert "its own" in completed.stdout.str() or "skips" in source
 
 
 def test_error_of_the_teardown_goes_on_with_a_note(run: Run) -> None:
@@ -237,9 +241,9 @@ def raises():
     raise ValueError("its own")
 def test_leaves(raises): opened.append(leak())
 """
-    done = run(source + CLEAN)
-    done.assert_outcomes(passed=2, errors=1)
-    done.stdout.fnmatch_lines(
+    completed = run(source + CLEAN)
+    completed.assert_outcomes(passed=2, errors=1)
+    completed.stdout.fnmatch_lines(
         [
             "E       ValueError: its own",
             f"E       {first('test_leaves')}",
@@ -257,8 +261,8 @@ def test_leaves():
     opened.append(hookpatch.active(hookpatch.replace("vendor:word", 1, add=True)).open())
     opened.append(leak())
 """
-    done = run(source + CLEAN)
-    assert told(done) == [
+    completed = run(source + CLEAN)
+    assert told(completed) == [
         first("test_leaves"),
         f"{SESSION}, opened by the test:",
         APPLIED,
@@ -280,9 +284,9 @@ def test_leaves():
     opened.append(hookpatch.active(word, hookpatch.enter("vendor", stubborn)).open())
     vendor.word = 2
 """
-    done = run(source)
-    done.assert_outcomes(passed=1, errors=1)
-    assert told(done) == [
+    completed = run(source)
+    completed.assert_outcomes(passed=1, errors=1)
+    assert told(completed) == [
         first("test_leaves"),
         "<Session of vendor:word, vendor, open>, opened by the test:",
         "  overwritten replace vendor:word  (active()): other code wrote 2 into vendor:word",
@@ -298,9 +302,9 @@ from hookpatch._bootstrap import imports
 def test_leaves(): opened.append(imports.watch("nowhere", print))
 def test_next(): opened[0].cancel()
 """
-    done = run("import hookpatch._session.session\n" + source)
-    done.assert_outcomes(passed=2, errors=1)
-    assert told(done) == [first("test_leaves"), "module nowhere is waited for"]
+    completed = run("import hookpatch._session.session\n" + source)
+    completed.assert_outcomes(passed=2, errors=1)
+    assert told(completed) == [first("test_leaves"), "module nowhere is waited for"]
 
 
 def test_what_lies_beneath_somebody_elses_value_is_told_while_that_stands(run: Run) -> None:
@@ -318,9 +322,9 @@ def test_leaves():
         vendor.speak = over
 def test_stays(): assert vendor.speak is over
 """
-    done = run(source)
-    done.assert_outcomes(passed=4, errors=1)
-    assert told(done) == [
+    completed = run(source)
+    completed.assert_outcomes(passed=4, errors=1)
+    assert told(completed) == [
         first("test_leaves"),
         "vendor:speak holds what somebody else put over a patch that has ended since",
     ]
@@ -339,7 +343,7 @@ def test_last(): opened[0].close()
 
 def test_nothing_of_ours_is_imported_for_tests_that_do_not_patch(run: Run) -> None:
     """Tests without patches import no further file of hookpatch."""
-    done = run("""
+    completed = run("""
 @pytest.fixture(scope="module", autouse=True)
 def wide(): yield
 def test_modules():
@@ -347,7 +351,7 @@ def test_modules():
     assert {name for name in sys.modules if "hookpatch" in name} == ours
 def test_next(): test_modules()
 """)
-    done.assert_outcomes(passed=2)
+    completed.assert_outcomes(passed=2)
 
 
 LEAVES = HEAD.replace(", vendor", "") + "def test_leaves(): opened.append(leak())\n"
@@ -358,11 +362,11 @@ def test_plugin_comes_with_the_wheel_and_can_be_switched_off(environment: Enviro
     (tmp_path / "vendor.py").write_text("def speak(): return 'vendor'")
     (tmp_path / "test_it.py").write_text(LEAVES)
     pytest_here = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
-    done = environment.run(*pytest_here, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "test_leaves left patches behind" in done.stdout
-    done = environment.run(*pytest_here, "-p", "no:hookpatch", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    completed = environment.run(*pytest_here, cwd=tmp_path)
+    assert (completed.returncode, completed.stderr) == (1, "")
+    assert "test_leaves left patches behind" in completed.stdout
+    completed = environment.run(*pytest_here, "-p", "no:hookpatch", cwd=tmp_path)
+    assert (completed.returncode, completed.stderr) == (0, "")
 
 
 def test_session_of_the_environment_stays(environment: Environment, tmp_path: Path) -> None:
@@ -376,5 +380,5 @@ def test_session_of_the_environment_stays(environment: Environment, tmp_path: Pa
     environment.add_plugin("loud", plugin)
     (tmp_path / "vendor.py").write_text("def speak(): return 'vendor'")
     (tmp_path / "test_it.py").write_text("def test_patched(): import vendor; assert vendor.speak() == 'VENDOR'\n" * 2)
-    done = environment.run("-m", "pytest", "-q", "-W", "error", cwd=tmp_path, HOOKPATCH_PLUGINS="loud")
-    assert (done.returncode, done.stderr) == (0, "")
+    completed = environment.run("-m", "pytest", "-q", "-W", "error", cwd=tmp_path, HOOKPATCH_PLUGINS="loud")
+    assert (completed.returncode, completed.stderr) == (0, "")

@@ -29,8 +29,8 @@ WAYS = [
 @pytest.mark.parametrize("way", WAYS)
 def test_unmodified_program_is_patched(home: Environment, way: list[str]) -> None:
     """HOOKPATCH_PLUGINS is enough; the program stays `__main__`."""
-    done = home.run(*way, HOOKPATCH_PLUGINS="loud")
-    assert (done.stdout, done.stderr, done.returncode) == ("VENDOR! __main__\n", "", 0)
+    completed = home.run(*way, HOOKPATCH_PLUGINS="loud")
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("VENDOR! __main__\n", "", 0)
 
 
 @pytest.mark.parametrize("plugins", ["", " ", ",", " , "])
@@ -53,18 +53,18 @@ def test_nothing_asked_for_is_nothing_imported(home: Environment, plugins: str) 
 def test_refusal_without_a_stderr(home: Environment, policy: str, out: str, status: int) -> None:
     """A service with a closed stderr is refused, or goes on, without a message."""
     closed = "import os, sys; os.close(2); os.environ['HOOKPATCH_PLUGINS'] = 'nope'"
-    done = home.run(
+    completed = home.run(
         *("-c", f"{closed}; os.execv(sys.executable, [sys.executable, 'script.py'])"), HOOKPATCH_ON_ERROR=policy
     )
-    assert (done.stdout, done.stderr, done.returncode) == (out, "", status)
+    assert (completed.stdout, completed.stderr, completed.returncode) == (out, "", status)
 
 
 @pytest.mark.parametrize("flag", ["-I", "-E"])
 def test_isolated_interpreter_is_not_patched(home: Environment, flag: str) -> None:
     """-I and -E ignore the environment, with hookpatch's variables."""
     program = "import sys; sys.path.insert(0, '.'); " + SCRIPT + "; print('hookpatch' in sys.modules)"
-    done = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="loud")
-    assert done.stdout == "vendor __main__\nFalse\n"
+    completed = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="loud")
+    assert completed.stdout == "vendor __main__\nFalse\n"
     unknown = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="nonsense")
     assert (unknown.stdout, unknown.returncode) == ("vendor __main__\nFalse\n", 0)
 
@@ -72,63 +72,63 @@ def test_isolated_interpreter_is_not_patched(home: Environment, flag: str) -> No
 @pytest.mark.parametrize("way", WAYS)
 def test_misspelt_name_refuses_the_program_before_it_starts(home: Environment, way: list[str]) -> None:
     """A misspelt name is a line on stderr and status 78, before the program's first line."""
-    done = home.run(*way, HOOKPATCH_PLUGINS="luod")
+    completed = home.run(*way, HOOKPATCH_PLUGINS="luod")
     said = (
         "hookpatch: error: no plugin 'luod' (asked for by HOOKPATCH_PLUGINS=luod); "
         "did you mean 'loud'? installed: loud [hookpatch explain UnknownPlugin]\n"
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
 
 
 def test_unknown_name_refuses_the_program(home: Environment) -> None:
     """A single bad name among good names refuses the program."""
-    done = home.run("script.py", HOOKPATCH_PLUGINS="loud,zebra")
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="loud,zebra")
     said = (
         "hookpatch: error: no plugin 'zebra' (asked for by HOOKPATCH_PLUGINS=loud,zebra); installed: loud "
         "[hookpatch explain UnknownPlugin]\n"
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
 
 
 def test_ambiguous_name_refuses_the_program_and_the_distribution_settles_it(home: Environment) -> None:
     """No distribution wins in silence."""
     home.add_plugin("loud", LOUDER.replace(".upper()", ".title()"), distribution="other")
-    done = home.run("script.py", HOOKPATCH_PLUGINS="loud")
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="loud")
     said = (
         "hookpatch: error: plugin 'loud' (asked for by HOOKPATCH_PLUGINS=loud) is offered by 2 distributions: "
         "loud-dist, other; ask for 'loud@loud-dist' or 'loud@other', or uninstall one "
         "[hookpatch explain AmbiguousPlugin]\n"
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
     assert home.run("script.py", HOOKPATCH_PLUGINS="loud@other").stdout == "Vendor! __main__\n"
 
 
 def test_plugin_that_raises_when_loaded_refuses_the_program(home: Environment) -> None:
     """The message has the plugin, its distribution and the error."""
     home.add_plugin("broken", "raise RuntimeError('no')")
-    done = home.run("script.py", HOOKPATCH_PLUGINS="broken")
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="broken")
     said = (
         "hookpatch: error: plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; "
         "fix or uninstall it [hookpatch explain PluginError]\n"
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
 
 
 def test_warn_policy_lets_the_program_run_unpatched_and_says_so(home: Environment) -> None:
     """HOOKPATCH_ON_ERROR=warn."""
-    done = home.run("script.py", HOOKPATCH_PLUGINS="luod", HOOKPATCH_ON_ERROR="warn")
-    assert (done.stdout, done.returncode) == ("vendor __main__\n", 0)
-    assert done.stderr.startswith("hookpatch: warning: nothing is patched: no plugin 'luod' (asked for by")
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="luod", HOOKPATCH_ON_ERROR="warn")
+    assert (completed.stdout, completed.returncode) == ("vendor __main__\n", 0)
+    assert completed.stderr.startswith("hookpatch: warning: nothing is patched: no plugin 'luod' (asked for by")
 
 
 def test_policy_that_is_none_is_refused(home: Environment) -> None:
     """A misspelt policy is not taken for the default."""
-    done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_ON_ERROR="wran")
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_ON_ERROR="wran")
     said = (
         "hookpatch: error: HOOKPATCH_ON_ERROR: 'wran' is not a policy; it takes exit or warn "
         "[hookpatch explain SettingError]\n"
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
 
 
 def test_kill_switch_wins(home: Environment) -> None:
@@ -137,8 +137,8 @@ def test_kill_switch_wins(home: Environment) -> None:
     program = (
         "import hookpatch, vendor\nwith hookpatch.active('loud') as session: print(vendor.speak(), *session.report())"
     )
-    done = home.run("-c", program, HOOKPATCH_DISABLE="1")
-    assert done.stdout == "vendor skipped   wrap    vendor:speak  (loud): HOOKPATCH_DISABLE is set\n"
+    completed = home.run("-c", program, HOOKPATCH_DISABLE="1")
+    assert completed.stdout == "vendor skipped   wrap    vendor:speak  (loud): HOOKPATCH_DISABLE is set\n"
 
 
 def test_target_that_is_gone_ends_the_program_at_its_import(home: Environment) -> None:
@@ -149,9 +149,9 @@ def test_target_that_is_gone_ends_the_program_at_its_import(home: Environment) -
         "vendor has no attribute 'spaek'; did you mean 'speak'? "
         "(target vendor:spaek of plugin 'late' from late-dist 1.0)"
     )
-    done = home.run("-c", program, HOOKPATCH_PLUGINS="late")
+    completed = home.run("-c", program, HOOKPATCH_PLUGINS="late")
     said = f"hookpatch: error: {problem} [hookpatch explain TargetNotFound]\n"
-    assert (done.stdout, done.stderr, done.returncode) == ("on\n", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("on\n", said, 78)
     warned = home.run("-c", program, HOOKPATCH_PLUGINS="late", HOOKPATCH_ON_ERROR="warn")
     assert (warned.stdout, warned.returncode) == ("on\nvendor\n", 0)
     assert f"PatchFailedWarning: not patched: {problem}" in warned.stderr
@@ -218,8 +218,8 @@ def test_pip_is_never_patched_nor_refused(home: Environment) -> None:
         "import os, vendor; print(vendor.speak(), os.environ.get('HOOKPATCH_PLUGINS'))"
     )
     for plugins in ("loud", "luod"):
-        done = home.run("-m", "pip", HOOKPATCH_PLUGINS=plugins)
-        assert (done.stdout, done.stderr, done.returncode) == ("vendor None\n", "", 0)
+        completed = home.run("-m", "pip", HOOKPATCH_PLUGINS=plugins)
+        assert (completed.stdout, completed.stderr, completed.returncode) == ("vendor None\n", "", 0)
 
 
 def test_spawned_worker_is_patched_too(home: Environment) -> None:
@@ -238,8 +238,8 @@ def test_each_process_leaves_its_report(home: Environment) -> None:
     """HOOKPATCH_REPORT names a folder; each process writes a file with the state of each patch."""
     home.add_plugin("idle", LOUDER.replace("vendor:speak", "nowhere:speak"))
     reports = home.folder / "reports"
-    done = home.run("script.py", "x", HOOKPATCH_PLUGINS="loud,idle", HOOKPATCH_REPORT=str(reports))
-    assert done.returncode == 0
+    completed = home.run("script.py", "x", HOOKPATCH_PLUGINS="loud,idle", HOOKPATCH_REPORT=str(reports))
+    assert completed.returncode == 0
     (receipt,) = reports.iterdir()
     (process,) = json.loads(receipt.read_text())["processes"]
     assert receipt.name == f"hookpatch-{process['pid']}.json"
@@ -254,10 +254,10 @@ def test_report_that_cannot_be_written_is_a_warning(home: Environment) -> None:
     """An unwritable report does not fail the run."""
     (home.folder / "reports").write_text("a file, not a folder")
     path = home.folder / "reports"
-    done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(path))
-    assert (done.stdout, done.returncode) == ("VENDOR! __main__\n", 0)
-    assert done.stderr.startswith(f"hookpatch: warning: no report left at {path}/hookpatch-")
-    assert done.stderr.endswith(".json: Not a directory\n")
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(path))
+    assert (completed.stdout, completed.returncode) == ("VENDOR! __main__\n", 0)
+    assert completed.stderr.startswith(f"hookpatch: warning: no report left at {path}/hookpatch-")
+    assert completed.stderr.endswith(".json: Not a directory\n")
 
 
 # --- plugins with waits_for
@@ -287,11 +287,11 @@ def waiting(environment: Environment, tmp_path: Path) -> Environment:
 
 def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Environment) -> None:
     """A process without the awaited import has only the start-up files; the import brings the patch."""
-    done = waiting.run("-c", f"{OURS}; {SCRIPT}; print('loud_dist_loud' in sys.modules)", HOOKPATCH_PLUGINS="loud")
+    completed = waiting.run("-c", f"{OURS}; {SCRIPT}; print('loud_dist_loud' in sys.modules)", HOOKPATCH_PLUGINS="loud")
     files = ("environment", "imports", "installed", "interrupts", "program", "selection")
     of_bootstrap = [f"hookpatch._bootstrap.{file}" for file in files]
     ours = ["hookpatch", "hookpatch._bootstrap", *of_bootstrap, "hookpatch._startup"]
-    assert (done.stdout, done.stderr) == (f"{ours}\nVENDOR! __main__\nTrue\n", "")
+    assert (completed.stdout, completed.stderr) == (f"{ours}\nVENDOR! __main__\nTrue\n", "")
 
 
 @pytest.mark.parametrize(
@@ -318,13 +318,13 @@ def test_patch_is_there_before_its_package_is_executed(
 
     At the end those are named whose packages were not imported.
     """
-    done = waiting.run(*way, HOOKPATCH_PLUGINS="loud,louder,loudest")
-    assert done.stdout == f"{said}\n"
+    completed = waiting.run(*way, HOOKPATCH_PLUGINS="loud,louder,loudest")
+    assert completed.stdout == f"{said}\n"
     unbound = re.findall(
-        r"warning: .* of plugin '(\w+)' .*: was never applied: the program did not import [\w.]+\n", done.stderr
+        r"warning: .* of plugin '(\w+)' .*: was never applied: the program did not import [\w.]+\n", completed.stderr
     )
     assert sorted([*plugins.split(), *unbound]) == ["loud", "louder", "loudest"]
-    assert len(done.stderr.splitlines()) == len(unbound)
+    assert len(completed.stderr.splitlines()) == len(unbound)
 
 
 def test_thread_that_imports_another_package_meanwhile_has_it_patched_too(waiting: Environment) -> None:
@@ -341,8 +341,8 @@ print(package.speak())
 thread.join()
 print(sys.modules["vendor"].speak())
 """
-    done = waiting.run("-c", program, HOOKPATCH_PLUGINS="louder,slow")
-    assert (done.stdout, done.stderr) == ("PACKAGE!\nVENDOR!\n", "")
+    completed = waiting.run("-c", program, HOOKPATCH_PLUGINS="louder,slow")
+    assert (completed.stdout, completed.stderr) == ("PACKAGE!\nVENDOR!\n", "")
 
 
 def test_what_lies_beside_the_script_is_not_imported_because_of_a_plugin_that_waits(waiting: Environment) -> None:
@@ -355,8 +355,8 @@ def test_what_lies_beside_the_script_is_not_imported_because_of_a_plugin_that_wa
 def test_plugin_of_what_opening_a_session_needs_is_opened_at_the_start(waiting: Environment) -> None:
     """A plugin for a dependency of hookpatch opens at the start: inside that import hookpatch could not be imported."""
     waiting.add_plugin("needed", _loud("inspect:cleandoc"), waits_for="inspect")
-    done = waiting.run("-c", "import inspect; print(inspect.cleandoc('text'))", HOOKPATCH_PLUGINS="needed")
-    assert (done.stdout, done.stderr) == ("TEXT!\n", "")
+    completed = waiting.run("-c", "import inspect; print(inspect.cleandoc('text'))", HOOKPATCH_PLUGINS="needed")
+    assert (completed.stdout, completed.stderr) == ("TEXT!\n", "")
 
 
 def test_report_and_patches_of_the_program_do_not_wait(waiting: Environment) -> None:
@@ -370,8 +370,8 @@ with hookpatch.active(hookpatch.wrap("vendor:speak", {around}), children="local"
     print(vendor.speak())
 print(vendor.speak())
 """
-    done = waiting.run("-c", program, HOOKPATCH_PLUGINS="loud")
-    assert (done.stdout, done.stderr) == ("waiting   wrap    vendor:speak  (loud)\n<VENDOR!>\nVENDOR!\n", "")
+    completed = waiting.run("-c", program, HOOKPATCH_PLUGINS="loud")
+    assert (completed.stdout, completed.stderr) == ("waiting   wrap    vendor:speak  (loud)\n<VENDOR!>\nVENDOR!\n", "")
 
 
 def test_receipts_do_not_wait(waiting: Environment, tmp_path: Path) -> None:
@@ -387,8 +387,8 @@ def test_tests_that_import_what_a_plugin_waits_for_leave_nothing(waiting: Enviro
     (waiting.folder / "test_it.py").write_text(
         "def test_it():\n    import vendor\n    assert vendor.speak() == 'VENDOR!'"
     )
-    done = waiting.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py", HOOKPATCH_PLUGINS="loud")
-    assert done.returncode == 0, done.stdout
+    completed = waiting.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py", HOOKPATCH_PLUGINS="loud")
+    assert completed.returncode == 0, completed.stdout
 
 
 BEYOND = (
@@ -415,19 +415,19 @@ def test_plugin_that_is_wrong_ends_the_program_when_it_is_loaded(
     """A wrong plugin is a line at the awaited import; HOOKPATCH_ON_ERROR=warn goes on, with the line."""
     waiting.add_plugin(name, source, waits_for="package")
     program = "print('begun'); import package; print(package.speak())"
-    done = waiting.run("-c", program, HOOKPATCH_PLUGINS=name)
-    assert (done.stdout, done.stderr, done.returncode) == ("begun\n", f"hookpatch: error: {said}\n", 78)
-    done = waiting.run("-c", program, HOOKPATCH_PLUGINS=name, HOOKPATCH_ON_ERROR="warn")
+    completed = waiting.run("-c", program, HOOKPATCH_PLUGINS=name)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("begun\n", f"hookpatch: error: {said}\n", 78)
+    completed = waiting.run("-c", program, HOOKPATCH_PLUGINS=name, HOOKPATCH_ON_ERROR="warn")
     warned = f"hookpatch: warning: nothing is patched: {said}\n"
-    assert (done.stdout, done.stderr, done.returncode) == ("begun\npackage\n", warned, 0)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("begun\npackage\n", warned, 0)
 
 
 def test_options_are_looked_at_before_the_program_starts(waiting: Environment) -> None:
     """A plugin with options, a twin or a misspelt plugin is loaded at the start."""
-    done = waiting.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS='{"loud": {"volume": 11}}')
+    completed = waiting.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS='{"loud": {"volume": 11}}')
     said = (
         "hookpatch: error: options of plugin 'loud' (loud-dist 1.0): it has none, but 'volume' was given "
         "[hookpatch explain OptionsError]\n"
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
     assert waiting.run("script.py", HOOKPATCH_PLUGINS="luod").returncode == 78

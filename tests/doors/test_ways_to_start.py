@@ -55,8 +55,8 @@ def elsewhere(home: Environment, wheels: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("flag", [[], ["-s"], ["-P"], ["-B"], ["-X", "dev"], ["-O"]])
 def test_flags_that_leave_the_start_up_file_alone(home: Environment, flag: list[str]) -> None:
     """The program is patched as without the flags."""
-    done = home.run(*flag, "-W", "ignore", "script.py", HOOKPATCH_PLUGINS="loud", PYTHONPATH=str(home.folder))
-    assert (done.stdout, done.stderr) == ("VENDOR\n", "")
+    completed = home.run(*flag, "-W", "ignore", "script.py", HOOKPATCH_PLUGINS="loud", PYTHONPATH=str(home.folder))
+    assert (completed.stdout, completed.stderr) == ("VENDOR\n", "")
 
 
 @pytest.mark.parametrize("flag", ["-I", "-E", "-S"])
@@ -64,23 +64,23 @@ def test_flags_that_switch_it_off(home: Environment, flag: str) -> None:
     """Python ignores the environment, or reads no start-up file: the program runs plain, as documented."""
     rest = str(home.site_packages.parents[3] / "rest")
     program = f"import sys; sys.path[:0] = [{str(home.folder)!r}, {rest!r}]; import vendor; print(vendor.speak())"
-    done = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="loud")
-    assert (done.stdout, done.stderr) == ("vendor\n", "")
+    completed = home.run(flag, "-c", program, HOOKPATCH_PLUGINS="loud")
+    assert (completed.stdout, completed.stderr) == ("vendor\n", "")
 
 
 def test_run_refuses_an_interpreter_that_ignores_the_environment(home: Environment) -> None:
     """An interpreter that ignores the environment would not read the request."""
-    done = home.run("-E", *RUN)
-    assert "this python ignores the environment (-I or -E), so the program would run unpatched" in done.stderr
-    assert (done.stdout, done.returncode) == ("", 78)
+    completed = home.run("-E", *RUN)
+    assert "this python ignores the environment (-I or -E), so the program would run unpatched" in completed.stderr
+    assert (completed.stdout, completed.returncode) == ("", 78)
 
 
 def test_folder_on_pythonpath(home: Environment, elsewhere: Path) -> None:
     """After `pip install --target` Python reads no .pth file; `hookpatch run` needs none."""
     path = {"PYTHONPATH": str(elsewhere)}
     assert home.run("script.py", HOOKPATCH_PLUGINS="loud", **path).stdout == "vendor\n"
-    done = home.run(*RUN, **path)
-    assert (done.stdout, done.stderr) == ("VENDOR\n", "")
+    completed = home.run(*RUN, **path)
+    assert (completed.stdout, completed.stderr) == ("VENDOR\n", "")
 
 
 def test_wheel_on_pythonpath(home: Environment, elsewhere: Path, wheels: Path) -> None:
@@ -98,10 +98,10 @@ with hookpatch.active("loud", hookpatch.wrap("vendor:speak", lambda w, i, a, k: 
     print(vendor.speak())
 print(vendor.speak())
 """
-    done = home.run("-c", block, **path)
-    assert (done.stdout, done.stderr) == (".whl\nVENDOR!\nvendor\n", "")
-    done = home.run(*RUN, **path)
-    assert (done.stdout, done.stderr) == ("VENDOR\n", "")
+    completed = home.run("-c", block, **path)
+    assert (completed.stdout, completed.stderr) == (".whl\nVENDOR!\nvendor\n", "")
+    completed = home.run(*RUN, **path)
+    assert (completed.stdout, completed.stderr) == ("VENDOR\n", "")
 
 
 def test_environment_made_by_an_environment(home: Environment, tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_process_that_is_started_as_python_does_by_default(home: Environment) ->
     """By a fork server from Python 3.14 on, which outlives the block: the next process is plain again."""
     patches = "def louder(wrapped, instance, args, kwargs):\n    return wrapped().upper()\n"
     home.work_in(home.folder, {"patches.py": patches, "default.py": DEFAULT})
-    done = home.run("-W", "ignore", "default.py")
-    assert (done.stdout, done.stderr) == ("VENDOR\nvendor vendor\n", "")
+    completed = home.run("-W", "ignore", "default.py")
+    assert (completed.stdout, completed.stderr) == ("VENDOR\nvendor vendor\n", "")
     asked = home.run("-W", "ignore", "default.py", HOOKPATCH_PLUGINS="loud")
     assert (asked.stdout, asked.stderr) == ("VENDOR\nVENDOR VENDOR\n", "")
 

@@ -170,8 +170,8 @@ def code_of(path: Path) -> str:
 def modules_after(code: str) -> set[str]:
     """Return the modules imported by code in a new interpreter."""
     program = f"import sys; before = set(sys.modules)\n{code}\nprint(*sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(completed.stdout.split())
 
 
 def test_importing_the_face_imports_nothing() -> None:

@@ -128,8 +128,10 @@ ENVIRONMENT: Final = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}  # with t
 
 @functools.cache
 def _all_forked() -> dict[str, str]:
-    done = subprocess.run([sys.executable, "-X", "dev", __file__], env=ENVIRONMENT, stdout=subprocess.PIPE, check=True)
-    found: dict[str, str] = json.loads(done.stdout)
+    completed = subprocess.run(
+        [sys.executable, "-X", "dev", __file__], env=ENVIRONMENT, stdout=subprocess.PIPE, check=True
+    )
+    found: dict[str, str] = json.loads(completed.stdout)
     return found
 
 
@@ -144,8 +146,8 @@ def test_slot_is_exact_after_a_fork(cell: Cell) -> None:
 def test_interpreter_ends_in_silence_with_its_status(status: int) -> None:
     """The interpreter ends silently with an open session in every cell, and a session waiting for a module."""
     command = [sys.executable, "-X", "dev", __file__, str(status)]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr, done.returncode) == ("", "", status)
+    completed = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", "", status)
 
 
 # --- refused slots

@@ -82,18 +82,18 @@ def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 @pytest.fixture(scope="module")
 def listed(home: Environment) -> dict[str, tuple[str, str]]:
     """Return the lines of `hookpatch list` for unselected plugins."""
-    done = hookpatch(home, "list", "--json")
-    assert (done.stderr, done.returncode) == ("", 0)
-    return {row["name"]: (row["status"], row["reason"] or "") for row in json.loads(done.stdout)["plugins"]}
+    completed = hookpatch(home, "list", "--json")
+    assert (completed.stderr, completed.returncode) == ("", 0)
+    return {row["name"]: (row["status"], row["reason"] or "") for row in json.loads(completed.stdout)["plugins"]}
 
 
 @pytest.fixture(scope="module")
 def findings(home: Environment) -> dict[str, list[str]]:
     """Return the lines of `hookpatch doctor` for each plugin."""
-    done = hookpatch(home, "doctor", "--json")
-    assert (done.stderr, done.returncode) == ("", 1)
+    completed = hookpatch(home, "doctor", "--json")
+    assert (completed.stderr, completed.returncode) == ("", 1)
     found: dict[str, list[str]] = {}
-    for finding in json.loads(done.stdout)["findings"]:
+    for finding in json.loads(completed.stdout)["findings"]:
         found.setdefault(finding["about"], []).append(finding["found"])
     return found
 
@@ -136,15 +136,15 @@ def test_broken_plugin_that_is_asked_for_refuses_the_program(home: Environment, 
     code = "import hookpatch\ntry:\n    with hookpatch.active('{}'): pass\nexcept Exception as error: print(error)"
     match way:
         case "run":
-            done = hookpatch(home, "run", "-p", name, "script.py")
+            completed = hookpatch(home, "run", "-p", name, "script.py")
         case "environment" | "warn":
             policy = {"environment": "exit", "warn": "warn"}[way]
-            done = home.run("script.py", HOOKPATCH_PLUGINS=name, HOOKPATCH_ON_ERROR=policy)
+            completed = home.run("script.py", HOOKPATCH_PLUGINS=name, HOOKPATCH_ON_ERROR=policy)
         case _:
-            done = home.run("-c", code.format(name))
-    out, status = {"warn": ("vendor __main__\n", 0), "block": (done.stdout, 0)}.get(way, ("", 78))
-    assert (done.stdout, done.returncode) == (out, status)
-    (line,) = (done.stdout if way == "block" else done.stderr).splitlines()
+            completed = home.run("-c", code.format(name))
+    out, status = {"warn": ("vendor __main__\n", 0), "block": (completed.stdout, 0)}.get(way, ("", 78))
+    assert (completed.stdout, completed.returncode) == (out, status)
+    (line,) = (completed.stdout if way == "block" else completed.stderr).splitlines()
     start = {"warn": "hookpatch: warning: nothing is patched: ", "block": ""}.get(way, "hookpatch: error: ")
     assert line.startswith(f"{start}plugin '{name}' ({name.replace('_', '-')}-dist 1.0) raised ")
 
@@ -157,17 +157,17 @@ def test_ctrl_c_stays_ctrl_c(home: Environment, way: str) -> None:
     home.add_plugin(f"slow_{way}", f"import signal; {listens}; signal.raise_signal(signal.SIGINT)")
     try:
         if way == "environment":
-            done = home.run("script.py", HOOKPATCH_PLUGINS=f"slow_{way}")
+            completed = home.run("script.py", HOOKPATCH_PLUGINS=f"slow_{way}")
         else:
-            done = hookpatch(home, *({"run": ["run", "-p", f"slow_{way}", "script.py"], "list": ["list"]}[way]))
+            completed = hookpatch(home, *({"run": ["run", "-p", f"slow_{way}", "script.py"], "list": ["list"]}[way]))
     finally:
         for path in home.site_packages.glob(f"slow_{way}*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     # In the listing the plugin interrupted its child process.
     # A shell shows 130 for both: the status, and the end by the signal.
-    assert done.returncode in ((0,) if way == "list" else (130, -signal.SIGINT))
-    assert "Fatal Python error" not in done.stderr
-    assert "fix or uninstall" not in done.stderr
+    assert completed.returncode in ((0,) if way == "list" else (130, -signal.SIGINT))
+    assert "Fatal Python error" not in completed.stderr
+    assert "fix or uninstall" not in completed.stderr
 
 
 @pytest.mark.parametrize("command", [["plan", "--json", "prints"], ["list", "--json"], ["doctor", "--json"]])
@@ -178,8 +178,8 @@ def test_output_of_a_plugin_is_not_in_json(home: Environment, command: list[str]
 
 def test_output_of_a_plugin_is_in_the_program_once(home: Environment) -> None:
     """`hookpatch run` loads the plugin before the program does; the program's output is that of the program."""
-    done = hookpatch(home, "run", "-p", "prints", "script.py")
-    assert (done.stdout.count("NOISE"), done.returncode) == (2, 0)  # print and os.write
+    completed = hookpatch(home, "run", "-p", "prints", "script.py")
+    assert (completed.stdout.count("NOISE"), completed.returncode) == (2, 0)  # print and os.write
 
 
 @pytest.fixture
@@ -234,8 +234,8 @@ def test_package_of_the_user_named_like_an_installer_is_patched(
         (tmp_path / "pip" / name).write_text(SCRIPT if name != "__init__.py" else "")
     for folder in (tmp_path, tmp_path / "pip"):
         (folder / "vendor.py").write_text(VENDOR)
-    done = home.run(*words, cwd=tmp_path, HOOKPATCH_PLUGINS="loud")
-    assert (done.stdout, done.stderr, done.returncode) == ("VENDOR! __main__\n", "", 0)
+    completed = home.run(*words, cwd=tmp_path, HOOKPATCH_PLUGINS="loud")
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("VENDOR! __main__\n", "", 0)
 
 
 INSTALLER: Final = "import pip, os; print(os.path.dirname(pip.__file__))"
@@ -260,16 +260,16 @@ def test_installer_runs_plain_however_it_is_started(home: Environment, way: str)
         text = f"#!{home.python}\nimport sys\nfrom pip._internal.cli.main import main\nsys.exit(main())\n"
         (home.python.parent / name).write_text(text)
     words = [word.format(pip=pip, bin=home.python.parent) for word in WAYS_OF_PIP[way]]
-    done = home.run(*words, HOOKPATCH_PLUGINS="misspelt")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split()[0] in ("pip", "usage:")
+    completed = home.run(*words, HOOKPATCH_PLUGINS="misspelt")
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout.split()[0] in ("pip", "usage:")
 
 
 def test_installer_under_the_command_says_that_it_is_plain(home: Environment) -> None:
     """An installer under hookpatch run warns that no patch is applied."""
-    done = hookpatch(home, "run", "-p", "loud", "-m", "pip", "--version")
-    assert done.stdout.startswith("pip ")
-    assert done.stderr == "hookpatch: warning: pip runs without patches: an installer is never patched\n"
+    completed = hookpatch(home, "run", "-p", "loud", "-m", "pip", "--version")
+    assert completed.stdout.startswith("pip ")
+    assert completed.stderr == "hookpatch: warning: pip runs without patches: an installer is never patched\n"
 
 
 @pytest.mark.parametrize(
@@ -297,16 +297,19 @@ def test_words_of_a_command_line(command: str, words: str) -> None:
 
 def program(home: Environment, reports: Path | str, *words: str, **more: str) -> tuple[str, str, int]:
     """Run a program with a report folder; return output, errors and status."""
-    done = home.run(*(words or ("script.py",)), HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(reports), **more)
-    return done.stdout, done.stderr, done.returncode
+    completed = home.run(*(words or ("script.py",)), HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(reports), **more)
+    return completed.stdout, completed.stderr, completed.returncode
 
 
 @pytest.mark.parametrize("name", ENDS)
 def test_plugin_that_ends_the_program_is_in_the_report(home: Environment, tmp_path: Path, name: str) -> None:
     """A program that ends so writes nothing more; a note from before the load of the plugins stays."""
     home.run("script.py", HOOKPATCH_PLUGINS=f"loud,{name}", HOOKPATCH_REPORT=str(tmp_path / "reports"))
-    done = hookpatch(home, "report", str(tmp_path / "reports"))
-    assert (done.returncode, done.stdout.splitlines()[1:2]) == (1, [f"  did not get past this: load {name}, loud"])
+    completed = hookpatch(home, "report", str(tmp_path / "reports"))
+    assert (completed.returncode, completed.stdout.splitlines()[1:2]) == (
+        1,
+        [f"  did not get past this: load {name}, loud"],
+    )
     program(home, tmp_path / "whole")
     whole = hookpatch(home, "report", str(tmp_path / "whole"))
     assert (whole.returncode, "get past" in whole.stdout) == (0, False)
@@ -367,9 +370,9 @@ def test_report_that_cannot_be_left_fails_no_run(home: Environment, folder: str)
     assert (out, status) == ("VENDOR! __main__\n", 0)
     (line,) = errors.splitlines()
     assert line.startswith("hookpatch: warning: no report left at ")
-    done = hookpatch(home, "report", FOLDERS[folder])
-    assert (done.stdout, done.returncode) == ("", 78)
-    assert len(done.stderr.splitlines()) == 1
+    completed = hookpatch(home, "report", FOLDERS[folder])
+    assert (completed.stdout, completed.returncode) == ("", 78)
+    assert len(completed.stderr.splitlines()) == 1
 
 
 def test_relative_report_in_a_deleted_folder_fails_no_run(home: Environment, tmp_path: Path) -> None:
@@ -378,13 +381,13 @@ def test_relative_report_in_a_deleted_folder_fails_no_run(home: Environment, tmp
         "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone'); "
         "os.execv(sys.executable, [sys.executable, '-c', 'import os; os.chdir(\"/\"); print(1)'])"
     )
-    done = home.run("-c", code, cwd=tmp_path, HOOKPATCH_REPORT="reports", HOOKPATCH_PLUGINS="")
-    assert done.stdout == "1\n"
+    completed = home.run("-c", code, cwd=tmp_path, HOOKPATCH_REPORT="reports", HOOKPATCH_PLUGINS="")
+    assert completed.stdout == "1\n"
     code = code.replace("os.execv", "os.environ['HOOKPATCH_PLUGINS'] = 'loud'; os.execv")
-    done = home.run("-c", code, cwd=tmp_path, HOOKPATCH_REPORT="reports")
-    assert (done.stdout, done.returncode) == ("1\n", 0)
-    assert "no report left at reports/hookpatch-" in done.stderr
-    assert "the current folder has been deleted" in done.stderr
+    completed = home.run("-c", code, cwd=tmp_path, HOOKPATCH_REPORT="reports")
+    assert (completed.stdout, completed.returncode) == ("1\n", 0)
+    assert "no report left at reports/hookpatch-" in completed.stderr
+    assert "the current folder has been deleted" in completed.stderr
     assert not Path("/reports").exists()
 
 
@@ -416,9 +419,9 @@ def test_report_without_room_or_rights_is_one_warning(tmp_path: Path, fault: str
         pytest.skip("only root can become another user")
     tmp_path.chmod(0o755)
     command = [sys.executable, "-c", LIMITED.format(fault), str(tmp_path / "reports")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.stdout, done.returncode) == ("went on\n", 0), done.stderr
-    (line,) = done.stderr.splitlines()
+    completed = subprocess.run(command, capture_output=True, text=True)
+    assert (completed.stdout, completed.returncode) == ("went on\n", 0), completed.stderr
+    (line,) = completed.stderr.splitlines()
     assert line.startswith("hookpatch: warning: no report left at ")
     assert line.endswith(says)
     assert not [*tmp_path.glob("reports/*")]
@@ -446,8 +449,8 @@ def test_home_that_cannot_be_written_spoils_no_command(home: Environment, tmp_pa
     (tmp_path / "home").write_text("no folder")
     for words in (["list", "--look"], ["plan", "loud"], ["doctor"]):
         variables = {"HOME": str(tmp_path / "home"), "HOOKPATCH_CACHE": "", "XDG_CACHE_HOME": ""}
-        done = hookpatch(home, *words, **variables)
-        assert (done.stderr, done.returncode in (0, 1)) == ("", True)
+        completed = hookpatch(home, *words, **variables)
+        assert (completed.stderr, completed.returncode in (0, 1)) == ("", True)
 
 
 # --- files for `hookpatch report`
@@ -576,9 +579,9 @@ def test_report_command_ends_with_1_for_a_damaged_file(home: Environment, tmp_pa
     assert "hookpatch-2.json is no report" in alone.stderr
     assert "and 2 more" in alone.stderr
     (tmp_path / "hookpatch-7.json").write_text(TEXT)
-    done = hookpatch(home, "report", str(tmp_path), "--html", str(tmp_path / "page.html"))
-    assert (done.stderr, done.returncode) == ("", 1)
-    assert done.stdout.count("is no report: it is cut off") == 5
+    completed = hookpatch(home, "report", str(tmp_path), "--html", str(tmp_path / "page.html"))
+    assert (completed.stderr, completed.returncode) == ("", 1)
+    assert completed.stdout.count("is no report: it is cut off") == 5
     assert (tmp_path / "page.html").read_text().count("is no report: it is cut off") == 5
 
 
@@ -618,13 +621,13 @@ def test_names_in_a_report_act_on_no_terminal_and_no_page(tmp_path: Path, name: 
     assert "<img" not in page
     code = "import sys; sys.argv[:] = ['hookpatch', 'report', sys.argv[1]]; from hookpatch.command import main; main()"
     variables = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "COLUMNS": "200"}
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, env={**os.environ, **variables}
     )
-    assert (done.stderr, done.returncode) == ("", 1)
-    assert all(line.isprintable() and line.isascii() for line in done.stdout.splitlines())
-    assert not any(line.startswith("hookpatch: error") for line in done.stdout.splitlines())
-    assert len(done.stdout) < 100_000
+    assert (completed.stderr, completed.returncode) == ("", 1)
+    assert all(line.isprintable() and line.isascii() for line in completed.stdout.splitlines())
+    assert not any(line.startswith("hookpatch: error") for line in completed.stdout.splitlines())
+    assert len(completed.stdout) < 100_000
 
 
 SECRETS: Final = {
@@ -694,9 +697,9 @@ def test_two_thousand_reports_are_read_in_two_seconds(home: Environment, tmp_pat
         process = {**GOOD, "pid": number, "first": number == 0, "patches": [PATCH, {**PATCH, "target": "vendor:b"}]}
         (tmp_path / f"hookpatch-{number}.json").write_text(json.dumps({"processes": [process]}))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = hookpatch(home, "report", str(tmp_path))
+    completed = hookpatch(home, "report", str(tmp_path))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert (done.returncode, done.stderr, done.stdout.count("vendor:b")) == (0, "", 2000)
+    assert (completed.returncode, completed.stderr, completed.stdout.count("vendor:b")) == (0, "", 2000)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
@@ -711,8 +714,8 @@ def test_what_a_killed_pip_leaves_is_no_distribution(home: Environment) -> None:
     for left in LEFT:
         shutil.copytree(home.site_packages / "loud_dist-1.0.dist-info", home.site_packages / left)
     try:
-        done = home.run("script.py", HOOKPATCH_PLUGINS="loud")
-        assert (done.stdout, done.stderr, done.returncode) == ("VENDOR! __main__\n", "", 0)
+        completed = home.run("script.py", HOOKPATCH_PLUGINS="loud")
+        assert (completed.stdout, completed.stderr, completed.returncode) == ("VENDOR! __main__\n", "", 0)
         found = json.loads(hookpatch(home, "doctor", "--json").stdout)["findings"]
     finally:
         for left in LEFT:
@@ -730,13 +733,13 @@ def test_two_dist_infos_of_one_distribution_are_told(home: Environment, newer: s
     (home.site_packages / "loud_dist_loud.py").touch()
     os.utime(one if newer == "1.0" else two, (time.time() + 60,) * 2)
     try:
-        done = hookpatch(home, "list", "--json")
+        completed = hookpatch(home, "list", "--json")
         found = json.loads(hookpatch(home, "doctor", "--json").stdout)["findings"]
         refused = home.run("script.py", HOOKPATCH_PLUGINS="loud")
     finally:
         shutil.rmtree(two)
         os.utime(one)
-    versions = [row["version"] for row in json.loads(done.stdout)["plugins"] if row["name"] == "loud"]
+    versions = [row["version"] for row in json.loads(completed.stdout)["plugins"] if row["name"] == "loud"]
     assert versions == [newer]
     assert (refused.stdout, refused.stderr) == ("VENDOR! __main__\n", "")
     kept, other = (one, two) if newer == "1.0" else (two, one)
@@ -761,9 +764,9 @@ SETTINGS: Final = ("PLUGINS", "OPTIONS", "CONFIG", "ON_ERROR", "ON_DRIFT", "LOCK
 def test_setting_with_odd_text_is_one_line(home: Environment, setting: str, name: str) -> None:
     """No escape reaches the terminal, no name begins a second line, no message is long."""
     text = ODD[name][:100_000]  # Linux starts no program with a longer variable
-    done = home.run("script.py", **{"HOOKPATCH_PLUGINS": "loud", f"HOOKPATCH_{setting}": text.replace("\0", "")})
-    assert (done.stdout, done.returncode) == ("", 78)
-    (line,) = done.stderr.splitlines()
+    completed = home.run("script.py", **{"HOOKPATCH_PLUGINS": "loud", f"HOOKPATCH_{setting}": text.replace("\0", "")})
+    assert (completed.stdout, completed.returncode) == ("", 78)
+    (line,) = completed.stderr.splitlines()
     assert line.startswith("hookpatch: error: ")
     assert (line.isprintable(), len(line) < 5_000) == (True, True)
 
@@ -776,9 +779,12 @@ def test_argument_with_odd_text_is_one_line(home: Environment, words: list[str],
     code = f"import sys; sys.argv[1:] = {[text if word == '{}' else word for word in words]!a}"
     code = code.encode("ascii", "backslashreplace").decode()
     (home.folder / "odd.py").write_text(f"{code}\nfrom hookpatch.command import main\nmain()\n")
-    done = home.run("odd.py")
-    assert (done.stdout, done.returncode) == ("", 2 if words == ["{}"] else 78)  # 2: a command that does not exist
-    (line,) = done.stderr.splitlines()
+    completed = home.run("odd.py")
+    assert (completed.stdout, completed.returncode) == (
+        "",
+        2 if words == ["{}"] else 78,
+    )  # 2: a command that does not exist
+    (line,) = completed.stderr.splitlines()
     assert (line.startswith("hookpatch: error: "), line.isprintable(), len(line) < 5_000) == (True, True, True)
 
 
@@ -818,9 +824,9 @@ DAMAGED_BLOCKS: Final = {
 @pytest.mark.parametrize("name", of_each(DAMAGED_BLOCKS))
 def test_damaged_blocks_are_one_line(home: Environment, name: str) -> None:
     """A damaged HOOKPATCH_INHERIT is a line with the remedy, or the patch; the program does not run."""
-    done = home.run("script.py", HOOKPATCH_INHERIT=DAMAGED_BLOCKS[name])
-    assert (done.stdout, done.returncode) == ("", 78), done.stderr
-    (line,) = done.stderr.splitlines()
+    completed = home.run("script.py", HOOKPATCH_INHERIT=DAMAGED_BLOCKS[name])
+    assert (completed.stdout, completed.returncode) == ("", 78), completed.stderr
+    (line,) = completed.stderr.splitlines()
     assert line.startswith("hookpatch: error: cannot be carried to another process: ")
     assert line.endswith("[hookpatch explain NotCarriedError]")
 
@@ -831,7 +837,7 @@ def test_damaged_blocks_are_one_line(home: Environment, name: str) -> None:
 )
 def test_wrong_policy_is_refused_where_it_has_no_effect_yet(home: Environment, setting: str, words: list[str]) -> None:
     """Without a lock file, too."""
-    done = home.run(*words, HOOKPATCH_PLUGINS="loud", **{f"HOOKPATCH_{setting}": "wran"})
-    assert (done.stdout, done.returncode) == ("", 78)
-    (line,) = done.stderr.splitlines()
+    completed = home.run(*words, HOOKPATCH_PLUGINS="loud", **{f"HOOKPATCH_{setting}": "wran"})
+    assert (completed.stdout, completed.returncode) == ("", 78)
+    (line,) = completed.stderr.splitlines()
     assert line.startswith(f"hookpatch: error: HOOKPATCH_{setting}: 'wran' is not a policy; it takes ")

@@ -54,9 +54,9 @@ def _run_forking(folder: Path, code: str) -> str:
         + inspect.cleandoc(code)
     )
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stderr == "", done.stderr
-    return done.stdout
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert completed.stderr == "", completed.stderr
+    return completed.stdout
 
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

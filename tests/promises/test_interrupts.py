@@ -31,9 +31,9 @@ def _rows(*options: str) -> list[str]:
     """
     script = ROOT / "tests" / "benchmarks" / "interrupts.py"
     command = [sys.executable, script, *options, "--only", "hookpatch"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines()[2:]]
-    assert done.returncode == 0, done.stdout + done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    rows = [line.strip("| ").split(" | ") for line in completed.stdout.splitlines()[2:]]
+    assert completed.returncode == 0, completed.stdout + completed.stderr
     for _, *cells in rows:
         assert all(cell.startswith("0 of ") and int(cell.split()[-1]) > 5 for cell in cells), rows
     return [row[0] for row in rows]

@@ -42,9 +42,9 @@ def found(home: Environment, name: str, scene: str, **variables: str) -> Any:
     """Run a scene in a script and return the words of each child process."""
     script = home.folder / f"{name}.py"
     script.write_text(SCRIPT.format(scene=dedent(scene)))
-    done = home.run(script.name, PYTHONPATH=str(home.folder), **variables)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    completed = home.run(script.name, PYTHONPATH=str(home.folder), **variables)
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout.splitlines()[-1])
 
 
 def check(home: Environment, name: str, scene: str, count: int) -> None:
@@ -121,9 +121,9 @@ def test_pool_whose_workers_are_refused_for_ever_says_how_to_end_it(home: Enviro
             multiprocessing.get_context("spawn").Pool(1).apply(print)
         """)
     )
-    done = home.run(script.name)
-    error, note, *again = done.stderr.splitlines()
-    assert (done.returncode, again[:2]) == (3, [error, note])
+    completed = home.run(script.name)
+    error, note, *again = completed.stderr.splitlines()
+    assert (completed.returncode, again[:2]) == (3, [error, note])
     assert error.startswith("hookpatch: error: no plugin 'gone' (asked for by HOOKPATCH_PLUGINS=gone)")
     assert note == (
         "hookpatch: multiprocessing.Pool starts a worker for each that ends, so for ever: end the program with Ctrl-C, "

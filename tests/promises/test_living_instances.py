@@ -229,9 +229,9 @@ with hookpatch.active(patch) as session:
     print([patch.place for patch in session.report() if "living" in str(patch.place)])
 print([type(one).__name__ for one in held])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == [
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert completed.stderr == ""
+    assert completed.stdout.splitlines() == [
         "['Plain', 'Plain', 'Plain'] the class of 3 living instances",
         "[]",
         "['Plain', 'Plain', 'Plain']",

@@ -480,8 +480,8 @@ def test_processes(folder: Path, make_distribution: Callable[..., Path], monkeyp
         return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **variables}, check=False)
 
     with hookpatch.active(hookpatch.edit("vendor", "LIMIT = 42", "LIMIT = 43", keep=True)):
-        done = run()
-        assert json.loads(done.stdout) == [43, 43], done.stderr
+        completed = run()
+        assert json.loads(completed.stdout) == [43, 43], completed.stderr
     assert json.loads(run().stdout) == [42, 42]
     assert json.loads(run(HOOKPATCH_PLUGINS="raised").stdout) == [43, 43]
     failed = run(HOOKPATCH_PLUGINS="unfit")

@@ -67,8 +67,8 @@ def test_it(what):
 """
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert "4 passed" in done.stdout, done.stdout
+    completed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert "4 passed" in completed.stdout, completed.stdout
 
 
 CHECKED = """
@@ -109,9 +109,9 @@ def test_package_whose_types_beartype_checks(what: str, tmp_path: Path) -> None:
     (tmp_path / "checked" / "rewritten.py").write_text(SOURCE)
     patch = CHANGES[what].replace("'rewritten", "'checked.rewritten")
     (tmp_path / "program.py").write_text(CHECKED.replace("PATCH", patch))
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True)
+    completed = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True)
     inside = {"module": [9, 8, 7], "transform": [9, 9, 8], "function": [8, 8, 6], "class": [8, 9, 7]}
-    assert (done.stdout, done.returncode) == (f"{inside[what]}\n", 0), done.stderr
+    assert (completed.stdout, completed.returncode) == (f"{inside[what]}\n", 0), completed.stderr
 
 
 @pytest.mark.parametrize("what", ["module", "function"])

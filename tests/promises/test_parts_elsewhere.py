@@ -91,30 +91,30 @@ def test_in_each_child_process(home: Environment, what: str) -> None:
 
 def test_lock_and_check(home: Environment) -> None:
     """Each address is locked; a changed method, class body or default is noticed, and nothing else."""
-    done = hookpatch(home, "lock", "parts", PYTHONPATH=str(home.folder))
-    assert done.returncode == 0, done.stderr
+    completed = hookpatch(home, "lock", "parts", PYTHONPATH=str(home.folder))
+    assert completed.returncode == 0, completed.stderr
     assert hookpatch(home, "check", "parts", PYTHONPATH=str(home.folder)).returncode == 0
     lock = (home.folder / "hookpatch.lock").read_text()
     for address in ("vendor:Thing().speak", "vendor:Thing().size", "vendor:Thing", "vendor:Thing.kind"):
         assert f'"{address}"' in lock
     vendor = home.folder / "vendor.py"
     vendor.write_text(VENDOR.replace('return "thing"', 'return "other"'))
-    done = hookpatch(home, "check", "parts", PYTHONPATH=str(home.folder))
-    assert done.returncode != 0
-    assert "vendor:Thing().speak" in done.stdout
+    completed = hookpatch(home, "check", "parts", PYTHONPATH=str(home.folder))
+    assert completed.returncode != 0
+    assert "vendor:Thing().speak" in completed.stdout
     vendor.write_text(VENDOR.replace('kind = "thing"', 'kind = "things"'))
-    done = hookpatch(home, "check", "parts", PYTHONPATH=str(home.folder))
-    assert done.returncode != 0
-    assert "'kind = \"thing\"' is not there;" in done.stdout
+    completed = hookpatch(home, "check", "parts", PYTHONPATH=str(home.folder))
+    assert completed.returncode != 0
+    assert "'kind = \"thing\"' is not there;" in completed.stdout
 
 
 def test_plan_is_what_the_run_reports(home: Environment) -> None:
     """Of a plugin with all three: a row each, and one for each part of the class."""
-    done = hookpatch(home, "plan", "parts", PYTHONPATH=str(home.folder))
-    assert done.returncode == 0, done.stdout + done.stderr
+    completed = hookpatch(home, "plan", "parts", PYTHONPATH=str(home.folder))
+    assert completed.returncode == 0, completed.stdout + completed.stderr
     rows = ["vendor:Thing().speak", "vendor:Thing().size", "vendor:Thing", "vendor:Thing.kind"]
-    assert [line.split()[0] for line in done.stdout.splitlines() if line.startswith("vendor:")] == rows
+    assert [line.split()[0] for line in completed.stdout.splitlines() if line.startswith("vendor:")] == rows
     code = "import vendor, hookpatch; print(hookpatch.report()); print(hookpatch.why('vendor:Thing().speak'))"
-    done = home.run("-c", code, HOOKPATCH_PLUGINS="parts")
-    assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("applied")] == rows
-    assert "wrap by plugin 'parts' from parts-dist 1.0, session 1" in done.stdout
+    completed = home.run("-c", code, HOOKPATCH_PLUGINS="parts")
+    assert [line.split()[2] for line in completed.stdout.splitlines() if line.startswith("applied")] == rows
+    assert "wrap by plugin 'parts' from parts-dist 1.0, session 1" in completed.stdout

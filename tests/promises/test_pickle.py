@@ -213,9 +213,9 @@ def test_pools_run_what_stands_under_the_name_there(
     """A patched function sent to another process is patched there if the process is patched, and plain otherwise."""
     write_module("pooled", SOURCE)
     script = write_module("script", SCRIPT)
-    done = subprocess.run([sys.executable, script, method, reach], capture_output=True, text=True, timeout=120)
-    assert done.stderr == ""
+    completed = subprocess.run([sys.executable, script, method, reach], capture_output=True, text=True, timeout=120)
+    assert completed.stderr == ""
     plain = [6, -3, 15, "ModelModelModel", 9, 15]
     patched = [["patched", result] for result in plain]
     expected = [patched, patched[:3], plain, plain[:3], plain, plain[:3]]
-    assert [json.loads(line) for line in done.stdout.splitlines()] == expected
+    assert [json.loads(line) for line in completed.stdout.splitlines()] == expected

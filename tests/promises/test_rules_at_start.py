@@ -48,11 +48,11 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
 def test_a_plugin_with_a_rule(waits_for: str, address: str, home: Environment) -> None:
     """A plugin with a rule loads with and without waits_for, which may be a pattern; no other module is imported."""
     home.add_plugin("marks", PLUGIN.format(address=address, options=""), waits_for=waits_for)
-    done = home.run("script.py", HOOKPATCH_PLUGINS="marks")
-    assert (done.stdout, done.stderr, done.returncode) == ("<ape>\n", "", 0)
-    done = home.run("nothing.py", HOOKPATCH_PLUGINS="marks")
-    assert ("pluggy" in done.stdout, "zoo" in done.stdout) == (not waits_for, False)
-    assert "was never applied: the program did not import zoo" in done.stderr
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="marks")
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("<ape>\n", "", 0)
+    completed = home.run("nothing.py", HOOKPATCH_PLUGINS="marks")
+    assert ("pluggy" in completed.stdout, "zoo" in completed.stdout) == (not waits_for, False)
+    assert "was never applied: the program did not import zoo" in completed.stderr
 
 
 def test_a_rule_outside_of_what_its_plugin_waits_for_is_refused(home: Environment) -> None:
@@ -60,9 +60,9 @@ def test_a_rule_outside_of_what_its_plugin_waits_for_is_refused(home: Environmen
     home.add_plugin(
         "marks", PLUGIN.format(address="zoo.*:*Norm.forward", options=""), waits_for="zoo.models.*.modeling_*"
     )
-    done = home.run("script.py", HOOKPATCH_PLUGINS="marks")
-    assert done.returncode == 78
-    assert "which is not in 'zoo.models.*.modeling_*', for which its distribution has it wait" in done.stderr
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="marks")
+    assert completed.returncode == 78
+    assert "which is not in 'zoo.models.*.modeling_*', for which its distribution has it wait" in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_a_rule_outside_of_what_its_plugin_waits_for_is_refused(home: Environmen
 def test_too_few_matches_under_run(address: str, options: str, status: int, said: str, home: Environment) -> None:
     """The end of the program tells, with status 70; of a plain module the import does, with status 78."""
     home.add_plugin("marks", PLUGIN.format(address=address, options=options))
-    done = home.run("-m", "hookpatch", "run", "-p", "marks", "script.py")
-    assert (done.returncode, said in done.stderr) == (status, True), done.stderr
-    assert ("warning" in done.stderr or "error" in done.stderr) == bool(said)
+    completed = home.run("-m", "hookpatch", "run", "-p", "marks", "script.py")
+    assert (completed.returncode, said in completed.stderr) == (status, True), completed.stderr
+    assert ("warning" in completed.stderr or "error" in completed.stderr) == bool(said)
 
 
 CHILD = """
@@ -100,8 +100,8 @@ def test_a_rule_goes_to_child_processes(home: Environment) -> None:
         "def marked(wrapped, instance, args, kwargs):\n    return f'<{wrapped(*args, **kwargs)}>'\n"
     )
     (home.folder / "parent.py").write_text(CHILD.replace("\n    ", "\n"))
-    done = home.run("parent.py")
-    assert (done.stdout, done.stderr) == ("<ape>\n", "")
+    completed = home.run("parent.py")
+    assert (completed.stdout, completed.stderr) == ("<ape>\n", "")
 
 
 def test_a_lambda_as_predicate_stays_here() -> None:

@@ -54,8 +54,8 @@ def test_planted_module_is_not_run(home: Environment, way: list[str]) -> None:
     names = "hookpatch wrapt pluggy packaging msgspec typer rich loud_dist_loud difflib asyncio email".split()  # noqa: SIM905
     for name in (*names, "sitecustomize", "hookpatch_loud", "loud"):
         (home.folder / f"{name}.py").write_text(PLANTED)
-    done = home.run(*way, HOOKPATCH_PLUGINS="loud")
-    assert (done.stdout, done.stderr) == ("VENDOR 2\n", "")
+    completed = home.run(*way, HOOKPATCH_PLUGINS="loud")
+    assert (completed.stdout, completed.stderr) == ("VENDOR 2\n", "")
     assert evil(home) == []
 
 
@@ -65,9 +65,9 @@ def test_planted_distribution_is_not_a_plugin(home: Environment) -> None:
     info.mkdir()
     (info / "entry_points.txt").write_text("[hookpatch]\nevil = evil\n")
     (home.folder / "evil.py").write_text(PLANTED)
-    done = home.run("script.py", HOOKPATCH_PLUGINS="evil")
-    assert done.returncode == 78
-    assert "no plugin 'evil'" in done.stderr
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="evil")
+    assert completed.returncode == 78
+    assert "no plugin 'evil'" in completed.stderr
     assert evil(home) == []
 
 
@@ -75,18 +75,18 @@ def test_planted_distribution_is_not_a_plugin(home: Environment) -> None:
 def test_names_are_names_of_plugins_and_nothing_else(home: Environment, name: str) -> None:
     """No module path and no file is ever loaded."""
     (home.folder / "evil.py").write_text(PLANTED)
-    done = home.run("script.py", HOOKPATCH_PLUGINS=name)
-    assert (done.stdout, done.returncode) == ("", 78)
-    assert f"no plugin '{name}'" in done.stderr
+    completed = home.run("script.py", HOOKPATCH_PLUGINS=name)
+    assert (completed.stdout, completed.returncode) == ("", 78)
+    assert f"no plugin '{name}'" in completed.stderr
     assert evil(home) == []
 
 
 def test_name_of_two_distributions_is_refused(home: Environment) -> None:
     """A second distribution cannot take a name over."""
     home.add_plugin("loud", LOUD.replace("upper", "lower"), "evil-dist")
-    done = home.run("script.py", HOOKPATCH_PLUGINS="loud")
-    assert (done.stdout, done.returncode) == ("", 78)
-    assert done.stderr == (
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="loud")
+    assert (completed.stdout, completed.returncode) == ("", 78)
+    assert completed.stderr == (
         "hookpatch: error: plugin 'loud' (asked for by HOOKPATCH_PLUGINS=loud) is offered by 2 distributions: "
         "evil-dist, loud-dist; ask for 'loud@evil-dist' or 'loud@loud-dist', or uninstall one "
         "[hookpatch explain AmbiguousPlugin]\n"
@@ -99,8 +99,8 @@ def test_flags_that_ignore_the_environment_switch_us_off(home: Environment, flag
     """With these flags no file of hookpatch is imported."""
     code = "import sys; print([name for name in sys.modules if name.startswith('hookpatch')])"
     for variable in ("HOOKPATCH_PLUGINS", "HOOKPATCH_CONFIG", "HOOKPATCH_INHERIT"):
-        done = home.run(flag, "-c", code, **{variable: "loud"})
-        assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
+        completed = home.run(flag, "-c", code, **{variable: "loud"})
+        assert (completed.stdout, completed.stderr, completed.returncode) == ("[]\n", "", 0)
 
 
 def test_configuration_that_lies_there_is_not_looked_at(home: Environment) -> None:
@@ -126,10 +126,10 @@ def test_allow_list_of_a_configuration_only_narrows(home: Environment) -> None:
     assert [home.run("script.py", **way).returncode for way in ways] == [0, 78]
     config.write_text("[tool.hookpatch]\nallow = []\n")
     for command in (["script.py"], ["-m", "hookpatch", "run", "-p", "loud", "script.py"]):
-        done = home.run(*command, HOOKPATCH_CONFIG=str(config), HOOKPATCH_PLUGINS="loud")
-        assert (done.stdout, done.returncode) == ("", 78)
+        completed = home.run(*command, HOOKPATCH_CONFIG=str(config), HOOKPATCH_PLUGINS="loud")
+        assert (completed.stdout, completed.returncode) == ("", 78)
         said = f"is not allowed here: {config}: tool.hookpatch.allow does not name it [hookpatch explain NotAllowed]\n"
-        assert done.stderr.endswith(said)
+        assert completed.stderr.endswith(said)
 
 
 def test_nothing_is_imported_when_nothing_is_asked_for(home: Environment) -> None:
@@ -159,8 +159,8 @@ def test_installer_and_resource_tracker_are_not_patched(home: Environment) -> No
         "there",
         "./project",
     ]
-    done = home.run(*command, HOOKPATCH_PLUGINS="breaks")
-    assert done.returncode == 0, done.stderr
+    completed = home.run(*command, HOOKPATCH_PLUGINS="breaks")
+    assert completed.returncode == 0, completed.stderr
     assert (home.folder / "there" / "thing.py").exists()
     code = (
         "from multiprocessing.resource_tracker import main; import sys; "
@@ -200,10 +200,10 @@ def test_what_only_looks_at_plugins_loads_none_that_is_not_allowed(home: Environ
     home.add_plugin("noisy", "print('loaded')")
     (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
     for words in (["list"], ["list", "--json"], ["doctor"]):
-        done = home.run("-m", "hookpatch", *words)
-        assert "noisy" in done.stdout
-        assert "not allowed" in " ".join(done.stdout.split())
-        assert "loaded" not in done.stdout
+        completed = home.run("-m", "hookpatch", *words)
+        assert "noisy" in completed.stdout
+        assert "not allowed" in " ".join(completed.stdout.split())
+        assert "loaded" not in completed.stdout
 
 
 @pytest.mark.parametrize(
@@ -220,9 +220,9 @@ def test_what_is_asked_for_and_not_allowed_is_not_loaded(home: Environment, word
     """A selected plugin outside the allow list is refused without an import, with or without options."""
     home.add_plugin("noisy", "print('loaded')")
     (home.python.parents[1] / "hookpatch.allow").write_text("loud\n")
-    done = home.run("-m", "hookpatch", *words, HOOKPATCH_PLUGINS="noisy")
-    said = " ".join((done.stdout + done.stderr).split())
-    assert done.returncode != 0
+    completed = home.run("-m", "hookpatch", *words, HOOKPATCH_PLUGINS="noisy")
+    said = " ".join((completed.stdout + completed.stderr).split())
+    assert completed.returncode != 0
     assert "is not allowed here" in said
     assert "loaded" not in said
 
@@ -232,8 +232,8 @@ def test_allow_list_is_that_of_the_environment_alone(home: Environment) -> None:
     for folder in (home.folder, home.folder / "home"):
         folder.mkdir(exist_ok=True)
         (folder / "hookpatch.allow").write_text("")
-    done = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOME=str(home.folder / "home"))
-    assert done.stdout == "VENDOR 2\n"
+    completed = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOME=str(home.folder / "home"))
+    assert completed.stdout == "VENDOR 2\n"
 
 
 # --- commands, and their child processes
@@ -338,10 +338,16 @@ def test_no_command_runs_what_lies_in_the_current_folder(planted: Environment, w
     start = [planted.python.parent / "hookpatch"] if way == "script" else ["-m", "hookpatch"]
     for name in ("hookpatch", "importlib", "threading") if way == "module" else ():  # run by Python itself
         (planted.folder / f"{name}.py").unlink(missing_ok=True)
-    done = planted.run(*start, *COMMANDS[command])
-    assert "Traceback" not in done.stderr
+    completed = planted.run(*start, *COMMANDS[command])
+    assert "Traceback" not in completed.stderr
     assert evil(planted) == []
-    assert (done.returncode, done.stderr) == (0, "") or command not in ("list", "explain", "help", "version", "new")
+    assert (completed.returncode, completed.stderr) == (0, "") or command not in (
+        "list",
+        "explain",
+        "help",
+        "version",
+        "new",
+    )
 
 
 def test_every_child_of_a_command_is_in_the_test_above(planted: Environment) -> None:
@@ -357,8 +363,8 @@ def test_distribution_in_the_current_folder_is_no_plugin_of_a_command(planted: E
     (tmp_path / "evil-1.0.dist-info" / "entry_points.txt").write_text("[hookpatch]\nevil = evil\n")
     (tmp_path / "evil.py").write_text(PLANTED)
     for way in ([planted.python.parent / "hookpatch"], ["-m", "hookpatch"]):
-        done = planted.run(*way, "list", "--json", cwd=tmp_path)
-        assert [row["name"] for row in json.loads(done.stdout)["plugins"]] == ["called", "loud"]
+        completed = planted.run(*way, "list", "--json", cwd=tmp_path)
+        assert [row["name"] for row in json.loads(completed.stdout)["plugins"]] == ["called", "loud"]
     assert not (tmp_path / "EVIL").exists()
 
 

@@ -39,9 +39,9 @@ def test_program_runs_patched_from_outside_and_unpatched(fresh_process: FreshPro
     """
     plain = fresh_process(program, args=["a"], env=where)
     assert (plain.status, plain.output, plain.errors, list(plain.report)) == (3, "a\n", "told\n", [])
-    done = fresh_process(program, "loud", args=["b"], env=where)
-    assert (done.status, done.output, done.errors.splitlines()[0]) == (3, "B\n", "told")
-    ((optional, wrap),) = (process.patches for process in done.report)
+    completed = fresh_process(program, "loud", args=["b"], env=where)
+    assert (completed.status, completed.output, completed.errors.splitlines()[0]) == (3, "B\n", "told")
+    ((optional, wrap),) = (process.patches for process in completed.report)
     assert (optional.state, wrap.state, wrap.plugin, wrap.calls) == ("skipped", "applied", "loud", {"eager": 1})
 
 
@@ -67,10 +67,10 @@ def test_variables_of_the_test_run_do_not_go_along(
 
 def test_plugin_that_is_none_is_seen(fresh_process: FreshProcess, where: dict[str, str]) -> None:
     """With an unknown plugin the program does not begin; check() repeats the error."""
-    done = fresh_process("print('begun')", "lout", env=where)
-    assert (done.status, done.output) == (78, "")
+    completed = fresh_process("print('begun')", "lout", env=where)
+    assert (completed.status, completed.output) == (78, "")
     with pytest.raises(ProgramFailed) as told:
-        done.check()
+        completed.check()
     said = "no plugin 'lout' (asked for by HOOKPATCH_PLUGINS=lout); did you mean 'loud'?"
     status, reported = told.value.problems
     assert status == "it ended with status 78"
@@ -90,13 +90,13 @@ def test_options_reach_the_plugin(fresh_process: FreshProcess, make_distribution
             yield hookpatch.replace("string:whitespace", options.word)
     """
     where = make_distribution("kit", plugins={"say": "kit_say"}, modules={"kit_say": plugin}).parent
-    done = fresh_process(
+    completed = fresh_process(
         "import string; print(string.whitespace)",
         "say",
         options={"say": {"word": "given"}},
         env={"PYTHONPATH": str(where)},
     )
-    assert done.check().output == "given\n"
+    assert completed.check().output == "given\n"
 
 
 def test_report_is_of_all_processes(fresh_process: FreshProcess, where: dict[str, str]) -> None:
@@ -113,9 +113,9 @@ def test_report_is_of_all_processes(fresh_process: FreshProcess, where: dict[str
             process.join()
             subprocess.run([sys.executable, "-c", "import vendor; print(vendor.speak('started'))"], check=True)
     """
-    done = fresh_process(program, "loud", env=where).check()
-    assert done.output == "SPAWNED\nSTARTED\n"
-    patched = [patch.state for process in done.report for patch in process.patches if patch.verb == "wrap"]
+    completed = fresh_process(program, "loud", env=where).check()
+    assert completed.output == "SPAWNED\nSTARTED\n"
+    patched = [patch.state for process in completed.report for patch in process.patches if patch.verb == "wrap"]
     assert patched == ["applied"] * 3
 
 
@@ -207,8 +207,8 @@ def test_release_that_is_installed_already_is_run_as_it_is(
     """A release that is installed already needs no folder."""
     site = make_distribution("vendor-kit", "1.1", modules={"vendor": VENDOR}).parent
     run = starting(tmp_path / "runs")
-    done = run(SPEAK, release="vendor-kit==1.1", env={"PYTHONPATH": str(site)})
-    assert done.check().output == "vendor\n"
+    completed = run(SPEAK, release="vendor-kit==1.1", env={"PYTHONPATH": str(site)})
+    assert completed.check().output == "vendor\n"
     assert not (tmp_path / "runs" / "releases").exists()
 
 

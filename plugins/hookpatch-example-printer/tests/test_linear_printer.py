@@ -98,5 +98,5 @@ def test_registry_holds_a_subclass_in_the_place_of_the_vendors_class(vendor: Mod
 def test_plugin_imports_neither_torch_nor_the_vendor(fresh_process: FreshProcess) -> None:
     """The target's key is an address, so the plugin does not import torch."""
     program = "import sys; print([m for m in ('torch', 'third_party_api') if m in sys.modules])"
-    done = fresh_process(program, "linear_printer")
-    assert (done.status, done.output) == (0, "[]\n")
+    completed = fresh_process(program, "linear_printer")
+    assert (completed.status, completed.output) == (0, "[]\n")

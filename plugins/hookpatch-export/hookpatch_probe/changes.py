@@ -54,7 +54,12 @@ def sizes(example: Example, apart: bool = True) -> Iterator[tuple[int, list[Chan
 
 def axes_of(example: Example, apart: bool) -> list[tuple[tuple[int, int], ...]]:
     """Return groups of axes, as (tensor, axis): of equal size and place, of equal size, and each axis alone."""
-    every = [(at, axis) for at, one in enumerate(example.tensors) for axis, size in enumerate(one.shape) if size > 0]
+    every = [
+        (index, axis)
+        for index, tensor in enumerate(example.tensors)
+        for axis, size in enumerate(tensor.shape)
+        if size > 0
+    ]
     groups: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     for at, axis in every:
         size = example.tensors[at].shape[axis]
@@ -68,7 +73,7 @@ def axes_of(example: Example, apart: bool) -> list[tuple[tuple[int, int], ...]]:
 
 
 def _axis_name(example: Example, axes: Sequence[tuple[int, int]]) -> str:
-    with_axes = [at for at, tensor in enumerate(example.tensors) if tensor.dim()]
+    with_axes = [index for index, tensor in enumerate(example.tensors) if tensor.dim()]
     if list(axes) == [(at, 0) for at in with_axes]:
         return "batch"
     return ", ".join(f"{example.names[at]}.shape[{axis}]" for at, axis in axes)
@@ -95,10 +100,10 @@ def _resize(name: str, axes: tuple[tuple[int, int], ...], new: int) -> Change:
 
 def values(example: Example) -> Iterator[Change]:
     """Yield changes of the values of each tensor, simplest first, and leave out changes without effect."""
-    for at, tensor in enumerate(example.tensors):
+    for index, tensor in enumerate(example.tensors):
         for words, change in _values(tensor):
             if not torch.equal(change(tensor), tensor):
-                yield _change(example.names[at], at, words, change)
+                yield _change(example.names[index], index, words, change)
 
 
 def _change(name: str, at: int, words: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:

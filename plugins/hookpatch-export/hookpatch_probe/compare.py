@@ -55,11 +55,11 @@ def difference(
     """Return the greatest difference in the first different tensor; None if two answers agree."""
     if len(eager) != len(other):
         return Difference(_many(len(eager)), _many(len(other)))
-    for at, (one, two) in enumerate(zip(eager, other, strict=True)):
+    for index, (one, two) in enumerate(zip(eager, other, strict=True)):
         # A number may come as a tensor of a single element.
         if one.shape != two.shape and not one.numel() == two.numel() == 1:
-            return Difference(f"shape {list(one.shape)}", f"shape {list(two.shape)}", at)
-        if (found := _values(one, two.reshape(one.shape), at, tolerance or Tolerance())) is not None:
+            return Difference(f"shape {list(one.shape)}", f"shape {list(two.shape)}", index)
+        if (found := _values(one, two.reshape(one.shape), index, tolerance or Tolerance())) is not None:
             return found
     return None
 

@@ -31,7 +31,7 @@ class _Layout:
     ) -> None:
         paths, self.spec = _pytree.tree_flatten_with_path((args, dict(kwargs)))
         self.leaves: Final = [leaf for _, leaf in paths]
-        self.at: Final = [at for at, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+        self.at: Final = [index for index, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
         self.names: Final = tuple(_name(paths[at][0], parameters) for at in self.at)
 
 
@@ -123,11 +123,11 @@ def _name(path: Sequence[Any], parameters: Sequence[inspect.Parameter]) -> str:
     key = path[1]
     if isinstance(key, _pytree.MappingKey):
         return f"{key.key}{_pytree.keystr(tuple(path[2:]))}"
-    for at, one in enumerate(parameters):
-        if one.kind is inspect.Parameter.VAR_POSITIONAL:
-            return f"{one.name}[{key.idx - at}]{_pytree.keystr(tuple(path[2:]))}"
-        if at == key.idx:
-            return f"{one.name}{_pytree.keystr(tuple(path[2:]))}"
+    for index, parameter in enumerate(parameters):
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            return f"{parameter.name}[{key.idx - index}]{_pytree.keystr(tuple(path[2:]))}"
+        if index == key.idx:
+            return f"{parameter.name}{_pytree.keystr(tuple(path[2:]))}"
     raise AssertionError("the arguments were bound to the signature")
 
 

@@ -66,7 +66,7 @@ def named(word: str, root: Path | None = None) -> Any:
     found: Any = module
     for name in path.split("."):
         if not hasattr(found, name):
-            near = difflib.get_close_matches(name, [other for other in vars(found) if not other.startswith("_")], 1)
+            near = difflib.get_close_matches(name, [var for var in vars(found) if not var.startswith("_")], 1)
             problem = f"{module.__name__.removeprefix(ALONE)} has no '{path}'"
             raise NotNamed("name", problem, near=near[0] if near else None, module=module)
         found = getattr(found, name)

@@ -91,7 +91,7 @@ class Search:
         self._is_slow = time.thread_time() - begun > _SLOW
         accepted = [change for changes in self._singles() for change in changes]
         for pair in combinations(accepted, 2):
-            agreeing = set(self.runs) - {one.mode for one in self.disagreements}
+            agreeing = set(self.runs) - {disagreement.mode for disagreement in self.disagreements}
             if not agreeing or self._is_over():
                 return
             self._try(pair, agreeing)
@@ -163,7 +163,9 @@ class Search:
             for mode in self.runs:
                 if mode not in found:
                     agreed[mode] = max(agreed[mode], change.size)
-            for mode in found & {one.mode for one in self.disagreements if one.changes == (change,)}:
+            for mode in found & {
+                disagreement.mode for disagreement in self.disagreements if disagreement.changes == (change,)
+            }:
                 if change.size > old and mode not in nearer:
                     nearer.add(mode)
                     self._nearer(mode, change, agreed[mode])
@@ -184,7 +186,9 @@ class Search:
             else:
                 high = middle.size or 0
                 first = next(
-                    at for at, one in enumerate(self.disagreements) if one.changes == (change,) and one.mode == mode
+                    index
+                    for index, disagreement in enumerate(self.disagreements)
+                    if disagreement.changes == (change,) and disagreement.mode == mode
                 )
                 self.disagreements[first] = self.disagreements.pop()
                 change = middle

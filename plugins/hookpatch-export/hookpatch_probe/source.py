@@ -79,8 +79,8 @@ def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, found: Asked) -> 
     if not isinstance(node, ast.Compare):
         return
     sides = [node.left, *node.comparators]
-    numbers = [(one, number) for one in sides if (number := _number(one, names, owner)) is not None]
-    words = {word for one in sides for word in _words(one)}
+    numbers = [(side, number) for side in sides if (number := _number(side, names, owner)) is not None]
+    words = {word for side in sides for word in _words(side)}
     for _, number in numbers:
         if words.intersection(_RANKS) or len(numbers) == len(sides):
             continue

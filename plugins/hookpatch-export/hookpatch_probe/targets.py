@@ -26,9 +26,9 @@ def targets(example: Example, asked: Asked, apart: bool) -> Iterator[Change]:
     """
     yield from _sizes(example, asked, apart)
     yield from _arranged(example)
-    for at, tensor in enumerate(example.tensors):
+    for index, tensor in enumerate(example.tensors):
         for words, change in _values(tensor, asked):
-            yield _of_one(example.names[at], at, words, change)
+            yield _of_one(example.names[index], index, words, change)
     if asked.types:
         yield from _types(example)
 
@@ -59,7 +59,7 @@ def _of_one(name: str, at: int, words: str, change: Callable[[torch.Tensor], tor
 def _values(tensor: torch.Tensor, asked: Asked) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor]]]:
     if not tensor.numel() or tensor.is_complex() or tensor.dtype == torch.bool:
         return
-    for number in islice((one for one in asked.values if one), _MOST):
+    for number in islice((value for value in asked.values if value), _MOST):
         if tensor.is_floating_point():
             if 2 * abs(number) <= torch.finfo(tensor.dtype).max:
                 yield f"scaled to {2 * abs(number):g}", _scaled(2 * abs(number))
@@ -92,13 +92,13 @@ def _first(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def _types(example: Example) -> Iterator[Change]:
     for dtype in (torch.float64, torch.float16):
-        if any(one.is_floating_point() and one.dtype != dtype for one in example.tensors):
+        if any(tensor.is_floating_point() and tensor.dtype != dtype for tensor in example.tensors):
             name = str(dtype).removeprefix("torch.")
             yield Change(f"as {name}", lambda tensors, dtype=dtype: _as(tensors, dtype))  # type: ignore[misc]  # default
 
 
 def _as(tensors: Tensors, dtype: torch.dtype) -> Tensors:
-    return tuple(one.to(dtype) if one.is_floating_point() else one for one in tensors)
+    return tuple(tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in tensors)
 
 
 def _arranged(example: Example) -> Iterator[Change]:
@@ -124,7 +124,7 @@ def _with(held: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Any
     inner = _with(held[path[0]], path[1:], change)
     if isinstance(held, dict):
         return {key: inner if key == path[0] else value for key, value in held.items()}
-    made = [inner if at == path[0] else value for at, value in enumerate(held)]
+    made = [inner if index == path[0] else value for index, value in enumerate(held)]
     return made if isinstance(held, list) else tuple(made)
 
 

@@ -46,7 +46,9 @@ def test_least_size_is_found() -> None:
 def test_changes_that_are_not_needed_are_left_out() -> None:
     """Changes found together are reduced; a change remains if the input is smaller with the change."""
     search = searched(lambda x: x + (x.sum() < 0), lambda x: x, torch.ones(2, 2))
-    negated = next(one.changes for one in search.disagreements if words(one.changes) == "x negated")
+    negated = next(
+        disagreement.changes for disagreement in search.disagreements if words(disagreement.changes) == "x negated"
+    )
     (_, (batch, *_)) = next(sizes(search.example))
     assert words(search.smaller("frozen", (batch, *negated))) == "batch 1, x negated, x.shape[1] = 1"
 

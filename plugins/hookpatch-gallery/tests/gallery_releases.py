@@ -24,9 +24,9 @@ def with_figures(text: str) -> tuple[str, int]:
     def figures(found: re.Match[str]) -> str:
         nonlocal failed
         command = [sys.executable, "-m", "hookpatch", *shlex.split(found[1])]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        failed += done.returncode != 0
-        lines = "\n".join(map(str.rstrip, done.stdout.strip().splitlines()))
+        completed = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        failed += completed.returncode != 0
+        lines = "\n".join(map(str.rstrip, completed.stdout.strip().splitlines()))
         return (
             f"    hookpatch {found[1]}\n\n"
             f"<!-- figures: make gallery -->\n```text\n{lines}\n```\n<!-- end of figures -->\n"

@@ -78,7 +78,7 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
         build = partial(put_norm, norm=norm, options=options, module=instance, name=name, shape=shape, dtype=dtype)
 
         def run(x: torch.Tensor, *_: torch.Tensor) -> Any:
-            new = [x if one is given[0] else one for one in args]
+            new = [x if arg is given[0] else arg for arg in args]
             return wrapped(*new, **{key: x if one is given[0] else one for key, one in kwargs.items()})
 
         refute = partial(refuted, module=instance, norm=norm)

@@ -97,4 +97,4 @@ def _form(node: onnx.NodeProto) -> tuple[Any, ...]:
 
 
 def _is_made(node: onnx.NodeProto) -> bool:
-    return any(one.key == MADE_BY for one in node.metadata_props)
+    return any(prop.key == MADE_BY for prop in node.metadata_props)

@@ -126,7 +126,7 @@ def test_a_gelu_that_is_one_node_already_is_left_alone(how: str) -> None:
     with hookpatch.active("gelu_node"):
         model = exported(net, x, **EXPORTS[how])
     assert ops(model) == {"Gelu": 2}
-    assert not [one.key for node in model.graph.node for one in node.metadata_props if one.key == MADE_BY]
+    assert not [prop.key for node in model.graph.node for prop in node.metadata_props if prop.key == MADE_BY]
 
 
 def test_opset_too_low_is_one_clear_error_if_there_is_such_a_gelu() -> None:

@@ -77,7 +77,10 @@ def test_instances_are_nodes_whose_bodies_run(net: Net, how: str) -> None:
     assert (found["acme.blocks::Block"], found["acme.blocks::Block_2"]) == (2, 1)
     assert imports(model)["acme.blocks"] == 1
     assert not [op for op in found if "Relu" in op or "hookpatch" in op]
-    assert {(one.domain, one.name) for one in model.functions} == {("acme.blocks", "Block"), ("acme.blocks", "Block_2")}
+    assert {(function.domain, function.name) for function in model.functions} == {
+        ("acme.blocks", "Block"),
+        ("acme.blocks", "Block_2"),
+    }
     for shape in ((2, 5, 8), (1, 3, 8), (4, 2, 8)):
         x = torch.randn(shape)
         for run in (ran, evaluated):
@@ -88,7 +91,7 @@ def test_weights_are_inputs_under_the_names_that_they_have_in_the_module(net: Ne
     """Weights are inputs with the names in the module, and constants are in the body."""
     with hookpatch.active("onnx_function", options=BLOCK):
         model = exported(net, torch.randn(2, 5, 8), optimize=False)
-    (block,) = (one for one in model.functions if one.name == "Block")
+    (block,) = (function for function in model.functions if function.name == "Block")
     assert block.input == ["x", "up.weight", "up.bias", "norm.weight", "down.weight"]
     first, second = nodes(model, "Block")
     assert first.input == ["x", "first.up.weight", "first.up.bias", "first.norm.weight", "first.down.weight"]
@@ -115,7 +118,7 @@ def test_single_numbers_are_constants_unless_they_are_weights() -> None:
     with hookpatch.active("onnx_function", options=asked(f"acme::Scaled={__name__}:Scaled")):
         model = exported(net, x)
     assert [list(node.input)[1:] for node in nodes(model, "Scaled")] == [["0.by"], ["1.by"]]
-    assert [list(one.input) for one in model.functions] == [["x", "by"]]
+    assert [list(function.input) for function in model.functions] == [["x", "by"]]
     numpy.testing.assert_allclose(ran(model, x)[0], net(x).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
@@ -134,8 +137,8 @@ def test_nodes_of_other_plugins_are_inside_the_function(net: Net) -> None:
     with hookpatch.active("onnx_function", "rmsnorm_node", options=BLOCK):
         model = exported(net, torch.randn(2, 5, 8), dynamic=2)
     assert ops(model)["acme.blocks::Block"] == 2
-    for one in model.functions:
-        assert [node.op_type for node in one.node].count("SimplifiedLayerNormalization") == 1
+    for function in model.functions:
+        assert [node.op_type for node in function.node].count("SimplifiedLayerNormalization") == 1
     x = torch.randn(3, 4, 8)
     numpy.testing.assert_allclose(ran(model, x)[0], net(x).detach().numpy(), rtol=1e-5, atol=2e-6)
 
@@ -160,7 +163,7 @@ def test_functions_call_functions_and_a_domain_is_the_package_if_none_is_given()
         model = exported(net, x)
     domain = __name__.partition(".")[0]
     assert ops(model) == {f"{domain}::Outer": 1}
-    bodies = {one.name: [node.op_type for node in one.node] for one in model.functions}
+    bodies = {function.name: [node.op_type for node in function.node] for function in model.functions}
     assert bodies["Outer"].count("Block") == 1
     onnx.checker.check_model(model)
     numpy.testing.assert_allclose(ran(model, x)[0], net(x).detach().numpy(), rtol=1e-5, atol=2e-6)

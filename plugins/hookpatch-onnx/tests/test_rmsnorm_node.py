@@ -173,7 +173,7 @@ def test_node_of_ones_own_domain_has_a_body_that_runs(norms: dict[torch.dtype, N
         model = exported(net, torch.randn(2, 5, WIDTH), dynamic=2, **EXPORTS[how])
     assert ops(model)["acme.norms::RMS"] == len(net.norms)
     assert imports(model) == {"": EXPORTS[how]["opset_version"], "acme.norms": 1}
-    assert [(one.domain, one.name) for one in model.functions] == [("acme.norms", "RMS")]
+    assert [(function.domain, function.name) for function in model.functions] == [("acme.norms", "RMS")]
     onnx.checker.check_model(model)
     x = torch.randn(3, 4, WIDTH)
     for y, reference, wanted in zip(ran(model, x), evaluated(model, x), net(x), strict=True):
@@ -300,7 +300,7 @@ def test_two_plugins_at_once_and_two_exports_in_one_block() -> None:
     with hookpatch.active("rmsnorm_node", "symbolic_functions"):
         first, second = exported(norm, x), exported(norm, x)
     assert ops(first) == ops(second) == {"SimplifiedLayerNormalization": 1}
-    (metadata,) = ({one.key: one.value for one in node.metadata_props} for node in first.graph.node)
+    (metadata,) = ({prop.key: prop.value for prop in node.metadata_props} for node in first.graph.node)
     assert metadata["hookpatch.plugin"] == "rmsnorm_node"  # the node names the plugin and the module
     assert metadata["pkg.torch.onnx.class_hierarchy"] == "['torch.nn.modules.normalization.RMSNorm']"
     assert "end" not in metadata["pkg.torch.onnx.name_scopes"]

@@ -390,5 +390,5 @@ def test_plugins_import_neither_torch_nor_onnx() -> None:
         "session = hookpatch.active(*names, options={'onnx_function': {'functions': []}})\n"
         "with session: print([m for m in ('onnx', 'onnx_ir', 'torch', 'numpy', 'transformers') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert completed.stdout == "[]\n"

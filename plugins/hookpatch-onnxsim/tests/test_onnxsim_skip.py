@@ -88,15 +88,15 @@ def test_wrong_name_is_refused_on_entering(simplified: Callable[[], Counter[str]
 
 def test_wrong_name_ends_a_program_when_it_imports_onnxsim() -> None:
     """A program patched from the environment ends with a line and status 78, at the import of onnxsim."""
-    done = run(
+    completed = run(
         "-c",
         "print('before'); import onnxsim; print('after')",
         HOOKPATCH_PLUGINS="onnxsim_skip",
         HOOKPATCH_OPTIONS=json.dumps({"onnxsim_skip": {"passes": ["FuseQKV"]}}),
     )
-    assert (done.returncode, done.stdout) == (78, "before\n")
+    assert (completed.returncode, completed.stdout) == (78, "before\n")
     said = f"{PLUGIN}{ONNXSIM}'FuseQKV' (did you mean 'fuse_qkv'?){NOW}"
-    assert done.stderr == f"hookpatch: error: {said} [hookpatch explain OptionsError]\n"
+    assert completed.stderr == f"hookpatch: error: {said} [hookpatch explain OptionsError]\n"
 
 
 LATE = """
@@ -120,9 +120,9 @@ def test_wrong_name_in_a_block_before_onnxsim_is_imported_is_a_warning(
 ) -> None:
     """The import is not ours to end: it warns, and none of the passes is skipped, as the warning says."""
     onnx.save(projections, tmp_path / "m.onnx")
-    done = run("-c", LATE, str(tmp_path / "m.onnx"))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [
+    completed = run("-c", LATE, str(tmp_path / "m.onnx"))
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout.splitlines() == [
         f"not patched: {PLUGIN}{ONNXSIM}'FuseQKV' (did you mean 'fuse_qkv'?){NOW}",
         "Relu MatMul Split Sum",
         "enter failed",
@@ -159,9 +159,9 @@ def test_scope_task_is_refused() -> None:
 
 def test_all_passes_that_the_release_runs_are_known(simplified: Callable[[], Counter[str]], installed: Version) -> None:
     """Before the first model too, when the lists of onnxsim itself lack some: `python -m hookpatch_onnxsim`."""
-    done = run("-m", "hookpatch_onnxsim")
-    assert (done.returncode, done.stderr) == (0, "")
-    known = done.stdout.split()
+    completed = run("-m", "hookpatch_onnxsim")
+    assert (completed.returncode, completed.stderr) == (0, "")
+    known = completed.stdout.split()
     assert known == sorted(set(known))
     simplified()  # registers the late passes
     extension = onnxsim.onnx_simplifier.C
@@ -175,13 +175,13 @@ def test_all_passes_that_the_release_runs_are_known(simplified: Callable[[], Cou
 
 def test_plugins_import_neither_onnx_nor_onnxsim() -> None:
     """Plugins load at the interpreter's start, and leave the import of the target to the program."""
-    done = run(
+    completed = run(
         "-c",
         "import sys; print([m for m in ('onnx', 'onnxsim', 'torch', 'numpy') if m in sys.modules])",
         HOOKPATCH_PLUGINS="fuse_qkv_off,onnxsim_skip,linear_kept",
         HOOKPATCH_OPTIONS=json.dumps({"onnxsim_skip": {"passes": ["fuse_qkv"]}}),
     )
-    assert (done.returncode, done.stdout) == (0, "[]\n")
-    said = done.stderr.splitlines()
+    assert (completed.returncode, completed.stdout) == (0, "[]\n")
+    said = completed.stderr.splitlines()
     assert len(said) == 4  # onnxsim_skip has two patches
     assert all(line.endswith("was never applied: the program did not import onnxsim.onnx_simplifier") for line in said)

@@ -21,14 +21,14 @@ HERE = Path(__file__).parent
 def test_plugins_on_an_older_release(fresh_process: FreshProcess, release: str) -> None:
     """Every test of the plugins passes on an older release, and none is left out."""
     tests = sorted(str(path) for path in HERE.glob("test_*.py") if path != Path(__file__))
-    done = fresh_process(
+    completed = fresh_process(
         "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))",
         args=["-q", "-p", "no:cacheprovider", *tests],
         # No report: a report file stays until the end of the process, and each test checks its leftovers.
         env={"ONNXSIM_RELEASE": release.removeprefix("onnxsim=="), "HOOKPATCH_REPORT": ""},
         timeout=300,
     ).check()
-    assert re.search(r"^\d+ passed in ", done.output, re.MULTILINE), done.output
+    assert re.search(r"^\d+ passed in ", completed.output, re.MULTILINE), completed.output
 
 
 PASSES = """

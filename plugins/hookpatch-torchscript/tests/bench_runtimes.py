@@ -42,11 +42,11 @@ def said(line: str) -> None:
 def table(name: str, comparison: Comparison) -> str:
     lines = [f"**{name}**, {comparison.setting}\n", f"| {' | '.join(HEADS)} |", "|---" + "|--:" * 8 + "|"]
     rest = []
-    for one in comparison.results:
-        if one.median is None:
-            rest.append(f"- {one.mode} {'is WRONG' if one.status == 'differs' else 'fails'}: `{one.problem}`")
+    for result in comparison.results:
+        if result.median is None:
+            rest.append(f"- {result.mode} {'is WRONG' if result.status == 'differs' else 'fails'}: `{result.problem}`")
         else:
-            lines.append(f"| {' | '.join(cells(comparison, one))} |")
+            lines.append(f"| {' | '.join(cells(comparison, result))} |")
     return "\n".join([*lines, *(["", *rest] if rest else [])]) + "\n"
 
 

@@ -107,12 +107,12 @@ def test_vision_model_is_scripted_and_each_module_has_its_row(make: Callable[[],
     model = make().eval()
     explanation = explain(model)
     assert explanation.error is None
-    assert [one.path for one in explanation.modules] == [path for path, _ in model.named_modules()]
+    assert [module.path for module in explanation.modules] == [path for path, _ in model.named_modules()]
     for kind, named in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
         rows = [
-            f"{one.path}.{attribute.name}".lstrip(".")
-            for one in explanation.modules
-            for attribute in one.attributes
+            f"{module.path}.{attribute.name}".lstrip(".")
+            for module in explanation.modules
+            for attribute in module.attributes
             if attribute.known_by == kind and attribute.python_type != "None"
         ]
         assert rows == [name for name, _ in named]
@@ -200,7 +200,7 @@ def test_parts_that_can_be_scripted_are(models: dict[str, Any], name: str, path:
     part = models[name].get_submodule(path)
     explanation = explain(part)
     assert explanation.error is None
-    assert [one.path for one in explanation.modules] == [path for path, _ in part.named_modules()]
+    assert [module.path for module in explanation.modules] == [path for path, _ in part.named_modules()]
     inputs = [torch.randn(1, 3, 8, 8)] if name == "ResNet" else [torch.randn(2, 3, 16)]
     if name == "Bert":
         inputs = [torch.randn(2, 3, 32), torch.randn(2, 3, 16)]

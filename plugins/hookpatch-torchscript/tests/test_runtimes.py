@@ -184,13 +184,13 @@ def test_what_fails_does_not_keep_the_others(nets: Path) -> None:
     """A crash, an error and a missing device give a line each and status 1. Other modes are still measured."""
     words = ["--modes", "trace,script", "--device", "cuda,cpu", "--seconds", "0.01", "--threads", "1"]
     command = [sys.executable, "-m", "hookpatch", "runtimes", "nets:crash", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert completed.returncode == 1, completed.stderr
     assert (
-        done.stderr
+        completed.stderr
         == f"hookpatch: --device cuda: torch {torch.__version__} is built without CUDA; measured on cpu alone\n"
     )
-    lines = done.stdout.splitlines()
+    lines = completed.stdout.splitlines()
     assert lines[1] == "batch 1 · float32 · cpu"
     assert [line.split()[0] for line in lines if line.startswith("eager")] == ["eager", "eager"]  # table and bars
     assert "trace          failed  its process was ended by SIGSEGV" in lines
@@ -396,5 +396,5 @@ def test_ready_factories_have_the_known_shapes(factory: Callable[[int], Any], ki
     with torch.device("meta"):
         model, inputs, *keywords = factory(3)
     assert isinstance(model, kind)
-    assert sum(one.numel() for one in model.parameters()) == parameters
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters
     assert {len(one) for one in (*inputs, *(keywords[0].values() if keywords else ()))} == {3}

@@ -193,5 +193,5 @@ def test_picture_that_cannot_be_written(tmp_path: Path) -> None:
 def test_command_needs_no_torch() -> None:
     """The command imports no torch, since child processes measure and ask torch."""
     code = "import sys, hookpatch_torchscript._runtimes.command.command; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout == "False\n"

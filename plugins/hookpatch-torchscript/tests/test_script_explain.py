@@ -187,7 +187,10 @@ def active(**options: Any) -> hookpatch.Session:
 
 def test_each_attribute_has_a_row_that_says_how_its_type_was_known(everything: Explanation) -> None:
     """An attribute's row has name, Python type, TorchScript type, and the source of the type or the reason for none."""
-    rows = {one.name: (one.python_type, one.torchscript_type, one.known_by) for one in everything.modules[0].attributes}
+    rows = {
+        attribute.name: (attribute.python_type, attribute.torchscript_type, attribute.known_by)
+        for attribute in everything.modules[0].attributes
+    }
     rows.pop("_is_full_backward_hook"), rows.pop("training")
     assert rows == {
         "logger": ("object", None, "ignored by the user"),
@@ -204,9 +207,9 @@ def test_each_attribute_has_a_row_that_says_how_its_type_was_known(everything: E
         "relu": ("builtin_function_or_method", "aten::relu", "builtin function"),
         "count": ("int", "int", "inferred"),
     }
-    (thing,) = [one for one in everything.modules[0].attributes if one.name == "thing"]
+    (thing,) = [attribute for attribute in everything.modules[0].attributes if attribute.name == "thing"]
     assert thing.problem == "its value is of the Python type nets_to_script.Thing, which TorchScript does not have"
-    (weight,) = [one for one in everything.modules[2].attributes if one.name == "weight"]
+    (weight,) = [attribute for attribute in everything.modules[2].attributes if attribute.name == "weight"]
     assert (weight.python_type, weight.torchscript_type, weight.known_by) == (
         "Parameter float32[2]",
         "Tensor",
@@ -238,7 +241,9 @@ def test_each_module_has_its_path_class_line_and_origin_of_its_type(everything: 
 
 def test_each_method_says_from_where_it_was_reached(everything: Explanation) -> None:
     """Torch compiles forward and exported methods directly. A called method has the caller and the line of the call."""
-    methods = [(one.name, one.kind, one.path, one.reached_from, one.why) for one in everything.methods]
+    methods = [
+        (method.name, method.kind, method.path, method.reached_from, method.why) for method in everything.methods
+    ]
     assert methods == [
         ("Thing", "class", None, None, None),
         ("doubled", "function", None, None, "asked for"),
@@ -248,7 +253,7 @@ def test_each_method_says_from_where_it_was_reached(everything: Explanation) -> 
         ("Everything.size", "property", "", None, None),
         ("Everything.step", "method", "", "Everything.forward", None),
     ]
-    assert [one.name for one in everything.methods if not one.compiled] == ["Thing"]
+    assert [method.name for method in everything.methods if not method.compiled] == ["Thing"]
     step = everything.methods[-1]
     assert step.place is not None
     assert step.reached_at is not None
@@ -259,7 +264,7 @@ def test_each_method_says_from_where_it_was_reached(everything: Explanation) -> 
 
 def test_function_that_a_function_calls_is_reached_from_it(nets: Any) -> None:
     """A function called by a function has the caller and the line of the call."""
-    methods = [(one.name, one.reached_from, one.reached_at) for one in explain(nets.Caller()).methods]
+    methods = [(method.name, method.reached_from, method.reached_at) for method in explain(nets.Caller()).methods]
     assert [(name, caller, at.line if at else None) for name, caller, at in methods] == [
         ("Caller.forward", None, None),
         ("outer", "Caller.forward", line("return outer(x)")),
@@ -272,7 +277,7 @@ def test_layers_behind_a_flag_are_those_that_are_there(nets: Any, scaled: bool) 
     """The rows are the existing layers, with and without the layer that a flag of the constructor makes."""
     model = nets.Net(scaled)
     explanation = explain(model)
-    paths = [one.path for one in explanation.modules]
+    paths = [module.path for module in explanation.modules]
     assert paths == [path for path, _ in model.named_modules()]
     assert ("scale" in paths) is scaled
     x = torch.ones(1, 3, 8, 8)
@@ -287,7 +292,7 @@ def test_failing_call_is_explained_without_raising(nets: Any) -> None:
     assert explanation.failure is not None
     assert explanation.failure.place is not None
     assert explanation.failure.place.line == line("return x[:, range(n)]")
-    assert [(one.name, one.compiled) for one in explanation.methods] == [("Unannotated.forward", False)]
+    assert [(method.name, method.compiled) for method in explanation.methods] == [("Unannotated.forward", False)]
     assert explanation.error.__notes__[0] in str(explanation)
 
 
@@ -416,7 +421,7 @@ def test_type_store_is_as_it_would_be(nets: Any, tmp_path: Path) -> None:
         first = scripted(nets.Caller())
         held = dict(store.type_store), {cls: list(kept) for cls, kept in store.type_store.items()}
         compiled = set(store.methods_compiled)
-        assert [one.class_name for one in explain(nets.Everything()).modules][:2] == ["Everything", "ModuleList"]
+        assert [module.class_name for module in explain(nets.Everything()).modules][:2] == ["Everything", "ModuleList"]
         assert dict(store.type_store) == held[0]
         assert {cls: list(kept) for cls, kept in store.type_store.items()} == held[1]
         assert store.methods_compiled == compiled
@@ -482,7 +487,7 @@ def test_each_thread_has_its_own_record(nets: Any) -> None:
 
     def run(number: int, make: Callable[[], Any]) -> None:
         barrier.wait()
-        found[number] = [one.class_name for one in explain(make()).modules]
+        found[number] = [module.class_name for module in explain(make()).modules]
 
     makes = (nets.Caller, nets.Unannotated)
     threads = [threading.Thread(target=run, args=(number, make)) for number, make in enumerate(makes)]
@@ -596,7 +601,7 @@ def test_torch_without_a_seam_is_scripted_and_says_so(nets: Any, monkeypatch: py
     explanation = explain(nets.Caller())
     limit = f"torch {torch.__version__} lacks seam torch.jit._recursive:no_such_function: what it would tell is missing"
     assert explanation.limits == [limit]
-    assert [one.name for one in explanation.methods] == ["Caller.forward", "outer", "inner"]
+    assert [method.name for method in explanation.methods] == ["Caller.forward", "outer", "inner"]
     assert f"  limit   {limit}" in str(explanation)
 
 

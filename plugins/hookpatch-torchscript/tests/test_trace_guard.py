@@ -246,7 +246,11 @@ def test_two_lines_are_two_disagreements() -> None:
         return x
 
     verdict = guard(torch.jit.trace(both, torch.ones(4, 3)), both, torch.ones(4, 3))
-    lines = [one.lost.place.code for one in verdict.disagreements if one.lost and one.lost.place]
+    lines = [
+        disagreement.lost.place.code
+        for disagreement in verdict.disagreements
+        if disagreement.lost and disagreement.lost.place
+    ]
     assert lines == ["if x.shape[0] > 2:", "if x.min() < 0:"]
 
 

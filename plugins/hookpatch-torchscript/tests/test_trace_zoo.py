@@ -202,15 +202,19 @@ def test_lie_is_found_with_its_line(name: str) -> None:
 
     verdict = guard(torch.jit.trace(model, example), model, example)
 
-    found = [(one.lost.place.line, "lost") for one in verdict.disagreements if one.lost and one.lost.place]
-    found += [(each.place.line, "baked") for one in verdict.disagreements for each in one.baked]
+    found = [
+        (disagreement.lost.place.line, "lost")
+        for disagreement in verdict.disagreements
+        if disagreement.lost and disagreement.lost.place
+    ]
+    found += [(each.place.line, "baked") for disagreement in verdict.disagreements for each in disagreement.baked]
     assert found == marked(globals()[name]), str(verdict)
 
 
 def marked(owner: Any) -> list[tuple[int, str]]:
     """Return the marked lines of a class or function, lines marked as lost first."""
     lines, start = inspect.getsourcelines(owner)
-    marks = [(start + at, word) for at, line in enumerate(lines) for word in line.rpartition("# ")[2].split()]
+    marks = [(start + index, word) for index, line in enumerate(lines) for word in line.rpartition("# ")[2].split()]
     return sorted([mark for mark in marks if mark[1] in ("lost", "baked")], key=lambda mark: mark[1], reverse=True)
 
 
@@ -228,7 +232,7 @@ def marked(owner: Any) -> list[tuple[int, str]]:
 def test_lie_without_a_branch_is_found(make: Callable[[], nn.Module], example: tuple[Any, ...], words: str) -> None:
     model = make()
     verdict = guard(torch.jit.trace(model, example, check_trace=False, strict=False), model, example)
-    assert any(one.words.startswith(words) for one in verdict.disagreements), str(verdict)
+    assert any(disagreement.words.startswith(words) for disagreement in verdict.disagreements), str(verdict)
 
 
 # --- true traces

@@ -270,8 +270,10 @@ def test_pickle_loads_in_a_process_without_hookpatch(kinds: ModuleType) -> None:
         f"import pickle, sys; sys.path.insert(0, {str(kinds.__file__).rpartition('/')[0]!r}); "
         f"print(list(pickle.loads({data!r})())); assert not any(name.startswith('hookpatch.') for name in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout, done.stderr) == ("[0, 1]\n", "")
+    completed = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (completed.stdout, completed.stderr) == ("[0, 1]\n", "")
 
 
 @pytest.mark.parametrize("kind", [staticmethod, classmethod])

@@ -194,8 +194,8 @@ if __name__ == "__main__":
 def test_block_hands_its_lock_file_on(home: Environment) -> None:
     """A child process skips the same patches."""
     home.work_in(home.folder, {"block.py": BLOCK})
-    done = home.run("block.py")
-    assert (done.stdout, done.stderr, done.returncode) == ("vendor! ['skipped']\n", "", 0)
+    completed = home.run("block.py")
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("vendor! ['skipped']\n", "", 0)
 
 
 @pytest.mark.parametrize(
@@ -203,12 +203,12 @@ def test_block_hands_its_lock_file_on(home: Environment) -> None:
 )
 def test_program_runs_as_the_policy_has_it(home: Environment, policy: str, printed: str, status: int) -> None:
     """With a warning, without the patch, or not at all."""
-    done = home.run(
+    completed = home.run(
         *("-c", SCRIPT), HOOKPATCH_PLUGINS="loud", HOOKPATCH_LOCK="hookpatch.lock", HOOKPATCH_ON_DRIFT=policy
     )
-    assert (done.stdout, done.returncode) == (printed, status)
+    assert (completed.stdout, completed.returncode) == (printed, status)
     what = f"vendor:speak has changed since it was locked in {home.folder}/hookpatch.lock: its source has changed"
-    assert (what in done.stderr) == (policy != "skip")
+    assert (what in completed.stderr) == (policy != "skip")
 
 
 @pytest.mark.parametrize(
@@ -234,8 +234,8 @@ def test_program_does_not_start_with_a_wrong_setting(
     home: Environment, variables: dict[str, str], problem: str
 ) -> None:
     """A wrong setting ends the program with a line and status 78, before any code runs."""
-    done = home.run("-c", "print('ran')", HOOKPATCH_PLUGINS="loud", **variables)
+    completed = home.run("-c", "print('ran')", HOOKPATCH_PLUGINS="loud", **variables)
     problem = problem.replace("FOLDER", str(home.folder))
-    assert (done.stdout, done.returncode) == ("", 78)
-    assert done.stderr.startswith(f"hookpatch: error: {problem}")
-    assert done.stderr.count("\n") == 1
+    assert (completed.stdout, completed.returncode) == ("", 78)
+    assert completed.stderr.startswith(f"hookpatch: error: {problem}")
+    assert completed.stderr.count("\n") == 1

@@ -363,8 +363,8 @@ def test_pickle_loads_in_a_process_that_is_not_patched(callables: ModuleType) ->
         data = pickle.dumps(callables.sqrt)
     folder = str(callables.__file__).rpartition("/")[0]
     code = f"import pickle, sys; sys.path.insert(0, {folder!r}); print(pickle.loads({data!r})(4.0))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout, done.stderr) == ("2.0\n", "")
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (completed.stdout, completed.stderr) == ("2.0\n", "")
 
 
 @pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy])

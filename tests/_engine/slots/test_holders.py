@@ -209,5 +209,5 @@ with hookpatch.active(*patches):
 
 def test_iterators_that_asyncio_keeps_for_later_are_left_alone() -> None:
     """asyncio's dead iterators, visible to the collector, are left alone: a reference would hang the next look."""
-    done = subprocess.run([sys.executable, "-c", AFTER_ASYNCIO], capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == ["20"] * 3, done.stderr
+    completed = subprocess.run([sys.executable, "-c", AFTER_ASYNCIO], capture_output=True, text=True, timeout=60)
+    assert completed.stdout.split() == ["20"] * 3, completed.stderr

@@ -75,11 +75,11 @@ def run(tmp_path: Path) -> Run:
         (tmp_path / "user.py").write_text(user)
         (tmp_path / "program.py").write_text(textwrap.dedent(HEAD) + textwrap.dedent(program))
         command = [sys.executable, "-B", *flags, "program.py"]
-        done = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, cwd=tmp_path, env={**_plain_environment(), **variables}
         )
-        assert (done.stderr, done.returncode) == ("", 0)
-        return done.stdout.splitlines()
+        assert (completed.stderr, completed.returncode) == ("", 0)
+        return completed.stdout.splitlines()
 
     return in_folder
 
@@ -238,5 +238,5 @@ def test_plugin_asked_for_where_all_imports_are_lazy(environment: Environment, t
     files = {"vendor.py": VENDOR, "script.py": "import vendor\nprint(vendor.f())\n"}
     environment.work_in(tmp_path / "work", files)
     flags, variables, _ = WAYS[way]
-    done = environment.run(*flags, "script.py", HOOKPATCH_PLUGINS="loud", **variables)
-    assert (done.stdout, done.stderr) == ("('patched', 'colorsys')\n", "")
+    completed = environment.run(*flags, "script.py", HOOKPATCH_PLUGINS="loud", **variables)
+    assert (completed.stdout, completed.stderr) == ("('patched', 'colorsys')\n", "")

@@ -117,18 +117,18 @@ def home(environment: Environment, tmp_path: Path) -> Environment:
 
 def _printed(home: Environment, broken: str, program: str) -> list[str]:
     (home.folder / "program.py").write_text(BREAKS[broken] + HEAD + program)
-    done = home.run("program.py")
-    assert (done.stderr, done.returncode) == ("", 0)
-    return done.stdout.splitlines()
+    completed = home.run("program.py")
+    assert (completed.stderr, completed.returncode) == ("", 0)
+    return completed.stdout.splitlines()
 
 
 def _doctor(home: Environment, broken: str) -> str:
     """Return the output of doctor."""
     program = "import sys\nsys.argv = ['hookpatch', 'doctor']\nfrom hookpatch.command import main\nmain()"
     (home.folder / "hookpatch_doctor.py").write_text(BREAKS.get(broken, broken) + "\n" + program)
-    done = home.run("hookpatch_doctor.py", COLUMNS="1000")
-    assert done.stderr == ""
-    return done.stdout
+    completed = home.run("hookpatch_doctor.py", COLUMNS="1000")
+    assert completed.stderr == ""
+    return completed.stdout
 
 
 PROXIES = f"{THIS} lays out functions as hookpatch does not know: a wrapt proxy stands for each function"

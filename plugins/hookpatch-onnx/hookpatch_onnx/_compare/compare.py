@@ -150,8 +150,8 @@ def _graphs(
     differences = NodeDifferences(before, after, matches, outer)
     changed = {one: lines for one, other in matches.items() if (lines := tuple(differences.differences(one, other)))}
     inner: list[GraphComparison] = []
-    for one, other in matches.items():
-        ours, theirs = before.nodes[one], after.nodes[other]
+    for one, match in matches.items():
+        ours, theirs = before.nodes[one], after.nodes[match]
         for name in (name for name in ours.graphs if name in theirs.graphs):
             within = f"{ours.op} '{ours.label}' {name}"
             names = differences.names()
@@ -180,7 +180,10 @@ def _graphs(
 def _functions(before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[list[GraphComparison], list[str]]:
     """Return the comparisons of common local functions, and a line for each lost or gained function."""
     ours, theirs = (
-        {f"{one.domain}.{one.name}{':' * bool(one.overload)}{one.overload}": one for one in model.functions}
+        {
+            f"{function.domain}.{function.name}{':' * bool(function.overload)}{function.overload}": function
+            for function in model.functions
+        }
         for model in (before, after)
     )
     found = [
@@ -198,5 +201,5 @@ def _ops(graph: Graph) -> Counter[str]:
 
 
 def _patches(model: onnx.ModelProto) -> tuple[str, ...]:
-    noted = {one.key: one.value for one in model.metadata_props}
+    noted = {prop.key: prop.value for prop in model.metadata_props}
     return tuple(filter(None, noted.get(PATCHES, "").split(",")))

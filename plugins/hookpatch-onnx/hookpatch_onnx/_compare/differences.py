@@ -19,7 +19,7 @@ def leaves_of(
         rest = ([name for name in ours if name not in common], [name for name in theirs if name not in common])
         for side, mine in zip(leaves, rest, strict=True):
             side.update({name: (kind, name) for name in common})
-            side.update({name: (kind, at) for at, name in enumerate(mine)})
+            side.update({name: (kind, index) for index, name in enumerate(mine)})
     return leaves
 
 
@@ -105,8 +105,8 @@ class NodeDifferences:
         """Return keys for the values of these graphs, for comparing the graphs inside nodes."""
         ours = {name: name for name in self._before.values}
         theirs = {name: name for name in self._after.values}
-        for one, other in self._matches.items():
-            outputs = self._before.nodes[one].outputs, self._after.nodes[other].outputs
+        for one, match in self._matches.items():
+            outputs = self._before.nodes[one].outputs, self._after.nodes[match].outputs
             theirs.update({its: mine for mine, its in zip(*outputs, strict=False)})
         return ours, theirs
 

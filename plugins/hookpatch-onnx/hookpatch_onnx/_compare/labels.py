@@ -111,5 +111,5 @@ def topological(graph: Graph) -> list[int]:
                 stack.append((index, True))
                 names = [name for name in graph.nodes[index].inputs if name]
                 producers = [graph.values[name].producer for name in reversed(names)]
-                stack += [(one, False) for one in producers if one is not None and not seen[one]]
+                stack += [(producer, False) for producer in producers if producer is not None and not seen[producer]]
     return order

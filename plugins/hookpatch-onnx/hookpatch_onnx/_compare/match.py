@@ -190,10 +190,10 @@ class Matching:
             keys += [lambda side, at: (side.node(at).op, side.types(at)), lambda side, at: side.node(at).op]
         for key in keys:
             groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-            for at, (side, users) in enumerate(((self._before, ours), (self._after, theirs))):
+            for index, (side, users) in enumerate(((self._before, ours), (self._after, theirs))):
                 for user, slot in users:
-                    if user not in side.other and user not in groups[key(side, user), slot][at]:
-                        groups[key(side, user), slot][at].append(user)
+                    if user not in side.other and user not in groups[key(side, user), slot][index]:
+                        groups[key(side, user), slot][index].append(user)
             for mine, its in groups.values():
                 if len(mine) == len(its) and (len(mine) == 1 or self._reach == _OPERATOR):
                     for one, other in self._paired(mine, its):
@@ -237,11 +237,11 @@ class Matching:
     def _circles(self) -> set[Hashable]:
         """Return the nodes on circles, and between circles, in the union of both graphs."""
         needs: dict[Hashable, set[Hashable]] = {}
-        for at, side in enumerate((self._before, self._after)):
+        for index, side in enumerate((self._before, self._after)):
             for node in side.graph.nodes:
                 made = (side.graph.values[name].producer for name in node.inputs if name)
-                needed = needs.setdefault(self._merged(at, node.index), set())
-                needed.update(self._merged(at, one) for one in made if one is not None)
+                needed = needs.setdefault(self._merged(index, node.index), set())
+                needed.update(self._merged(index, one) for one in made if one is not None)
         return circles(needs)
 
     def _merged(self, at: int, index: int) -> Hashable:

@@ -40,7 +40,10 @@ def places_of(before: Graph, after: Graph, matches: Mapping[int, int]) -> tuple[
         before, after: the graphs.
         matches: which node of the first is which of the second.
     """
-    sides = (_Side(before, {one: one for one in matches}, 0), _Side(after, {matches[one]: one for one in matches}, 1))
+    sides = (
+        _Side(before, {match: match for match in matches}, 0),
+        _Side(after, {matches[match]: match for match in matches}, 1),
+    )
     joined = _Joined()
     for side in sides:
         for one, other in side.within():

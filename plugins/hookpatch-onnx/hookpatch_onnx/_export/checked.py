@@ -87,4 +87,4 @@ def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def _made_by(node: onnx.NodeProto) -> str:
-    return next((one.value for one in node.metadata_props if one.key == MADE_BY), "")
+    return next((prop.value for prop in node.metadata_props if prop.key == MADE_BY), "")

@@ -159,8 +159,8 @@ def _unmark(module: torch.fx.GraphModule) -> None:
             continue
         for node in [node for node in one.graph.nodes if node.target in marks]:
             through: Any = node.args[marks[node.target]]
-            for taken in list(node.users):  # the items of the list that the mark returns
-                taken.replace_all_uses_with(through[taken.args[1]])
-                one.graph.erase_node(taken)
+            for user in list(node.users):  # the items of the list that the mark returns
+                user.replace_all_uses_with(through[user.args[1]])
+                one.graph.erase_node(user)
             one.graph.erase_node(node)
         one.recompile()

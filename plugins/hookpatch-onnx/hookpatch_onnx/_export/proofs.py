@@ -66,7 +66,7 @@ def _run(export: Export, program: torch.export.ExportedProgram) -> str:
     if program.example_inputs is None:
         return "the captured program has no example inputs"
     given: Any = program._graph_module_flat_inputs(*program.example_inputs)
-    if any(isinstance(one, FakeTensor) for one in pytree.tree_leaves(given)):
+    if any(isinstance(leaf, FakeTensor) for leaf in pytree.tree_leaves(given)):
         return "the model or its example inputs are fake tensors"
     with torch.no_grad(), torch.random.fork_rng(devices=[]), _proving_of(export):
         try:

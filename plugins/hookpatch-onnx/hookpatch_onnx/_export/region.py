@@ -86,8 +86,8 @@ def run_marked(
         problem = "cannot be one node: it changes an input in place, and a node of ONNX cannot; work on a clone"
         raise export.refuse(NodeError(region.plugin, region.part, problem))
     outputs = [result] if isinstance(result, torch.Tensor) else result
-    if not isinstance(outputs, tuple | list) or not all(isinstance(one, torch.Tensor) for one in outputs):
-        kinds = [_kind(one) for one in outputs] if isinstance(outputs, tuple | list) else []
+    if not isinstance(outputs, tuple | list) or not all(isinstance(output, torch.Tensor) for output in outputs):
+        kinds = [_kind(output) for output in outputs] if isinstance(outputs, tuple | list) else []
         got = f"a {_kind(result)}" + (f" of {', '.join(kinds)}" if kinds else "")
         problem = f"cannot be one node: it returned {got}; a node's outputs are tensors: return one, or a tuple of them"
         raise export.refuse(NodeError(region.plugin, region.part, problem))
@@ -120,11 +120,11 @@ def begin_mark(inputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
 def end_mark(inputs: list[torch.Tensor], outputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
     """Mark the end of a region; takes the begin's outputs, too, since the region's outputs need not depend on them."""
     compare_if_proving(region, inputs, outputs)
-    return [one.clone() for one in outputs]
+    return [output.clone() for output in outputs]
 
 
 begin_mark.register_fake(lambda inputs, region: [torch.empty_like(one) for one in inputs])
-end_mark.register_fake(lambda inputs, outputs, region: [torch.empty_like(one) for one in outputs])
+end_mark.register_fake(lambda inputs, outputs, region: [torch.empty_like(output) for output in outputs])
 
 
 # TorchScript's exporter treats a function with a ``symbolic`` method as an operator.
@@ -143,7 +143,7 @@ class _Begin(torch.autograd.Function):
 class _End(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, region: int, taken: int, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(one.view_as(one) for one in values[taken:])
+        return tuple(value.view_as(value) for value in values[taken:])
 
     @staticmethod
     def symbolic(g: Any, region: int, taken: int, *values: Any) -> Any:
@@ -170,7 +170,9 @@ def _mark(g: Any, kind: str, region: int, values: Sequence[Any], begins: Sequenc
     """
     more = [*begins, *values] if kind == END else []
     attributes = {f"{MARK}_s": kind, f"{REGION}_i": region, f"{TAKEN}_i": len(begins)}
-    return tuple(g.op(TRACED, one, *more, **attributes, **{f"{PLACE}_i": place}) for place, one in enumerate(values))
+    return tuple(
+        g.op(TRACED, value, *more, **attributes, **{f"{PLACE}_i": place}) for place, value in enumerate(values)
+    )
 
 
 def _begin_traced(inputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:

@@ -201,5 +201,5 @@ def _defaults(op: str, domain: str, version: int) -> dict[str, str]:
         schema = onnx.defs.get_schema(op, version, domain)
     except (onnx.defs.SchemaError, TypeError):
         return {}
-    values = {name: one.default_value for name, one in schema.attributes.items()}
+    values = {name: attribute.default_value for name, attribute in schema.attributes.items()}
     return {name: attribute_words(value) for name, value in values.items() if value.type}

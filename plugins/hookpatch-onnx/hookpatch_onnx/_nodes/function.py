@@ -79,7 +79,7 @@ def _inside(place: Place, marked: Sequence[ir.Value], weights: Sequence[str]) ->
             continue  # the node stays outside: its outputs become inputs of the function, except constants
         inside.add(node)
         producers = {value.producer() for value in read([node])}
-        queue |= {one for one in producers if one is not None and one.graph is place.graph} - inside
+        queue |= {producer for producer in producers if producer is not None and producer.graph is place.graph} - inside
     return _with_constants(place, [node for node in before if node in inside], weights)
 
 

@@ -37,8 +37,8 @@ def pairs_of(before: Path, after: Path) -> list[Pair]:
     found: list[tuple[str, Pair]] = []
     for kind in ours.keys() | theirs.keys():
         couples = list(zip_longest(ours.get(kind, ()), theirs.get(kind, ())))
-        for at, (one, other) in enumerate(couples, 1):
-            name = kind if len(couples) == 1 else f"{kind}-{at}"
+        for index, (one, other) in enumerate(couples, 1):
+            name = kind if len(couples) == 1 else f"{kind}-{index}"
             first = one or other
             found.append((first.name, Pair(name, one, other)))
     return [pair for _, pair in sorted(found)]

@@ -52,10 +52,10 @@ class Rule:
 
     def match(self, failed: Failed) -> dict[str, str] | None:
         """Return the named groups and the operand if the rule matches, else None."""
-        said = re.search(self.says, failed.message, re.DOTALL)
-        if said is None:
+        match = re.search(self.says, failed.message, re.DOTALL)
+        if match is None:
             return None
-        groups = {name: _plain(text) for name, text in said.groupdict().items() if text is not None}
+        groups = {name: _plain(text) for name, text in match.groupdict().items() if text is not None}
         groups["operand"] = failed.operand(groups.get("found", ""))
         expression = groups["operand"] if "found" in groups else failed.expression
         for pattern, text in ((self.at, expression), (self.through, failed.through)):

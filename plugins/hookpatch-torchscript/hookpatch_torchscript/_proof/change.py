@@ -90,10 +90,10 @@ def function_in(text: str, file: str, function: FunctionType) -> FunctionType:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield one
-            yield from _codes(one)
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield const
+            yield from _codes(const)
 
 
 def with_class(model: Any, path: str, members: Mapping[str, Any], change: Change) -> Any:
@@ -118,4 +118,4 @@ def with_class(model: Any, path: str, members: Mapping[str, Any], change: Change
 
 def copied(model: Any) -> Any:
     """Return a deep copy of a model that shares the parameters."""
-    return copy.deepcopy(model, {id(one): one for one in model.parameters()})
+    return copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})

@@ -24,14 +24,14 @@ def guesses(called: Any) -> Iterator[tuple[Any, ...]]:
     every = (
         arguments
         for tensor in _tensors(called)
-        for arguments in product(*(_values(one, tree, tensor, words) for one in _parameters(called, tree)))
+        for arguments in product(*(_values(parameter, tree, tensor, words) for parameter in _parameters(called, tree)))
     )
     yield from islice(every, _MOST)
 
 
 def optional_arguments(called: Any) -> set[int]:
     """Return the positions of the parameters whose annotation allows None."""
-    return {at for at, one in enumerate(_parameters(called, _definition(called))) if may_be_none(one)}
+    return {index for index, parameter in enumerate(_parameters(called, _definition(called))) if may_be_none(parameter)}
 
 
 def _definition(called: Any) -> ast.FunctionDef:
@@ -90,7 +90,7 @@ def _annotated(node: ast.expr, tensor: torch.Tensor, words: Sequence[str], keys:
     name = ast.unparse(node.value if isinstance(node, ast.Subscript) else node).rpartition(".")[2].lower()
     inner = node.slice if isinstance(node, ast.Subscript) else None
     parts = inner.elts if isinstance(inner, ast.Tuple) else [inner] if inner is not None else []
-    each = [_annotated(one, tensor, words, keys)[0] for one in parts]
+    each = [_annotated(part, tensor, words, keys)[0] for part in parts]
     if name in ("optional", "union", "final") and parts:
         return _annotated(parts[0], tensor, words, keys)
     if name == "list" and parts:

@@ -127,8 +127,8 @@ def _answers(obj: Any, given: tuple[Any, ...] | None) -> Iterator[tuple[tuple[An
     for arguments in guesses(obj) if given is None else (given,):
         types = tuple(map(type_of, arguments))
         if first is not None and not all(
-            one == other or (at in optional and None in (one, other))
-            for at, (one, other) in enumerate(zip(types, first, strict=True))
+            one == other or (index in optional and None in (one, other))
+            for index, (one, other) in enumerate(zip(types, first, strict=True))
         ):
             continue
         with suppress(Exception):  # the model rejects the guessed inputs
@@ -201,7 +201,9 @@ def _mended(obj: Any, path: str, site: Site, change: Change, text: str, file: st
 def _imports(site: Site, change: Change) -> list[Span]:
     """Return the imports that the file lacks for a change."""
     used = set(
-        re.findall(r"\b(?:Dict|List|Optional|Tuple|Tensor|torch)\b(?!\.nn)", " ".join(one.text for one in change.spans))
+        re.findall(
+            r"\b(?:Dict|List|Optional|Tuple|Tensor|torch)\b(?!\.nn)", " ".join(span.text for span in change.spans)
+        )
     )
     missing = sorted(used - site.function.__globals__.keys())
     typing = [name for name in missing if name not in ("Tensor", "torch")]

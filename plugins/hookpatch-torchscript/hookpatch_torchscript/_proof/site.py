@@ -43,7 +43,7 @@ class Site:
     @cached_property
     def statement(self) -> ast.stmt:
         """The innermost statement with the failing line; the definition of the function if there is none."""
-        inside = [one for one in ast.walk(self.definition_of(self.function)) if isinstance(one, ast.stmt)]
+        inside = [node for node in ast.walk(self.definition_of(self.function)) if isinstance(node, ast.stmt)]
         return min(
             (one for one in inside if one.lineno <= self.line <= (one.end_lineno or 0)),
             key=lambda one: ((one.end_lineno or 0) - one.lineno, -one.lineno),
@@ -68,7 +68,7 @@ class Site:
         """Return the class whose body defines a function."""
         definition = self.definition_of(function)
         classes = (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
-        return next((one for one in classes if definition in one.body), None)
+        return next((cls for cls in classes if definition in cls.body), None)
 
     def head(self) -> Iterator[ast.AST]:
         """Yield the syntax nodes of the statement, without those of the statements in it."""
@@ -96,7 +96,7 @@ class Site:
         """Return the insertion of lines before a statement; of an ``elif``, before its ``if``."""
         at = statement
         while linecache.getline(self.file, at.lineno).lstrip().startswith("elif"):
-            at = next(one for one in ast.walk(self.tree) if isinstance(one, ast.If) and one.orelse == [at])
+            at = next(node for node in ast.walk(self.tree) if isinstance(node, ast.If) and node.orelse == [at])
         return self.lines_at(at.lineno, at.col_offset, *lines)
 
     def after(self, statement: ast.stmt, *lines: str) -> Span:

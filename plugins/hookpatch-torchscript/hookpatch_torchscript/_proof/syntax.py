@@ -17,10 +17,10 @@ ELEMENTS: Final = ("Tensor", "int", "float", "str", "bool")
 def without_context(site: Site) -> Iterator[Change]:
     """Leave out ``with nullcontext():``, keep its body."""
     block = site.statement
-    if not isinstance(block, ast.With) or any(one.optional_vars for one in block.items):
+    if not isinstance(block, ast.With) or any(item.optional_vars for item in block.items):
         return
-    calls = [one.context_expr for one in block.items]
-    if all(isinstance(one, ast.Call) and ast.unparse(one.func).endswith("nullcontext") for one in calls):
+    calls = [item.context_expr for item in block.items]
+    if all(isinstance(call, ast.Call) and ast.unparse(call.func).endswith("nullcontext") for call in calls):
         first, last = block.body[0].lineno, block.body[-1].end_lineno or 0
         body = dedent("".join(linecache.getline(site.file, line) for line in range(first, last + 1)))
         yield Change((Span(block.lineno, 0, last + 1, 0, indent(body, " " * block.col_offset)),))

@@ -53,17 +53,17 @@ def tree(record: Record) -> Tree:
         nodes[module.path] = parent.add(_module(module))
         if not module.defined_in.startswith(_TORCH) and module.origin != "shared":
             _fill(nodes[module.path], module, record)
-    rest = [one for one in record.methods if one.path is None]
+    rest = [method for method in record.methods if method.path is None]
     if rest:
         root.add(_methods(rest))
     return root
 
 
 def _fill(node: Tree, module: Module, record: Record) -> None:
-    rows = [one for one in module.attributes if one.name not in _EACH_HAS]
+    rows = [attribute for attribute in module.attributes if attribute.name not in _EACH_HAS]
     if rows:
         node.add(_attributes(rows))
-    if methods := [one for one in record.methods if one.path == module.path]:
+    if methods := [method for method in record.methods if method.path == module.path]:
         node.add(_methods(methods))
 
 
@@ -91,27 +91,31 @@ def _module(module: Module) -> Text:
 
 def _attributes(rows: Iterable[Attribute]) -> Table:
     table = _table(4)
-    for one in rows:
-        style = "red" if one.known_by == "failed" else ""
-        made = one.torchscript_type or ("" if one.problem is None else "no type: ") + (one.problem or "-")
+    for row in rows:
+        style = "red" if row.known_by == "failed" else ""
+        made = row.torchscript_type or ("" if row.problem is None else "no type: ") + (row.problem or "-")
         table.add_row(
-            Text(one.name, "cyan"), Text(one.python_type), Text(made, style), Text(one.known_by, style or "dim")
+            Text(row.name, "cyan"), Text(row.python_type), Text(made, style), Text(row.known_by, style or "dim")
         )
     return table
 
 
 def _methods(methods: Iterable[Method]) -> Table:
     table = _table(5)
-    for one in methods:
-        came = f"called in {one.reached_from or '?'}{_at(one.reached_at, ', ')}" if one.why is None else one.why
-        if one.kind in ("property", "hook"):
-            came = one.kind
-        took = _time(one.seconds) if one.seconds is not None else ""
-        done = "known" if one.known else "compiled" if one.compiled else "not compiled"
+    for method in methods:
+        came = (
+            f"called in {method.reached_from or '?'}{_at(method.reached_at, ', ')}"
+            if method.why is None
+            else method.why
+        )
+        if method.kind in ("property", "hook"):
+            came = method.kind
+        took = _time(method.seconds) if method.seconds is not None else ""
+        done = "known" if method.known else "compiled" if method.compiled else "not compiled"
         table.add_row(
-            Text(done, "green" if one.compiled else "red"),
-            Text(one.name, "bold"),
-            Text(_at(one.place, ""), "dim"),
+            Text(done, "green" if method.compiled else "red"),
+            Text(method.name, "bold"),
+            Text(_at(method.place, ""), "dim"),
             Text(came),
             Text(took, "dim"),
         )
@@ -126,7 +130,7 @@ def _table(columns: int) -> Table:
 
 
 def _end(record: Record) -> str:
-    lines = [("dropped", one) for one in record.dropped] + [("limit", one) for one in record.limits]
+    lines = [("dropped", one) for one in record.dropped] + [("limit", limit) for limit in record.limits]
     said = note(record) or "\n".join(f"  {word:<8}{one}" for word, one in lines)
     return f"\n{said}" if said else ""
 

@@ -96,7 +96,9 @@ def type_in_words(value: Any) -> str:
 def _union(values: Any) -> str:
     import torch  # imported by now
 
-    names = list(dict.fromkeys("Tensor" if isinstance(one, torch.Tensor) else type(one).__qualname__ for one in values))
+    names = list(
+        dict.fromkeys("Tensor" if isinstance(value, torch.Tensor) else type(value).__qualname__ for value in values)
+    )
     return " | ".join(names if len(names) <= _MANY else [*names[:_MANY], "..."])
 
 

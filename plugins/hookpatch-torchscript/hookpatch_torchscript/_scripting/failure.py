@@ -28,7 +28,7 @@ def failure_of(error: BaseException, recorder: Recorder) -> Failure:
         recorder: the recorder of the call.
     """
     message, steps = _said(error), recorder.failed_in or tuple(recorder.steps)
-    functions = [one for step in reversed(steps) for one in step.functions]
+    functions = [function for step in reversed(steps) for function in step.functions]
     here = next((one for one in quoted(message) if not one.on_the_way), None)
     row = next((step.row for step in reversed(steps) if step.row is not None), None)
     place = corrected(here.place, functions) if here else None
@@ -36,7 +36,7 @@ def failure_of(error: BaseException, recorder: Recorder) -> Failure:
     if here is None and (used := _foreign(error, functions)) is not None:
         place, expression = used
     calls = [step.method for step in reversed(steps) if step.method is not None]
-    reached = [(one.name, one.reached_at) for one in calls if one.reached_at is not None]
+    reached = [(call.name, call.reached_at) for call in calls if call.reached_at is not None]
     failed = Failed(
         message, expression, partial(_operand, expression, functions, row), reached[0][1].code if reached else ""
     )
@@ -152,7 +152,7 @@ def _operand(expression: str, functions: list[Any], row: Module | None, found: s
         nodes = list(ast.walk(ast.parse(expression, mode="eval")))
     except SyntaxError:
         return expression
-    types = {one.name: one.torchscript_type for one in row.attributes} if row is not None else {}
+    types = {attribute.name: attribute.torchscript_type for attribute in row.attributes} if row is not None else {}
     given = annotations_in(functions[0]) if functions else {}
     for node in nodes:
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self" and found:
@@ -167,7 +167,7 @@ def _operand(expression: str, functions: list[Any], row: Module | None, found: s
 
 def _attribute_of(operand: str, row: Module | None) -> str | None:
     name = operand.removeprefix("self.")
-    known = [one.name for one in row.attributes] + row.modules if row is not None else []
+    known = [attribute.name for attribute in row.attributes] + row.modules if row is not None else []
     return name if operand.startswith("self.") and name in known else None
 
 
@@ -176,14 +176,14 @@ def _owner(message: str, attribute: str | None, row: Module | None, recorder: Re
     said = message.partition("Module '")[2].partition("' has no attribute")
     if not attribute or not said[1] or (row is not None and row.class_name == said[0]):
         return row
-    return next((one for one in recorder.record.modules if one.class_name == said[0]), row)
+    return next((module for module in recorder.record.modules if module.class_name == said[0]), row)
 
 
 def _place_without_quote(fields: dict[str, str], steps: tuple[Step, ...], functions: list[Any]) -> Place | None:
     if "hook" in fields:
         module = next((step.thing for step in reversed(steps) if hasattr(step.thing, "_forward_hooks")), None)
         hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()] if module is not None else []
-        return next((place_of(one) for one in hooks if getattr(one, "__name__", "") == fields["hook"]), None)
+        return next((place_of(hook) for hook in hooks if getattr(hook, "__name__", "") == fields["hook"]), None)
     for function in functions if "context" in fields else ():
         if block := where_in(function, lambda node: isinstance(node, ast.With) and fields["context"] in _heads(node)):
             return block
@@ -195,7 +195,7 @@ def _place_without_quote(fields: dict[str, str], steps: tuple[Step, ...], functi
 
 
 def _heads(block: ast.With) -> str:
-    return " ".join(ast.unparse(one.context_expr) for one in block.items)
+    return " ".join(ast.unparse(item.context_expr) for item in block.items)
 
 
 def _inside(place: Place | None, functions: list[Any]) -> str | None:

@@ -155,7 +155,7 @@ class Recorder:
     def called(self, wrapped: Callable[..., Any], _: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run compile_unbound_method, for a method that another method calls."""
         function = args[1]
-        caller = next((one for one in reversed(self.steps) if one.functions), None)
+        caller = next((step for step in reversed(self.steps) if step.functions), None)
         name, at = None, None
         for one in caller.functions if caller else ():
             if (at := use_of_method(one, function.__name__)) is not None:
@@ -183,7 +183,7 @@ class Recorder:
         if not is_compiled or obj is self.steps[-1].thing:  # another wrapper has recorded the call
             return wrapped(*args, **kwargs)
         kind = "class" if inspect.isclass(obj) else "function"
-        caller = next((one for step in reversed(self.steps) for one in step.functions), None)
+        caller = next((function for step in reversed(self.steps) for function in step.functions), None)
         method = Method(name_of(obj), kind, None, place_of(obj), name_of(caller) if at and caller else None, at)
         method.known = is_known(obj)
         self._look_for_decorators(obj)
@@ -198,7 +198,7 @@ class Recorder:
         if self.steps[-1].thing is args[0]:  # torch.jit.script of this very class
             return wrapped(*args, **kwargs)
         at, self._loc = self._loc, None
-        caller = next((one for step in reversed(self.steps) for one in step.functions), None)
+        caller = next((function for step in reversed(self.steps) for function in step.functions), None)
         method = Method(name_of(args[0]), "class", None, place_of(args[0]), name_of(caller) if caller else None, at)
         return self._one(method, "function", args[0], wrapped, args, kwargs)
 
@@ -293,5 +293,5 @@ class Recorder:
 def _functions_of(thing: Any) -> list[Any]:
     """Return a function, or the functions of a class."""
     if inspect.isclass(thing):
-        return [one for one in vars(thing).values() if inspect.isfunction(one)]
+        return [var for var in vars(thing).values() if inspect.isfunction(var)]
     return [thing] if inspect.isroutine(thing) else []

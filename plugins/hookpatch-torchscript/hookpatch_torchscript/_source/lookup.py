@@ -101,7 +101,7 @@ def tree_of(function: Any) -> tuple[ast.FunctionDef | None, int]:
 
 def _assigns(node: ast.AST, attribute: str) -> bool:
     if isinstance(node, ast.Call):  # self.register_buffer("mask", None), setattr(self, "mask", None)
-        said = [one.value for one in node.args if isinstance(one, ast.Constant)]
+        said = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
         return attribute in said and isinstance(node.func, ast.Attribute | ast.Name)
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     each = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]

@@ -36,10 +36,10 @@ def quoted(message: str) -> list[Quoted]:
     """Return the quoted lines of a message in order."""
     found = []
     heads = list(_HEAD.finditer(message))
-    for at, head in enumerate(heads):
+    for index, head in enumerate(heads):
         if head["line"] == "0":  # torch's line number of a lambda
             continue
-        end = heads[at + 1].start() if at + 1 < len(heads) else len(message)
+        end = heads[index + 1].start() if index + 1 < len(heads) else len(message)
         code, expression = _marked(message[head.end() : end].split("\n")[1:])
         before = message[: head.start()].rstrip("\n").rpartition("\n")[2]
         place = Place(head["file"], int(head["line"]), code)
@@ -59,7 +59,7 @@ def corrected(place: Place, functions: Iterable[Any]) -> Place:
     """
     for file in [
         place.file,
-        *(plain(one).__code__.co_filename for one in functions if hasattr(plain(one), "__code__")),
+        *(plain(function).__code__.co_filename for function in functions if hasattr(plain(function), "__code__")),
     ]:
         line = linecache.getline(file, place.line).strip()
         if line and (line == place.code or not place.code):
@@ -69,10 +69,10 @@ def corrected(place: Place, functions: Iterable[Any]) -> Place:
 
 def _marked(lines: list[str]) -> tuple[str, str]:
     """Return the first marked line, and the marked part."""
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         mark = _MARK.match(line)
-        if mark is not None and at:
-            code, begin = lines[at - 1], mark.start("mark")
+        if mark is not None and index:
+            code, begin = lines[index - 1], mark.start("mark")
             while begin > 0 and code[begin - 1] == "*":  # of **kwargs the mark omits a star
                 begin -= 1
             part = code[begin : mark.end("mark")].strip()

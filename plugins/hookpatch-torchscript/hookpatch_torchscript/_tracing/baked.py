@@ -60,9 +60,9 @@ def _nodes(block: Any) -> Iterator[Node]:
 
 def _place(lines: str) -> Place | None:
     """Return the innermost line outside torch."""
-    for found in _LINE.finditer(lines):
-        if not found["file"].startswith(_TORCH):
-            return line_at(found["file"], int(found["line"]))
+    for match in _LINE.finditer(lines):
+        if not match["file"].startswith(_TORCH):
+            return line_at(match["file"], int(match["line"]))
     return None
 
 

@@ -37,13 +37,15 @@ class Original:
 
     def restore(self) -> None:
         """Give the parameters of the copies the content of the program's."""
-        for one in self._parameters:
-            one.restore()
+        for parameter in self._parameters:
+            parameter.restore()
 
     def fresh(self) -> Callable[..., Any]:
         """Return a copy that shares parameters with the other copies, and nothing with the program."""
         self.restore()
-        made: Callable[..., Any] = copied(self._copy, {id(one.ours): one.ours for one in self._parameters})
+        made: Callable[..., Any] = copied(
+            self._copy, {id(parameter.ours): parameter.ours for parameter in self._parameters}
+        )
         return made
 
 
@@ -64,7 +66,7 @@ class Traced:
         script = isinstance(traced, torch.jit.ScriptModule)
         called = getattr(traced, method) if script else traced
         graph = called.inlined_graph.copy()
-        self._names: Final = [one.name for one in called.schema.arguments][script:]
+        self._names: Final = [argument.name for argument in called.schema.arguments][script:]
         theirs: list[Any] = []
         if script:
             graph, theirs = torch._C._jit_pass_lower_graph(graph, traced._c)
@@ -105,7 +107,7 @@ def copied(thing: Any, memo: Memo) -> Any:
     if isinstance(thing, MethodType):
         return MethodType(thing.__func__, copied(thing.__self__, memo))
     if isinstance(thing, functools.partial):
-        args = [copied(one, memo) for one in thing.args]
+        args = [copied(arg, memo) for arg in thing.args]
         return functools.partial(
             copied(thing.func, memo), *args, **{k: copied(v, memo) for k, v in thing.keywords.items()}
         )

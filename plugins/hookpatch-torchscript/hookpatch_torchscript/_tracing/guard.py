@@ -172,7 +172,9 @@ def _disagreement(search: Search, call: Call, changes: tuple[Change, ...]) -> Di
         "words": words(changes),
         "args": args,
         "kwargs": kwargs,
-        "shapes": tuple(f"{name}: {_type(one)}" for name, one in zip(example.names_of(tensors), tensors, strict=True)),
+        "shapes": tuple(
+            f"{name}: {_type(tensor)}" for name, tensor in zip(example.names_of(tensors), tensors, strict=True)
+        ),
         "seed": SEED,
         "lost": _lost(search, call, changes),
         "baked": tuple(_baked(call, example, tensors)),

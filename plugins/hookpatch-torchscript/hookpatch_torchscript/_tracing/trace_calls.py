@@ -140,9 +140,9 @@ def _tell(name: str, verdicts: Sequence[Any], fail: bool) -> None:
     disagreeing = [one for one in verdicts if one.disagreements]
     if fail and disagreeing:
         raise TraceGuardError(name, place, disagreeing)
-    for one in verdicts:
-        if not one.agrees:
-            warning = TraceGuardWarning(name, place, one)
+    for verdict in verdicts:
+        if not verdict.agrees:
+            warning = TraceGuardWarning(name, place, verdict)
             warnings.warn_explicit(warning, None, place.file, place.line)
 
 

@@ -115,7 +115,12 @@ class Verdict:
         if not self.disagreements:
             return f"the trace of {name} agrees with it on {inputs}"
         head = f"the trace of {name} disagrees with it; {inputs} tried, the smallest that shows it:"
-        return "\n".join([head, *("\n".join(self._lines(at, one)) for at, one in enumerate(self.disagreements))])
+        return "\n".join(
+            [
+                head,
+                *("\n".join(self._lines(index, disagreement)) for index, disagreement in enumerate(self.disagreements)),
+            ]
+        )
 
     def _lines(self, number: int, one: Disagreement) -> list[str]:
         lines = [

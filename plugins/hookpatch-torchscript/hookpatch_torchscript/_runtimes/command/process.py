@@ -21,12 +21,14 @@ def run(job: Job) -> Reply:
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as printed:
         path = Path(folder) / "reply.json"
         words = [sys.executable, "-P", "-m", _CHILD, json.dumps(asdict(job)), str(path)]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, check=False)
-        if done.returncode == 0 and path.is_file():
+        completed = subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, check=False
+        )
+        if completed.returncode == 0 and path.is_file():
             return _read(json.loads(path.read_text(encoding="utf-8")))
         printed.seek(0)
         lines = printed.read().decode(errors="replace").strip().splitlines()
-        return Reply(Trial("failed", ended(done.returncode, lines[-1] if lines else "")), {})
+        return Reply(Trial("failed", ended(completed.returncode, lines[-1] if lines else "")), {})
 
 
 def ended(status: int, last: str) -> str:

@@ -36,12 +36,12 @@ def compare(plan: Plan, setting: Setting, tell: Tell) -> Comparison | Refusal:
             if mode not in left:
                 continue
             tell(mode, number)
-            done = run(Job(plan.factory, mode, setting, plan.threads, plan.seconds))
-            if isinstance(done.outcome, Refusal):
-                return done.outcome
-            machine = machine or done.machine
-            rounds[-1][mode] = done.outcome
-            if done.outcome.status != "ok":
+            completed = run(Job(plan.factory, mode, setting, plan.threads, plan.seconds))
+            if isinstance(completed.outcome, Refusal):
+                return completed.outcome
+            machine = machine or completed.machine
+            rounds[-1][mode] = completed.outcome
+            if completed.outcome.status != "ok":
                 left.remove(mode)
                 if mode == EAGER:
                     left.clear()

@@ -71,7 +71,7 @@ class Result:
     @property
     def difference(self) -> Difference | None:
         """The difference from eager's answer, the greatest of the rounds."""
-        found = [one.difference for one in self.trials if one.difference is not None]
+        found = [trial.difference for trial in self.trials if trial.difference is not None]
         return max(found, key=lambda one: one.relative) if found else None
 
     def _good(self) -> tuple[Trial, ...]:
@@ -109,7 +109,7 @@ class Comparison:
     @property
     def fastest(self) -> Result | None:
         """The result with the least median."""
-        timed = [one for one in self.results if one.median is not None]
+        timed = [result for result in self.results if result.median is not None]
         return min(timed, key=lambda one: one.median or 0.0, default=None)
 
 

@@ -86,7 +86,7 @@ def running(
     for one, tensor in given:
         kind = onnx.TensorProto.DataType.Value(one.type[len("tensor(") : -1].upper())
         binding.bind_input(one.name, device.type, index, kind, list(tensor.shape), tensor.data_ptr())
-    outputs = [one.name for one in session.get_outputs()]
+    outputs = [output.name for output in session.get_outputs()]
 
     def call(_given: object = given) -> list[torch.Tensor]:  # keeps the tensors alive while in use
         for name in outputs:

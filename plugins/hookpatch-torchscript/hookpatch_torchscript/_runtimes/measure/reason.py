@@ -46,6 +46,6 @@ def _first(error: BaseException) -> BaseException:
 
 def _place(error: BaseException) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [one for one in frames if any(Path(one.filename).is_relative_to(folder) for folder in _OURS)]
-    own = [one for one in frames if one not in ours and not _OF_TORCH.search(one.filename)]
+    ours = [frame for frame in frames if any(Path(frame.filename).is_relative_to(folder) for folder in _OURS)]
+    own = [frame for frame in frames if frame not in ours and not _OF_TORCH.search(frame.filename)]
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else None

@@ -27,13 +27,13 @@ def as_json(plan: Plan, comparisons: Sequence[Comparison], notes: Sequence[str])
         "notes": list(notes),
         "settings": [
             {
-                "device": one.setting.device,
-                "dtype": one.setting.dtype,
-                "batch": one.setting.batch,
-                "machine": dict(one.machine),
-                "results": [_result(one, result) for result in one.results],
+                "device": comparison.setting.device,
+                "dtype": comparison.setting.dtype,
+                "batch": comparison.setting.batch,
+                "machine": dict(comparison.machine),
+                "results": [_result(comparison, result) for result in comparison.results],
             }
-            for one in comparisons
+            for comparison in comparisons
         ],
     }
 

@@ -85,8 +85,8 @@ def draw(path: Path, title: str, panels: Sequence[tuple[str, Comparison]]) -> No
             hspace=0.28,
             wspace=0.28,
         )
-        for at, (name, comparison) in enumerate(panels):
-            _panel(figure.add_subplot(grid[at // across, at % across]), name, comparison)
+        for index, (name, comparison) in enumerate(panels):
+            _panel(figure.add_subplot(grid[index // across, index % across]), name, comparison)
         figure.text(0.15 / (1.5 + 5.6 * across), 1 - 0.3 / high, title, size=12, weight="bold")
         machine = next((one.machine for _, one in panels if one.machine), {})
         said = f"{figures.on(machine)} · median latency, line: middle half of the times; less is better"
@@ -111,13 +111,13 @@ def _panel(axes: Axes, name: str, comparison: Comparison) -> None:
     for side in ("top", "right", "bottom"):
         axes.spines[side].set_visible(False)
     axes.spines["left"].set_color(_EAGER)
-    for at, one in enumerate(comparison.results):
-        if one.median is None:
-            colour = _BAD if one.status == "differs" else _QUIET
-            text = textwrap.shorten(f"{_WORDS[one.status]}: {one.problem}", _LONGEST, placeholder=" ...")
-            axes.text(longest * 0.015, at, text, va="center", size=8, style="italic", color=colour)
+    for index, result in enumerate(comparison.results):
+        if result.median is None:
+            colour = _BAD if result.status == "differs" else _QUIET
+            text = textwrap.shorten(f"{_WORDS[result.status]}: {result.problem}", _LONGEST, placeholder=" ...")
+            axes.text(longest * 0.015, index, text, va="center", size=8, style="italic", color=colour)
         else:
-            _bar(axes, at, one, comparison, longest)
+            _bar(axes, index, result, comparison, longest)
 
 
 def _bar(axes: Axes, at: int, one: Result, comparison: Comparison, longest: float) -> None:

@@ -42,13 +42,13 @@ def show(comparison: Comparison, out: Console) -> None:
 
 def _parts(comparison: Comparison, width: int, wrapped: bool) -> Iterator[RenderableType]:
     yield Text(f"\n{comparison.setting}", style="bold")
-    timed = [one for one in comparison.results if one.median is not None]
+    timed = [result for result in comparison.results if result.median is not None]
     if timed:
         yield Text()
         yield _table(comparison, timed, width >= _ROOMY)
         yield Text()
         yield from _bars(comparison, timed, min(width, _ROOMY))
-    rest = [one for one in comparison.results if one.median is None]
+    rest = [result for result in comparison.results if result.median is None]
     if rest:
         yield Text()
     for one in rest:
