@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, Final
@@ -20,6 +20,7 @@ from hookpatch._inspect.audit.recorder import Recorder
 from hookpatch._inspect.audit.snapshot import Change, names_of_module
 
 _INSIDE: Final = ".<locals>."
+_DEEPEST: Final = 3  # closures of closures
 
 
 def seen(asked: list[Any]) -> dict[str, Any]:
@@ -104,8 +105,8 @@ def _entry(change: Change, target: str, home: str, taken: frozenset[str]) -> dic
         return {**entry, "verb": verb, "source": source}
     if verb == "replace" and (factory := _factory_of(now, change.before)) is not None:
         return {**entry, "verb": "derive", "source": factory}
-    if verb == "replace" and (made := _made_inside(now)) is not None:
-        return {**entry, "verb": verb, "source": made, "defaults": repr(inner(now).__defaults__)}
+    if (made := _made_inside(inner(now), home, taken | {target})) is not None:
+        return {**entry, "verb": verb, **made}
     inside = now.__code__.co_qualname.partition(_INSIDE)[0] if type(now) is FunctionType else ""
     kind = f"a function made in {inside}" if inside else type(now).__name__
     return {**entry, "verb": None, "reason": f"{kind}: no address leads to it"}
@@ -139,20 +140,59 @@ def _address_of(value: Any, home: str, taken: frozenset[str]) -> str | None:
     return None
 
 
-def _made_inside(value: Any) -> str | None:
-    """Return the address of a function made inside another function without a closure; else None."""
-    value = inner(value) if type(value) in (staticmethod, classmethod) else value
-    if type(value) is not FunctionType or value.__closure__ or value.__kwdefaults__:
+def _made_inside(value: Any, home: str, taken: frozenset[str], depth: int = _DEEPEST) -> dict[str, Any] | None:
+    """Return how to make anew a function made inside another function, with the values of its closure; else None.
+
+    Returns:
+        ``source``, the address of the code; ``defaults`` and ``keywords`` in words; ``cells``, how to make each value
+        of the closure; or ``source``, a function, and ``of``, how to make its only argument.
+    """
+    if type(value) is not FunctionType or not depth:
         return None
+    cells: list[Any] = []
+    for cell in value.__closure__ or ():
+        held = cell.cell_contents
+        known = _address_of(held, home, taken) or _address_of_container(held, home)
+        made = {"source": known} if known is not None else _made_inside(held, home, taken, depth - 1)
+        if made is None:  # a plain value may be a variable that the functions share
+            return None
+        cells.append(made)
+    if len(cells) == 1 and (factory := _factory_of(value, (value.__closure__ or ())[0].cell_contents)) is not None:
+        return {"source": factory, "of": cells[0]}
     outer, _, name = value.__code__.co_qualname.rpartition(_INSIDE)
-    if not outer or "<" in outer + name or not all(type(default) in PLAIN for default in value.__defaults__ or ()):
+    defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+    if not outer or "<" in outer + name or not all(type(default) in PLAIN for default in defaults):
         return None
     address = f"{value.__globals__['__name__']}:{outer}"
     try:
         codes = [code for code in value_at(address).__code__.co_consts if getattr(code, "co_name", None) == name]
     except (AttributeError, ImportError):
         return None
-    return f"{address}{_INSIDE}{name}" if len(codes) == 1 and codes[0] is value.__code__ else None
+    if len(codes) != 1 or codes[0] is not value.__code__:
+        return None
+    words = {"defaults": repr(value.__defaults__), "keywords": repr(value.__kwdefaults__)}
+    return {"source": f"{address}{_INSIDE}{name}", **words, "cells": cells}
+
+
+def _address_of_container(value: Any, home: str) -> str | None:
+    """Return an address of a container that a module used by the apply function holds; else None."""
+    if type(value) not in (dict, list, set):
+        return None
+    used = {name.partition(".")[0] for name in _modules_in(home)}
+    for name, module in imports.modules():
+        if name.partition(".")[0] in used:
+            for known, held in names_of_module(module).items():
+                if held is value:
+                    return f"{name}:{known}"
+    return None
+
+
+def _modules_in(home: str) -> Iterator[str]:
+    """Yield the names of the modules that a module holds."""
+    module = imports.loaded(home)
+    for value in names_of_module(module).values() if module is not None else ():
+        if issubclass(type(value), ModuleType):
+            yield str(names_of_module(value)["__name__"])
 
 
 def _factory_of(value: Any, before: Any) -> str | None:

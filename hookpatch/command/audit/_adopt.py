@@ -107,10 +107,20 @@ def _filled(file: str, **words: str) -> str:
 def _patches(said: Sequence[Any]) -> str:
     rows = []
     for entry in said:
-        value = entry.get("value") or repr(entry.get("source", ""))
+        value = entry.get("value") or _made(entry)
         cells = (repr(entry["target"]), repr(entry["verb"]), value, str("value" in entry), repr(entry["requires"]))
-        rows.append(f"    ({', '.join(cells)}, {entry.get('defaults')}),")
+        rows.append(f"    ({', '.join(cells)}),")
     return "\n".join(rows)
+
+
+def _made(entry: Mapping[str, Any]) -> str:
+    """Return a tuple in source form: how the plugin makes a value."""
+    of = _made(entry["of"]) if "of" in entry else None
+    cells = "".join(f"{_made(cell)}, " for cell in entry.get("cells", ()))
+    parts = [repr(entry.get("source", "")), entry.get("defaults"), entry.get("keywords"), f"({cells})", of]
+    while parts[-1] in (None, "None", "()"):
+        parts.pop()
+    return f"({', '.join(map(str, parts))},)"
 
 
 def _unsaid(unsaid: Sequence[Any]) -> str:

@@ -14,7 +14,7 @@ import pytest
 pytestmark = [pytest.mark.once, pytest.mark.ends]
 
 FIXES = """
-import functools, json, queue, textwrap
+import contextlib, functools, json, kept, queue, textwrap
 
 def fast(value, **options):
     return "fast"
@@ -30,13 +30,23 @@ def loud(original):
 def apply():
     def put(self, item):
         pass
+    limit = 3
     def default(self, value):
-        return put
+        return limit
+    @contextlib.contextmanager
+    def around(value, *, end="!"):
+        yield value + end
+    def fill(text, width=70, *, mark="."):
+        with around(text) as inside:
+            held.append(mark)
+            return inside + mark
     json.dumps = fast
     json.encoder.JSONEncoder.default = default
     queue.LifoQueue.put = put
     textwrap.dedent = loud(textwrap.dedent)
     del textwrap.shorten
+    held = kept.TEXTS
+    textwrap.fill = fill
     json.JSONEncoder = Encoder
     json.extra = 3
 
@@ -51,15 +61,16 @@ SAID = [
     ("json:extra", "add"),
     ("queue:LifoQueue.put", "replace"),
     ("textwrap:dedent", "derive"),
+    ("textwrap:fill", "replace"),
     ("textwrap:shorten", "remove"),
 ]
 USE = """
-import json, queue, textwrap, hookpatch
+import json, kept, queue, textwrap, hookpatch
 from hookpatch_fixed import fixed
 
 def look():
     return json.dumps(1), json.JSONEncoder.__name__, hasattr(json, "extra"), hasattr(textwrap, "shorten"), \\
-        textwrap.dedent(" a"), "put" in vars(queue.LifoQueue)
+        textwrap.dedent(" a"), "put" in vars(queue.LifoQueue), textwrap.fill("a"), len(kept.TEXTS)
 
 print(look())
 with hookpatch.active(*fixed.hookpatch_patches()):
@@ -80,6 +91,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def adopted(tmp_path: Path) -> Any:
     """Return the JSON output of the command for the apply function above."""
     (tmp_path / "fixes.py").write_text(FIXES)
+    (tmp_path / "kept.py").write_text("TEXTS = []")
     words = ("-m", "hookpatch", "adopt", "fixes:apply", "--name", "fixed", "--undo", "fixes:undo", "--json")
     done = run(tmp_path, *words)
     assert done.returncode == 1, done.stderr  # one patch is left out
@@ -97,11 +109,11 @@ def test_the_plugin_does_what_the_function_does(adopted: Any, tmp_path: Path) ->
         ("json.encoder:JSONEncoder.default", reason)
     ]
     tested = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "hookpatch-fixed")
-    assert tested.stdout.splitlines()[-1].startswith("6 passed"), tested.stdout
+    assert tested.stdout.splitlines()[-1].startswith("7 passed"), tested.stdout
     (tmp_path / "use.py").write_text(USE)
-    before = "('1', 'JSONEncoder', False, True, 'a', False)"
-    inside = "('fast', 'Encoder', True, False, 'A', True)"
-    assert run(tmp_path, "use.py").stdout.splitlines() == [before, inside, before]
+    before = "('1', 'JSONEncoder', False, True, 'a', False, 'a', {})"
+    inside = "('fast', 'Encoder', True, False, 'A', True, 'a!.', 1)"
+    assert run(tmp_path, "use.py").stdout.splitlines() == [before.format(0), inside, before.format(1)]
 
 
 def test_what_its_own_undo_forgets_is_told(adopted: Any) -> None:
@@ -120,6 +132,7 @@ def test_what_its_own_undo_forgets_is_told(adopted: Any) -> None:
 def test_a_function_that_cannot_be_run_is_one_line(tmp_path: Path, apply: str, problem: str) -> None:
     """An apply function that cannot run gives a single error line. No file is written."""
     (tmp_path / "fixes.py").write_text(FIXES)
+    (tmp_path / "kept.py").write_text("TEXTS = []")
     done = run(tmp_path, "-m", "hookpatch", "adopt", apply, "--name", "fixed")
     text = f"new plugin 'fixed': {apply} cannot be run here: {problem}"
     assert (done.returncode, done.stderr) == (78, f"hookpatch: error: {text} [hookpatch explain NewPluginError]\n")
