@@ -143,9 +143,9 @@ class StandIn:
 
     def _shortcut(self, layers: Sequence[Layer], trampoline: Trampoline) -> Shortcut | None:
         """Return the shortcut with the effect of the given layers, without a frame; None without a shortcut."""
-        is_inherited = self._bottom is not self._callee
         callee: Any = self._callee
-        if isinstance(self.value, Swap) or is_inherited or callee.__closure__ or is_changed_in_place(callee):
+        is_plain = type(callee) is FunctionType and self._bottom is callee  # isinstance is true for a foreign proxy
+        if not is_plain or isinstance(self.value, Swap) or callee.__closure__ or is_changed_in_place(callee):
             return None
         if (given := _given(layers, callee if self._binds else None)) is None:
             return None
@@ -154,7 +154,7 @@ class StandIn:
     def _code_in_place(self, layers: Sequence[Layer]) -> CodeType | None:
         """Return code for a function changed in place, with the effect of all layers but without a frame; else None."""
         bottom = self._bottom
-        if not layers or bottom is not self.base or not isinstance(bottom, FunctionType):
+        if not layers or bottom is not self.base or type(bottom) is not FunctionType:
             return None
         given = _given(layers, bottom if self._binds else None) if self.value.takes_code_of(bottom) else None
         if given is None or given[1]:

@@ -259,6 +259,7 @@ def test_a_tuple_is_of_the_module_that_names_it(verb: Any, reach: Any) -> None:
         assert (made.__module__ == __name__) != _is_said(session)
 
 
+@pytest.mark.filterwarnings("ignore:.* lies (outside|there)$")  # test_hidden.py has these warnings
 @pytest.mark.parametrize("reversed_", [False, True], ids=["inject outside", "replace outside"])
 @pytest.mark.parametrize("has_cells", [False, True], ids=["a function", "a closure"])
 def test_a_replacement_from_another_module_runs_with_its_own_names(
@@ -286,3 +287,51 @@ def test_a_newer_python_gets_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shortcut(function, {"y": 5}, {}, ()) is not None
     monkeypatch.setattr(sys, "version_info", (3, 99))
     assert shortcut(function, {"y": 5}, {}, ()) is None
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("verb", ["inject", "default"])
+@pytest.mark.parametrize("name", ["function", "Kind.method", "Kind.of_class", "Kind.static", "Heir.method"])
+@pytest.mark.parametrize("wrapper", ["wrapt", "closure", "callable object"])
+def test_a_foreign_wrapper_is_still_called(make_module: Any, wrapper: str, name: str, verb: str, reach: Any) -> None:
+    """The target is a wrapper that passes for the function inside: the shortcut of the inner function is not taken."""
+    vendor = make_module(
+        "wrapped",
+        """
+        import functools, wrapt
+
+        def foreign(kind, function):
+            if kind == "wrapt":
+                return wrapt.FunctionWrapper(function, lambda w, i, a, k: ("foreign", w(*a, **k)))
+            if kind == "closure":
+                return functools.wraps(function)(lambda *a, **k: ("foreign", function(*a, **k)))
+            return Callable(function)
+
+        class Callable:
+            __class__ = type(foreign)
+            def __init__(self, function): functools.update_wrapper(self, function); self.function = function
+            def __getattr__(self, name): return getattr(vars(self)["__wrapped__"], name)
+            def __get__(self, instance, owner=None):
+                return self if instance is None else functools.partial(self, instance)
+            def __call__(self, *a, **k): return "foreign", self.function(*a, **k)
+
+        def function(x=1): return x
+        class Kind:
+            def method(self, x=1): return x
+            def of_class(cls, x=1): return x
+            def static(x=1): return x
+        """,
+    )
+    vendor.function = vendor.foreign(wrapper, vendor.function)
+    for method, as_kind in (("method", lambda function: function), ("of_class", classmethod), ("static", staticmethod)):
+        setattr(vendor.Kind, method, as_kind(vendor.foreign(wrapper, vars(vendor.Kind)[method])))
+    vendor.Heir = type("Heir", (vendor.Kind,), {"__module__": "wrapped"})
+    owner = name.partition(".")[0]
+
+    def call() -> object:
+        return vendor.function() if name == "function" else getattr(getattr(vendor, owner)(), name.partition(".")[2])()
+
+    assert call() == ("foreign", 1)
+    with hookpatch.active(getattr(hookpatch, verb)(f"wrapped:{name}", x=7, reach=reach)):
+        assert call() == ("foreign", 7)
+    assert call() == ("foreign", 1)
