@@ -318,10 +318,12 @@ def open_at_random(spots: Sequence[Spot], choose: Random) -> Opened | None:
     return Opened(session, span)
 
 
-def patch_at_random(patched: Sequence[Spot], called: Sequence[Spot], pool: list[Opened], choose: Random) -> None:
+def patch_at_random(
+    patched: Sequence[Spot], called: Sequence[Spot], pool: list[Opened], choose: Random, steps: int = STEPS
+) -> None:
     """Open and close sessions, some from other threads; now and then drop a session, or check a call."""
     mine: list[Opened] = []
-    for _ in range(STEPS):
+    for _ in range(steps):
         what = choose.random()
         if what < 0.4 and len(mine) < 3:
             opened = open_at_random(patched, choose)

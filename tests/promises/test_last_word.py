@@ -267,6 +267,32 @@ def test_patch_given_by_hand_has_the_last_word_over_a_plugin(install: Callable[.
         assert vendor.function() == (2, 0)
 
 
+@pytest.mark.parametrize("outer_scope", ["process", "task"])
+@pytest.mark.parametrize("others", [0, 1, 20])
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_call_on_its_way_keeps_the_outer_argument_when_the_outer_session_ends(
+    vendor: ModuleType, reach: Any, others: int, outer_scope: Any
+) -> None:
+    """The innermost of three sessions never gives the argument, also if other sessions have come and gone meanwhile."""
+    passed = object()
+
+    def end_the_outer(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
+        outer.close()
+        for number in range(others):
+            with hookpatch.active(hookpatch.inject("vendor:function", a=(number, "other"), reach=reach)):
+                pass
+        return wrapped(*args, **kwargs)
+
+    with (
+        hookpatch.active(hookpatch.inject("vendor:function", a="inner", reach=reach)),
+        hookpatch.active(hookpatch.wrap("vendor:function", end_the_outer, reach=reach)),
+        hookpatch.active(hookpatch.inject("vendor:function", a="middle", reach=reach)),
+    ):
+        outer = hookpatch.active(hookpatch.inject("vendor:function", a="outer", reach=reach), scope=outer_scope).open()
+        assert vendor.function(passed) == ("outer", 0)
+        assert vendor.function(passed) == ("middle", 0)
+
+
 def test_plan_and_why_tell_who_gives_the_argument(install: Callable[..., None]) -> None:
     install(
         a="hookpatch.inject('vendor:function', a=1)",

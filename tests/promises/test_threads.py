@@ -123,6 +123,23 @@ def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule, libra
         seed += 1
 
 
+@pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
+def test_outer_argument_wins_while_patches_come_and_go(make_module: MakeModule) -> None:
+    """Many threads inject one argument of two methods, inherited and own: no call gets an inner patch's argument."""
+    m: Any = make_module("shared", SHARED)
+    own = Spot("shared:Base.chained", CALLS, lambda: m.Base().chained())
+    spots = [own, Spot("shared:Child.chained", CALLS, lambda: m.child.chained(), own)]
+    seed, end = SEED, time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        with switching_often(seed):
+            pool: list[Opened] = []
+            # Short rounds: a layer knows the arguments of the 32 patches that ended last.
+            workers = [partial(patch_at_random, spots, spots, pool, steps=8)] * PATCHERS
+            contend(seed, workers, [partial(call_at_random, spots)] * CALLERS)
+            nothing_left(pool, spots)
+        seed += 1
+
+
 def test_report_while_sessions_come_and_go() -> None:
     """report() lists the open sessions, whole and the first opened first, while other threads open and close some."""
     stop = Event()

@@ -114,7 +114,9 @@ class Layer:
         self.is_left_out = False
         self.without_effect = ""
         self._injector: Callable[[Sequence[Given]], Wrapper] | None = None
-        self._left: dict[tuple[int, str], Given] = _NONE  # the arguments that outer layers give, and gave of late
+        self._left: dict[tuple[tuple[int, ...], str], Given] = (
+            _NONE  # the arguments that outer layers give, and gave of late
+        )
         self.notes: Notes | None = None
         self.home: tuple[Slot, Any] | None = None
 
@@ -228,15 +230,21 @@ class Layer:
         self._note_effect(_in_words(giving, _overriding(inner, self)))
         if self._injector is None or not giving:
             return self.call
+        gates: dict[str, list[object]] = {}  # with scope="task" another layer gives in some calls alone
+        for other, names in giving:
+            for name in names:
+                gates.setdefault(name, []).append(other._gate_seen_from(len(outer)))
+        is_given = {name: _any_of(of_name) for name, of_name in gates.items()}
         now = {
-            # With scope="task" the other layer injects in some calls alone.
-            (id(other), name): (name, partial(alike, other.patch.change[name]), other._gate_seen_from(len(outer)))
+            (other.rank, name): (name, partial(alike, other.patch.change[name]), is_given[name])
             for other, names in giving
             for name in names
         }
-        # A running call may have come through an ended layer: the ended layer counts where another layer gives as well.
-        always = {name for name, _, gate in now.values() if gate is True}
-        late = [(key, one) for key, one in self._left.items() if one[0] in always and key not in now]
+        # A running call may have come through an ended layer, and then through a layer that left the value alone: the
+        # value of the ended layer counts in the calls in which another layer gives as well.
+        givers = [self, *(other for other, _ in giving)]
+        earlier = {key: one for layer in reversed(givers) for key, one in layer._left.items() if key not in now}
+        late = [(key, (name, is_it, is_given[name])) for key, (name, is_it, _) in earlier.items() if name in is_given]
         self._left = {**dict(late[-_MOST:]), **now}
         return self._gated(self._injector(list(self._left.values())))
 
@@ -340,7 +348,25 @@ def _differing(one: Layer, other: Layer) -> list[str]:
     return sorted(name for name in ours.keys() & theirs if not alike(ours[name], theirs[name]))
 
 
-_MOST: Final = 16
+def _any_of(gates: Sequence[object]) -> object:
+    """Return an object that is true in the calls in which one of some gates is true."""
+    return True if any(gate is True for gate in gates) else _AnyOf(gates)
+
+
+@final
+class _AnyOf:
+    """True in the calls in which one of some gates is true. Lives as long as a link with it."""
+
+    __slots__ = ("_gates",)
+
+    def __init__(self, gates: Sequence[object]) -> None:
+        self._gates: Final = gates
+
+    def __bool__(self) -> bool:
+        return any(self._gates)
+
+
+_MOST: Final = 32
 _STOOD_THERE: Final = "without effect: the slot held this value already"
 _GAVE_BACK: Final = "without effect: the factory gave back what it was given"
 
