@@ -329,7 +329,8 @@ class Machine(MachineModel):
             warnings.simplefilter("always")
             yield
         expected = self.warned + sum((spot.place.warned for spot in self.spots), Counter())
-        said = Counter(warning.category.__name__ for warning in caught)
+        hidden = "lies outside", "lies there"  # test_hidden.py has these warnings
+        said = Counter(warning.category.__name__ for warning in caught if not str(warning.message).endswith(hidden))
         assert said == expected, [str(warning.message) for warning in caught]
         self.warned.clear()
         for spot in self.spots:

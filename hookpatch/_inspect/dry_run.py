@@ -44,6 +44,7 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
         return outcome if outcome.state != "waiting" else _by_matches(requested, drift)
     patch, owner, warnings = requested.patch, requested.owner, outcome.warnings
     module = None if patch.module is None else imports.loaded(patch.module)
+    function = None
     if outcome.state != "waiting" or (module is None and patch.module is not None):  # the import is running
         return outcome
     try:
@@ -52,10 +53,12 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
             return outcome  # statements of its body may run for that, and in no process of the user
         # A session skips the check of an optional patch, and finds out when it applies the patch.
         asked = requested._replace(patch=replace(patch, required=True))
-        Lifecycle(asked, (0, 0), Ledger(), "warn", drift=drift).check()
+        held = Lifecycle(asked, (0, 0), Ledger(), "warn", drift=drift).check()
         if patch.target is not None:
             slot = seen_from(patch.target, module, owner)
             if patch.target.of_instances is None:
+                changed = inner(beneath(slot)) if patch.reach == "everywhere" and not held else None
+                function = changed if type(changed) is FunctionType else None
                 _check_signature(requested, slot)
             warnings = (*warnings, *proxied(patch, inner(beneath(slot))))
             if patch.verb == "edit":
@@ -68,8 +71,8 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
         return _refused(requested, error, warnings)
     # A factory's result or a module's source decides: no process of the user runs the factory or the changed source.
     if patch.verb in ("derive", "enter") or patch.is_of_source:
-        return Outcome("waiting", warnings=warnings)
-    return Outcome("applied", warnings=warnings)
+        return Outcome("waiting", warnings=warnings, function=function)
+    return Outcome("applied", warnings=warnings, function=function)
 
 
 def _by_matches(requested: Requested, drift: Drift | None) -> Outcome:

@@ -22,7 +22,7 @@ from hookpatch._engine.patch.module_lookup import Presence, presence_of
 from hookpatch._engine.patch.patch import Patch
 from hookpatch._engine.patch.versions import release_of
 from hookpatch._engine.site.layer import Layer, lost
-from hookpatch._engine.site.order import ordered
+from hookpatch._engine.site.order import hidden_by, ordered
 from hookpatch._inspect.cache import Look
 from hookpatch._inspect.dry_run import by_target, by_version
 from hookpatch._inspect.rehearsal import SEVERITY, Outcome, State, with_matches
@@ -321,21 +321,27 @@ def _in_order(address: str, tried: Sequence[_Tried], patches: list[PlannedPatch]
         for place, index in enumerate(sorted(depths, key=lambda index: depths[index] or ()), 1):
             patches[index] = replace(patches[index], place=place)
         return patches
-    chain: list[Layer] = []
+    in_slot: list[Layer] = []
+    in_place: list[Layer] = []
     index_of: dict[Layer, int] = {}
-    for index in depths:
-        request = tried[index].request
+    for index, depth in depths.items():
+        request, outcome = tried[index].request, tried[index].outcome
         layer = Layer(request.patch, request.plugin, request.owner, (1, -index), distribution=request.distribution)
+        chain = in_slot if outcome.function is None and not (depth and depth[0]) else in_place
         try:
             # The verb enter has no slot: context managers are entered in the order of selection.
-            chain = [*chain, layer] if request.patch.target is None else ordered([*chain, layer], address)
+            chain[:] = [*chain, layer] if request.patch.target is None else ordered([*chain, layer], address)
             index_of[layer] = index
         except (ConflictError, OrderError) as error:
             is_skipped = isinstance(error, ApplyError) and not request.patch.required
             reason = error.problem if isinstance(error, ApplyError) else str(error)
             patches[index] = replace(patches[index], finding="skipped" if is_skipped else "conflict", reason=reason)
-    for place, layer in enumerate(chain):
-        patch = patches[index_of[layer]]
-        warnings = *patch.warnings, *filter(None, [lost(chain[:place], layer, chain[place + 1 :])])
-        patches[index_of[layer]] = replace(patch, place=place + 1, warnings=warnings)
+    for place, layer in enumerate([*in_slot, *in_place]):
+        index = index_of[layer]
+        chain, through = (in_slot, []) if layer in in_slot else (in_place, in_slot)
+        outside, inside = chain[: chain.index(layer)], chain[chain.index(layer) + 1 :]
+        by = hidden_by(layer, outside, through, tried[index].outcome.function)
+        reasons = [lost(outside, layer, inside), "" if by is None else by.text]
+        warnings = *patches[index].warnings, *filter(None, reasons)
+        patches[index] = replace(patches[index], place=place + 1, warnings=warnings)
     return patches

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
+from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from hookpatch._engine.lock.drift import Drift
@@ -18,7 +19,7 @@ from hookpatch._engine.patch.patch import Patch, Verb
 from hookpatch._engine.patch.target import Target
 from hookpatch._engine.site.sites import patched
 from hookpatch._engine.slots.function import FunctionSlot
-from hookpatch._session.ledger import Entry, Requested
+from hookpatch._session.ledger import Entry, Requested, compare
 from hookpatch._session.session import Also, Session, look_again, open_sessions
 from hookpatch.errors import HookpatchError, HookpatchWarning, TargetSyntaxError
 
@@ -58,6 +59,7 @@ class Outcome(NamedTuple):
         warnings: as in the report of a run.
         depth: sorts the applied patches of one target, the outermost first; None for other patches.
         matches: of a rule, the outcome of each match's patch.
+        function: the function that the patch changes in place, if this process has imported the target.
     """
 
     state: State
@@ -66,6 +68,7 @@ class Outcome(NamedTuple):
     warnings: tuple[str, ...] = ()
     depth: tuple[int, int] | None = None
     matches: tuple[MatchOutcome, ...] = ()
+    function: FunctionType | None = None
 
     @property
     def is_gone(self) -> bool:
@@ -118,6 +121,7 @@ def _outcomes(
             imported[module] = _import_matching(module, on_import)
     look_again()
     session.look_at_rules()
+    compare(session.entries)
     depths = _depths(session)
     entries: dict[int, list[Entry]] = {}
     matches: dict[int, dict[int, list[Entry]]] = {}

@@ -17,7 +17,7 @@ from hookpatch._engine.calls.noticed import by_what
 from hookpatch._engine.patch.patch import GIVING_VERBS
 from hookpatch._engine.site.layer import Layer, lost_inside
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import site_at
+from hookpatch._engine.site.sites import hidden, site_at
 from hookpatch._engine.site.slot_state import Ending
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.originals import beneath
@@ -63,6 +63,8 @@ class AppliedLayer:
         entry = self.entry
         if entry is not None and not (self.has_ended or self.layer.ended):
             entry.compared(overwritten.look(self.site, self.layer, entry.reason))
+            by = hidden(self.site, self.layer)
+            entry.without_effect = self.layer.without_effect or ("" if by is None else by.text)
 
     def differences(self) -> list[str]:
         """Return in words the side effects of the patch on a call of the target."""

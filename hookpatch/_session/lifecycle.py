@@ -21,7 +21,7 @@ from hookpatch._engine.patch.versions import unneeded
 from hookpatch._engine.site.call_count import Tally, counters
 from hookpatch._engine.site.layer import Gate, Layer, Only
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import site_at
+from hookpatch._engine.site.sites import hidden, inside, site_at
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.slots import guard
 from hookpatch._engine.slots.function import FunctionSlot
@@ -581,6 +581,11 @@ class Lifecycle:
         if layer.without_effect and is_of_value and words is None and site.layers == (layer,):
             message = f"{patch.address} of {self._owner}: {layer.without_effect}"
             warnings.warn(message, PatchUnneededWarning, stacklevel=3)
+        for place, other in [(site, layer), *inside(site, layer)]:
+            by = hidden(place, other)
+            if by is not None and not by.is_meant:
+                message = f"{other.patch.address} of {other.owner}: {by.text}"
+                warnings.warn(message, PatchUnneededWarning, stacklevel=3)
 
     def _layer(
         self, site: Site, only: Only | None = None, tally: Tally | None = None, patch: Patch | None = None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations, pairwise
+from typing import Any, NamedTuple
 
 from hookpatch._bootstrap.selection import PluginName
+from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.patch.patch import MAKING_VERBS
 from hookpatch._engine.site.layer import Layer, contested
+from hookpatch._engine.slots.slot import inner as callable_in
 from hookpatch.errors import ConflictError, OrderError
 
 
@@ -55,6 +58,58 @@ def ordered(layers: Sequence[Layer], site: object) -> list[Layer]:
         }
         place(next(layer for layer in waiting if layer not in held_back))
     return _edits_inside(result)
+
+
+class Hidden(NamedTuple):
+    """Why no call reaches a layer.
+
+    Attributes:
+        text: the reason in words, with the owner of the patch outside.
+        is_meant: True if somebody chose the patch outside over this one: by a declared place, in a later session, or
+            by hand over a plugin.
+    """
+
+    text: str
+    is_meant: bool
+
+
+def hidden_by(layer: Layer, outside: Iterable[Layer], through: Iterable[Layer], function: Any) -> Hidden | None:
+    """Return why no call reaches a layer; None if calls reach the layer.
+
+    A ``replace`` or ``remove`` keeps all calls from the layers inside. In the slot of the target, such a patch also
+    keeps the calls through this slot from a function changed in place, if the new value does not lead to the function.
+
+    Args:
+        outside: the layers outside of the layer at the same site.
+        through: for a layer in a function changed in place, the layers in the slot of the target.
+        function: the function changed in place.
+    """
+    for other in filter(_hides, outside):
+        text = f"without effect{_when(other)}: {other.patch.verb} of {other.owner} lies outside"
+        return Hidden(text, _is_meant(other, layer))
+    for other in filter(_hides, through):
+        value = callable_in(other.patch.change)
+        if value is not function and not keeps(value, lambda kept: callable_in(kept) is function):
+            slot = other.patch.address
+            text = f"without effect through {slot}{_when(other)}: {other.patch.verb} of {other.owner} lies there"
+            return Hidden(text, _is_meant(other, layer))
+    return None
+
+
+def _hides(layer: Layer) -> bool:
+    """Return True if a layer runs nothing of what lies inside."""
+    is_on = not (layer.ended or layer.is_left_out) and layer.only is None
+    return is_on and layer.patch.verb in ("replace", "remove")
+
+
+def _when(layer: Layer) -> str:
+    """Return in words the calls with a layer's value; empty for all calls."""
+    return layer.patch.in_calls or (" in the task or thread of its session" if layer.wraps else "")
+
+
+def _is_meant(outer: Layer, inner: Layer) -> bool:
+    is_by_hand = outer.plugin is None and inner.plugin is not None
+    return is_by_hand or outer.rank[0] > inner.rank[0] or _declared(outer, inner) is not None
 
 
 def _edits_inside(layers: list[Layer]) -> list[Layer]:

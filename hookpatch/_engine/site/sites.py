@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from time import monotonic
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from hookpatch._engine.calls.trampoline import is_changed_in_place
 from hookpatch._engine.site.late_restore import LateRestore, late_restores, on_foreign_death
+from hookpatch._engine.site.layer import Layer
+from hookpatch._engine.site.order import Hidden, hidden_by
 from hookpatch._engine.site.site import Site, covered
 from hookpatch._engine.site.turn_lock import after_fork, before_fork, lock
-from hookpatch._engine.slots.slot import Slot
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.slot import Slot, inner
 
 _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()  # by slot; changed under the lock
 _held: Final[dict[Site, FrameType]] = {}  # the sites whose locks the forking frame has taken
@@ -57,6 +61,24 @@ def _look_again(late_restore: LateRestore) -> None:
         finally:
             lock.release_for(sys._getframe())
         site.look_again([late_restore])
+
+
+def hidden(site: Site, layer: Layer) -> Hidden | None:
+    """Return why no call reaches a layer of a site, or no call through the slot of the target; None if calls do."""
+    layers = site.layers
+    outside = layers[: layers.index(layer)] if layer in layers else ()
+    through = () if layer.home is None else site_at(layer.home[0]).layers
+    return hidden_by(layer, outside, through, site.slot.owner)
+
+
+def inside(site: Site, layer: Layer) -> list[tuple[Site, Layer]]:
+    """Return the layers inside a layer, each with its site: in the slot, and in a function changed in place."""
+    found = [(site, other) for other in site.layers if other is not layer]
+    function = inner(site.original)
+    if type(function) is FunctionType and is_changed_in_place(function):
+        changed = site_at(FunctionSlot(function, binds=False))
+        found += [(changed, other) for other in changed.layers if other.home and other.home[0].key == site.slot.key]
+    return found
 
 
 def patched() -> list[Site]:

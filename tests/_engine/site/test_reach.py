@@ -166,6 +166,7 @@ def test_a_factory_keeps_the_original_for_itself(make_module: Callable[[str, str
     assert (vendor.Kind, vendor.c) == (kind, c)
 
 
+@pytest.mark.filterwarnings("ignore:.* lies (outside|there)$")  # test_hidden.py has these warnings
 def test_a_function_replaced_in_place(make_module: Callable[[str, str], ModuleType]) -> None:
     """A function replaced in place calls the given function, with its kind and signature, among other layers."""
     vendor = make_module(
