@@ -76,8 +76,8 @@ class Hidden(NamedTuple):
 def hidden_by(layer: Layer, outside: Iterable[Layer], through: Iterable[Layer], function: Any) -> Hidden | None:
     """Return why no call reaches a layer; None if calls reach the layer.
 
-    A ``replace`` or ``remove`` keeps all calls from the layers inside. In the slot of the target, such a patch also
-    keeps the calls through this slot from a function changed in place, if the new value does not lead to the function.
+    A ``replace`` or ``remove`` keeps all calls from the layers inside. The same patch can lie in the slot of a target
+    whose function is changed in place. Then calls through the slot reach the function only if the new value calls it.
 
     Args:
         outside: the layers outside of the layer at the same site.
