@@ -52,7 +52,8 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         home = ":".join(source_of(original).rsplit(".", 1))
         problem = f"{slot} is a lazy import of {source_of(original)} that nothing has used yet"
         raise TargetRefused(patch.address, owner, f"{problem}; patch {home}, where it is defined")
-    if patch.is_around_calls and slot.key not in originals:
+    in_place = patch.reach == "everywhere" and not patch.is_narrowed and type(getter_of(own)) is FunctionType
+    if patch.is_around_calls and slot.key not in originals and not in_place:
         check_callable(patch, slot, original, owner)
 
 
@@ -116,8 +117,6 @@ def _refuse_unsettable(patch: Patch, slot: AttributeSlot, owner: object) -> None
 
 def check_callable(patch: Patch, slot: Slot, original: object, owner: object) -> None:
     """Raise TargetRefused for a patch around calls if the value cannot be called."""
-    if patch.reach == "everywhere" and not patch.is_narrowed and type(getter_of(original)) is FunctionType:
-        return
     if not callable(original) and not isinstance(original, (staticmethod, classmethod)):
         if type(getter_of(original)) is FunctionType:
             problem = f"{slot} holds a property, whose getter is changed in place: take reach='everywhere'"

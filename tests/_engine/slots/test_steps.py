@@ -247,3 +247,28 @@ def test_no_check_without_a_reason() -> None:
         hookpatch.replace("vendor:plain", print, check_signature=False)
     with pytest.raises(PatchError, match="check_signature= is an int, not True or False"):
         hookpatch.replace("vendor:plain", print, check_signature=0, why="x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("verb", ["wrap", "inject", "default"])
+@pytest.mark.parametrize("is_patched_twice", [False, True])
+def test_an_inherited_property_is_refused_around_calls(
+    make_module: Callable[[str, str], ModuleType], verb: str, reach: Any, is_patched_twice: bool
+) -> None:
+    """With reach="everywhere" the report said *applied*, and what the attribute gave was a proxy of the value."""
+    text = "class Base:\n    @property\n    def it(self): return 1\nclass Mine(Base): pass\nclass Other(Base): pass"
+    module = make_module("heirs", text)
+    patch = {
+        "wrap": hookpatch.wrap("heirs:Mine.it", lambda wrapped, instance, args, kwargs: 2, reach=reach),
+        "inject": hookpatch.inject("heirs:Mine.it", self=2, reach=reach),
+        "default": hookpatch.default("heirs:Mine.it", self=2, reach=reach),
+    }[verb]
+    own = hookpatch.wrap("heirs:Base.it", lambda wrapped, instance, args, kwargs: 3, reach="everywhere")
+    with hookpatch.active(*[own] * is_patched_twice):
+        with pytest.raises(TargetRefused, match="holds a property, whose getter is changed in place"):
+            hookpatch.active(patch).open()
+        assert "it" not in vars(module.Mine)
+        assert (module.Mine().it, module.Other().it) == ((3, 3) if is_patched_twice else (1, 1))
+    with hookpatch.active(hookpatch.derive("heirs:Mine.it", lambda below: property(lambda self: 2), reach=reach)):
+        assert (module.Mine().it, module.Other().it) == (2, 1)
+    assert (module.Mine().it, module.Other().it) == (1, 1)
