@@ -93,12 +93,14 @@ def test_start_up_line_is_one_line_that_imports_nothing_of_ours_when_unset(wheel
 @pytest.mark.once
 @each_project
 def test_wheel_from_the_sdist_has_the_whole_package_and_nothing_else(project: Path, all_wheels: Path) -> None:
-    """The wheel has each file of the package, without tests, caches and settings; the package is typed."""
-    package = package_of(project)
+    """The wheel has each file of its packages, without tests, caches and settings; the packages are typed."""
+    settings = tomllib.loads((project / "pyproject.toml").read_text())
+    packages = settings["tool"]["hatch"]["build"]["targets"]["wheel"].get("packages", [package_of(project)])
     found = {name for name in names_in(wheel_of(project, all_wheels)) if ".dist-info/" not in name}
     from_docs = {"hookpatch/messages.md"} if project == ROOT else set()  # docs/messages.md, for `hookpatch explain`
-    assert found - STARTUP == files_below(project / package) | from_docs
-    assert f"{package}/py.typed" in found
+    of_packages = {file for package in packages for file in files_below(project / package)}
+    assert found - STARTUP == of_packages | from_docs
+    assert {f"{package}/py.typed" for package in packages} <= found
 
 
 @pytest.mark.once
