@@ -821,9 +821,24 @@ def restore_copies(gone: Gone, were_there: frozenset[str], errors: list[Exceptio
     ``were_there``: the names of the modules imported before the session.
     """
     # A look at all objects takes long, and mostly no module has copied a value.
-    left = [former for site, former in gone.items() if not site.layers and site.may_be_copied(former)]
+    left = [
+        former
+        for site, former in gone.items()
+        if not site.layers and site.may_be_copied(former) and not _inherits_other(site, former)
+    ]
     if ended := {id(former.value): former for former in left}:
         _reach().restore_copies(ended.values(), were_there, errors.append)
+
+
+def _inherits_other(site: Site, former: Former) -> bool:
+    """Return True for a method of a base class that is now wrapped: our ended wrapper finds the wrapper of the base."""
+    slot = site.slot
+    return (
+        former.original is not ABSENT
+        and slot.in_class is not None
+        and site.original is ABSENT
+        and (inner(slot.inherited()) is not former.original)
+    )
 
 
 def look_for_holders(ledger: Ledger, things: list[Any]) -> None:

@@ -464,3 +464,31 @@ def test_a_module_imported_inside_that_copies_the_names_of_several_patches(
 
     assert [copies.sin, copies.cos, *copies.both] == [math.sin, math.cos] * 2
     assert type(math.sin) is type(len)
+
+
+@pytest.mark.parametrize("on_base", ["nobody", "foreign code", "a session"])
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+def test_a_copy_of_an_inherited_method_follows_the_base_class(
+    make_module: Callable[[str, str], ModuleType], reach: Any, on_base: str
+) -> None:
+    """Foreign code keeps our wrapper of an inherited method. After the end the wrapper finds the method of the base."""
+    vendor = make_module("heirs", "class Base:\n    def own(self, x): return x\nclass Heir(Base): pass")
+    original = vendor.Base.own
+    base = hookpatch.active(hookpatch.wrap("heirs:Base.own", marked))
+    with hookpatch.active(hookpatch.wrap("heirs:Heir.own", marked, reach=reach)):
+        copy = vendor.Heir.own
+
+        def foreign(self: Any, x: int) -> Any:
+            return "foreign", copy(self, x)
+
+        vendor.Heir.own = foreign
+        if on_base == "foreign code":
+            vendor.Base.own = lambda self, x: ("base", original(self, x))
+        if on_base == "a session":
+            base.open()
+    try:
+        wanted = {"nobody": 1, "foreign code": ("base", 1), "a session": ("patched", 1)}[on_base]
+        assert vendor.Base().own(1) == wanted
+        assert vendor.Heir().own(1) == ("foreign", wanted)
+    finally:
+        base.close()
