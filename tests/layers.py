@@ -15,7 +15,7 @@ def tagged(tag: str) -> Callable[..., Any]:
 def hides(outer: str, inner: str) -> bool:
     """Return True if two patches of the same slot, owner and session conflict by their verbs: see test_order.py."""
     is_value_hidden = outer in ("replace", "remove") and inner in ("replace", "remove", "derive")
-    return is_value_hidden or outer == inner == "inject"
+    return is_value_hidden or outer == inner in ("inject", "default")
 
 
 class Stubborn(type):

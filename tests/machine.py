@@ -105,6 +105,8 @@ class Machine(MachineModel):
             return hookpatch.wrap(target, lambda w, i, a, k: f"{tag}({w(*a, **k)})", **facts)
         if attempt.verb == "inject":
             return hookpatch.inject(target, {"x": tag}, **facts)
+        if attempt.verb == "default":
+            return hookpatch.default(target, {"x": tag}, **facts)
         if attempt.verb == "remove":
             return hookpatch.remove(target, **facts)
         if attempt.verb == "derive":
@@ -366,6 +368,7 @@ class Machine(MachineModel):
                     attempt.verb,
                     attempt.reach,
                     [(e.state, e.place) for e in session._ledger.entries if e.asked.patch.why == attempt.tag],
+                    [entry.state for entry in attempt.entries],  # of the model
                     [place.label for place, _ in attempt.laid],
                 )
         if any(attempt.verb == "derive" for _, plan in self.closed for attempt in plan):
@@ -386,14 +389,14 @@ class Machine(MachineModel):
             thing.note = (raw,)
         found = spot.place.found()
         if found is not NOTHING:
-            x = "" if spot.place.label in WITHOUT else "-"
-            assert spot.answer(x) == found.answer(x, here=True), (
-                spot.place.label,
-                spot.answer(x),
-                found.answer(x, here=True),
-            )
-            neighbour = contextvars.Context()
-            assert neighbour.run(spot.answer, x) == found.answer(x, here=False), spot.place.label
+            for x in ("",) if spot.place.label in WITHOUT else ("-", ""):
+                assert spot.answer(x) == found.answer(x, here=True), (
+                    spot.place.label,
+                    spot.answer(x),
+                    found.answer(x, here=True),
+                )
+                neighbour = contextvars.Context()
+                assert neighbour.run(spot.answer, x) == found.answer(x, here=False), spot.place.label
 
     def _compare_order(self, mapping: Any, order: list[str]) -> None:
         """Compare the keys of a mapping: each key in its position; a key of ours stays last until our session ends."""

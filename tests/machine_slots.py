@@ -97,12 +97,12 @@ def hookpatch_patches():
 
 V, U = "machine_vendor", "machine_user"
 
-CALLS, VALUES = ("wrap", "inject"), ("replace", "derive")
+CALLS, VALUES = ("wrap", "inject", "default"), ("replace", "derive")
 
 # The verbs tried on each place: with reach="slot", and with reach="everywhere". Left out:
 # - remove of a name that another class inherits, or from a slot without removal (a list, a class method);
-# - wrap and inject of a property and of a class: both are only derived and replaced;
-# - inject for `c`: the function takes no argument.
+# - the verbs for calls on a property and on a class: both are only derived and replaced;
+# - inject and default for `c`: the function takes no argument.
 TRIED: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     f"{V}:function": ((*CALLS, *VALUES, "remove"), (*CALLS, *VALUES)),
     f"{V}:Base.own": ((*CALLS, *VALUES), (*CALLS, *VALUES)),

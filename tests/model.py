@@ -110,6 +110,8 @@ def _around(layers: Sequence[Layer], below: Thing, x: str, here: bool, is_given:
         return _around(rest, below, x, here, is_given)
     if layer.verb == "inject":
         return _around(rest, below, x if is_given else layer.tag, here, True)  # the outermost has the last word
+    if layer.verb == "default":
+        return _around(rest, below, x or layer.tag, here, is_given)
     return f"{layer.tag}({_around(rest, below, x, here, is_given)})"
 
 
@@ -195,7 +197,7 @@ class Layer:
 
     @property
     def is_around_calls(self) -> bool:
-        return self.verb in ("wrap", "inject")
+        return self.verb in ("wrap", "inject", "default")
 
     def put_over(self, below: Thing) -> Thing:
         """Return the value that a replace, remove or derive writes over the value below."""
@@ -222,6 +224,7 @@ def in_order(layers: Iterable[Layer]) -> list[Layer]:
     for giving in (
         [layer for layer in rest if not layer.is_around_calls],
         [layer for layer in rest if layer.verb == "inject"],
+        [layer for layer in rest if layer.verb == "default"],
     ):
         owners = {layer.owner for layer in giving} - {None}
         if "third" in owners and len(owners) > 1:
