@@ -386,7 +386,7 @@ class Place:
                 run = [layer, *run]
             else:
                 over = self._over(value, run, runs, layers)
-                if isinstance(over, Ours) and layer.verb == "derive":
+                if isinstance(over, Ours) and over in runs and layer.verb == "derive":  # not of a base class's place
                     over.derived_by.add(layer)
                 value, run = layer.put_over(over), []
         is_untouched = not run and value is self._below
