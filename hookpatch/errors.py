@@ -307,7 +307,7 @@ class SignatureError(ApplyError):
 
 
 class EditError(ApplyError):
-    """The source of the target cannot be edited: for example, the piece is missing or occurs more often than expected."""
+    """The source of the target cannot be edited: the piece is missing, or occurs more often than expected."""
 
 
 class MatchesError(ApplyError):

@@ -65,8 +65,8 @@ class Hidden(NamedTuple):
 
     Attributes:
         text: the reason in words, with the owner of the patch outside.
-        is_meant: True if somebody chose the patch outside over this one: by a declared place, in a later session, or
-            by hand over a plugin.
+        is_meant: True if somebody chose the patch outside over this one: by a declared place, in a later session, by
+            hand over a plugin, or for some calls alone.
     """
 
     text: str
@@ -84,10 +84,11 @@ def hidden_by(layer: Layer, outside: Iterable[Layer], through: Iterable[Layer], 
         through: for a layer in a function changed in place, the layers in the slot of the target.
         function: the function changed in place.
     """
-    for other in filter(_hides, outside):
+    outside, through = ([other for other in some if _hides(other, layer)] for some in (outside, through))
+    for other in outside:
         text = f"without effect{_when(other)}: {other.patch.verb} of {other.owner} lies outside"
         return Hidden(text, _is_meant(other, layer))
-    for other in filter(_hides, through):
+    for other in through:
         value = callable_in(other.patch.change)
         if value is not function and not keeps(value, lambda kept: callable_in(kept) is function):
             slot = other.patch.address
@@ -96,10 +97,10 @@ def hidden_by(layer: Layer, outside: Iterable[Layer], through: Iterable[Layer], 
     return None
 
 
-def _hides(layer: Layer) -> bool:
-    """Return True if a layer runs nothing of what lies inside."""
-    is_on = not (layer.ended or layer.is_left_out) and layer.only is None
-    return is_on and layer.patch.verb in ("replace", "remove")
+def _hides(outer: Layer, inner: Layer) -> bool:
+    """Return True if a layer keeps some calls from an inner layer, for all objects."""
+    is_on = not (outer.ended or outer.is_left_out) and outer.only is None
+    return is_on and outer.patch.verb in ("replace", "remove") and outer.patch.may_meet(inner.patch)
 
 
 def _when(layer: Layer) -> str:
@@ -109,7 +110,7 @@ def _when(layer: Layer) -> str:
 
 def _is_meant(outer: Layer, inner: Layer) -> bool:
     is_by_hand = outer.plugin is None and inner.plugin is not None
-    return is_by_hand or outer.rank[0] > inner.rank[0] or _declared(outer, inner) is not None
+    return is_by_hand or outer.wraps or outer.rank[0] > inner.rank[0] or _declared(outer, inner) is not None
 
 
 def _edits_inside(layers: list[Layer]) -> list[Layer]:
