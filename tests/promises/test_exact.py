@@ -74,6 +74,7 @@ def _nothing_open() -> Iterator[None]:
 
 
 @pytest.mark.ends
+@pytest.mark.filterwarnings("ignore:.* lies (outside|there)$")  # test_hidden.py has these warnings
 @pytest.mark.parametrize(
     ("cell", "ending"),
     [pytest.param(cell, name, id=f"{cell}-{name}") for name in ENDINGS for cell in CELLS if _fits(cell, name)],
