@@ -17,7 +17,7 @@ from hookpatch._engine.calls.noticed import by_what
 from hookpatch._engine.patch.patch import GIVING_VERBS
 from hookpatch._engine.site.layer import Layer, lost_inside
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import hidden, site_at
+from hookpatch._engine.site.sites import hidden, site_in
 from hookpatch._engine.site.slot_state import Ending
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.originals import beneath
@@ -80,7 +80,7 @@ class AppliedLayer:
             ]
         callee = None if is_inside or layer.patch.verb not in GIVING_VERBS else inner(beneath(slot))
         if type(callee) is FunctionType:
-            said += filter(None, [lost_inside(layer, site_at(FunctionSlot(callee, binds=False)).layers)])
+            said += filter(None, [lost_inside(layer, site_in(callee).layers)])
         return said
 
     def restore(self, asked: Requested) -> None:

@@ -21,7 +21,7 @@ from hookpatch._engine.patch.versions import unneeded
 from hookpatch._engine.site.call_count import Tally, counters
 from hookpatch._engine.site.layer import Gate, Layer, Only
 from hookpatch._engine.site.site import Site
-from hookpatch._engine.site.sites import hidden, inside, site_at
+from hookpatch._engine.site.sites import newly_hidden, site_at
 from hookpatch._engine.site.slot_state import Former
 from hookpatch._engine.slots import guard
 from hookpatch._engine.slots.function import FunctionSlot
@@ -578,14 +578,12 @@ class Lifecycle:
         self._commit(applied, note)
         self._await_library(applied, site, layer)
         is_of_value = patch.verb not in GIVING_VERBS  # of arguments another patch decides, which may come and go
-        if layer.without_effect and is_of_value and words is None and site.layers == (layer,):
-            message = f"{patch.address} of {self._owner}: {layer.without_effect}"
+        is_alone = words is None and site.layers == (layer,)
+        reasons = [(layer, layer.without_effect)] if layer.without_effect and is_of_value and is_alone else []
+        reasons += [(other, by.text) for other, by in newly_hidden(site, layer) if not by.is_meant]
+        for other, reason in reasons:
+            message = f"{other.patch.address} of {other.owner}: {reason}"
             warnings.warn(message, PatchUnneededWarning, stacklevel=3)
-        for place, other in [(site, layer), *inside(site, layer)]:
-            by = hidden(place, other)
-            if by is not None and not by.is_meant:
-                message = f"{other.patch.address} of {other.owner}: {by.text}"
-                warnings.warn(message, PatchUnneededWarning, stacklevel=3)
 
     def _layer(
         self, site: Site, only: Only | None = None, tally: Tally | None = None, patch: Patch | None = None
@@ -837,7 +835,7 @@ def _inherits_other(site: Site, former: Former) -> bool:
         former.original is not ABSENT
         and slot.in_class is not None
         and site.original is ABSENT
-        and (inner(slot.inherited()) is not former.original)
+        and inner(slot.inherited()) is not former.original
     )
 
 

@@ -145,3 +145,16 @@ def test_plan_report_and_why_agree(
             assert {verb: "without effect" in row for verb, row in _states(session).items()} == planned
             reached = {layer.kind: layer.reached for layer in hookpatch.why("vendor:function")}
             assert reached["wrap"] != said
+
+
+@pytest.mark.parametrize("reach", ["slot", "everywhere"])
+@pytest.mark.parametrize("verb", ["wrap", "inject", "default"])  # a derive or edit in the slot is a conflict
+def test_the_warning_comes_once(vendor: ModuleType, verb: str, reach: Any) -> None:
+    """A later session on the same target repeats no warning of an earlier session."""
+    session = hookpatch.active(_replace("vendor:function", "slot"), PATCHES[verb]("vendor:function", reach))
+    with pytest.warns(PatchUnneededWarning, match="without effect"):
+        session.open()
+    with session, hookpatch.active(hookpatch.wrap("vendor:function", _mark)):
+        assert vendor.function() == ["replaced", None, "wrap"]
+        assert "without effect" in _states(session)[verb]
+    session.close()

@@ -8,10 +8,9 @@ from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 from hookpatch._bootstrap.selection import PluginName
-from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.patch.patch import MAKING_VERBS
 from hookpatch._engine.site.layer import Layer, contested
-from hookpatch._engine.slots.slot import inner as callable_in
+from hookpatch._engine.slots.function import leads_to
 from hookpatch.errors import ConflictError, OrderError
 
 
@@ -64,11 +63,13 @@ class Hidden(NamedTuple):
     """Why no call reaches a layer.
 
     Attributes:
-        text: the reason in words, with the owner of the patch outside.
-        is_meant: True if somebody chose the patch outside over this one: by a declared place, in a later session, by
-            hand over a plugin, or for some calls alone.
+        outer: the layer that keeps the calls away.
+        text: the reason in words, with the owner of the outer layer.
+        is_meant: True if somebody chose the outer layer over this one: by a declared place, in a later session, by hand
+            over a plugin, or for some calls alone.
     """
 
+    outer: Layer
     text: str
     is_meant: bool
 
@@ -84,33 +85,26 @@ def hidden_by(layer: Layer, outside: Iterable[Layer], through: Iterable[Layer], 
         through: for a layer in a function changed in place, the layers in the slot of the target.
         function: the function changed in place.
     """
-    outside, through = ([other for other in some if _hides(other, layer)] for some in (outside, through))
     for other in outside:
-        text = f"without effect{_when(other)}: {other.patch.verb} of {other.owner} lies outside"
-        return Hidden(text, _is_meant(other, layer))
+        if _hides(other, layer):
+            return _hidden(layer, other, "", "lies outside")
     for other in through:
-        value = callable_in(other.patch.change)
-        if value is not function and not keeps(value, lambda kept: callable_in(kept) is function):
-            slot = other.patch.address
-            text = f"without effect through {slot}{_when(other)}: {other.patch.verb} of {other.owner} lies there"
-            return Hidden(text, _is_meant(other, layer))
+        if _hides(other, layer) and not leads_to(other.patch.change, function):
+            return _hidden(layer, other, f" through {other.patch.address}", "lies there")
     return None
+
+
+def _hidden(layer: Layer, outer: Layer, way: str, place: str) -> Hidden:
+    when = outer.patch.in_calls or (" in the task or thread of its session" if outer.wraps else "")
+    is_by_hand = outer.plugin is None and layer.plugin is not None
+    is_meant = is_by_hand or outer.wraps or outer.rank[0] > layer.rank[0] or _declared(outer, layer) is not None
+    return Hidden(outer, f"without effect{way}{when}: {outer.patch.verb} of {outer.owner} {place}", is_meant)
 
 
 def _hides(outer: Layer, inner: Layer) -> bool:
     """Return True if a layer keeps some calls from an inner layer, for all objects."""
     is_on = not (outer.ended or outer.is_left_out) and outer.only is None
     return is_on and outer.patch.verb in ("replace", "remove") and outer.patch.may_meet(inner.patch)
-
-
-def _when(layer: Layer) -> str:
-    """Return in words the calls with a layer's value; empty for all calls."""
-    return layer.patch.in_calls or (" in the task or thread of its session" if layer.wraps else "")
-
-
-def _is_meant(outer: Layer, inner: Layer) -> bool:
-    is_by_hand = outer.plugin is None and inner.plugin is not None
-    return is_by_hand or outer.wraps or outer.rank[0] > inner.rank[0] or _declared(outer, inner) is not None
 
 
 def _edits_inside(layers: list[Layer]) -> list[Layer]:

@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias, final
 from weakref import ReferenceType
 
 from hookpatch._bootstrap.interrupts import is_interrupt
-from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.calls.trampoline import pass_through
 from hookpatch._engine.site.late_restore import LateRestore, is_recognisable, late_restores, weakly
 from hookpatch._engine.site.layer import Layer
@@ -27,6 +26,7 @@ from hookpatch._engine.site.slot_state import Ending, Former, SlotState
 from hookpatch._engine.site.stand_in import StandIn, keep_pointed, reuse
 from hookpatch._engine.site.turn_lock import SiteLock
 from hookpatch._engine.slots.attribute import AttributeSlot
+from hookpatch._engine.slots.function import leads_to
 from hookpatch._engine.slots.lazy import KNOWS_LAZY, follow, is_imported_lazily, lazy_names
 from hookpatch._engine.slots.originals import began, originals, reading
 from hookpatch._engine.slots.slot import ABSENT, Slot, inner, same
@@ -45,21 +45,8 @@ class Alone:
     """
 
     __slots__ = (
-        *(
-            "call",
-            "cell",
-            "code",
-            "function",
-            "layer",
-            "layers",
-            "link",
-            "off",
-            "own",
-            "references",
-            "stand_in",
-            "value",
-        ),
-        "written",
+        *("call", "cell", "code", "function", "layer", "layers", "link", "off", "own", "references", "stand_in"),
+        *("value", "written"),
     )
 
     def __init__(self, layer: Layer, own: Any, stand_in: StandIn | None) -> None:
@@ -480,7 +467,7 @@ def _overwritten_home(home: Slot, own: Any, function: Any) -> tuple[Slot, Any] |
     state = originals.get(home.key)
     if isinstance(state, SlotState) and (inner(state.base) is function or state.original is own):
         return state.overwritten_by()  # the slot is patched as well
-    if keeps(value, lambda kept: inner(kept) is function):
+    if leads_to(value, function):
         return None
     return (home, value) if same(value, home.read()) else None  # else another thread's patch ended just now
 

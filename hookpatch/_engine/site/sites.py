@@ -32,6 +32,11 @@ def site_at(slot: Slot) -> Site:
         return site
 
 
+def site_in(function: FunctionType) -> Site:
+    """Return the site of a function's own code, for patches in place."""
+    return site_at(FunctionSlot(function, binds=False))
+
+
 def over(original: Any) -> list[Site]:
     """Return the sites with an object as the original."""
     return [site for site in patched() if site.original is original]
@@ -71,14 +76,15 @@ def hidden(site: Site, layer: Layer) -> Hidden | None:
     return hidden_by(layer, outside, through, site.slot.owner)
 
 
-def inside(site: Site, layer: Layer) -> list[tuple[Site, Layer]]:
-    """Return the layers inside a layer, each with its site: in the slot, and in a function changed in place."""
-    found = [(site, other) for other in site.layers if other is not layer]
+def newly_hidden(site: Site, layer: Layer) -> list[tuple[Layer, Hidden]]:
+    """Return the layers that a new layer hides, and the new layer if it is hidden itself; each with the reason."""
+    found = [(site, other) for other in site.layers]
     function = inner(site.original)
     if type(function) is FunctionType and is_changed_in_place(function):
-        changed = site_at(FunctionSlot(function, binds=False))
-        found += [(changed, other) for other in changed.layers if other.home and other.home[0].key == site.slot.key]
-    return found
+        in_place = site_in(function)
+        found += [(in_place, other) for other in in_place.layers if other.home and other.home[0].key == site.slot.key]
+    reasons = [(other, hidden(place, other)) for place, other in found]
+    return [(other, by) for other, by in reasons if by is not None and layer in (other, by.outer)]
 
 
 def patched() -> list[Site]:

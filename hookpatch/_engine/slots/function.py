@@ -9,8 +9,9 @@ from operator import call
 from types import CodeType, FunctionType
 from typing import Any, Final, final
 
+from hookpatch._engine.calls.kept import keeps
 from hookpatch._engine.calls.trampoline import TRACED, Attributes, Swap, as_it_was, lengthen
-from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot
+from hookpatch._engine.slots.slot import ABSENT, OwnValueSlot, inner
 
 
 @final
@@ -102,9 +103,7 @@ class FunctionSlot(OwnValueSlot):
         function.__code__ = value
         lengthen(function)
         original, seen = self.attributes, vars(function)
-        if (
-            original is not None and type(seen) is AttributesInPlace
-        ):  # else other code has given the function another dict
+        if original is not None and type(seen) is AttributesInPlace:  # else a dict of other code
             for name in original.keys() - dict.keys(seen):  # deleted meanwhile
                 del original[name]
             _exchange(function, original)
@@ -131,6 +130,12 @@ def _exchange(function: FunctionType, new: dict[str, Any]) -> None:
     """
     copy = partial(new.update, dict.items(vars(function)))
     deque(map(call, (copy, partial(_set_attributes, function, new))), maxlen=0)
+
+
+def leads_to(value: Any, function: FunctionType) -> bool:
+    """Return True if a value is a function, in a static or class method too, or keeps the function for calls."""
+    value = inner(value)
+    return value is function or keeps(value, lambda kept: inner(kept) is function)
 
 
 def innermost(value: Any) -> Any:
