@@ -56,11 +56,12 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
         held = Lifecycle(asked, (0, 0), Ledger(), "warn", drift=drift).check()
         if patch.target is not None:
             slot = seen_from(patch.target, module, owner)
+            value = inner(beneath(slot))
             if patch.target.of_instances is None:
-                changed = inner(beneath(slot)) if patch.reach == "everywhere" and not held else None
-                function = changed if type(changed) is FunctionType else None
+                is_in_place = patch.reach == "everywhere" and not held and type(value) is FunctionType
+                function = value if is_in_place else None
                 _check_signature(requested, slot)
-            warnings = (*warnings, *proxied(patch, inner(beneath(slot))))
+            warnings = (*warnings, *proxied(patch, value))
             if patch.verb == "edit":
                 warnings = (*warnings, *_check_edit(requested, slot))
             if drift is not None and (reason := drift.look(patch, slot, owner)) is not None:

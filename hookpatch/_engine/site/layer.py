@@ -114,9 +114,8 @@ class Layer:
         self.is_left_out = False
         self.without_effect = ""
         self._injector: Callable[[Sequence[Given]], Wrapper] | None = None
-        self._left: dict[tuple[tuple[int, ...], str], Given] = (
-            _NONE  # the arguments that outer layers give, and gave of late
-        )
+        # The arguments that outer layers give, and gave of late, by the rank of the layer and the name.
+        self._left: dict[tuple[tuple[int, ...], str], Given] = _NONE
         self.notes: Notes | None = None
         self.home: tuple[Slot, Any] | None = None
 
@@ -309,8 +308,7 @@ def lost(outer: Sequence[Layer], layer: Layer, inner: Sequence[Layer]) -> str:
 
 def lost_inside(layer: Layer, inside: Sequence[Layer]) -> str:
     """Return in words the given arguments that patches of the function in place override; empty without any."""
-    overriding = [other for other in inside if other.patch.verb == "inject" and layer.patch.verb in GIVING_VERBS]
-    return _in_words((), _others(overriding, layer))
+    return _in_words((), _others([other for other in inside if other.patch.verb == "inject"], layer))
 
 
 def _in_words(giving: Sequence[tuple[Layer, list[str]]], overriding: Sequence[tuple[Layer, list[str]]]) -> str:
@@ -366,7 +364,7 @@ class _AnyOf:
         return any(self._gates)
 
 
-_MOST: Final = 32
+_MOST: Final = 32  # arguments of ended layers that a layer knows
 _STOOD_THERE: Final = "without effect: the slot held this value already"
 _GAVE_BACK: Final = "without effect: the factory gave back what it was given"
 
