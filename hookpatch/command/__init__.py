@@ -64,11 +64,10 @@ def _write_error(error: Any, with_traceback: bool) -> int:
         message, status = for_stderr(error), USAGE
     elif isinstance(error, HookpatchError):
         message, status = for_stderr(error), EXIT_STATUS
-    elif type(error).__name__ == "Misspelt":
-        message, status = f"{error}; 'hookpatch run --help' shows how it is written", USAGE
-    elif hasattr(error, "format_message"):  # of the copy of click that typer has, and does not export
+    elif hasattr(error, "format_message"):  # of run, or of the copy of click that typer has, and does not export
         typed = [word for word in sys.argv[1:] if not word.startswith("-")]  # an option without a value has no context
-        words = error.ctx.command_path if error.ctx is not None else " ".join(["hookpatch", *typed[:1]])
+        context = getattr(error, "ctx", None)
+        words = " ".join(["hookpatch", *typed[:1]]) if context is None else context.command_path
         hint = f"'{words} --help' shows how it is written"
         if getattr(error, "option_name", "") in ("-p", "--plugin") and words.rpartition(" ")[2] in _TAKE_NAMES:
             hint = f"name the plugins without it: '{words} NAME'"

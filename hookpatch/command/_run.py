@@ -45,7 +45,9 @@ _FLAGS: Final = {names[-1] for names, value, _ in OPTIONS if not value}
 
 @final
 class Misspelt(Exception):
-    """The words behind ``hookpatch run`` cannot be read; the text says why."""
+    """The words behind ``hookpatch run`` cannot be read; the text says why. Written as click's errors are."""
+
+    format_message = Exception.__str__
 
 
 class Words(NamedTuple):
