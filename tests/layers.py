@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+import pytest
 
 import hookpatch
+
+# For tests with patches under a ``replace``; test_hidden.py has the warnings.
+HIDES_PATCHES: Final = pytest.mark.filterwarnings("ignore:.* lies (outside|there)$")
 
 
 def tagged(tag: str) -> Callable[..., Any]:

@@ -33,6 +33,7 @@ import targets
 from cells import ALL, CALLS, CELLS, NAME, Cell, World
 from endings import ENDINGS, LATE, states
 from environments import ROOT
+from layers import HIDES_PATCHES
 from watching import watched
 
 import hookpatch
@@ -74,7 +75,7 @@ def _nothing_open() -> Iterator[None]:
 
 
 @pytest.mark.ends
-@pytest.mark.filterwarnings("ignore:.* lies (outside|there)$")  # test_hidden.py has these warnings
+@HIDES_PATCHES
 @pytest.mark.parametrize(
     ("cell", "ending"),
     [pytest.param(cell, name, id=f"{cell}-{name}") for name in ENDINGS for cell in CELLS if _fits(cell, name)],

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 from environments import ROOT
+from layers import HIDES_PATCHES
 from shared_targets import (
     ALL,
     BODY,
@@ -47,10 +48,7 @@ from shared_targets import (
 
 import hookpatch
 
-pytestmark = [
-    pytest.mark.ends,
-    pytest.mark.filterwarnings("ignore:.* lies (outside|there)$"),  # test_hidden.py has these warnings
-]
+pytestmark = [pytest.mark.ends, HIDES_PATCHES]
 
 MakeModule: TypeAlias = Callable[[str, str], ModuleType]
 

@@ -16,6 +16,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 
 import pytest
+from layers import HIDES_PATCHES
 
 import hookpatch
 from hookpatch._engine.calls.shortcut import Shortcut, shortcut
@@ -259,7 +260,7 @@ def test_a_tuple_is_of_the_module_that_names_it(verb: Any, reach: Any) -> None:
         assert (made.__module__ == __name__) != _is_said(session)
 
 
-@pytest.mark.filterwarnings("ignore:.* lies (outside|there)$")  # test_hidden.py has these warnings
+@HIDES_PATCHES
 @pytest.mark.parametrize("reversed_", [False, True], ids=["inject outside", "replace outside"])
 @pytest.mark.parametrize("has_cells", [False, True], ids=["a function", "a closure"])
 def test_a_replacement_from_another_module_runs_with_its_own_names(

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layers import hides, tagged
+from layers import HIDES_PATCHES, hides, tagged
 
 import hookpatch
 from hookpatch import Target, errors
@@ -131,7 +131,7 @@ _patches = st.sampled_from([(verb, slot) for slot, verbs in VERBS.items() for ve
 _steps = st.lists(st.one_of(st.integers(0, 9), st.lists(_patches, min_size=1, max_size=4)), max_size=14)
 
 
-@pytest.mark.filterwarnings("ignore:.* lies (outside|there)$")  # test_hidden.py has these warnings
+@HIDES_PATCHES
 @settings(max_examples=300, deadline=None)
 @given(_steps)
 def test_random_overlapping_sessions_agree_with_a_simple_model(steps: list[Any]) -> None:

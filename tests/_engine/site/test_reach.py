@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from bound_names import HOLDERS, VENDOR, WAYS, identities, marked, other, whole
+from layers import HIDES_PATCHES
 from watching import watched
 
 import hookpatch
@@ -166,7 +167,7 @@ def test_a_factory_keeps_the_original_for_itself(make_module: Callable[[str, str
     assert (vendor.Kind, vendor.c) == (kind, c)
 
 
-@pytest.mark.filterwarnings("ignore:.* lies (outside|there)$")  # test_hidden.py has these warnings
+@HIDES_PATCHES
 def test_a_function_replaced_in_place(make_module: Callable[[str, str], ModuleType]) -> None:
     """A function replaced in place calls the given function, with its kind and signature, among other layers."""
     vendor = make_module(
