@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -101,6 +102,13 @@ class Browser:
         found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    def run_until(self, script: str, wanted: Any, seconds: float = 30) -> Any:
+        """Run an expression until it gives the wanted value or the time is over; return the last value."""
+        end = time.monotonic() + seconds
+        while (found := self.run(script)) != wanted and time.monotonic() < end:
+            self.run("new Promise(done => setTimeout(done, 20))")
+        return found
 
     def click(self, x: float, y: float) -> None:
         """Click with the mouse."""
