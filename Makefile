@@ -90,7 +90,7 @@ bench-restore: $(INSTALLED) ## hookpatch beside nine other ways to patch
 	@$(BIN)/python tests/benchmarks/restore.py docs/why.md
 
 bench-wild: $(INSTALLED) ## collections of patches by others, beside their ports
-	@$(BIN)/python tests/benchmarks/wild.py docs/why.md
+	@$(BIN)/python tests/benchmarks/wild.py docs/reference/collections.md
 
 # Programs that frameworks patch, and some that only import: installs them from a package index; ten minutes.
 bench-audit: $(INSTALLED) ## what hookpatch audit finds, beside the truth

@@ -58,7 +58,7 @@ def column(tool: str, python: str, folder: Path, wheels: Path) -> Column | None:
     subprocess.run([*pip, "wrapt"], check=True, capture_output=True)  # for the probe with a wrapt wrapper on top
     command = [its, str(Path(__file__).with_name("restore_probes.py")), tool, "--costs"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-    return Column(tool, release, {**json.loads(done.stdout), "distributions that it installs": brings})
+    return Column(tool, release, {**json.loads(done.stdout), "distributions installed": brings})
 
 
 def page(columns: list[Column], missing: list[str], python: str) -> str:
@@ -71,9 +71,9 @@ def page(columns: list[Column], missing: list[str], python: str) -> str:
     lines += ["", f"| | {' | '.join(one.tool for one in columns)} |", "|---" * (len(columns) + 1) + "|"]
     for question in PROBES:
         lines.append(f"| {question} | {' | '.join(short(one.found[question]) for one in columns)} |")
-    for question in [*COSTS, "distributions that it installs"]:
+    for question in [*COSTS, "distributions installed"]:
         lines.append(f"| {question} | {' | '.join(one.found[question] for one in columns)} |")
-    lines += ["", "What each **no** is:", ""]
+    lines += ["", "What happens instead of each **no**:", ""]
     for question in PROBES:
         whose: dict[str, list[str]] = {}
         for one in columns:

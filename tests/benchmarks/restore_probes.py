@@ -96,7 +96,7 @@ def ends_out_of_order(tool: Tool) -> str:
     between = module.f()
     errors = errors or raised(second)
     if module.f() != "f":
-        return f"left for good: {module.f()}"
+        return f"stays patched: {module.f()}"
     if between != "b(f)":
         return f"a off: {between}, not b(f)"
     return errors or (YES if module.f is before else "another object")
@@ -132,9 +132,12 @@ def _after_theirs(module: ModuleType, error: str) -> str:
     now = module.f()
     if now == "theirs(f)":
         return error or YES
-    what = {"f": "theirs is gone", "theirs(p(f))": "patch stays on", "p(f)": "theirs is gone, patch stays on"}.get(
-        now, now
-    )
+    ends = {
+        "f": "foreign wrapper is gone",
+        "theirs(p(f))": "patch stays on",
+        "p(f)": "foreign wrapper is gone, patch stays on",
+    }
+    what = ends.get(now, now)
     return f"{error}, {what}" if error else what
 
 
@@ -238,7 +241,7 @@ def entries_out_of_order(tool: Tool) -> str:
     between = registry["b"]
     second()
     if registry["b"] != 2:
-        return f"left for good: {registry['b']}"
+        return f"stays patched: {registry['b']}"
     return YES if between == 20 else f"a off: {between}, not 20"
 
 
@@ -323,21 +326,21 @@ def undo_that_raises(tool: Tool) -> str:
 
 
 PROBES: Final[dict[str, Callable[[Tool], str]]] = {
-    "on and off: the identical object": ends_in_order,
-    "two overlap, and end out of order": ends_out_of_order,
-    "a closure of others on top stays": closure_on_top,
-    "a wrapt proxy of others on top stays": wrapt_on_top,
-    "nothing stays on a subclass": subclass_residue,
-    "class and static methods stay such": kinds,
-    "an alias bound early sees it": early_alias,
-    "what is patched pickles": pickles,
-    "for one thread or task alone": one_thread,
-    "an entry, two patches out of order": entries_out_of_order,
-    "a removed key comes back in its place": position_of_a_key,
-    "a key that others add stays": key_of_others,
-    "a reload keeps it": reloaded,
-    "a module imported after the end is plain": imported_after_the_end,
-    "one undo raises: the others are done": undo_that_raises,
+    "the identical object is back at the end": ends_in_order,
+    "two patches of a function end in any order": ends_out_of_order,
+    "a foreign closure over the patch stays": closure_on_top,
+    "a foreign wrapt proxy over the patch stays": wrapt_on_top,
+    "a subclass is patched alone, and restored": subclass_residue,
+    "class and static methods keep their kind": kinds,
+    "a name bound before the patch is patched": early_alias,
+    "a patched function can be pickled": pickles,
+    "a patch can be for one thread or task": one_thread,
+    "two patches of an entry end in any order": entries_out_of_order,
+    "a removed key returns to its position": position_of_a_key,
+    "a key added by foreign code stays": key_of_others,
+    "the patch survives a reload": reloaded,
+    "a module imported after the end is unpatched": imported_after_the_end,
+    "one undo fails, the others still run": undo_that_raises,
 }
 
 
@@ -375,7 +378,7 @@ def call(tool: Tool) -> str:
     return f"{(patched - bare) * 1e9:.0f} ns"
 
 
-COSTS: Final[dict[str, Callable[[Tool], str]]] = {"put on and taken off": turn, "a call, more than bare": call}
+COSTS: Final[dict[str, Callable[[Tool], str]]] = {"time to apply and end a patch": turn, "time added to a call": call}
 
 
 def main(name: str, costs: bool) -> dict[str, str]:

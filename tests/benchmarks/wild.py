@@ -1,6 +1,6 @@
-"""Foreign collections of patches, beside the ports to hookpatch: the table of docs/why.md, from one run.
+"""Foreign collections of patches, beside the ports to hookpatch: the table of docs/reference/collections.md.
 
-    python tests/benchmarks/wild.py docs/why.md
+    python tests/benchmarks/wild.py docs/reference/collections.md
 
 measures each collection of tests/wild in a separate process, and rewrites the text between the marks of the page.
 Packages missing from requirements-dev.txt are installed into a temporary folder from a package index.
@@ -78,7 +78,7 @@ def row(name: str, found: Any) -> str:
 
 
 def short(wrong: list[str]) -> str:
-    return "goes, ours stays" if len(wrong) > 1 else "goes"
+    return "goes, the patch stays" if len(wrong) > 1 else "goes"
 
 
 def told(name: str, found: Any) -> str:
@@ -95,21 +95,21 @@ def told(name: str, found: Any) -> str:
     if any(line.startswith("in effect") for line in own["left"]):
         parts.append("is still in effect at the end")
     if found["misfits"]:
-        parts.append(f"of its functions {len(found['misfits'])} cannot be called as those that they replace")
+        parts.append(f"of its functions {len(found['misfits'])} refuse calls that the replaced functions take")
     return f"- {TITLES.get(name, found['release'])}: {'; '.join(parts) or 'nothing'}."
 
 
 def page(results: dict[str, Any], reason: str) -> str:
     titles = (
         "collection",
-        "reaches",
-        "port",
-        "leaves",
-        "port",
-        "another's wrapper",
-        "port",
+        "places reached",
+        "by the port",
+        "leaves behind",
+        "the port",
+        "a foreign wrapper",
+        "over the port",
         "lines",
-        "port",
+        "of the port",
         "patches",
     )
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
@@ -122,7 +122,7 @@ def page(results: dict[str, Any], reason: str) -> str:
         "",
         f"Where both are counted, {count['own']} lines become {count['port']}: {each}.",
         "",
-        "What each collection does otherwise than its port:",
+        "How each collection differs from its port:",
         "",
         *(told(name, found) for name, found in results.items()),
         f"- {DOES_NOT_FIT} is not among them: {reason}.",

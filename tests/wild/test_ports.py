@@ -1,7 +1,7 @@
 """Foreign collections of patches, compared with the ports to hookpatch: effects and leftovers.
 
 Each collection is measured in a separate process (measure.py). The ports have every effect and leave no change behind.
-For the collections the tests record the figures that ``make bench-wild`` writes into docs/why.md.
+For the collections the tests record the figures that ``make bench-wild`` writes into docs/reference/collections.md.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_the_port_has_every_effect_and_leaves_nothing(name: str) -> None:
 
 @collections
 def test_what_the_collection_itself_does(name: str) -> None:
-    """The figures in docs/why.md about missing effects and leftovers of the collections are true."""
+    """The figures in docs/reference/collections.md about missing effects and leftovers of the collections are true."""
     own = measured(name)["own"]
     assert {what for what, holds in own["effect"].items() if not holds} == OWN[name].lacks
     assert (
