@@ -187,7 +187,12 @@ def _is_instance(holder: Any, thing: Any) -> bool:
 def _attributes(thing: Any) -> Any:
     """Return the ``__dict__`` of an object without foreign code, None for an object without one."""
     member = along_mro(type(thing), "__dict__")
-    return member.__get__(thing) if isinstance(member, types.GetSetDescriptorType) else None
+    if not isinstance(member, types.GetSetDescriptorType):
+        return None
+    try:
+        return member.__get__(thing)
+    except Exception:  # a proxy in C asks the wrapped object, which may lack a __dict__, or raise
+        return None
 
 
 def _is_of_annotations(owner: Any, holder: dict[Any, Any]) -> bool:

@@ -211,3 +211,32 @@ def test_iterators_that_asyncio_keeps_for_later_are_left_alone() -> None:
     """asyncio's dead iterators, visible to the collector, are left alone: a reference would hang the next look."""
     completed = subprocess.run([sys.executable, "-c", AFTER_ASYNCIO], capture_output=True, text=True, timeout=60)
     assert completed.stdout.split() == ["20"] * 3, completed.stderr
+
+
+@pytest.mark.parametrize("make", ["threading.Lock()", "3", "Loud()"])
+def test_a_proxy_of_an_object_without_attributes_is_no_error(
+    make_module: Callable[[str, str], ModuleType], make: str
+) -> None:
+    """A wrapt proxy asks the wrapped object for ``__dict__``: the report named no holder, but raised the error."""
+    keeper = make_module(
+        "keeper",
+        f"""
+        import threading
+        import wrapt
+        from math import sqrt
+        class Keeper(wrapt.ObjectProxy):
+            def __init__(self, wrapped):
+                super().__init__(wrapped)
+                self._self_kept = sqrt
+        class Loud:
+            @property
+            def __dict__(self):
+                raise RuntimeError("asked for attributes")
+        keeper = Keeper({make})
+        """,
+    )
+    with hookpatch.active(hookpatch.replace("math:sqrt", other)) as session:
+        [patch] = session.report()
+        assert patch.state == "applied"
+        assert "keeper:sqrt" in patch.stale
+    assert keeper.keeper._self_kept is keeper.sqrt
