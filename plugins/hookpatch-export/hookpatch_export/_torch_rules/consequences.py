@@ -115,8 +115,8 @@ _SHAPE: Final[dict[str, tuple[dict[str, str], str]]] = {
 }
 # A decision on a size that was put into a tensor: torch.export knows the size no more than a tensor's value.
 _UNBACKED: Final[dict[str, dict[str, str]]] = {
-    name: {**told, **_SHAPE.get(name, (told, ""))[0], "export": told["export"], "onnx": told["onnx"]}
-    for name, (told, _) in _DATA.items()
+    name: {**by_mode, **_SHAPE.get(name, (by_mode, ""))[0], "export": by_mode["export"], "onnx": by_mode["onnx"]}
+    for name, (by_mode, _) in _DATA.items()
 }
 _CALL: Final[dict[str, tuple[dict[str, str], str]]] = {
     "print": (
@@ -162,26 +162,26 @@ def consequence_of(kind: Kind, construct: str, modes: Iterable[str]) -> tuple[di
     """Return the consequence of a line in each of some modes, and what to write instead."""
     name = "third-party" if construct.startswith("third-party ") else _BY_CONSTRUCT.get(construct)
     if kind is Kind.DATA:
-        told, instead = _DATA.get(name or "number", _DATA["number"])
+        by_mode, instead = _DATA.get(name or "number", _DATA["number"])
     elif kind is Kind.UNBACKED:
-        told = _UNBACKED.get(name or "number", _UNBACKED["number"])
+        by_mode = _UNBACKED.get(name or "number", _UNBACKED["number"])
         instead = "compute with the sizes themselves, not with a tensor of them: a // b, min(a, b)"
     elif kind is Kind.SHAPE:
-        told, instead = _SHAPE.get(name or "number", _SHAPE["number"])
+        by_mode, instead = _SHAPE.get(name or "number", _SHAPE["number"])
     elif kind is Kind.CALL:
-        told, instead = _CALL.get(name or "call", _CALL["call"])
+        by_mode, instead = _CALL.get(name or "call", _CALL["call"])
     elif kind is Kind.NOT_READ:
-        told = dict.fromkeys(modes, "not known")
+        by_mode = dict.fromkeys(modes, "not known")
         instead = "look at what is called there yourself"
     elif name == "try":
-        told = dict.fromkeys(modes, "the way the example goes is the way for all") | {"script": "does not compile"}
+        by_mode = dict.fromkeys(modes, "the way the example goes is the way for all") | {"script": "does not compile"}
         instead = "ask before, instead of trying"
     elif kind is Kind.CONFIG:
-        told = dict.fromkeys(modes, "fixed as it is now")
+        by_mode = dict.fromkeys(modes, "fixed as it is now")
         instead = "nothing, if it is meant to be fixed; else export again for each setting"
     else:
-        told, instead = dict.fromkeys(modes, _FINE), "nothing"
-    return {mode: told[mode] for mode in modes}, instead
+        by_mode, instead = dict.fromkeys(modes, _FINE), "nothing"
+    return {mode: by_mode[mode] for mode in modes}, instead
 
 
 def is_only_compiled(kind: Kind, construct: str, modes: frozenset[str]) -> bool:

@@ -45,7 +45,7 @@ def _children(layer: Value) -> list[Value]:
     if isinstance(layer, Known):
         return [Known(child, Kind.CONFIG) for child in layer.obj._modules.values()]
     if isinstance(layer, Instance):
-        held = layer.attributes.get("*")
-        if isinstance(held, Seq):
-            return list(held.items) if held.items is not None else [held.each]
+        items = layer.attributes.get("*")
+        if isinstance(items, Seq):
+            return list(items.items) if items.items is not None else [items.each]
     return []

@@ -55,13 +55,13 @@ def sizes_given(name: str, args: Args) -> Sequence[Value]:
         words = args[1:2] if name == "new_full" else args[1:]
     else:
         return ()
-    return [one for word in words for one in (_each_size(word) if isinstance(word, Seq) else [word])]
+    return [size for word in words for size in (_each_size(word) if isinstance(word, Seq) else [word])]
 
 
 def _of_sizes(name: str, first: Tensor, sizes: Kind, args: Args, named: Keywords) -> Tensor:
     """Return the tensor made or reshaped to the sizes passed: one by one, or all in a tuple."""
-    words: list[Value] = [one for one in (args if name in MADE else args[1:]) if not isinstance(one, Tensor)]
-    words = words or [one for key, one in named.items() if key in ("size", "shape")]
+    words: list[Value] = [arg for arg in (args if name in MADE else args[1:]) if not isinstance(arg, Tensor)]
+    words = words or [arg for key, arg in named.items() if key in ("size", "shape")]
     if name in ("full", "new_full"):
         words = words[:1]
     if name == "randint":
@@ -75,12 +75,12 @@ def _of_sizes(name: str, first: Tensor, sizes: Kind, args: Args, named: Keywords
         return Tensor(kind, kind, rank=1)
     last = _asked_for(words[-1], first) if words else sizes
     if name in MADE or name.startswith("new_"):
-        sizes = max([last, *(_asked_for(one, first) for one in words)])
+        sizes = max([last, *(_asked_for(word, first) for word in words)])
     return Tensor(sizes, last, rank=rank)
 
 
 def _transposed(first: Tensor, sizes: Kind, args: Args) -> Tensor:
-    dims = [one.obj for one in args[1:] if isinstance(one, Known) and isinstance(one.obj, int)]
+    dims = [arg.obj for arg in args[1:] if isinstance(arg, Known) and isinstance(arg.obj, int)]
     # Of unknown rank: a layer has fixed the last size of (batch, ..., features), and heads were split off.
     rank = first.rank or (4 if first.last <= Kind.CONFIG else 0)
     untouched = all(0 <= dim < rank - 1 or dim < -1 for dim in dims)

@@ -45,9 +45,9 @@ def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: K
         args: the positional arguments; of a method the tensor comes first.
         named: the keyword arguments.
     """
-    given = [*args, *named.values()]
-    sizes = max(map(sizes_of, given), default=Kind.CONFIG)
-    first = first_tensor(given)
+    arguments = [*args, *named.values()]
+    sizes = max(map(sizes_of, arguments), default=Kind.CONFIG)
+    first = first_tensor(arguments)
     if name in ("size", "shape"):
         return _size(first, args[1:] or list(named.values()))
     if name in ("numel", "nelement", "__len__"):
@@ -57,7 +57,7 @@ def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: K
     if name == "stride":
         return Size(first.sizes, Kind.CONFIG)
     if name == "broadcast_shapes":
-        kind = max(map(content_kind, given), default=Kind.CONFIG)
+        kind = max(map(content_kind, arguments), default=Kind.CONFIG)
         return Size(kind, kind)
     if name in OF_THE_EXAMPLE_CALLED:
         return CONFIG
@@ -79,14 +79,14 @@ def call_on_tensors(frame: Frame, node: ast.AST, name: str, args: Args, named: K
     if _sized_by_numbers(name, args, named):
         frame.report(node, f"{name}()", Kind.DATA)
         return Tensor(Kind.DATA, Kind.CONFIG if name in ("nonzero", "argwhere") else Kind.DATA)
-    tensors = [one for one in sizes_given(name, args) if all(isinstance(part, Tensor) for part in alternatives(one))]
+    tensors = [size for size in sizes_given(name, args) if all(isinstance(part, Tensor) for part in alternatives(size))]
     if tensors and (kind := values_of(tensors)) >= Kind.SHAPE:
         frame.report(node, "size from a tensor", kind)
         sizes = max(sizes, kind)
     if name in PARTS:
         return parts_of(name, first, args, named)
-    made = result(name, first, sizes, args, named)
-    return made if name in RANDOM else replace(made, values=values_of(given))
+    tensor = result(name, first, sizes, args, named)
+    return tensor if name in RANDOM else replace(tensor, values=values_of(arguments))
 
 
 def _sized_by_numbers(name: str, args: Args, named: Keywords) -> bool:
@@ -108,7 +108,9 @@ def _size(tensor: Tensor, args: Args) -> Value:
 def indexed(frame: Frame, node: ast.AST, tensor: Tensor, index: Value) -> Value:
     """Return the value of ``tensor[index]``."""
     parts = index.items if isinstance(index, Seq) and index.items is not None else (index,)
-    if any(isinstance(one, Tensor) and one.truth for part in parts for one in alternatives(part)):
+    if any(
+        isinstance(alternative, Tensor) and alternative.truth for part in parts for alternative in alternatives(part)
+    ):
         frame.report(node, "[mask]", Kind.DATA)
         return Tensor(Kind.DATA, tensor.last if len(parts) == 1 else Kind.DATA)
     sizes = max([tensor.sizes, *map(sizes_of, parts)])

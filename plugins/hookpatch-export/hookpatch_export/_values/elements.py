@@ -44,22 +44,22 @@ def as_sequence(value: Value) -> Seq:
         case Known(obj=obj):
             return _as_sequence_of(obj, value.kind)
         case Choice():
-            parts = [as_sequence(one) for one in value.among if one != NONE]
+            parts = [as_sequence(alternative) for alternative in value.among if alternative != NONE]
             whole = join(parts)
             return whole if isinstance(whole, Seq) else Seq(None, Unknown(content_kind(whole)), content_kind(whole))
         case Instance():
-            held = value.attributes.get("*")
-            if isinstance(held, Seq):
-                return held
+            items = value.attributes.get("*")
+            if isinstance(items, Seq):
+                return items
             return Seq(None, join(value.attributes.values()) if value.attributes else EMPTY, Kind.SAFE)
     return Seq(None, Unknown(truth_kind(value)), truth_kind(value))
 
 
 def _as_sequence_of(obj: Any, kind: Kind) -> Seq:
     if isinstance(obj, tuple | list | range | dict | set | frozenset | str) and len(obj) <= _LONGEST:
-        return sequence(value_of(one, kind) for one in obj)
+        return sequence(value_of(element, kind) for element in obj)
     if (modules := getattr(obj, "_modules", None)) is not None:
-        return sequence(Known(one, Kind.CONFIG) for one in modules.values())
+        return sequence(Known(module, Kind.CONFIG) for module in modules.values())
     return Seq(None, CONFIG, Kind.CONFIG)
 
 

@@ -33,60 +33,60 @@ def join(values: Iterable[Value], under: Kind = Kind.SAFE) -> Value:
         values: the alternatives.
         under: the kind that decides between the alternatives.
     """
-    return reduce(lambda one, other: _join(one, other, under), values)
+    return reduce(lambda joined, value: _join(joined, value, under), values)
 
 
-def _join(one: Value, other: Value, under: Kind) -> Value:
-    if one == other or other == EMPTY:
-        return one
-    if one == EMPTY:
-        return other
-    match one, other:
-        case Known(), Known() if one.same_object(other):
-            return Known(one.obj, max(one.kind, other.kind))
+def _join(first: Value, second: Value, under: Kind) -> Value:
+    if first == second or second == EMPTY:
+        return first
+    if first == EMPTY:
+        return second
+    match first, second:
+        case Known(), Known() if first.same_object(second):
+            return Known(first.obj, max(first.kind, second.kind))
         case Choice(), _:
-            return _choice([*one.among, *alternatives(other)], under)
+            return _choice([*first.among, *alternatives(second)], under)
         case _, Choice():
-            return _choice([*alternatives(one), *other.among], under)
+            return _choice([*alternatives(first), *second.among], under)
         case Tensor(), Tensor():
-            rank = one.rank if one.rank == other.rank else None
-            last = max(one.last, other.last)
-            values = max(one.values, other.values)
-            return Tensor(max(one.sizes, other.sizes), last, one.truth and other.truth, rank, values)
+            rank = first.rank if first.rank == second.rank else None
+            last = max(first.last, second.last)
+            values = max(first.values, second.values)
+            return Tensor(max(first.sizes, second.sizes), last, first.truth and second.truth, rank, values)
         case Size(), Size():
-            return Size(max(one.sizes, other.sizes), max(one.last, other.last))
+            return Size(max(first.sizes, second.sizes), max(first.last, second.last))
         case Seq(), Seq():
-            return _join_sequences(one, other, under)
+            return _join_sequences(first, second, under)
         case Table(), Table():
-            return _join_tables(one, other, under)
-        case (Unknown(), _) | (_, Unknown()) if not (has_tensor(one) or has_tensor(other)):
-            return Unknown(max(truth_kind(one), truth_kind(other), under))
-        case _ if _is_plain(one) and _is_plain(other):
-            return Scalar(max(truth_kind(one), truth_kind(other), under))
-    return _choice([one, other], under)
+            return _join_tables(first, second, under)
+        case (Unknown(), _) | (_, Unknown()) if not (has_tensor(first) or has_tensor(second)):
+            return Unknown(max(truth_kind(first), truth_kind(second), under))
+        case _ if _is_plain(first) and _is_plain(second):
+            return Scalar(max(truth_kind(first), truth_kind(second), under))
+    return _choice([first, second], under)
 
 
 def _choice(values: list[Value], under: Kind) -> Value:
     """Join values that are alike, and keep the rest apart."""
     apart: list[Value] = []
     for value in values:
-        for place, other in enumerate(apart):
-            if value == other or (type(value) is type(other) and _alike(value, other)):
-                apart[place] = _join(other, value, under)
+        for place, member in enumerate(apart):
+            if value == member or (type(value) is type(member) and _alike(value, member)):
+                apart[place] = _join(member, value, under)
                 break
         else:
             apart.append(value)
     if len(apart) > _MOST:
-        tensors = [one for one in apart if isinstance(one, Tensor)]
-        rest = Unknown(max([under, *(truth_kind(one) for one in apart if not has_tensor(one))]))
-        return Choice((*tensors, rest)) if tensors else rest
+        tensors = [tensor for tensor in apart if isinstance(tensor, Tensor)]
+        unknown = Unknown(max([under, *(truth_kind(member) for member in apart if not has_tensor(member))]))
+        return Choice((*tensors, unknown)) if tensors else unknown
     return apart[0] if len(apart) == 1 else Choice(tuple(apart))
 
 
-def _alike(one: Value, other: Value) -> bool:
-    if isinstance(one, Known):
-        return isinstance(other, Known) and (one.same_object(other) or (_is_plain(one) and _is_plain(other)))
-    return isinstance(one, Tensor | Size | Seq | Table | Scalar | Unknown)
+def _alike(first: Value, second: Value) -> bool:
+    if isinstance(first, Known):
+        return isinstance(second, Known) and (first.same_object(second) or (_is_plain(first) and _is_plain(second)))
+    return isinstance(first, Tensor | Size | Seq | Table | Scalar | Unknown)
 
 
 def _is_plain(value: Value) -> bool:
@@ -96,21 +96,21 @@ def _is_plain(value: Value) -> bool:
     return isinstance(value, Scalar | TrueIn)
 
 
-def _join_sequences(one: Seq, other: Seq, under: Kind) -> Seq:
-    each = _join(one.each, other.each, under)
-    length = max(one.length, other.length)
-    if one.items is not None and other.items is not None and len(one.items) == len(other.items):
-        return Seq(tuple(_join(a, b, under) for a, b in zip(one.items, other.items, strict=True)), each, length)
-    start = zip(known_start(one), known_start(other), strict=False)
+def _join_sequences(first: Seq, second: Seq, under: Kind) -> Seq:
+    each = _join(first.each, second.each, under)
+    length = max(first.length, second.length)
+    if first.items is not None and second.items is not None and len(first.items) == len(second.items):
+        return Seq(tuple(_join(a, b, under) for a, b in zip(first.items, second.items, strict=True)), each, length)
+    start = zip(known_start(first), known_start(second), strict=False)
     return Seq(None, each, max(length, under), tuple(_join(a, b, under) for a, b in start))
 
 
-def _join_tables(one: Table, other: Table, under: Kind) -> Table:
-    left: dict[Any, Value] = dict(one.items)
-    right: dict[Any, Value] = dict(other.items)
-    rest: list[Value] = [each for each in (one.each, other.each) if each is not None]
-    items = {key: _join(value, right.get(key, value), under) for key, value in left.items()}
-    return Table(tuple({**right, **items}.items()), join(rest, under) if rest else None)
+def _join_tables(first: Table, second: Table, under: Kind) -> Table:
+    first_items: dict[Any, Value] = dict(first.items)
+    second_items: dict[Any, Value] = dict(second.items)
+    each_values: list[Value] = [each for each in (first.each, second.each) if each is not None]
+    items = {key: _join(value, second_items.get(key, value), under) for key, value in first_items.items()}
+    return Table(tuple({**second_items, **items}.items()), join(each_values, under) if each_values else None)
 
 
 def known_start(whole: Seq) -> tuple[Value, ...]:
@@ -126,11 +126,11 @@ def sequence(items: Iterable[Value]) -> Seq:
 
 def map_alternatives(value: Value, function: Callable[[Value], Value]) -> Value:
     """Return the joined results of a function for all alternatives of a value; for None only if there is no other."""
-    some = [one for one in alternatives(value) if not is_none(one)]
-    return join(function(one) for one in some or [value])
+    candidates = [alternative for alternative in alternatives(value) if not is_none(alternative)]
+    return join(function(candidate) for candidate in candidates or [value])
 
 
 def without_none(value: Value) -> Value:
     """Return a value with the alternative None left out."""
-    some = [one for one in alternatives(value) if not is_none(one)]
-    return join(some) if some else value
+    candidates = [alternative for alternative in alternatives(value) if not is_none(alternative)]
+    return join(candidates) if candidates else value

@@ -83,7 +83,9 @@ def has_tensor(value: Value) -> bool:
         case Seq():
             return has_tensor(value.each)
         case Table():
-            return any(has_tensor(one) for _, one in value.items) or (value.each is not None and has_tensor(value.each))
+            return any(has_tensor(entry) for _, entry in value.items) or (
+                value.each is not None and has_tensor(value.each)
+            )
         case Choice():
             return any(map(has_tensor, value.among))
     return False
@@ -91,7 +93,7 @@ def has_tensor(value: Value) -> bool:
 
 def is_none(value: Value) -> bool | None:
     """Return True if a value is None, False if it is not, None if not known."""
-    answers = {_is_none_itself(one) for one in alternatives(value)}
+    answers = {_is_none_itself(alternative) for alternative in alternatives(value)}
     return answers.pop() if len(answers) == 1 else None
 
 
@@ -106,12 +108,12 @@ def _is_none_itself(value: Value) -> bool | None:
 
 def all_known(values: Args) -> bool:
     """Return True if all values are known numbers, texts and the like."""
-    return all(isinstance(one, Known) and isinstance(one.obj, (*PLAIN, tuple, list)) for one in values)
+    return all(isinstance(value, Known) and isinstance(value.obj, (*PLAIN, tuple, list)) for value in values)
 
 
 def objects(values: Args) -> list[Any]:
     """Return the objects of the known values."""
-    return [one.obj for one in values if isinstance(one, Known)]
+    return [value.obj for value in values if isinstance(value, Known)]
 
 
 def is_function(value: Value) -> bool:

@@ -16,26 +16,26 @@ def first_tensor(values: Args) -> Tensor:
     for value in values:
         if isinstance(value, Seq):
             value = value.each
-        for one in alternatives(value):
-            if isinstance(one, Tensor):
-                return one
+        for alternative in alternatives(value):
+            if isinstance(alternative, Tensor):
+                return alternative
     return Tensor()
 
 
 def tensor_like(*values: Value) -> Tensor:
     """Return the tensor that arithmetic of some values gives."""
-    tensors = [one for value in values for one in alternatives(value) if isinstance(one, Tensor)]
+    tensors = [tensor for value in values for tensor in alternatives(value) if isinstance(tensor, Tensor)]
     whole: Value = join(tensors or [Tensor()])
-    sizes = max([one.sizes for one in tensors], default=Kind.SHAPE)
-    last = max([one.last for one in tensors], default=Kind.SHAPE)
-    ranks = {one.rank for one in tensors}
+    sizes = max([tensor.sizes for tensor in tensors], default=Kind.SHAPE)
+    last = max([tensor.last for tensor in tensors], default=Kind.SHAPE)
+    ranks = {tensor.rank for tensor in tensors}
     rank = None if None in ranks or not ranks else max(rank for rank in ranks if rank is not None)
     return Tensor(sizes, last, isinstance(whole, Tensor) and whole.truth, rank, values_of(values))
 
 
 def values_of(values: Iterable[Value]) -> Kind:
     """Return the kind of a tensor's numbers computed from some values."""
-    kinds = [_numbers(one) for value in values for one in alternatives(value)]
+    kinds = [_numbers(alternative) for value in values for alternative in alternatives(value)]
     kind = max(kinds, default=Kind.CONFIG)
     return Kind.UNBACKED if kind is Kind.SHAPE else kind
 

@@ -102,5 +102,5 @@ def _dict_of(frame: Frame, node: ast.AST, pairs: Value) -> Table:
     return Table((), pair.items[1] if pair.items is not None and len(pair.items) == 2 else pair.each)
 
 
-def _merged(table: Table, more: Keywords) -> Table:
-    return Table(tuple({**dict(table.items), **more}.items()), table.each)
+def _merged(table: Table, named: Keywords) -> Table:
+    return Table(tuple({**dict(table.items), **named}.items()), table.each)

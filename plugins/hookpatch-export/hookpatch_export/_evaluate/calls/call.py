@@ -49,8 +49,8 @@ def call(frame: Frame, node: ast.AST, function: Value, args: Args, named: Keywor
     """
     match function:
         case Choice():
-            some = [one for one in function.among if not is_none(one)]
-            return join([call(frame, node, one, args, named) for one in some] or [UNKNOWN])
+            candidates = [candidate for candidate in function.among if not is_none(candidate)]
+            return join([call(frame, node, candidate, args, named) for candidate in candidates] or [UNKNOWN])
         case Bound(function=Known(obj=str() as name), first=(owner,)):
             return call_method(frame, node, owner, name, args, named)
         case Bound():
@@ -63,12 +63,12 @@ def call(frame: Frame, node: ast.AST, function: Value, args: Args, named: Keywor
             return _call_known(frame, node, function, args, named)
         case Inherited():
             return UNKNOWN
-    given = [*args, *named.values()]
-    if any(map(has_tensor, given)):
+    arguments = [*args, *named.values()]
+    if any(map(has_tensor, arguments)):
         if isinstance(function, Unknown):
             frame.walk.report_not_read(frame, node, _name_of(node), "it is not known which function that is")
-        return Tensor(max(map(content_kind, given)), max(map(content_kind, given)))
-    return Unknown(max([Kind.CONFIG, *map(content_kind, given)]))
+        return Tensor(max(map(content_kind, arguments)), max(map(content_kind, arguments)))
+    return Unknown(max([Kind.CONFIG, *map(content_kind, arguments)]))
 
 
 def _call_known(frame: Frame, node: ast.AST, function: Known, args: Args, named: Keywords) -> Value:
@@ -105,9 +105,9 @@ def _call_known(frame: Frame, node: ast.AST, function: Known, args: Args, named:
     if isinstance(obj, FunctionType):
         return frame.walk.enter(frame, node, obj, args, named)
     if hasattr(obj, "func") and hasattr(obj, "keywords"):
-        first = [value_of(one) for one in obj.args]
-        more = {key: value_of(one) for key, one in obj.keywords.items()}
-        return call(frame, node, value_of(obj.func), [*first, *args], {**more, **named})
+        first = [value_of(argument) for argument in obj.args]
+        keywords = {key: value_of(argument) for key, argument in obj.keywords.items()}
+        return call(frame, node, value_of(obj.func), [*first, *args], {**keywords, **named})
     inside = inspect.getattr_static(type(obj), "__call__", None)
     if isinstance(inside, FunctionType) and not belongs_to_torch(inside.__module__):
         return frame.walk.enter(frame, node, inside, [function, *args], named)
@@ -154,7 +154,7 @@ def _super(frame: Frame, args: Args) -> Value:
 
 def _of_torch(cls: type) -> type:
     """Return the class of torch that defines the ``forward`` of a layer's class."""
-    return next(one for one in cls.__mro__ if "forward" in vars(one) or belongs_to_torch(one.__module__))
+    return next(base for base in cls.__mro__ if "forward" in vars(base) or belongs_to_torch(base.__module__))
 
 
 def _module_of(obj: Any) -> str | None:

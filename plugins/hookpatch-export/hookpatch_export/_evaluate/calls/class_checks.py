@@ -11,13 +11,13 @@ from hookpatch_export._values.value import SAFE, Instance, Known, Scalar, Seq, S
 
 def is_instance(value: Value, kinds: Value) -> Value:
     """Return the result of ``isinstance``; for torch's stand-ins of tensors, by the mode of capture."""
-    answers = {_one_is_instance(one, kinds) for one in alternatives(value)}
+    answers = {_one_is_instance(alternative, kinds) for alternative in alternatives(value)}
     return answers.pop() if len(answers) == 1 else SAFE
 
 
 def _one_is_instance(value: Value, kinds: Value) -> Value:
     classes = kinds.obj if isinstance(kinds, Known) else _classes(kinds)
-    names = {one.__name__ for one in (classes if isinstance(classes, tuple) else (classes,)) if isinstance(one, type)}
+    names = {cls.__name__ for cls in (classes if isinstance(classes, tuple) else (classes,)) if isinstance(cls, type)}
     if names == {"FakeTensor"}:
         return TrueIn(frozenset(["export", "onnx"])) if isinstance(value, Tensor) else Known(False)
     if names == {"Proxy"}:
@@ -38,7 +38,7 @@ def _one_is_instance(value: Value, kinds: Value) -> Value:
                 return Known(False)
             case Seq() if issubclass(tuple, classes) and issubclass(list, classes):
                 return Known(True)
-            case Scalar() if not any(issubclass(one, classes) for one in (int, float, bool, str)):
+            case Scalar() if not any(issubclass(cls, classes) for cls in (int, float, bool, str)):
                 return Known(False)
     except TypeError:
         pass
@@ -47,7 +47,7 @@ def _one_is_instance(value: Value, kinds: Value) -> Value:
 
 def _classes(kinds: Value) -> tuple[type, ...]:
     if isinstance(kinds, Seq) and kinds.items is not None:
-        return tuple(one.obj for one in kinds.items if isinstance(one, Known) and isinstance(one.obj, type))
+        return tuple(kind.obj for kind in kinds.items if isinstance(kind, Known) and isinstance(kind.obj, type))
     return ()
 
 

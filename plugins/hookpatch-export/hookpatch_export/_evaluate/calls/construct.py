@@ -46,21 +46,21 @@ def construct(frame: Frame, node: ast.AST, cls: type, args: Args, named: Keyword
         return as_sequence(args[0]) if args else UNKNOWN
     if belongs_to_torch(cls.__module__):
         if issubclass(cls, torch.Tensor) or cls.__name__.endswith("Tensor"):
-            return next((one for one in args if isinstance(one, Tensor)), Tensor(Kind.CONFIG, Kind.CONFIG))
-        functions = [one for one in args if is_function(one)]
+            return next((arg for arg in args if isinstance(arg, Tensor)), Tensor(Kind.CONFIG, Kind.CONFIG))
+        functions = [arg for arg in args if is_function(arg)]
         return functions[0] if functions else Unknown(Kind.SAFE)
     if belongs_to_python(cls.__module__) or cls.__module__ == "builtins":
         return call_stdlib(frame, node, cls, args, named)
-    made = Instance(cls, of_model=frame.walk.initializing)
+    instance = Instance(cls, of_model=frame.walk.initializing)
     init = inspect.getattr_static(cls, "__init__", None)
     if dataclasses.is_dataclass(cls) or getattr(init, "__code__", None) is None:
-        _fill(made, cls, args, named)
+        _fill(instance, cls, args, named)
         if not isinstance(init, FunctionType) or init.__code__.co_filename.startswith("<"):
-            return made
+            return instance
     if isinstance(init, FunctionType) and not belongs_to_torch(init.__module__):
-        frame.walk.report_third_party(frame, node, cls, [made, *args, *named.values()])
-        _initialize(frame, node, init, [made, *args], named)
-    return made
+        frame.walk.report_third_party(frame, node, cls, [instance, *args, *named.values()])
+        _initialize(frame, node, init, [instance, *args], named)
+    return instance
 
 
 def model_of(frame: Frame, node: ast.AST, cls: type) -> Value:
@@ -80,27 +80,27 @@ def _initialize(frame: Frame, node: ast.AST, init: FunctionType, args: Args, nam
 
 
 def _layer(cls: type, args: Args) -> Instance:
-    made = Instance(cls, of_model=True)
+    layer = Instance(cls, of_model=True)
     if issubclass(cls, torch.nn.ModuleDict) and args and isinstance(args[0], Table):
-        made.attributes["*"] = args[0]
+        layer.attributes["*"] = args[0]
     elif issubclass(cls, torch.nn.ModuleList | torch.nn.ParameterList):
-        made.attributes["*"] = as_sequence(args[0]) if args else Seq((), UNKNOWN)
+        layer.attributes["*"] = as_sequence(args[0]) if args else Seq((), UNKNOWN)
     elif issubclass(cls, torch.nn.Sequential):
         inside = args[0] if len(args) == 1 and isinstance(args[0], Table) else None
-        items = [one for _, one in inside.items] if inside is not None else args
-        made.attributes["*"] = Seq(tuple(items), join(items) if items else UNKNOWN)
-    return made
+        items = [child for _, child in inside.items] if inside is not None else args
+        layer.attributes["*"] = Seq(tuple(items), join(items) if items else UNKNOWN)
+    return layer
 
 
-def _fill(made: Instance, cls: type, args: Args, named: Keywords) -> None:
+def _fill(instance: Instance, cls: type, args: Args, named: Keywords) -> None:
     """Set the fields of a dataclass, a named tuple or the like to the arguments passed."""
     try:
         parameters = list(inspect.signature(cls).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    names = [one.name for one in parameters]
-    for name, held in [*zip(names, args, strict=False), *named.items()]:
-        made.attributes[name] = held
-    for one in parameters:
-        if one.name not in made.attributes and one.default is not one.empty:
-            made.attributes[one.name] = value_of(one.default)
+    names = [parameter.name for parameter in parameters]
+    for name, value in [*zip(names, args, strict=False), *named.items()]:
+        instance.attributes[name] = value
+    for parameter in parameters:
+        if parameter.name not in instance.attributes and parameter.default is not parameter.empty:
+            instance.attributes[parameter.name] = value_of(parameter.default)

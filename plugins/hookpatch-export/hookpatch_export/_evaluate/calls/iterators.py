@@ -56,14 +56,14 @@ def iterate(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value:
     return whole if in_order else Seq(None, whole.each, whole.length)
 
 
-def runs_through_sizes(frame: Frame, node: ast.AST, given: Value) -> bool:
+def runs_through_sizes(frame: Frame, node: ast.AST, container: Value) -> bool:
     """Return True if a container is filled from a range or a tensor; a list already had its length before."""
     match node:
         case ast.Call(args=[ast.Call(func=ast.Name(id="range")), *_]):
             return True
         case ast.Call(args=[ast.Call(func=ast.Name(id="enumerate" | "zip"), args=[ast.Name() as name, *_])]):
-            given = frame.walk.value(frame, name)
-    return isinstance(given, Tensor)
+            container = frame.walk.value(frame, name)
+    return isinstance(container, Tensor)
 
 
 def _range(args: Args) -> Seq:
@@ -74,30 +74,30 @@ def _range(args: Args) -> Seq:
         except Exception:
             return Seq(None, CONFIG, Kind.CONFIG)
         if len(numbers) <= _SHORT:
-            return Seq(tuple(Known(one, kind) for one in numbers), Scalar(kind), kind)
+            return Seq(tuple(Known(number, kind) for number in numbers), Scalar(kind), kind)
     kind = max(kind, Kind.CONFIG)
     return Seq(None, Scalar(kind), kind)
 
 
 def _zip(args: Args) -> Seq:
-    parts = [as_sequence(one) for one in args]
-    each = sequence([one.each for one in parts])
-    length = max(one.length for one in parts)
-    if any(one.items is None for one in parts):
+    parts = [as_sequence(arg) for arg in args]
+    each = sequence([part.each for part in parts])
+    length = max(part.length for part in parts)
+    if any(part.items is None for part in parts):
         return Seq(None, each, length)
-    rows = zip(*(one.items or () for one in parts), strict=False)
+    rows = zip(*(part.items or () for part in parts), strict=False)
     return Seq(tuple(sequence(row) for row in rows), each, length)
 
 
 def _mapped(frame: Frame, node: ast.AST, function: Any, called: Value, args: Args) -> Seq:
-    parts = [as_sequence(one) for one in args]
-    length = max(one.length for one in parts)
-    given = frame.walk.call(frame, node, called, [one.each for one in parts], {}) if called != NONE else CONFIG
-    return Seq(None, given, length) if function is map else Seq(None, parts[0].each, max(length, truth_kind(given)))
+    parts = [as_sequence(arg) for arg in args]
+    length = max(part.length for part in parts)
+    result = frame.walk.call(frame, node, called, [part.each for part in parts], {}) if called != NONE else CONFIG
+    return Seq(None, result, length) if function is map else Seq(None, parts[0].each, max(length, truth_kind(result)))
 
 
 def _enumerated(whole: Seq) -> Seq:
     numbered = sequence([Scalar(max(whole.length, Kind.CONFIG)), whole.each])
     if whole.items is None:
         return Seq(None, numbered, whole.length)
-    return Seq(tuple(sequence([Known(i), one]) for i, one in enumerate(whole.items)), numbered, whole.length)
+    return Seq(tuple(sequence([Known(i), item]) for i, item in enumerate(whole.items)), numbered, whole.length)

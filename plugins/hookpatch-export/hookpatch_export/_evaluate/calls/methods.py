@@ -64,8 +64,8 @@ def call_method(frame: Frame, node: ast.AST, owner: Value, name: str, args: Args
         case Known():
             return _of_known(frame, node, owner, name, args)
         case Instance() if issubclass(owner.cls, dict):
-            held = Table(tuple(owner.attributes.items()))
-            changed, result = _of_table(held, name, args, named)
+            table = Table(tuple(owner.attributes.items()))
+            changed, result = _of_table(table, name, args, named)
             if isinstance(changed, Table):
                 owner.attributes.update(changed.items)
             return result
@@ -90,10 +90,10 @@ def _of_sequence(owner: Seq, name: str, args: Args) -> tuple[Value, Value]:
                 return sequence([*items, args[0]]), NONE
             return Seq(None, join([owner.each, args[0]]), owner.length), NONE
         case "extend" if args:
-            more = as_sequence(args[0])
-            if items is not None and more.items is not None:
-                return sequence([*items, *more.items]), NONE
-            return Seq(None, join([owner.each, more.each]), max(owner.length, more.length)), NONE
+            extension = as_sequence(args[0])
+            if items is not None and extension.items is not None:
+                return sequence([*items, *extension.items]), NONE
+            return Seq(None, join([owner.each, extension.each]), max(owner.length, extension.length)), NONE
         case "insert" if len(args) == 2:
             if items is not None and isinstance(args[0], Known) and args[0].obj == 0:
                 return sequence([args[1], *items]), NONE
@@ -113,43 +113,43 @@ def _of_sequence(owner: Seq, name: str, args: Args) -> tuple[Value, Value]:
 
 
 def _of_table(owner: Table, name: str, args: Args, named: Keywords) -> tuple[Value, Value]:
-    held = dict(owner.items)
+    entries = dict(owner.items)
     key: Any = args[0].obj if args and isinstance(args[0], Known) and isinstance(args[0].obj, PLAIN) else None
     default = args[1] if len(args) > 1 else NONE
     match name:
         case "get" | "pop" | "setdefault":
             if key is None:
-                result = join([*held.values(), *([owner.each] if owner.each is not None else []), default])
-            elif key in held:
-                result = held[key]
+                result = join([*entries.values(), *([owner.each] if owner.each is not None else []), default])
+            elif key in entries:
+                result = entries[key]
             else:
                 result = default if owner.each is None else join([owner.each, default])
-            if name == "pop" and key in held:
-                return Table(tuple((one, value) for one, value in owner.items if one != key), owner.each), result
-            if name == "setdefault" and key is not None and key not in held:
-                return Table(tuple({**held, key: default}.items()), owner.each), result
+            if name == "pop" and key in entries:
+                return Table(tuple(pair for pair in owner.items if pair[0] != key), owner.each), result
+            if name == "setdefault" and key is not None and key not in entries:
+                return Table(tuple({**entries, key: default}.items()), owner.each), result
             return owner, result
         case "items":
-            pairs = [sequence([Known(one), value]) for one, value in owner.items]
+            pairs = [sequence([Known(known_key), value]) for known_key, value in owner.items]
             if owner.each is None:
                 return owner, sequence(pairs)
-            each = join([*held.values(), owner.each])
+            each = join([*entries.values(), owner.each])
             return owner, Seq(None, sequence([CONFIG, each]), Kind.CONFIG)
         case "keys":
             return owner, as_sequence(owner)
         case "values":
-            values = list(held.values())
+            values = list(entries.values())
             if owner.each is None:
                 return owner, sequence(values)
             return owner, Seq(None, join([*values, owner.each]), Kind.CONFIG)
         case "update":
-            more: dict[Any, Value] = dict(named)
-            rest = owner.each
-            for one in args:
-                if isinstance(one, Table):
-                    more.update(one.items)
-                    rest = one.each if rest is None else rest
-            return Table(tuple({**held, **more}.items()), rest), NONE
+            updates: dict[Any, Value] = dict(named)
+            each_value = owner.each
+            for arg in args:
+                if isinstance(arg, Table):
+                    updates.update(arg.items)
+                    each_value = arg.each if each_value is None else each_value
+            return Table(tuple({**entries, **updates}.items()), each_value), NONE
         case "copy":
             return owner, owner
     return owner, UNKNOWN
@@ -157,9 +157,9 @@ def _of_table(owner: Table, name: str, args: Args, named: Keywords) -> tuple[Val
 
 def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, args: Args) -> Value:
     obj = owner.obj
-    if isinstance(obj, PLAIN) and all(isinstance(one, Known) for one in args):
+    if isinstance(obj, PLAIN) and all(isinstance(arg, Known) for arg in args):
         try:
-            return value_of(getattr(obj, name)(*(one.obj for one in args if isinstance(one, Known))))
+            return value_of(getattr(obj, name)(*(arg.obj for arg in args if isinstance(arg, Known))))
         except Exception:
             return CONFIG
     if isinstance(obj, str):
@@ -169,12 +169,12 @@ def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, args: Args) 
     if isinstance(obj, Mapping):
         match name:
             case "get" if args:
-                found = item(frame, node, owner, args[0])
-                return found if isinstance(args[0], Known) and args[0].obj in obj else join([found, *args[1:2]])
+                entry = item(frame, node, owner, args[0])
+                return entry if isinstance(args[0], Known) and args[0].obj in obj else join([entry, *args[1:2]])
             case "items" if len(obj) <= 64:
-                return sequence(sequence([Known(key), value_of(held)]) for key, held in obj.items())
+                return sequence(sequence([Known(key), value_of(value)]) for key, value in obj.items())
             case "keys" if len(obj) <= 64:
                 return sequence(Known(key) for key in obj)
             case "values" if len(obj) <= 64:
-                return sequence(value_of(held) for held in obj.values())
+                return sequence(value_of(value) for value in obj.values())
     return Unknown(Kind.CONFIG) if obj is not None else EMPTY

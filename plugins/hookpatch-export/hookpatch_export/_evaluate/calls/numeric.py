@@ -50,7 +50,7 @@ def number(frame: Frame, node: ast.AST, function: Any, args: Args, named: Keywor
             return CONFIG
     if function in (sum, abs, pow) and any(map(has_tensor, args)):
         return Tensor(max(map(content_kind, args)))
-    kind = max((number_kind(one) for one in args), default=Kind.CONFIG)
+    kind = max((number_kind(arg) for arg in args), default=Kind.CONFIG)
     computes = function in (sum, abs, pow, divmod, round) and kind is not Kind.DATA
     if kind >= Kind.SHAPE and (not computes or any(map(has_tensor, args))):
         frame.report(node, f"{function.__name__}()", kind)
@@ -61,7 +61,7 @@ def number_kind(value: Value) -> Kind:
     """Return the kind of a number made of a value, or of the values in a container."""
     if isinstance(value, Seq | Size):
         return max(content_kind(value), values_of([value]) if has_tensor(value) else Kind.SAFE)
-    return max(truth_kind(one) for one in alternatives(value))
+    return max(truth_kind(alternative) for alternative in alternatives(value))
 
 
 def any_or_all(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value:
@@ -69,7 +69,7 @@ def any_or_all(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value:
     if not args:
         return SAFE
     if isinstance(args[0], Seq) and args[0].items is not None:
-        outcomes = [truth(one) for one in args[0].items]
+        outcomes = [truth(item) for item in args[0].items]
         if None not in outcomes:
             return Known(function(outcomes), max(map(truth_kind, args[0].items), default=Kind.SAFE))
     kind = number_kind(args[0])
@@ -81,20 +81,20 @@ def any_or_all(frame: Frame, node: ast.AST, function: Any, args: Args) -> Value:
 def length_of(value: Value) -> Value:
     """Return the result of ``len``."""
     outcomes: list[Value] = []
-    for one in alternatives(value):
-        match one:
+    for alternative in alternatives(value):
+        match alternative:
             case Known(obj=obj) if isinstance(obj, str | bytes | tuple | list | dict | set | frozenset):
-                outcomes.append(Known(len(obj), one.kind))
+                outcomes.append(Known(len(obj), alternative.kind))
             case Known(obj=obj) if hasattr(obj, "_modules"):
                 outcomes.append(Known(len(obj._modules), Kind.CONFIG))
             case Seq(items=items) if items is not None:
                 outcomes.append(Known(len(items)))
             case Seq():
-                outcomes.append(Scalar(max(one.length, Kind.CONFIG)))
+                outcomes.append(Scalar(max(alternative.length, Kind.CONFIG)))
             case Tensor():
-                outcomes.append(Scalar(one.sizes))
+                outcomes.append(Scalar(alternative.sizes))
             case Unknown():
-                outcomes.append(one)
+                outcomes.append(alternative)
             case _:
                 outcomes.append(CONFIG)
     return join(outcomes)

@@ -33,13 +33,13 @@ def call_stdlib(frame: Frame, node: ast.AST, function: Any, args: Args, named: K
     """Return the result of a function of the standard library."""
     module = getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__
     name = getattr(function, "__name__", type(function).__name__)
-    given = [*args, *named.values()]
+    arguments = [*args, *named.values()]
     if module.partition(".")[0] in ("random", "secrets") or (module == "time" and name != "sleep"):
         frame.report(node, f"{module}.{name}()", Kind.CALL)
         return CONFIG
     if module == "math" or function in (operator.index, operator.mul):
-        kind = max(map(number_kind, given), default=Kind.CONFIG)
-        if all_known(given):
+        kind = max(map(number_kind, arguments), default=Kind.CONFIG)
+        if all_known(arguments):
             try:
                 return Known(function(*objects(args)), Kind.CONFIG)
             except Exception:
@@ -54,23 +54,23 @@ def call_stdlib(frame: Frame, node: ast.AST, function: Any, args: Args, named: K
     if function in (collections.deque, itertools.chain, itertools.cycle, itertools.islice) and args:
         return as_sequence(args[0])
     if function in (itertools.product, itertools.combinations) and args:
-        parts = [as_sequence(one) for one in args]
-        return Seq(None, Seq(None, join(one.each for one in parts)), max(one.length for one in parts))
+        parts = [as_sequence(arg) for arg in args]
+        return Seq(None, Seq(None, join(part.each for part in parts)), max(part.length for part in parts))
     if name == "partial" and args:
         return Bound(args[0], tuple(args[1:]), tuple(named.items()))
     if name == "reduce" and len(args) >= 2:
         return frame.walk.call(frame, node, args[0], [element_of(args[1])] * 2, {})
     if module == "warnings" or module.startswith("logging") or name in ("cast", "nullcontext", "suppress"):
         return args[-1] if name == "cast" and len(args) == 2 else Unknown(Kind.SAFE)
-    if any(map(has_tensor, given)):
-        return Unknown(max(Kind.SHAPE, *map(content_kind, given)))
-    return Unknown(max(map(content_kind, given), default=Kind.CONFIG))
+    if any(map(has_tensor, arguments)):
+        return Unknown(max(Kind.SHAPE, *map(content_kind, arguments)))
+    return Unknown(max(map(content_kind, arguments), default=Kind.CONFIG))
 
 
 def call_outside(frame: Frame, node: ast.AST, function: Any, module: str, args: Args, named: Keywords) -> Value:
     """Return the result of a function without source in Python that is neither Python's nor torch's."""
     name = getattr(function, "__name__", type(function).__name__)
-    given = [*args, *named.values()]
-    kind = max(map(number_kind, given), default=Kind.CONFIG)
+    arguments = [*args, *named.values()]
+    kind = max(map(number_kind, arguments), default=Kind.CONFIG)
     frame.report(node, f"{module}.{name}()" if module else f"{name}()", kind if kind >= Kind.SHAPE else Kind.CALL)
-    return Unknown(Kind.DATA if any(map(has_tensor, given)) else max(kind, Kind.CONFIG))
+    return Unknown(Kind.DATA if any(map(has_tensor, arguments)) else max(kind, Kind.CONFIG))

@@ -57,11 +57,11 @@ def call_torch(frame: Frame, node: ast.AST, obj: Any, args: Args, named: Keyword
         context = [] if "setup_context" in vars(function) else [Instance(object)]
         return frame.walk.call(frame, node, Known(inner), [*context, *args[1:]], named)
     if name in _REGISTERS and len(args) >= 2:
-        held = args[2] if len(args) > 2 else named.get("tensor", named.get("param", named.get("module", UNKNOWN)))
+        value = args[2] if len(args) > 2 else named.get("tensor", named.get("param", named.get("module", UNKNOWN)))
         if isinstance(args[1], Known) and isinstance(args[1].obj, str):
-            frame.walk.write(args[0], args[1].obj, held)
+            frame.walk.write(args[0], args[1].obj, value)
         return NONE
-    functions = [one for one in [*args, *named.values()] if is_function(one)]
+    functions = [arg for arg in [*args, *named.values()] if is_function(arg)]
     if name in _HIGHER_ORDER and functions:
         return _higher_order(frame, node, name, functions, args, named)
     if name in _AROUND:
@@ -69,14 +69,14 @@ def call_torch(frame: Frame, node: ast.AST, obj: Any, args: Args, named: Keyword
     if name in _NOTHING:
         return NONE
     if name in ("append", "extend", "insert") and args and isinstance(args[0], Instance):
-        held = as_sequence(args[0].attributes.get("*", Seq((), UNKNOWN)))
-        args[0].attributes["*"] = Seq(None, join([held.each, *args[1:]]), held.length)
+        children = as_sequence(args[0].attributes.get("*", Seq((), UNKNOWN)))
+        args[0].attributes["*"] = Seq(None, join([children.each, *args[1:]]), children.length)
         return args[0]
     if name == "is_tensor" and args:
         return call_builtin(frame, node, isinstance, [args[0], Known(torch.Tensor)], {})
-    given = [*args, *named.values()]
-    if isinstance(obj, FunctionType) and not any(map(has_tensor, given)):
-        return Unknown(max(map(content_kind, given), default=Kind.CONFIG))  # reads a setting
+    arguments = [*args, *named.values()]
+    if isinstance(obj, FunctionType) and not any(map(has_tensor, arguments)):
+        return Unknown(max(map(content_kind, arguments), default=Kind.CONFIG))  # reads a setting
     return call_on_tensors(frame, node, name, args, named)
 
 
@@ -89,13 +89,13 @@ def _autograd_function(args: Args) -> type | None:
 def _higher_order(frame: Frame, node: ast.AST, name: str, functions: list[Value], args: Args, named: Keywords) -> Value:
     if name in ("vmap", "compile"):
         return functions[0]
-    rest = [one for one in args if one not in functions]
+    other_args = [arg for arg in args if arg not in functions]
     if name == "checkpoint":
-        more = {key: one for key, one in named.items() if key not in ("use_reentrant", "preserve_rng_state")}
-        return frame.walk.call(frame, node, functions[0], rest, more)
-    operands = as_sequence(rest[-1]) if rest else Seq((), UNKNOWN)
-    given = list(operands.items) if operands.items is not None else [operands.each] * _SPREAD
-    return join(frame.walk.call(frame, node, one, given, {}) for one in functions)
+        keywords = {key: arg for key, arg in named.items() if key not in ("use_reentrant", "preserve_rng_state")}
+        return frame.walk.call(frame, node, functions[0], other_args, keywords)
+    operands = as_sequence(other_args[-1]) if other_args else Seq((), UNKNOWN)
+    operand_values = list(operands.items) if operands.items is not None else [operands.each] * _SPREAD
+    return join(frame.walk.call(frame, node, function, operand_values, {}) for function in functions)
 
 
 def call_forward(frame: Frame, node: ast.AST, owner: Value, args: Args, named: Keywords) -> Value:

@@ -47,16 +47,16 @@ def attribute(frame: Frame, node: ast.AST, owner: Value, name: str, default: Val
         name: the attribute's name.
         default: the value if the attribute is missing.
     """
-    return map_alternatives(owner, lambda one: _attribute(frame, node, one, name, default))
+    return map_alternatives(owner, lambda alternative: _attribute(frame, node, alternative, name, default))
 
 
 def _attribute(frame: Frame, node: ast.AST, owner: Value, name: str, default: Value | None) -> Value:
     match owner:
         case Tensor():
-            held = attribute_of_tensor(owner, name)
-            if held is None and default is not None and not hasattr(torch.Tensor, name):
+            value = attribute_of_tensor(owner, name)
+            if value is None and default is not None and not hasattr(torch.Tensor, name):
                 return default
-            return held if held is not None else Bound(Known(getattr(torch.Tensor, name, name)), (owner,))
+            return value if value is not None else Bound(Known(getattr(torch.Tensor, name, name)), (owner,))
         case Known():
             return _of_known(frame, node, owner, name, default)
         case Instance():
@@ -76,9 +76,9 @@ def _attribute(frame: Frame, node: ast.AST, owner: Value, name: str, default: Va
 def _of_known(frame: Frame, node: ast.AST, owner: Known, name: str, default: Value | None) -> Value:
     obj = owner.obj
     written = frame.walk.written(obj, name)
-    held = _held(frame, node, owner, name)
-    if held is not None:
-        return held if written is None else join([held, written])
+    value = _held(frame, node, owner, name)
+    if value is not None:
+        return value if written is None else join([value, written])
     if written is not None:
         return written
     if default is not None:
@@ -99,10 +99,10 @@ def _held(frame: Frame, node: ast.AST, owner: Known, name: str) -> Value | None:
     inside = getattr(obj, "__dict__", {})
     if isinstance(inside, Mapping) and name in inside:
         return value_of(inside[name])
-    found = inspect.getattr_static(type(obj), name, _MISSING)
-    if found is _MISSING:
+    class_value = inspect.getattr_static(type(obj), name, _MISSING)
+    if class_value is _MISSING:
         return _plainly(obj, name)
-    return _descriptor(frame, node, owner, found, name)
+    return _descriptor(frame, node, owner, class_value, name)
 
 
 def _plainly(obj: Any, name: str) -> Value | None:
@@ -113,24 +113,24 @@ def _plainly(obj: Any, name: str) -> Value | None:
         return None
 
 
-def _descriptor(frame: Frame, node: ast.AST, owner: Value, found: Any, name: str) -> Value:
-    match found:
+def _descriptor(frame: Frame, node: ast.AST, owner: Value, class_value: Any, name: str) -> Value:
+    match class_value:
         case FunctionType():
-            return Bound(Known(found), (owner,))
+            return Bound(Known(class_value), (owner,))
         case staticmethod():
-            return Known(found.__func__)
+            return Known(class_value.__func__)
         case classmethod():
             cls = owner.cls if isinstance(owner, Instance) else type(owner.obj) if isinstance(owner, Known) else object
-            return Bound(Known(found.__func__), (Known(cls),))
-        case property() if found.fget is not None:
-            return frame.walk.call(frame, node, Known(found.fget), [owner], {})
-    if (getter := getattr(found, "func", None)) is not None and type(found).__name__ == "cached_property":
+            return Bound(Known(class_value.__func__), (Known(cls),))
+        case property() if class_value.fget is not None:
+            return frame.walk.call(frame, node, Known(class_value.fget), [owner], {})
+    if (getter := getattr(class_value, "func", None)) is not None and type(class_value).__name__ == "cached_property":
         return frame.walk.call(frame, node, Known(getter), [owner], {})
-    if hasattr(type(found), "__get__"):
+    if hasattr(type(class_value), "__get__"):
         if isinstance(owner, Known):
             return _plainly(owner.obj, name) or UNKNOWN
-        return Bound(Known(found), (owner,)) if callable(found) else UNKNOWN
-    return value_of(found)
+        return Bound(Known(class_value), (owner,)) if callable(class_value) else UNKNOWN
+    return value_of(class_value)
 
 
 def _inherited(frame: Frame, node: ast.AST, owner: Inherited, name: str) -> Value:
@@ -139,11 +139,11 @@ def _inherited(frame: Frame, node: ast.AST, owner: Inherited, name: str) -> Valu
         cls = owner.owner.obj if isinstance(owner.owner.obj, type) else type(owner.owner.obj)
     order = list(cls.__mro__) if cls is not None else []
     after = order[order.index(owner.after) + 1 :] if owner.after in order else []
-    for one in after:
-        if name in vars(one):
-            if type(vars(one)[name]).__name__ in ("method_descriptor", "wrapper_descriptor"):
-                return Bound(Known(vars(one)[name]), (owner.owner,))
-            return _descriptor(frame, node, owner.owner, vars(one)[name], name)
+    for base in after:
+        if name in vars(base):
+            if type(vars(base)[name]).__name__ in ("method_descriptor", "wrapper_descriptor"):
+                return Bound(Known(vars(base)[name]), (owner.owner,))
+            return _descriptor(frame, node, owner.owner, vars(base)[name], name)
     return UNKNOWN
 
 
@@ -154,14 +154,14 @@ def _of_instance(frame: Frame, node: ast.AST, owner: Instance, name: str, defaul
         return Scalar(Kind.SAFE)
     if name == "__class__":
         return Known(owner.cls)
-    found = inspect.getattr_static(owner.cls, name, _MISSING)
-    if found is not _MISSING and not isinstance(found, dataclasses.Field):
-        return _descriptor(frame, node, owner, found, name)
+    class_value = inspect.getattr_static(owner.cls, name, _MISSING)
+    if class_value is not _MISSING and not isinstance(class_value, dataclasses.Field):
+        return _descriptor(frame, node, owner, class_value, name)
     return default if default is not None else UNKNOWN
 
 
-def _set_before(held: Value) -> Value:
+def _set_before(value: Value) -> Value:
     """Return an attribute that the model's ``__init__`` has set as a setting, even if its source has a literal."""
-    if isinstance(held, Known) and held.kind is Kind.SAFE and held.obj is not None:
-        return Known(held.obj, Kind.CONFIG)
-    return held
+    if isinstance(value, Known) and value.kind is Kind.SAFE and value.obj is not None:
+        return Known(value.obj, Kind.CONFIG)
+    return value

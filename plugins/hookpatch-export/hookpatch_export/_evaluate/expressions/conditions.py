@@ -24,9 +24,9 @@ def cases(frame: Frame, node: ast.expr) -> list[dict[str, Value]]:
     """
     several = [frame.variables]
     for name in dict.fromkeys(_asked_for_none(node)):
-        held = frame.variables.get(name)
-        if isinstance(held, Choice) and is_none(held) is None and len(several) < _CASES:
-            several = [{**one, name: case} for one in several for case in (NONE, without_none(held))]
+        value = frame.variables.get(name)
+        if isinstance(value, Choice) and is_none(value) is None and len(several) < _CASES:
+            several = [{**variables, name: case} for variables in several for case in (NONE, without_none(value))]
     return several
 
 
@@ -50,7 +50,7 @@ def condition(frame: Frame, node: ast.expr) -> Value:
     frame.variables = {**frame.variables, **before}
     if len(set(outcomes)) == 1:
         return outcomes[0]
-    return Scalar(max(Kind.SAFE if truth(one) is not None else truth_kind(one) for one in outcomes))
+    return Scalar(max(Kind.SAFE if truth(outcome) is not None else truth_kind(outcome) for outcome in outcomes))
 
 
 def test(frame: Frame, node: ast.expr) -> Value:
@@ -66,9 +66,9 @@ def test(frame: Frame, node: ast.expr) -> Value:
 def _inverted(frame: Frame, outcome: Value) -> Value:
     if isinstance(outcome, TrueIn):
         return TrueIn(frozenset(frame.modes) - outcome.modes)
-    known = truth(outcome)
-    if known is not None:
-        return Known(not known, truth_kind(outcome))
+    truth_value = truth(outcome)
+    if truth_value is not None:
+        return Known(not truth_value, truth_kind(outcome))
     return Scalar(truth_kind(outcome))
 
 
@@ -89,16 +89,16 @@ def boolean(frame: Frame, node: ast.BoolOp, values: list[ast.expr], *, decides: 
     stops_at = isinstance(node.op, ast.Or)
     if decides:
         report_decision(frame, values[0], first, "or" if stops_at else "and")
-    known = truth(first)
-    if known is not None:
-        return first if known is stops_at else boolean(frame, node, values[1:], decides=decides)
+    truth_value = truth(first)
+    if truth_value is not None:
+        return first if truth_value is stops_at else boolean(frame, node, values[1:], decides=decides)
     if isinstance(first, TrueIn):
         return _after_capture_question(frame, node, first, values[1:], decides=decides)
     before = frame.variables
     frame.variables = narrowed(frame, values[0], not stops_at)
-    rest = boolean(frame, node, values[1:], decides=decides)
+    remainder = boolean(frame, node, values[1:], decides=decides)
     frame.variables = {**frame.variables, **before}
-    return join([_if_it_decides(first, stops_at), rest], max(truth_kind(first), truth_kind(rest)))
+    return join([_if_it_decides(first, stops_at), remainder], max(truth_kind(first), truth_kind(remainder)))
 
 
 def _after_capture_question(
@@ -110,23 +110,23 @@ def _after_capture_question(
     if not goes_on:
         return Known(stops_at)
     with frame.only_in(goes_on):
-        rest = boolean(frame, node, values, decides=decides)
+        remainder = boolean(frame, node, values, decides=decides)
     if goes_on == frame.modes:
-        return rest
-    if isinstance(rest, TrueIn):
-        return TrueIn(first.modes | rest.modes if stops_at else first.modes & rest.modes)
-    known = truth(rest)
-    if known is not None:
-        return Known(stops_at) if known is stops_at else first
+        return remainder
+    if isinstance(remainder, TrueIn):
+        return TrueIn(first.modes | remainder.modes if stops_at else first.modes & remainder.modes)
+    truth_value = truth(remainder)
+    if truth_value is not None:
+        return Known(stops_at) if truth_value is stops_at else first
     with frame.only_in(goes_on):
-        report_decision(frame, node, rest, "and/or")
+        report_decision(frame, node, remainder, "and/or")
     return SAFE
 
 
 def _if_it_decides(first: Value, outcome: bool) -> Value:
     """Return the value of the first part of ``a or b`` in the case that the first part is the result."""
-    some = [one for one in alternatives(first) if truth(one) in (outcome, None)]
-    return join(some) if some else first
+    decisive = [alternative for alternative in alternatives(first) if truth(alternative) in (outcome, None)]
+    return join(decisive) if decisive else first
 
 
 def report_decision(frame: Frame, node: ast.expr, outcome: Value, construct: str) -> None:
@@ -139,24 +139,24 @@ def report_decision(frame: Frame, node: ast.expr, outcome: Value, construct: str
 def ternary(frame: Frame, node: ast.IfExp) -> Value:
     """Return the value of ``... if ... else ...``."""
     outcome = condition(frame, node.test)
-    known = truth(outcome)
+    truth_value = truth(outcome)
     frame.report(node, "... if ... else ...", truth_kind(outcome))
-    if known is not None:
-        return frame.walk.value(frame, node.body if known else node.orelse)
+    if truth_value is not None:
+        return frame.walk.value(frame, node.body if truth_value else node.orelse)
     before = frame.variables
     ways = []
-    for taken, part in ((True, node.body), (False, node.orelse)):
-        modes = modes_of_branch(frame, outcome, taken)
+    for holds, part in ((True, node.body), (False, node.orelse)):
+        modes = modes_of_branch(frame, outcome, holds)
         if modes:
-            frame.variables = narrowed(frame, node.test, taken)
+            frame.variables = narrowed(frame, node.test, holds)
             with frame.only_in(modes):
                 ways.append(frame.walk.value(frame, part))
             frame.variables = before
     return join(ways, truth_kind(outcome))
 
 
-def modes_of_branch(frame: Frame, outcome: Value, taken: bool) -> frozenset[str]:
+def modes_of_branch(frame: Frame, outcome: Value, holds: bool) -> frozenset[str]:
     """Return the modes in which a branch of a condition is reached."""
     if isinstance(outcome, TrueIn):
-        return frame.modes & outcome.modes if taken else frame.modes - outcome.modes
+        return frame.modes & outcome.modes if holds else frame.modes - outcome.modes
     return frame.modes

@@ -21,21 +21,21 @@ _LONGEST: Final = 64  # items; a comprehension over more is not evaluated item b
 def sequence_display(frame: Frame, nodes: list[ast.expr]) -> Value:
     """Return a tuple or list written out; with the sizes of a tensor unpacked in it, a size."""
     items: list[Value] = []
-    for one in nodes:
-        if isinstance(one, ast.Starred):
-            whole = frame.walk.value(frame, one.value)
+    for element in nodes:
+        if isinstance(element, ast.Starred):
+            whole = frame.walk.value(frame, element.value)
             inner = as_sequence(whole)
             if isinstance(whole, Tensor) and inner.length >= Kind.SHAPE:
-                frame.report(one, "[*...]", inner.length)
+                frame.report(element, "[*...]", inner.length)
             if inner.items is None:
-                rest = [frame.walk.value(frame, other) for other in nodes if not isinstance(other, ast.Starred)]
+                unstarred = [frame.walk.value(frame, node) for node in nodes if not isinstance(node, ast.Starred)]
                 if isinstance(whole, Size):
-                    last = last_kind(sequence(rest)) if nodes[-1] is not one else whole.last
-                    return Size(max([whole.sizes, *map(content_kind, rest)]), last)
-                return Seq(None, join([inner.each, *rest]), inner.length)
+                    last = last_kind(sequence(unstarred)) if nodes[-1] is not element else whole.last
+                    return Size(max([whole.sizes, *map(content_kind, unstarred)]), last)
+                return Seq(None, join([inner.each, *unstarred]), inner.length)
             items.extend(inner.items)
         else:
-            items.append(frame.walk.value(frame, one))
+            items.append(frame.walk.value(frame, element))
     return sequence(items)
 
 
@@ -43,19 +43,19 @@ def dict_display(frame: Frame, node: ast.Dict) -> Value:
     """Return a dict written out."""
     items: dict[Any, Value] = {}
     each: Value | None = None
-    for key, given in zip(node.keys, node.values, strict=True):
-        held = frame.walk.value(frame, given)
+    for key, value_node in zip(node.keys, node.values, strict=True):
+        value = frame.walk.value(frame, value_node)
         if key is None:
-            for one in alternatives(held):
-                if isinstance(one, Table):
-                    items.update(one.items)
-                    each = one.each if each is None else each
+            for alternative in alternatives(value):
+                if isinstance(alternative, Table):
+                    items.update(alternative.items)
+                    each = alternative.each if each is None else each
             continue
         name = frame.walk.value(frame, key)
         if isinstance(name, Known) and isinstance(name.obj, PLAIN):
-            items[name.obj] = held
+            items[name.obj] = value
         else:
-            each = held if each is None else join([each, held])
+            each = value if each is None else join([each, value])
     return Table(tuple(items.items()), each)
 
 
@@ -72,33 +72,33 @@ def comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generator
             length = max(length, whole.length)
             items = whole.items if len(node.generators) == 1 and not part.ifs else None
             frame.walk.assign(frame, part.target, whole.each)
-            for asked in part.ifs:
-                outcome = test(frame, asked)
-                frame.report(asked, "if in a comprehension", truth_kind(outcome))
+            for clause in part.ifs:
+                outcome = test(frame, clause)
+                frame.report(clause, "if in a comprehension", truth_kind(outcome))
                 length = max(length, truth_kind(outcome), Kind.CONFIG)
-                frame.variables = narrowed(frame, asked, True)
+                frame.variables = narrowed(frame, clause, True)
         if isinstance(node, ast.DictComp):
             return _dict_of(frame, node, items)
         if items is not None and len(items) <= _LONGEST:
-            given = []
-            for one in items:
-                frame.walk.assign(frame, node.generators[0].target, one)
-                given.append(frame.walk.value(frame, node.elt))
-            return sequence(given)
+            values = []
+            for item in items:
+                frame.walk.assign(frame, node.generators[0].target, item)
+                values.append(frame.walk.value(frame, node.elt))
+            return sequence(values)
         return Seq(None, frame.walk.value(frame, node.elt), length)
     finally:
         frame.variables = before
 
 
 def _dict_of(frame: Frame, node: ast.DictComp, items: tuple[Value, ...] | None) -> Value:
-    held: dict[Any, Value] = {}
-    for one in items if items is not None and len(items) <= _LONGEST else ():
-        frame.walk.assign(frame, node.generators[0].target, one)
+    entries: dict[Any, Value] = {}
+    for item in items if items is not None and len(items) <= _LONGEST else ():
+        frame.walk.assign(frame, node.generators[0].target, item)
         key = frame.walk.value(frame, node.key)
         if not isinstance(key, Known) or not isinstance(key.obj, PLAIN):
             break
-        held[key.obj] = frame.walk.value(frame, node.value)
+        entries[key.obj] = frame.walk.value(frame, node.value)
     else:
         if items is not None:
-            return Table(tuple(held.items()))
+            return Table(tuple(entries.items()))
     return Table((), frame.walk.value(frame, node.value))

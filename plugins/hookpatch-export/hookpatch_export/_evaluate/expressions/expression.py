@@ -66,7 +66,7 @@ def value(frame: Frame, node: ast.expr) -> Value:
         case ast.Tuple() | ast.List():
             return sequence_display(frame, node.elts)
         case ast.Set():
-            return Seq(None, join([value(frame, one) for one in node.elts]))
+            return Seq(None, join([value(frame, element) for element in node.elts]))
         case ast.Dict():
             return dict_display(frame, node)
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
@@ -96,9 +96,11 @@ def default_values(frame: Frame, arguments: ast.arguments) -> dict[str, Value]:
     """Return the defaults of a function's parameters by name."""
     positional = [*arguments.posonlyargs, *arguments.args]
     last = positional[len(positional) - len(arguments.defaults) :]
-    held = {one.arg: value(frame, default) for one, default in zip(last, arguments.defaults, strict=True)}
+    defaults = {
+        parameter.arg: value(frame, default) for parameter, default in zip(last, arguments.defaults, strict=True)
+    }
     named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return {**held, **{one.arg: value(frame, default) for one, default in named if default is not None}}
+    return {**defaults, **{parameter.arg: value(frame, default) for parameter, default in named if default is not None}}
 
 
 def _name(frame: Frame, name: str) -> Value:
@@ -118,60 +120,60 @@ def _name(frame: Frame, name: str) -> Value:
 
 def _call(frame: Frame, node: ast.Call) -> Value:
     args: list[Value] = []
-    for one in node.args:
-        if isinstance(one, ast.Starred):
-            args.extend(_spread(value(frame, one.value)))
+    for arg in node.args:
+        if isinstance(arg, ast.Starred):
+            args.extend(_spread(value(frame, arg.value)))
         else:
-            args.append(value(frame, one))
+            args.append(value(frame, arg))
     named: dict[str, Value] = {}
     for word in node.keywords:
-        given = value(frame, word.value)
+        argument = value(frame, word.value)
         if word.arg is not None:
-            named[word.arg] = given
+            named[word.arg] = argument
         else:
-            for table in alternatives(given):
+            for table in alternatives(argument):
                 if isinstance(table, Table):
-                    named.update((key, one) for key, one in table.items if isinstance(key, str))
+                    named.update((key, entry) for key, entry in table.items if isinstance(key, str))
     return frame.walk.call(frame, node, value(frame, node.func), args, named)
 
 
-def _spread(given: Value) -> list[Value]:
-    if isinstance(given, Size):
-        return [Scalar(given.sizes), Scalar(given.last)]
-    whole = as_sequence(given)
+def _spread(container: Value) -> list[Value]:
+    if isinstance(container, Size):
+        return [Scalar(container.sizes), Scalar(container.last)]
+    whole = as_sequence(container)
     return list(whole.items) if whole.items is not None else [whole.each] * _SPREAD
 
 
 def _compare(frame: Frame, node: ast.Compare) -> Value:
     left = value(frame, node.left)
     outcomes = []
-    for op, other in zip(node.ops, node.comparators, strict=True):
-        right = value(frame, other)
+    for op, operand in zip(node.ops, node.comparators, strict=True):
+        right = value(frame, operand)
         outcomes.append(comparison(frame, node, op, left, right))
         left = right
     if len(outcomes) == 1:
         return outcomes[0]
-    for one in outcomes[:-1]:
-        report_decision(frame, node, one, "a < b < c")
+    for outcome in outcomes[:-1]:
+        report_decision(frame, node, outcome, "a < b < c")
     return Scalar(max(map(truth_kind, outcomes)))
 
 
 def _slice(frame: Frame, node: ast.Slice) -> Value:
-    ends = [None if one is None else value(frame, one) for one in (node.lower, node.upper, node.step)]
-    if all(one is None or isinstance(one, Known) for one in ends):
-        return Known(slice(*(one.obj if isinstance(one, Known) else None for one in ends)))
-    return Unknown(max(max(truth_kind(one), Kind.CONFIG) for one in ends if one is not None))
+    ends = [None if bound is None else value(frame, bound) for bound in (node.lower, node.upper, node.step)]
+    if all(end is None or isinstance(end, Known) for end in ends):
+        return Known(slice(*(end.obj if isinstance(end, Known) else None for end in ends)))
+    return Unknown(max(max(truth_kind(end), Kind.CONFIG) for end in ends if end is not None))
 
 
 def _text(frame: Frame, node: ast.JoinedStr) -> Value:
     parts: list[Value] = []
     for part in node.values:
-        held = value(frame, part.value) if isinstance(part, ast.FormattedValue) else value(frame, part)
-        if isinstance(part, ast.FormattedValue) and has_tensor(held):
+        content = value(frame, part.value) if isinstance(part, ast.FormattedValue) else value(frame, part)
+        if isinstance(part, ast.FormattedValue) and has_tensor(content):
             frame.report(part.value, "f-string", Kind.DATA)  # a tensor of one element is formatted by its number
-        parts.append(CONFIG if has_tensor(held) else held)
+        parts.append(CONFIG if has_tensor(content) else content)
         if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion != -1):
             parts.append(CONFIG)
-    if all(isinstance(one, Known) and isinstance(one.obj, PLAIN) for one in parts):
-        return Known("".join(str(one.obj) for one in parts if isinstance(one, Known)))
+    if all(isinstance(piece, Known) and isinstance(piece.obj, PLAIN) for piece in parts):
+        return Known("".join(str(piece.obj) for piece in parts if isinstance(piece, Known)))
     return Scalar(max(map(content_kind, parts), default=Kind.SAFE))

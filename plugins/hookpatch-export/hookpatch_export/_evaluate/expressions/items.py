@@ -40,30 +40,30 @@ _CONTAINERS: Final = (torch.nn.ModuleDict, torch.nn.ModuleList, torch.nn.Sequent
 
 def item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
     """Return the value of ``owner[index]``."""
-    return map_alternatives(owner, lambda one: _item(frame, node, one, index))
+    return map_alternatives(owner, lambda alternative: _item(frame, node, alternative, index))
 
 
 def _item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
-    known = index.obj if isinstance(index, Known) else _NO_KEY
+    key = index.obj if isinstance(index, Known) else _NO_KEY
     match owner:
         case Tensor():
             return indexed(frame, node, owner, index)
         case Size():
-            if isinstance(known, slice):
-                return Size(owner.sizes, owner.last if known.stop is None else owner.sizes)
-            return Scalar(size_at(owner, known))
+            if isinstance(key, slice):
+                return Size(owner.sizes, owner.last if key.stop is None else owner.sizes)
+            return Scalar(size_at(owner, key))
         case Seq():
             _decides(frame, node, index)
-            return _of_sequence(owner, known)
+            return _of_sequence(owner, key)
         case Table():
             _decides(frame, node, index)
-            held: dict[Any, Value] = dict(owner.items)
-            if known is not _NO_KEY and _hashable(known) and known in held:
-                return held[known]
-            rest = [*held.values(), *([owner.each] if owner.each is not None else [])]
-            if isinstance(known, int) and known < len(held):  # an output of transformers takes numbers, too
-                return list(held.values())[known]
-            return join(rest) if rest else UNKNOWN
+            entries: dict[Any, Value] = dict(owner.items)
+            if key is not _NO_KEY and _hashable(key) and key in entries:
+                return entries[key]
+            values = [*entries.values(), *([owner.each] if owner.each is not None else [])]
+            if isinstance(key, int) and key < len(entries):  # an output of transformers takes numbers, too
+                return list(entries.values())[key]
+            return join(values) if values else UNKNOWN
         case Known():
             _decides(frame, node, index)
             return _of_container(frame, node, owner, index)
@@ -72,11 +72,11 @@ def _item(frame: Frame, node: ast.AST, owner: Value, index: Value) -> Value:
                 return _item(frame, node, owner.attributes["*"], index)
             if issubclass(owner.cls, dict):  # a model's output takes names and numbers
                 return _item(frame, node, Table(tuple(owner.attributes.items())), index)
-            found = inspect.getattr_static(owner.cls, "__getitem__", None)
-            if isinstance(found, FunctionType) and not belongs_to_torch(found.__module__):
-                return frame.walk.call(frame, node, Known(found), [owner, index], {})
-            if isinstance(known, int) and known < len(owner.attributes):
-                return list(owner.attributes.values())[known]
+            getter = inspect.getattr_static(owner.cls, "__getitem__", None)
+            if isinstance(getter, FunctionType) and not belongs_to_torch(getter.__module__):
+                return frame.walk.call(frame, node, Known(getter), [owner, index], {})
+            if isinstance(key, int) and key < len(owner.attributes):
+                return list(owner.attributes.values())[key]
             return join(owner.attributes.values()) if owner.attributes else UNKNOWN
     return owner if isinstance(owner, Unknown) else Scalar(max(truth_kind(owner), truth_kind(index)))
 
@@ -88,18 +88,18 @@ def _decides(frame: Frame, node: ast.AST, index: Value) -> None:
         frame.report(node, "[index]", kind)
 
 
-def _of_sequence(owner: Seq, known: object) -> Value:
+def _of_sequence(owner: Seq, key: object) -> Value:
     if owner.items is not None:
         try:
-            if isinstance(known, slice):
-                return sequence(owner.items[known])
-            if isinstance(known, int):
-                return owner.items[known]
+            if isinstance(key, slice):
+                return sequence(owner.items[key])
+            if isinstance(key, int):
+                return owner.items[key]
         except IndexError:
             return owner.each
-    if isinstance(known, int) and 0 <= known < len(owner.start):
-        return owner.start[known]
-    return Seq(None, owner.each, owner.length) if isinstance(known, slice) else owner.each
+    if isinstance(key, int) and 0 <= key < len(owner.start):
+        return owner.start[key]
+    return Seq(None, owner.each, owner.length) if isinstance(key, slice) else owner.each
 
 
 def _of_container(frame: Frame, node: ast.AST, owner: Known, index: Value) -> Value:
@@ -110,12 +110,12 @@ def _of_container(frame: Frame, node: ast.AST, owner: Known, index: Value) -> Va
                 return value_of(obj[index.obj])  # type: ignore[index]
             except Exception:
                 return UNKNOWN
-        found = inspect.getattr_static(type(obj), "__getitem__", None)
-        if isinstance(found, FunctionType):
-            return frame.walk.call(frame, node, Known(found), [owner, index], {})
+        getter = inspect.getattr_static(type(obj), "__getitem__", None)
+        if isinstance(getter, FunctionType):
+            return frame.walk.call(frame, node, Known(getter), [owner, index], {})
         return UNKNOWN
     if isinstance(obj, Mapping | torch.nn.ModuleDict) and len(obj) <= 64:
-        return join([value_of(one) for one in list(obj.values())] or [UNKNOWN])
+        return join([value_of(element) for element in list(obj.values())] or [UNKNOWN])
     if isinstance(obj, Mapping):
         return UNKNOWN
     return as_sequence(owner).each
@@ -143,5 +143,5 @@ def set_item(owner: Value, index: Value, value: Value) -> Value:
                 owner.attributes[index.obj] = value
             return owner
         case Choice():
-            return join(set_item(one, index, value) for one in alternatives(owner))
+            return join(set_item(alternative, index, value) for alternative in alternatives(owner))
     return owner

@@ -42,9 +42,11 @@ def _narrow(variables: dict[str, Value], test: ast.expr, outcome: bool) -> None:
         case ast.Compare(left=ast.NamedExpr(target=target)):
             _narrow(variables, ast.Compare(target, test.ops, test.comparators), outcome)
         case ast.Name(id=name) if name in variables:
-            some = [one for one in alternatives(variables[name]) if truth(one) in (outcome, None)]
-            if some:
-                variables[name] = join(some)
+            fitting = [
+                alternative for alternative in alternatives(variables[name]) if truth(alternative) in (outcome, None)
+            ]
+            if fitting:
+                variables[name] = join(fitting)
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]) if name in variables:
             variables[name] = _of_kind(variables[name], ast.unparse(kind), outcome)
 
@@ -52,8 +54,8 @@ def _narrow(variables: dict[str, Value], test: ast.expr, outcome: bool) -> None:
 def _of_kind(value: Value, kind: str, outcome: bool) -> Value:
     """Keep the alternatives that have a class, or the others, as far as the name of the class tells."""
 
-    def fits(one: Value) -> bool:
-        match one:
+    def fits(alternative: Value) -> bool:
+        match alternative:
             case Tensor():
                 return "Tensor" in kind
             case Seq():
@@ -61,10 +63,10 @@ def _of_kind(value: Value, kind: str, outcome: bool) -> Value:
             case Table():
                 return "dict" in kind or "Mapping" in kind
             case Instance():
-                return one.cls.__name__ in kind
+                return alternative.cls.__name__ in kind
             case Known():
-                return type(one.obj).__name__ in kind
+                return type(alternative.obj).__name__ in kind
         return True
 
-    some = [one for one in alternatives(value) if fits(one) is outcome]
-    return join(some) if some else value
+    fitting = [alternative for alternative in alternatives(value) if fits(alternative) is outcome]
+    return join(fitting) if fitting else value

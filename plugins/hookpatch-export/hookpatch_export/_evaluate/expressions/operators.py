@@ -65,28 +65,28 @@ _MOST_TIMES: Final = 8  # a tuple multiplied by more is not written out
 
 def binary(op: ast.operator, left: Value, right: Value) -> Value:
     """Return the result of an arithmetic operator."""
-    both = (left, right)
-    if all_known(both):
+    operands = (left, right)
+    if all_known(operands):
         try:
-            return Known(_OPERATORS[type(op)](*objects(both)), max(map(truth_kind, both)))
+            return Known(_OPERATORS[type(op)](*objects(operands)), max(map(truth_kind, operands)))
         except Exception:
             return CONFIG
     match left, right:
         case Choice(), _ if has_tensor(left) and not _only_tensors(left):
-            return join(binary(op, one, right) for one in left.among if one != NONE)
+            return join(binary(op, alternative, right) for alternative in left.among if alternative != NONE)
         case _, Choice() if has_tensor(right) and not _only_tensors(right):
-            return join(binary(op, left, one) for one in right.among if one != NONE)
+            return join(binary(op, left, alternative) for alternative in right.among if alternative != NONE)
         case TrueIn(), TrueIn():
             if isinstance(op, ast.BitOr):
                 return TrueIn(left.modes | right.modes)
             if isinstance(op, ast.BitAnd):
                 return TrueIn(left.modes & right.modes)
-        case (TrueIn() as question, other) | (other, TrueIn() as question):
-            if isinstance(op, ast.BitOr) and truth(other) is False:
+        case (TrueIn() as question, operand) | (operand, TrueIn() as question):
+            if isinstance(op, ast.BitOr) and truth(operand) is False:
                 return question
-            if isinstance(op, ast.BitAnd) and truth(other) is True:
+            if isinstance(op, ast.BitAnd) and truth(operand) is True:
                 return question
-            return Scalar(truth_kind(other))
+            return Scalar(truth_kind(operand))
         case Seq(), Seq() if isinstance(op, ast.Add):
             if left.items is not None and right.items is not None:
                 return sequence([*left.items, *right.items])
@@ -94,39 +94,39 @@ def binary(op: ast.operator, left: Value, right: Value) -> Value:
             return Seq(None, join([left.each, right.each]), max(left.length, right.length), start)
         case (Size(), _) | (_, Size()):
             last = right.last if isinstance(right, Size) else last_kind(right)
-            return Size(max(map(content_kind, both)), last)
+            return Size(max(map(content_kind, operands)), last)
         case (Seq() as several, number) | (number, Seq() as several) if isinstance(op, ast.Mult):
             times = number.obj if isinstance(number, Known) else None
             if several.items and isinstance(times, int) and times <= _MOST_TIMES:
                 return sequence(several.items * times)
             return Seq(None, several.each, max(several.length, truth_kind(number)))
-    if any(map(has_tensor, both)):
+    if any(map(has_tensor, operands)):
         tensor = tensor_like(left, right)
-        if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor) or not all(map(has_tensor, both)):
+        if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor) or not all(map(has_tensor, operands)):
             return tensor
         last = right.last if isinstance(op, ast.MatMult) and isinstance(right, Tensor) else tensor.last
         return Tensor(tensor.sizes, last, False, tensor.rank, tensor.values)
     if isinstance(left, Known) and isinstance(left.obj, str):
         return Scalar(content_kind(right))
-    kind = max(map(truth_kind, both))
-    return Unknown(kind) if any(isinstance(one, Unknown) for one in both) else Scalar(kind)
+    kind = max(map(truth_kind, operands))
+    return Unknown(kind) if any(isinstance(operand, Unknown) for operand in operands) else Scalar(kind)
 
 
-def last_kind(given: Value) -> Kind:
+def last_kind(sizes: Value) -> Kind:
     """Return the kind of the last of several sizes."""
-    if isinstance(given, Seq) and given.items:
-        return max(Kind.CONFIG, truth_kind(given.items[-1]))
-    return max(Kind.CONFIG, content_kind(given))
+    if isinstance(sizes, Seq) and sizes.items:
+        return max(Kind.CONFIG, truth_kind(sizes.items[-1]))
+    return max(Kind.CONFIG, content_kind(sizes))
 
 
-def unary(op: ast.unaryop, given: Value) -> Value:
+def unary(op: ast.unaryop, operand: Value) -> Value:
     """Return the result of a sign or ``~``."""
-    if isinstance(given, Known) and isinstance(given.obj, int | float):
+    if isinstance(operand, Known) and isinstance(operand.obj, int | float):
         try:
-            return Known(_OPERATORS[type(op)](given.obj), given.kind)
+            return Known(_OPERATORS[type(op)](operand.obj), operand.kind)
         except Exception:
             return CONFIG
-    return given
+    return operand
 
 
 def comparison(frame: Frame, node: ast.Compare, op: ast.cmpop, left: Value, right: Value) -> Value:
@@ -143,26 +143,26 @@ def comparison(frame: Frame, node: ast.Compare, op: ast.cmpop, left: Value, righ
         return _identical(isinstance(op, ast.Is), left, right)
     if isinstance(op, ast.In | ast.NotIn):
         return _contained(frame, node, isinstance(op, ast.In), left, right)
-    both = (left, right)
-    if all_known(both):
+    operands = (left, right)
+    if all_known(operands):
         try:
-            return Known(bool(_OPERATORS[type(op)](*objects(both))), max(map(truth_kind, both)))
+            return Known(bool(_OPERATORS[type(op)](*objects(operands))), max(map(truth_kind, operands)))
         except Exception:
             return CONFIG
-    if any(isinstance(one, Tensor) for side in both for one in alternatives(side)):
+    if any(isinstance(alternative, Tensor) for side in operands for alternative in alternatives(side)):
         tensor = tensor_like(left, right)
         return Tensor(tensor.sizes, tensor.last, True, tensor.rank, tensor.values)
-    return Scalar(max(map(content_kind, both)))
+    return Scalar(max(map(content_kind, operands)))
 
 
-def _identical(same: bool, left: Value, right: Value) -> Value:
-    for one, other in ((left, right), (right, left)):
-        if is_none(other):
-            none = is_none(one)
-            kind = one.kind if isinstance(one, Known) else Kind.SAFE
-            return SAFE if none is None else Known(none is same, kind)
+def _identical(expected: bool, left: Value, right: Value) -> Value:
+    for operand, reference in ((left, right), (right, left)):
+        if is_none(reference):
+            none = is_none(operand)
+            kind = operand.kind if isinstance(operand, Known) else Kind.SAFE
+            return SAFE if none is None else Known(none is expected, kind)
     if isinstance(left, Known) and isinstance(right, Known):
-        return Known((left.obj is right.obj) is same, max(left.kind, right.kind))
+        return Known((left.obj is right.obj) is expected, max(left.kind, right.kind))
     return SAFE
 
 
@@ -174,8 +174,8 @@ def _contained(frame: Frame, node: ast.Compare, inside: bool, left: Value, right
             return CONFIG
     if isinstance(left, Known) and isinstance(right, Seq) and right.items is not None:
         items = right.items
-        if all(isinstance(one, Known) for one in items):
-            return Known(any(one.same_object(left) for one in items if isinstance(one, Known)) is inside, left.kind)
+        if all(isinstance(item, Known) for item in items):
+            return Known(any(item.same_object(left) for item in items if isinstance(item, Known)) is inside, left.kind)
     if isinstance(right, Table):
         keys = dict(right.items)
         if isinstance(left, Known) and isinstance(left.obj, str) and (left.obj in keys or right.each is None):
@@ -189,4 +189,4 @@ def _contained(frame: Frame, node: ast.Compare, inside: bool, left: Value, right
 
 
 def _only_tensors(value: Choice) -> bool:
-    return all(isinstance(one, Tensor) for one in value.among)
+    return all(isinstance(alternative, Tensor) for alternative in value.among)

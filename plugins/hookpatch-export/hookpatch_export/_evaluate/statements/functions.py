@@ -66,14 +66,14 @@ class Functions:
         file, tree = read(function)
         if self._root is not None and self._root not in file.path.parents:
             raise NotReadable(f"{file.path.name} is outside of {self._root}")
-        held = dict(zip(function.__code__.co_freevars, map(_content, function.__closure__ or ()), strict=True))
-        cls = held.get("__class__")
+        cells = dict(zip(function.__code__.co_freevars, map(_content, function.__closure__ or ()), strict=True))
+        cls = cells.get("__class__")
         return Frame(
             caller.walk,
             file,
             tree,
             names=function.__globals__,
-            cells={name: value_of(one) for name, one in held.items() if one is not _EMPTY},
+            cells={name: value_of(content) for name, content in cells.items() if content is not _EMPTY},
             name=function.__qualname__,
             modes=caller.modes,
             variables=bind(tree.args, args, named, defaults_of(function)),
@@ -113,8 +113,8 @@ class Functions:
             return f"the model calls more than {_MOST_CALLS:,} functions"
         if len(self._stack) > _DEEPEST:
             return f"it is called {_DEEPEST} functions down"
-        same = [one for other, one in self._stack if other is code]
-        if key in same or len(same) >= _ROUNDS:
+        open_keys = [open_key for open_code, open_key in self._stack if open_code is code]
+        if key in open_keys or len(open_keys) >= _ROUNDS:
             return "it calls itself; it was looked at, but what comes back is not known"
         return None
 
@@ -134,9 +134,9 @@ def _inside_local(caller: Frame, function: Local, args: Args, named: Keywords) -
     )
 
 
-def _not_known(given: Iterable[Value]) -> Value:
+def _not_known(arguments: Iterable[Value]) -> Value:
     """Return the result of a function that is not walked: a tensor if one is passed."""
-    return Tensor() if any(map(has_tensor, given)) else UNKNOWN
+    return Tensor() if any(map(has_tensor, arguments)) else UNKNOWN
 
 
 def _run(frame: Frame) -> Value:

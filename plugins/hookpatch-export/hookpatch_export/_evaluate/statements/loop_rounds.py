@@ -21,19 +21,23 @@ def rounds_of(whole: Seq) -> tuple[list[Value], bool]:
 def _different(items: tuple[Value, ...]) -> list[Value]:
     """Keep the first item, the last item and one of each kind: a model's layers are mostly alike."""
     kinds: dict[object, Value] = {}
-    for one in items:
-        kinds.setdefault(_kind_of(one), one)
+    for item in items:
+        kinds.setdefault(_kind_of(item), item)
     return [*kinds.values(), items[-1]]
 
 
-def _kind_of(one: Value) -> object:
-    if isinstance(one, Known) and hasattr(one.obj, "named_modules"):
+def _kind_of(item: Value) -> object:
+    if isinstance(item, Known) and hasattr(item.obj, "named_modules"):
         return tuple(
             (
                 name,
                 type(part),
-                *(held for key, held in vars(part).items() if isinstance(held, str | bool) and key != "training"),
+                *(
+                    setting
+                    for key, setting in vars(part).items()
+                    if isinstance(setting, str | bool) and key != "training"
+                ),
             )
-            for name, part in one.obj.named_modules()
+            for name, part in item.obj.named_modules()
         )
-    return type(one)
+    return type(item)

@@ -41,18 +41,18 @@ def bind(arguments: ast.arguments, args: Args, named: Keywords, defaults: Mappin
         named: the keyword arguments.
         defaults: the values of parameters without an argument.
     """
-    positional = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
-    rest = dict(named)
+    positional = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
+    unbound = dict(named)
     variables = dict(zip(positional, args, strict=False))
-    for name in [*positional[len(variables) :], *(one.arg for one in arguments.kwonlyargs)]:
-        variables[name] = rest.pop(name) if name in rest else defaults.get(name, UNKNOWN)
+    for name in [*positional[len(variables) :], *(parameter.arg for parameter in arguments.kwonlyargs)]:
+        variables[name] = unbound.pop(name) if name in unbound else defaults.get(name, UNKNOWN)
     for name in positional:
-        rest.pop(name, None)
+        unbound.pop(name, None)
     if arguments.vararg is not None:
-        more = args[len(positional) :]
-        variables[arguments.vararg.arg] = Seq(tuple(more), join(more) if more else EMPTY)
+        surplus = args[len(positional) :]
+        variables[arguments.vararg.arg] = Seq(tuple(surplus), join(surplus) if surplus else EMPTY)
     if arguments.kwarg is not None:
-        variables[arguments.kwarg.arg] = Table(tuple(rest.items()))
+        variables[arguments.kwarg.arg] = Table(tuple(unbound.items()))
     return variables
 
 
@@ -61,8 +61,11 @@ def defaults_of(function: FunctionType) -> dict[str, Value]:
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
-    held = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
-    return {name: value_of(one, Kind.SAFE) for name, one in {**held, **(function.__kwdefaults__ or {})}.items()}
+    positional_defaults = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+    return {
+        name: value_of(default, Kind.SAFE)
+        for name, default in {**positional_defaults, **(function.__kwdefaults__ or {})}.items()
+    }
 
 
 def forward_arguments(function: FunctionType) -> tuple[list[Value], dict[str, Value]]:
@@ -77,16 +80,16 @@ def forward_arguments(function: FunctionType) -> tuple[list[Value], dict[str, Va
     hints = _hints(inspect.unwrap(function))
     args: list[Value] = []
     named: dict[str, Value] = {}
-    for one in parameters:
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            if one.kind is one.VAR_POSITIONAL and not named:
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            if parameter.kind is parameter.VAR_POSITIONAL and not named:
                 args.append(Tensor())
             continue
-        held = _from_hint(hints.get(one.name, one.annotation), one.default)
-        if one.kind is one.KEYWORD_ONLY:
-            named[one.name] = held
+        value = _from_hint(hints.get(parameter.name, parameter.annotation), parameter.default)
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            named[parameter.name] = value
         else:
-            args.append(held)
+            args.append(value)
     return args, named
 
 
@@ -100,8 +103,8 @@ def _hints(function: Any) -> dict[str, Any]:
 def _from_hint(hint: Any, default: Any) -> Value:
     if hint is inspect.Parameter.empty or hint is Any:
         return _from_default(default)
-    held = _of_hint(hint)
-    return join([NONE, held]) if default is None else held
+    value = _of_hint(hint)
+    return join([NONE, value]) if default is None else value
 
 
 def _from_default(default: Any) -> Value:
@@ -117,7 +120,7 @@ def _of_hint(hint: Any) -> Value:
         return _of_text(hint)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Union or origin is types.UnionType:
-        return join([NONE if one is type(None) else _of_hint(one) for one in parts])
+        return join([NONE if part is type(None) else _of_hint(part) for part in parts])
     if origin is typing.Annotated:
         return _of_hint(parts[0])
     if origin in (list, tuple) or (isinstance(origin, type) and issubclass(origin, Sequence)):
@@ -139,10 +142,10 @@ def _of_hint(hint: Any) -> Value:
 
 def _of_text(hint: str) -> Value:
     """Return the value for an annotation that can only be read as text."""
-    held: list[Value] = [NONE] if "None" in hint or "Optional" in hint else []
+    values: list[Value] = [NONE] if "None" in hint or "Optional" in hint else []
     if "Tensor" in hint:
         several = any(word in hint for word in ("tuple[", "list[", "Tuple[", "List["))
-        held.append(Seq(None, Tensor(), Kind.CONFIG) if several else Tensor())
+        values.append(Seq(None, Tensor(), Kind.CONFIG) if several else Tensor())
     elif any(word in hint for word in ("int", "bool", "float", "str")):
-        held.append(CONFIG)
-    return join(held) if held and held != [NONE] else Unknown(Kind.CONFIG)
+        values.append(CONFIG)
+    return join(values) if values and values != [NONE] else Unknown(Kind.CONFIG)

@@ -23,7 +23,7 @@ def run(frame: Frame, statements: list[ast.stmt]) -> bool:
     Returns:
         True if the code after the block is reached.
     """
-    return all(_run(frame, one) for one in statements)
+    return all(_run(frame, statement) for statement in statements)
 
 
 def _run(frame: Frame, node: ast.stmt) -> bool:
@@ -31,14 +31,14 @@ def _run(frame: Frame, node: ast.stmt) -> bool:
         case ast.Expr():
             value(frame, node.value)
         case ast.Assign():
-            held = value(frame, node.value)
+            assigned = value(frame, node.value)
             for target in node.targets:
-                assign(frame, target, held)
+                assign(frame, target, assigned)
         case ast.AnnAssign() if node.value is not None:
             assign(frame, node.target, value(frame, node.value))
         case ast.AugAssign():
-            now = value(frame, node.target)
-            assign(frame, node.target, binary(node.op, now, value(frame, node.value)))
+            current = value(frame, node.target)
+            assign(frame, node.target, binary(node.op, current, value(frame, node.value)))
         case ast.Return():
             frame.returned.append(value(frame, node.value) if node.value is not None else NONE)
             return False
@@ -57,10 +57,10 @@ def _run(frame: Frame, node: ast.stmt) -> bool:
         case ast.Try() | ast.TryStar():
             return _try(frame, node)
         case ast.With() | ast.AsyncWith():
-            for one in node.items:
-                held = value(frame, one.context_expr)
-                if one.optional_vars is not None:
-                    assign(frame, one.optional_vars, held)
+            for item in node.items:
+                entered = value(frame, item.context_expr)
+                if item.optional_vars is not None:
+                    assign(frame, item.optional_vars, entered)
             return run(frame, node.body)
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             frame.variables[node.name] = Local(node, frame, default_values(frame, node.args))
@@ -87,17 +87,17 @@ def _if(frame: Frame, node: ast.If) -> bool:
     for variables in cases(frame, node.test):
         frame.variables = variables
         outcome = test(frame, node.test)
-        if (known := truth(outcome)) is None:
+        if (truth_value := truth(outcome)) is None:
             undecided.append(truth_kind(outcome))
         else:
             decided = max(decided, truth_kind(outcome))
         before = frame.variables
-        for taken, block in ((True, node.body), (False, node.orelse)):
-            modes = modes_of_branch(frame, outcome, taken)
-            if known is (not taken) or not modes:
+        for holds, block in ((True, node.body), (False, node.orelse)):
+            modes = modes_of_branch(frame, outcome, holds)
+            if truth_value is (not holds) or not modes:
                 continue
             frame.variables = before
-            frame.variables = narrowed(frame, node.test, taken)
+            frame.variables = narrowed(frame, node.test, holds)
             with frame.only_in(modes):
                 if run(frame, block):
                     ends.append((frame.variables, frame.modes))
@@ -184,7 +184,7 @@ def _match(frame: Frame, node: ast.Match) -> bool:
 
 
 def _captured(pattern: ast.pattern) -> list[str]:
-    return [one.name for one in ast.walk(pattern) if isinstance(one, ast.MatchAs | ast.MatchStar) and one.name]
+    return [part.name for part in ast.walk(pattern) if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name]
 
 
 def _try(frame: Frame, node: ast.Try | ast.TryStar) -> bool:
@@ -193,7 +193,7 @@ def _try(frame: Frame, node: ast.Try | ast.TryStar) -> bool:
     ends = []
     if run(frame, [*node.body, *node.orelse]):
         ends.append(frame.variables)
-    if any(isinstance(one, TrueIn) for one in frame.returned[returned:]):
+    if any(isinstance(result, TrueIn) for result in frame.returned[returned:]):
         # The block asks about the capture: an error of torch there is no case of its own.
         return run(frame, node.finalbody) and bool(ends)
     during = join_variables([before, frame.variables])
