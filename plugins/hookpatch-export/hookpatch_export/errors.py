@@ -48,10 +48,10 @@ class ExportScanError(HookpatchError):
     def __init__(self, call: str, findings: Sequence[Finding], lines: Sequence[str]) -> None:
         self.call: Final = call
         self.findings: Final = tuple(findings)
-        count, it = ("1 line does", "it") if len(lines) == 1 else (f"{len(lines)} lines do", "them")
+        count, pronoun = ("1 line does", "it") if len(lines) == 1 else (f"{len(lines)} lines do", "them")
         super().__init__(
-            f"{call} was not run: {count} not survive it; change {it}, write '# hookpatch: ignore' behind what may "
-            "stay, or leave out fail=true of plugin 'export_scan'\n" + "\n".join(f"  {line}" for line in lines)
+            f"{call} was not run: {count} not survive it; change {pronoun}, write '# hookpatch: ignore' behind what "
+            "may stay, or leave out fail=true of plugin 'export_scan'\n" + "\n".join(f"  {line}" for line in lines)
         )
 
 

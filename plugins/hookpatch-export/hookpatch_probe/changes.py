@@ -44,8 +44,8 @@ def sizes(example: Example, apart: bool = True) -> Iterator[tuple[int, list[Chan
     # An index out of range makes CUDA fail for good, and the program, too: off the CPU no axis is made longer.
     may_grow = all(tensor.device.type == "cpu" for tensor in example.tensors)
     for axes in axes_of(example, apart):
-        at, axis = axes[0]
-        old = example.tensors[at].shape[axis]
+        index, axis = axes[0]
+        old = example.tensors[index].shape[axis]
         news = [1, 2, old + 1, 2 * old]
         if max(tensor.numel() for tensor in example.tensors) * 8 <= LARGE:
             news.append(8 * old)
@@ -61,22 +61,22 @@ def axes_of(example: Example, apart: bool) -> list[tuple[tuple[int, int], ...]]:
         if size > 0
     ]
     groups: dict[tuple[object, ...], list[tuple[int, int]]] = {}
-    for at, axis in every:
-        size = example.tensors[at].shape[axis]
-        groups.setdefault(("one place", axis, size), []).append((at, axis))
-        groups.setdefault(("one size", size), []).append((at, axis))
-        groups.setdefault(("alone", at, axis), []).append((at, axis))
+    for index, axis in every:
+        size = example.tensors[index].shape[axis]
+        groups.setdefault(("one place", axis, size), []).append((index, axis))
+        groups.setdefault(("one size", size), []).append((index, axis))
+        groups.setdefault(("alone", index, axis), []).append((index, axis))
     order = sorted(groups, key=lambda key: ("one place", "one size", "alone").index(str(key[0])))
-    found = dict.fromkeys(tuple(groups[key]) for key in order)
+    unique = dict.fromkeys(tuple(groups[key]) for key in order)
     together = {axis for key, axes in groups.items() if key[0] == "one place" and len(axes) > 1 for axis in axes}
-    return [axes for axes in found if apart or len(axes) > 1 or axes[0] not in together]
+    return [axes for axes in unique if apart or len(axes) > 1 or axes[0] not in together]
 
 
 def _axis_name(example: Example, axes: Sequence[tuple[int, int]]) -> str:
     with_axes = [index for index, tensor in enumerate(example.tensors) if tensor.dim()]
-    if list(axes) == [(at, 0) for at in with_axes]:
+    if list(axes) == [(index, 0) for index in with_axes]:
         return "batch"
-    return ", ".join(f"{example.names[at]}.shape[{axis}]" for at, axis in axes)
+    return ", ".join(f"{example.names[index]}.shape[{axis}]" for index, axis in axes)
 
 
 def resized(example: Example, axes: tuple[tuple[int, int], ...], new: int) -> Change:
@@ -87,11 +87,11 @@ def resized(example: Example, axes: tuple[tuple[int, int], ...], new: int) -> Ch
 def _resize(name: str, axes: tuple[tuple[int, int], ...], new: int) -> Change:
     def apply(tensors: Tensors) -> Tensors:
         changed = list(tensors)
-        for at, axis in axes:
-            tensor = changed[at]
+        for index, axis in axes:
+            tensor = changed[index]
             # repeat the values of the example: the model might refuse other values
-            index = torch.arange(new, device=tensor.device) % tensor.shape[axis]
-            changed[at] = tensor.index_select(axis, index)
+            indices = torch.arange(new, device=tensor.device) % tensor.shape[axis]
+            changed[index] = tensor.index_select(axis, indices)
         return tuple(changed)
 
     words = f"{name} {new}" if name == "batch" else f"{name} = {new}"
@@ -106,9 +106,9 @@ def values(example: Example) -> Iterator[Change]:
                 yield _change(example.names[index], index, words, change)
 
 
-def _change(name: str, at: int, words: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+def _change(name: str, index: int, words: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
     def apply(tensors: Tensors) -> Tensors:
-        return (*tensors[:at], change(tensors[at]), *tensors[at + 1 :])
+        return (*tensors[:index], change(tensors[index]), *tensors[index + 1 :])
 
     return Change(f"{name} {words}", apply)
 
@@ -119,19 +119,19 @@ def _values(tensor: torch.Tensor) -> Iterator[tuple[str, Callable[[torch.Tensor]
         yield "inverted", torch.logical_not
     elif tensor.is_floating_point() or tensor.is_complex():
         yield "negated", torch.neg
-        yield "times 100", lambda one: one * 100
-        yield "divided by 100", lambda one: one / 100
+        yield "times 100", lambda original: original * 100
+        yield "divided by 100", lambda original: original / 100
         yield "random", _random
     elif tensor.numel():
         low, high = int(tensor.min()), int(tensor.max())
-        yield f"all {high}", lambda one: torch.full_like(one, high)
-        yield f"all {low}", lambda one: torch.full_like(one, low)
-        yield "random in its range", lambda one: torch.randint_like(one, low, high + 1)
+        yield f"all {high}", lambda original: torch.full_like(original, high)
+        yield f"all {low}", lambda original: torch.full_like(original, low)
+        yield "random in its range", lambda original: torch.randint_like(original, low, high + 1)
         if not tensor.dim() and tensor.device.type == "cpu":
-            yield "one more", lambda one: one + 1
-            yield "ten more", lambda one: one + 10
+            yield "one more", lambda original: original + 1
+            yield "ten more", lambda original: original + 10
     if tensor.dim():
-        yield "reversed", lambda one: one.flip([*range(one.dim())])
+        yield "reversed", lambda original: original.flip([*range(original.dim())])
 
 
 def _random(tensor: torch.Tensor) -> torch.Tensor:

@@ -55,36 +55,38 @@ def difference(
     """Return the greatest difference in the first different tensor; None if two answers agree."""
     if len(eager) != len(other):
         return Difference(_many(len(eager)), _many(len(other)))
-    for index, (one, two) in enumerate(zip(eager, other, strict=True)):
+    for index, (expected, actual) in enumerate(zip(eager, other, strict=True)):
         # A number may come as a tensor of a single element.
-        if one.shape != two.shape and not one.numel() == two.numel() == 1:
-            return Difference(f"shape {list(one.shape)}", f"shape {list(two.shape)}", index)
-        if (found := _values(one, two.reshape(one.shape), index, tolerance or Tolerance())) is not None:
-            return found
+        if expected.shape != actual.shape and not expected.numel() == actual.numel() == 1:
+            return Difference(f"shape {list(expected.shape)}", f"shape {list(actual.shape)}", index)
+        if (greatest := _values(expected, actual.reshape(expected.shape), index, tolerance or Tolerance())) is not None:
+            return greatest
     return None
 
 
-def _values(one: torch.Tensor, two: torch.Tensor, output: int, tolerance: Tolerance) -> Difference | None:
-    if one.is_complex() or two.is_complex():
-        one, two = (torch.view_as_real(side.to(torch.complex128)) for side in (one, two))
-    if one.numel() == 0:
+def _values(expected: torch.Tensor, actual: torch.Tensor, output: int, tolerance: Tolerance) -> Difference | None:
+    if expected.is_complex() or actual.is_complex():
+        expected, actual = (torch.view_as_real(side.to(torch.complex128)) for side in (expected, actual))
+    if expected.numel() == 0:
         return None
-    near = max(_NEAR.get(side.dtype, _NEAR_FLOAT32) if side.is_floating_point() else 0.0 for side in (one, two))
+    near = max(_NEAR.get(side.dtype, _NEAR_FLOAT32) if side.is_floating_point() else 0.0 for side in (expected, actual))
     near = near if tolerance.rtol is None else tolerance.rtol
-    a, b = one.double(), two.double()
+    a, b = expected.double(), actual.double()
     finite = a[a.isfinite()].abs()
     scale = max(float(finite.max()), 1e-6) if finite.numel() else 1.0
-    same = torch.isclose(
+    equal = torch.isclose(
         a, b, rtol=near, atol=near * scale if tolerance.atol is None else tolerance.atol, equal_nan=True
     )
-    if same.all():
+    if equal.all():
         return None
     distance = (a - b).abs()
-    distance[same] = 0.0
+    distance[equal] = 0.0
     most = int(distance.nan_to_num(nan=torch.inf, posinf=torch.inf).argmax())
-    at = tuple(int(index) for index in torch.unravel_index(torch.tensor(most), one.shape))
-    count = (int((~same).sum()), one.numel())
-    return Difference(_number(one[at]), _number(two[at]), output, at, float(distance[at]), count)
+    position = tuple(int(index) for index in torch.unravel_index(torch.tensor(most), expected.shape))
+    count = (int((~equal).sum()), expected.numel())
+    return Difference(
+        _number(expected[position]), _number(actual[position]), output, position, float(distance[position]), count
+    )
 
 
 def _many(tensors: int) -> str:

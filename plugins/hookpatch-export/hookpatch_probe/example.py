@@ -31,8 +31,8 @@ class _Layout:
     ) -> None:
         paths, self.spec = _pytree.tree_flatten_with_path((args, dict(kwargs)))
         self.leaves: Final = [leaf for _, leaf in paths]
-        self.at: Final = [index for index, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
-        self.names: Final = tuple(_name(paths[at][0], parameters) for at in self.at)
+        self.indices: Final = [index for index, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
+        self.names: Final = tuple(_name(paths[index][0], parameters) for index in self.indices)
 
 
 @final
@@ -58,15 +58,15 @@ class Example:
         self._signature: Final = _signature(called.forward if isinstance(called, torch.nn.Module) else called)
         self._parameters: Final = [*self._signature.bind(*args, **kwargs).signature.parameters.values()]
         self._layout: Final = _Layout(args, kwargs, self._parameters)
-        self.tensors: Final[Tensors] = tuple(self._layout.leaves[at] for at in self._layout.at)
+        self.tensors: Final[Tensors] = tuple(self._layout.leaves[index] for index in self._layout.indices)
         self.names: Final = self._layout.names
 
     def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments with copies of other tensors in the place of the example's."""
         layout = self._layout_of(tensors)
         leaves = list(layout.leaves)
-        for at, tensor in zip(layout.at, tensors, strict=True):
-            leaves[at] = _copy(tensor, like=leaves[at])
+        for index, tensor in zip(layout.indices, tensors, strict=True):
+            leaves[index] = _copy(tensor, like=leaves[index])
         args, kwargs = _pytree.tree_unflatten(leaves, layout.spec)
         return args, kwargs
 
@@ -83,9 +83,9 @@ class Example:
         """
         args, kwargs = change(self.arguments(tensors))
         layout = _Layout(args, kwargs, self._parameters)
-        made = Arranged(layout.leaves[at] for at in layout.at)
-        made.layout = layout
-        return made
+        arranged = Arranged(layout.leaves[index] for index in layout.indices)
+        arranged.layout = layout
+        return arranged
 
     def _layout_of(self, tensors: Sequence[torch.Tensor]) -> _Layout:
         return tensors.layout if isinstance(tensors, Arranged) else self._layout

@@ -63,21 +63,21 @@ def named(word: str, root: Path | None = None) -> Any:
     if not colon or not where or not path:
         raise NotNamed("word")
     module = _by_file(Path(where), root) if where.endswith(".py") else _by_name(where, root)
-    found: Any = module
+    target: Any = module
     for name in path.split("."):
-        if not hasattr(found, name):
-            near = difflib.get_close_matches(name, [var for var in vars(found) if not var.startswith("_")], 1)
+        if not hasattr(target, name):
+            near = difflib.get_close_matches(name, [var for var in vars(target) if not var.startswith("_")], 1)
             problem = f"{module.__name__.removeprefix(ALONE)} has no '{path}'"
             raise NotNamed("name", problem, near=near[0] if near else None, module=module)
-        found = getattr(found, name)
-    return found
+        target = getattr(target, name)
+    return target
 
 
-def kinds(made: object) -> str:
+def kinds(result: object) -> str:
     """Return the type of a function's result in words: ``None``, ``a Net``, ``(Net, Tensor)``."""
-    if isinstance(made, tuple):
-        return f"({', '.join(type(one).__name__ for one in made)})"
-    return f"a {type(made).__name__}" if made is not None else "None"
+    if isinstance(result, tuple):
+        return f"({', '.join(type(element).__name__ for element in result)})"
+    return f"a {type(result).__name__}" if result is not None else "None"
 
 
 def _by_name(name: str, root: Path | None) -> ModuleType:
@@ -85,14 +85,14 @@ def _by_name(name: str, root: Path | None) -> ModuleType:
         raise NotNamed("form", "is neither a module's name nor a Python file")
     _put_first(root or Path.cwd())
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise NotNamed("import", error=error) from error  # a package around the module needs a missing module
-        found = None
+        spec = None
     except (Exception, SystemExit) as error:
         raise NotNamed("import", error=error) from error
-    if found is None:
+    if spec is None:
         raise NotNamed("module", f"no module '{name}' can be imported")
     return _imported(name)
 

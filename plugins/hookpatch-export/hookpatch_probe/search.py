@@ -105,19 +105,22 @@ class Search:
         """
         for _, resizes in sizes(self.example, self.apart):
             for change in resizes:
-                there, then = (_elements(applied(one, self.example.tensors)) for one in (changes, (*changes, change)))
-                if then < there and self._is_odd((*changes, change), mode):
+                before, after = (
+                    _elements(applied(combination, self.example.tensors))
+                    for combination in (changes, (*changes, change))
+                )
+                if after < before and self._is_odd((*changes, change), mode):
                     changes = (*changes, change)
                     break
-        for at in range(len(changes)):
-            changes = self._shorter(changes, at, mode)
+        for index in range(len(changes)):
+            changes = self._shorter(changes, index, mode)
         return self._fewer(changes, mode)
 
-    def _shorter(self, changes: tuple[Change, ...], at: int, mode: str) -> tuple[Change, ...]:
-        """Return the changes, with the change at ``at`` reduced to the least size that keeps the capture odd."""
-        resized, low, high = changes[at].resized, 1, changes[at].size or 0
+    def _shorter(self, changes: tuple[Change, ...], index: int, mode: str) -> tuple[Change, ...]:
+        """Return the changes, with the change at ``index`` reduced to the least size that keeps the capture odd."""
+        resized, low, high = changes[index].resized, 1, changes[index].size or 0
         while resized is not None and high - low > 1:
-            middle = (*changes[:at], resized((low + high) // 2), *changes[at + 1 :])
+            middle = (*changes[:index], resized((low + high) // 2), *changes[index + 1 :])
             if self._is_odd(middle, mode):
                 changes, high = middle, (low + high) // 2
             else:
@@ -127,10 +130,12 @@ class Search:
     def _fewer(self, changes: tuple[Change, ...], mode: str) -> tuple[Change, ...]:
         """Return the changes without needless changes; a change remains if the input would grow without the change."""
         for change in changes:
-            rest = tuple(one for one in changes if one is not change)
-            if rest and self._is_odd(rest, mode):
-                then, there = (_elements(applied(one, self.example.tensors)) for one in (rest, changes))
-                changes = rest if then <= there else changes
+            remaining = tuple(member for member in changes if member is not change)
+            if remaining and self._is_odd(remaining, mode):
+                after, before = (
+                    _elements(applied(combination, self.example.tensors)) for combination in (remaining, changes)
+                )
+                changes = remaining if after <= before else changes
         return changes
 
     def _is_odd(self, changes: tuple[Change, ...], mode: str) -> bool:
@@ -140,36 +145,36 @@ class Search:
         """Try each change alone; yield the changes that the model takes."""
         for old, changes in sizes(self.example, self.apart):
             yield self._sizes(old, changes)
-        for others in (values(self.example), self._targets()):
-            taken = [one for one in others if not self._is_over() and self._try((one,)) is not None]
-            yield [one for one in taken if not one.rearranges]
+        for group in (values(self.example), self._targets()):
+            accepted = [change for change in group if not self._is_over() and self._try((change,)) is not None]
+            yield [change for change in accepted if not change.rearranges]
 
     def _targets(self) -> Iterator[Change]:
         """Yield the changes that the source of the model suggests."""
         yield from targets(self.example, asked(lambda: _seeded(self.eager, self.example.tensors)), self.apart)
 
     def _sizes(self, old: int, changes: Sequence[Change]) -> list[Change]:
-        taken: list[Change] = []
+        accepted: list[Change] = []
         nearer: set[str] = set()
         agreed: dict[str, int] = dict.fromkeys(self.runs, old)
         for change in changes:
             assert change.size is not None
             if self._is_slow and change.size > 2 * old:
                 continue
-            if self._is_over() or (found := self._try((change,))) is None:
+            if self._is_over() or (odd_modes := self._try((change,))) is None:
                 continue
-            taken.append(change)
+            accepted.append(change)
             assert change.resized is not None
             for mode in self.runs:
-                if mode not in found:
+                if mode not in odd_modes:
                     agreed[mode] = max(agreed[mode], change.size)
-            for mode in found & {
+            for mode in odd_modes & {
                 disagreement.mode for disagreement in self.disagreements if disagreement.changes == (change,)
             }:
                 if change.size > old and mode not in nearer:
                     nearer.add(mode)
                     self._nearer(mode, change, agreed[mode])
-        return taken
+        return accepted
 
     def _nearer(self, mode: str, change: Change, agreed: int) -> None:
         """Look for the least size with a disagreement of a capture, above a size with agreement."""
@@ -178,8 +183,8 @@ class Search:
         while high - low > 1 and not self._is_over():
             middle = change.resized((low + high) // 2)
             before = len(self.disagreements)
-            found = self._try((middle,), {mode})
-            if found is None:  # the model refuses the size: the side of the least size is unknown
+            odd_modes = self._try((middle,), {mode})
+            if odd_modes is None:  # the model refuses the size: the side of the least size is unknown
                 return
             if len(self.disagreements) == before:
                 low = middle.size or 0
@@ -211,12 +216,12 @@ class Search:
             if modes is not None and mode not in modes:
                 continue
             try:
-                found = _seeded(run, tensors)
+                answer = _seeded(run, tensors)
             except Exception as error:  # an error is no silent disagreement
                 self.refusals.append(Refusal(mode, changes, error))
                 odd.add(mode)
                 continue
-            if (where := difference(wanted, found, self.tolerance)) is not None:
+            if (where := difference(wanted, answer, self.tolerance)) is not None:
                 self.disagreements.append(Disagreement(mode, changes, where))
                 odd.add(mode)
         return odd
@@ -233,5 +238,5 @@ def _seeded(run: Run, tensors: Tensors, seed: int = SEED) -> Answer:
 
 def is_random(eager: Run, example: Example) -> bool:
     """Return True if the model answers the example in different ways with two seeds."""
-    one, two = (_seeded(eager, example.tensors, seed) for seed in (SEED, SEED + 1))
-    return difference(one, two) is not None
+    first, second = (_seeded(eager, example.tensors, seed) for seed in (SEED, SEED + 1))
+    return difference(first, second) is not None

@@ -57,11 +57,11 @@ def asked(run: Callable[[], object]) -> Asked:
         run()
     finally:
         sys.setprofile(before)
-    found = Asked()
+    questions = Asked()
     for code, (names, owner) in codes.items():
         for node in _nodes(code):
-            _read(node, names, owner, found)
-    return found
+            _read(node, names, owner, questions)
+    return questions
 
 
 def _nodes(code: CodeType) -> Iterator[ast.AST]:
@@ -71,11 +71,11 @@ def _nodes(code: CodeType) -> Iterator[ast.AST]:
         return
 
 
-def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, found: Asked) -> None:
+def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, questions: Asked) -> None:
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    found.finite |= name in _NOT_FINITE
-    found.types |= name in ("dtype", "finfo", "iinfo", "is_floating_point")
-    found.strides |= name in _STRIDES
+    questions.finite |= name in _NOT_FINITE
+    questions.types |= name in ("dtype", "finfo", "iinfo", "is_floating_point")
+    questions.strides |= name in _STRIDES
     if not isinstance(node, ast.Compare):
         return
     sides = [node.left, *node.comparators]
@@ -85,17 +85,17 @@ def _read(node: ast.AST, names: Mapping[str, Any], owner: Any, found: Asked) -> 
         if words.intersection(_RANKS) or len(numbers) == len(sides):
             continue
         if number == int(number) and not words.intersection(_VALUES):
-            found.sizes[int(number)] = None
+            questions.sizes[int(number)] = None
         if not words.intersection(_SIZES):
-            found.values[float(number)] = None
+            questions.values[float(number)] = None
 
 
 def _words(node: ast.AST) -> Iterator[str]:
-    for one in ast.walk(node):
-        if isinstance(one, ast.Attribute):
-            yield one.attr
-        elif isinstance(one, ast.Name):
-            yield one.id
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute):
+            yield part.attr
+        elif isinstance(part, ast.Name):
+            yield part.id
 
 
 def _number(node: ast.expr, names: Mapping[str, Any], owner: Any) -> float | None:
@@ -118,7 +118,7 @@ def _number(node: ast.expr, names: Mapping[str, Any], owner: Any) -> float | Non
 def _held(node: ast.Attribute, owner: Any) -> Any:
     """Return a setting like ``self.config.pad_token_id``."""
     path = ast.unparse(node).split(".")
-    if path[0] != "self" or not all(one.isidentifier() for one in path):
+    if path[0] != "self" or not all(part.isidentifier() for part in path):
         return None
     for name in path[1:]:
         owner = getattr(owner, "__dict__", {}).get(name)

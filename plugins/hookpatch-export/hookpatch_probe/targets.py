@@ -16,61 +16,61 @@ _MOST: Final = 6  # numbers of a kind
 _LONGEST: Final = 8192
 
 
-def targets(example: Example, asked: Asked, apart: bool) -> Iterator[Change]:
+def targets(example: Example, questions: Asked, apart: bool) -> Iterator[Change]:
     """Yield the changes, the likeliest first.
 
     Args:
         example: the example.
-        asked: the questions of the source.
+        questions: the questions of the source.
         apart: whether axes of equal size and place in several tensors are also changed apart.
     """
-    yield from _sizes(example, asked, apart)
+    yield from _sizes(example, questions, apart)
     yield from _arranged(example)
     for index, tensor in enumerate(example.tensors):
-        for words, change in _values(tensor, asked):
+        for words, change in _values(tensor, questions):
             yield _of_one(example.names[index], index, words, change)
-    if asked.types:
+    if questions.types:
         yield from _types(example)
 
 
-def _sizes(example: Example, asked: Asked, apart: bool) -> Iterator[Change]:
-    known = {change.words for _, changes in sizes(example, apart) for change in changes}
+def _sizes(example: Example, questions: Asked, apart: bool) -> Iterator[Change]:
+    words = {change.words for _, changes in sizes(example, apart) for change in changes}
     may_grow = all(tensor.device.type == "cpu" for tensor in example.tensors)
     for axes in axes_of(example, apart):
         old = example.tensors[axes[0][0]].shape[axes[0][1]]
-        for number in islice(asked.sizes, _MOST):
+        for number in islice(questions.sizes, _MOST):
             for new in (number + 1, number) if old <= number else (number, number - 1):
                 change = resized(example, axes, new)
                 most = max(tensor.numel() for tensor in example.tensors) * new / old
                 if not 0 < new <= _LONGEST or new == old or most > LARGE or (new > old and not may_grow):
                     continue
-                if change.words not in known:
-                    known.add(change.words)
+                if change.words not in words:
+                    words.add(change.words)
                     yield change
 
 
-def _of_one(name: str, at: int, words: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+def _of_one(name: str, index: int, words: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
     def apply(tensors: Tensors) -> Tensors:
-        return (*tensors[:at], change(tensors[at]), *tensors[at + 1 :])
+        return (*tensors[:index], change(tensors[index]), *tensors[index + 1 :])
 
     return Change(f"{name} {words}", apply)
 
 
-def _values(tensor: torch.Tensor, asked: Asked) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor]]]:
+def _values(tensor: torch.Tensor, questions: Asked) -> Iterator[tuple[str, Callable[[torch.Tensor], torch.Tensor]]]:
     if not tensor.numel() or tensor.is_complex() or tensor.dtype == torch.bool:
         return
-    for number in islice((value for value in asked.values if value), _MOST):
+    for number in islice((value for value in questions.values if value), _MOST):
         if tensor.is_floating_point():
             if 2 * abs(number) <= torch.finfo(tensor.dtype).max:
                 yield f"scaled to {2 * abs(number):g}", _scaled(2 * abs(number))
                 yield f"scaled to {-2 * abs(number):g}", _scaled(-2 * abs(number))
         elif number == int(number) and torch.iinfo(tensor.dtype).min <= number <= torch.iinfo(tensor.dtype).max:
             yield f"beginning with {int(number)}", _first(number)
-    if asked.finite and tensor.is_floating_point():
+    if questions.finite and tensor.is_floating_point():
         yield "with a NaN", _first(float("nan"))
         yield "with an infinity", _first(float("inf"))
-    if asked.strides and tensor.dim() > 1 and min(tensor.shape[-2:]) > 1:
-        yield "not contiguous", lambda one: one.mT.contiguous().mT
+    if questions.strides and tensor.dim() > 1 and min(tensor.shape[-2:]) > 1:
+        yield "not contiguous", lambda original: original.mT.contiguous().mT
 
 
 def _scaled(most: float) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -83,9 +83,9 @@ def _scaled(most: float) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def _first(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
     def change(tensor: torch.Tensor) -> torch.Tensor:
-        made = tensor.clone()
-        made.view(-1)[0] = number
-        return made
+        changed = tensor.clone()
+        changed.view(-1)[0] = number
+        return changed
 
     return change
 
@@ -103,36 +103,36 @@ def _as(tensors: Tensors, dtype: torch.dtype) -> Tensors:
 
 def _arranged(example: Example) -> Iterator[Change]:
     """Yield changes of lists, to an element less and more, and of dicts, to the other order."""
-    for path, held in _containers(example.arguments(example.tensors), ()):
+    for path, container in _containers(example.arguments(example.tensors), ()):
         changes: dict[str, Callable[[Any], Any]] = {}
-        if isinstance(held, dict) and len(held) > 1:
-            changes["in the other order"] = lambda one: dict(reversed(one.items()))
-        elif isinstance(held, list) and held:
-            changes |= {"one longer": lambda one: [*one, one[-1]], "one shorter": lambda one: one[:-1]}
+        if isinstance(container, dict) and len(container) > 1:
+            changes["in the other order"] = lambda mapping: dict(reversed(mapping.items()))
+        elif isinstance(container, list) and container:
+            changes |= {"one longer": lambda items: [*items, items[-1]], "one shorter": lambda items: items[:-1]}
         for words, change in changes.items():
             name = "".join(f"[{key!r}]" for key in path[2:])
             yield Change(f"argument {path[1]}{name} {words}", _at(example, path, change), rearranges=True)
 
 
 def _at(example: Example, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Callable[[Tensors], Tensors]:
-    return lambda tensors: example.rearranged(lambda both: _with(both, path, change), tensors)
+    return lambda tensors: example.rearranged(lambda arguments: _with(arguments, path, change), tensors)
 
 
-def _with(held: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
+def _with(container: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
     if not path:
-        return change(held)
-    inner = _with(held[path[0]], path[1:], change)
-    if isinstance(held, dict):
-        return {key: inner if key == path[0] else value for key, value in held.items()}
-    made = [inner if index == path[0] else value for index, value in enumerate(held)]
-    return made if isinstance(held, list) else tuple(made)
+        return change(container)
+    inner = _with(container[path[0]], path[1:], change)
+    if isinstance(container, dict):
+        return {key: inner if key == path[0] else value for key, value in container.items()}
+    items = [inner if index == path[0] else value for index, value in enumerate(container)]
+    return items if isinstance(container, list) else tuple(items)
 
 
-def _containers(held: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def _containers(container: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Yield the lists and dicts in arguments, each with the path; the arguments themselves are left out."""
-    if type(held) not in (list, tuple, dict):
+    if type(container) not in (list, tuple, dict):
         return
     if len(path) > 1:
-        yield path, held
-    for key, value in held.items() if isinstance(held, dict) else enumerate(held):
+        yield path, container
+    for key, value in container.items() if isinstance(container, dict) else enumerate(container):
         yield from _containers(value, (*path, key))

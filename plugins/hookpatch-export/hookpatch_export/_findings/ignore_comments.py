@@ -38,8 +38,8 @@ class Ignore:
 
     def silences(self, finding: Finding) -> bool:
         """Return True if the comment silences a finding of its own file."""
-        here = self.first <= finding.line <= self.last
-        return here and (self.kinds is None or finding.kind in self.kinds)
+        in_span = self.first <= finding.line <= self.last
+        return in_span and (self.kinds is None or finding.kind in self.kinds)
 
 
 @final
@@ -69,24 +69,26 @@ def apply_ignores(
             silences nothing gets a remark; elsewhere it may silence a finding of another model.
     """
     scanned = list(spans)
-    files = dict.fromkeys([*(one.file for one in findings), *(file for file, _, _ in scanned)])
+    files = dict.fromkeys([*(finding.file for finding in findings), *(file for file, _, _ in scanned)])
     ignores = {file: ignores_of(file) for file in files}
-    kept = [one for one in findings if not any(ignore.silences(one) for ignore in ignores[one.file])]
+    unsilenced = [
+        finding for finding in findings if not any(ignore.silences(finding) for ignore in ignores[finding.file])
+    ]
     remarks = []
     for file, inside in ignores.items():
-        here = [one for one in findings if one.file == file]
+        file_findings = [finding for finding in findings if finding.file == file]
         for ignore in inside:
             if ignore.unknown:
                 word = ignore.unknown[0]
                 text = f"'# hookpatch: ignore[{word}]' names no kind of finding; the kinds are {', '.join(_KINDS)}"
                 remarks.append(Remark(file, ignore.line, text))
-            elif not any(ignore.silences(one) for one in here) and any(
+            elif not any(ignore.silences(finding) for finding in file_findings) and any(
                 where == file and first <= ignore.line <= last for where, first, last in scanned
             ):
-                found = [str(one.kind) for one in here if ignore.first <= one.line <= ignore.last]
-                why = f"what is found here is {', '.join(sorted(set(found)))}" if found else "nothing is found here"
+                kinds = [str(finding.kind) for finding in file_findings if ignore.first <= finding.line <= ignore.last]
+                why = f"what is found here is {', '.join(sorted(set(kinds)))}" if kinds else "nothing is found here"
                 remarks.append(Remark(file, ignore.line, f"'# hookpatch: ignore' silences nothing: {why}; take it out"))
-    return kept, remarks
+    return unsilenced, remarks
 
 
 def ignores_of(file: Path) -> list[Ignore]:
@@ -108,16 +110,16 @@ def _ignores(file: Path, source: str) -> Iterable[Ignore]:
             waiting.append(token)
         elif token.type in (tokenize.NEWLINE, tokenize.NL) and (token.type == tokenize.NEWLINE or first is None):
             for comment in waiting:
-                if (found := _COMMENT.search(comment.string)) is not None:
-                    yield _ignore(file, found, comment.start[0], first or comment.start[0], token.start[0])
+                if (match := _COMMENT.search(comment.string)) is not None:
+                    yield _ignore(file, match, comment.start[0], first or comment.start[0], token.start[0])
             first, waiting = None, []
         elif first is None and token.type not in (tokenize.INDENT, tokenize.DEDENT, tokenize.NL):
             first = token.start[0]
 
 
-def _ignore(file: Path, found: re.Match[str], line: int, first: int, last: int) -> Ignore:
-    if found["kinds"] is None:
+def _ignore(file: Path, match: re.Match[str], line: int, first: int, last: int) -> Ignore:
+    if match["kinds"] is None:
         return Ignore(file, line, first, last, None, ())
-    words = [word.strip() for word in found["kinds"].split(",")]
+    words = [word.strip() for word in match["kinds"].split(",")]
     kinds = frozenset(_KINDS[word] for word in words if word in _KINDS)
     return Ignore(file, line, first, last, kinds, tuple(word for word in words if word not in _KINDS))

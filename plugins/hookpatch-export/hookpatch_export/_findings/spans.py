@@ -20,15 +20,15 @@ def spans(model: Any, findings: Iterable[Finding]) -> list[tuple[Path, int, int]
         findings: the findings in the model.
     """
     lines: dict[Path, set[int]] = {}
-    for one in findings:
-        lines.setdefault(one.file, set()).add(one.line)
+    for finding in findings:
+        lines.setdefault(finding.file, set()).add(finding.line)
     around = [span for file, inside in lines.items() for span in _functions(file, inside)]
     return [*dict.fromkeys([*_classes(model), *around])]
 
 
 def _classes(model: Any) -> Iterator[tuple[Path, int, int]]:
     types = [model] if isinstance(model, type) else [type(module) for module in model.modules()]
-    for kind in dict.fromkeys(parent for one in types for parent in one.__mro__):
+    for kind in dict.fromkeys(parent for cls in types for parent in cls.__mro__):
         if kind.__module__.partition(".")[0] in ("builtins", "torch"):
             continue
         try:

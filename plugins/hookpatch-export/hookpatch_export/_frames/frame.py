@@ -34,7 +34,7 @@ class Walk(Protocol):
     def initialize(self) -> AbstractContextManager[None]:
         """Walk an ``__init__`` in this block, and report nothing."""
 
-    def report_not_read(self, frame: Frame, node: ast.AST, what: str, why: str) -> None:
+    def report_not_read(self, frame: Frame, node: ast.AST, name: str, why: str) -> None:
         """Report the call of a function that was not read."""
 
     def report_third_party(self, frame: Frame, node: ast.AST, function: Any, args: Args) -> None:
@@ -115,5 +115,5 @@ def join_variables(several: list[dict[str, Value]], under: Kind = Kind.SAFE) -> 
     """
     if len(several) == 1:
         return dict(several[0])
-    names = dict.fromkeys(name for one in several for name in one)
-    return {name: join([one[name] for one in several if name in one], under) for name in names}
+    names = dict.fromkeys(name for variables in several for name in variables)
+    return {name: join([variables[name] for variables in several if name in variables], under) for name in names}

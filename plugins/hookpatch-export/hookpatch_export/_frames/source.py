@@ -56,13 +56,13 @@ def read(function: FunctionType) -> tuple[File, Function]:
     """
     code = function.__code__
     file = read_file(code.co_filename)
-    found = file.functions.get((code.co_firstlineno, code.co_name), [])
-    if len(found) > 1:
+    functions = file.functions.get((code.co_firstlineno, code.co_name), [])
+    if len(functions) > 1:
         places = set(code.co_positions())  # several lambdas on one line
-        found = [node for node in found if _body_of(node) in places] or found
-    if not found:
+        functions = [node for node in functions if _body_of(node) in places] or functions
+    if not functions:
         raise NotReadable(f"{Path(code.co_filename).name} has no {code.co_name} at line {code.co_firstlineno}")
-    return file, found[0]
+    return file, functions[0]
 
 
 def read_file(name: str) -> File:
@@ -87,7 +87,7 @@ def _parsed(name: str, text: str) -> File:
         if isinstance(node, ast.Lambda):
             functions.setdefault((node.lineno, "<lambda>"), []).append(node)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             functions.setdefault((first, node.name), []).append(node)
     return File(Path(name).absolute(), tuple(text.splitlines()), functions)
 

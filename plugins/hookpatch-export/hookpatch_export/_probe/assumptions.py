@@ -42,29 +42,29 @@ def assumptions(program: Any, exported: Any, names: Iterable[str], files: Iterab
     """
     axes = _axes(program, list(names))
     guards = list(_guards(exported, tuple(files))) if exported is not None else []
-    found = []
+    assumed = []
     for symbol, bounds in program.exported_program.range_constraints.items():
         words = _range(axes[str(symbol)], bounds) if str(symbol) in axes else None
         if words is not None:
             spots = [spot for expression, spot in guards if _names(expression) == [str(symbol)]]
-            found.append(Assumption(words, _of(axes, [str(symbol)]), tuple(dict.fromkeys(spots))))
+            assumed.append(Assumption(words, _of(axes, [str(symbol)]), tuple(dict.fromkeys(spots))))
     for expression, spot in guards:
         symbols = _names(expression)
         if _is_range(expression) or not set(symbols) & set(axes):
             continue
         words = _SYMBOL.sub(lambda match: axes.get(match[0], match[0]), _printed(expression))
-        found.append(Assumption(words, _of(axes, symbols), (spot,)))
-    return _joined(found)
+        assumed.append(Assumption(words, _of(axes, symbols), (spot,)))
+    return _joined(assumed)
 
 
 def _axes(program: Any, names: list[str]) -> dict[str, str]:
     """Return by symbol the first axis of an input that has the symbol in the file."""
-    found: dict[str, str] = {}
+    axes: dict[str, str] = {}
     for name, value in zip(names, program.model.graph.inputs, strict=False):
         for axis, size in enumerate(value.shape or ()):
             if not isinstance(size, int):
-                found.setdefault(str(size.value), f"{name}.shape[{axis}]")
-    return found
+                axes.setdefault(str(size.value), f"{name}.shape[{axis}]")
+    return axes
 
 
 def _of(axes: Mapping[str, str], symbols: Iterable[str]) -> dict[str, str]:
@@ -117,11 +117,11 @@ def _printed(expression: Any) -> str:
     return str(PythonPrinter().doprint(expression))
 
 
-def _joined(found: Iterable[Assumption]) -> list[Assumption]:
+def _joined(assumed: Iterable[Assumption]) -> list[Assumption]:
     """Return assumptions of the same words as one, with the lines of all."""
     by_words: dict[str, Assumption] = {}
-    for one in found:
-        before = by_words.get(one.words)
-        spots = dict.fromkeys([*(before.spots if before else ()), *one.spots])
-        by_words[one.words] = Assumption(one.words, one.symbols, tuple(spots))
+    for assumption in assumed:
+        before = by_words.get(assumption.words)
+        spots = dict.fromkeys([*(before.spots if before else ()), *assumption.spots])
+        by_words[assumption.words] = Assumption(assumption.words, assumption.symbols, tuple(spots))
     return list(by_words.values())

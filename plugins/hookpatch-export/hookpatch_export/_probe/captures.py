@@ -38,7 +38,7 @@ class Captured:
 def fresh(model: torch.nn.Module) -> torch.nn.Module:
     """Return a copy of a model that shares its parameters: writes to the copy's buffers and attributes are lost."""
     try:
-        return copy.deepcopy(model, {id(one): one for one in model.parameters()})
+        return copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
     except Exception:  # an object in the model cannot be copied
         return model
 
@@ -96,7 +96,7 @@ class _OfTensors(torch.nn.Module):
 
 
 def _traced(model: torch.nn.Module, example: Example) -> Run:
-    tensors = tuple(one.clone() for one in example.tensors)
+    tensors = tuple(tensor.clone() for tensor in example.tensors)
     copied = fresh(model)
     with _buffers_kept(copied):  # to trace it is to call it
         trace: Any = torch.jit.trace  # torch gives it no types
@@ -104,7 +104,7 @@ def _traced(model: torch.nn.Module, example: Example) -> Run:
 
     def run(tensors: Tensors) -> list[torch.Tensor]:
         with _buffers_kept(traced):
-            return [one.clone() for one in flat(traced(*(one.clone() for one in tensors)))]
+            return [output.clone() for output in flat(traced(*(tensor.clone() for tensor in tensors)))]
 
     return run
 
@@ -117,7 +117,7 @@ def _exported(model: torch.nn.Module, example: Example, shapes: Any) -> tuple[Ru
     def run(tensors: Tensors) -> list[torch.Tensor]:
         args, kwargs = example.arguments(tensors)
         with _buffers_kept(module):
-            return [one.clone() for one in flat(module(*args, **kwargs))]
+            return [output.clone() for output in flat(module(*args, **kwargs))]
 
     return run, program
 

@@ -35,21 +35,21 @@ class Parting:
     finding: Finding | None
 
 
-def parting(called: Any, one: Callable[[], object], other: Callable[[], object]) -> Parting | None:
+def parting(called: Any, first_run: Callable[[], object], second_run: Callable[[], object]) -> Parting | None:
     """Run a model twice, and return the line at which the second run took another branch.
 
     Args:
         called: the module, function or method that both runs call.
-        one: the first run.
-        other: the second run; it may raise.
+        first_run: the first run.
+        second_run: the second run; it may raise.
 
     Returns:
         The line; None if both runs take the same path, unless exactly one line on the path depends on the input.
     """
     modules = _modules(called)
-    findings = [found for module in modules for found in scan(module)]
+    findings = [finding for module in modules for finding in scan(module)]
     files = {file for module in modules for file, _, _ in spans(module, findings)} | _file_of(called)
-    finding, spot = explain(record_steps(one, files), record_steps(other, files), findings)
+    finding, spot = explain(record_steps(first_run, files), record_steps(second_run, files), findings)
     if finding is not None:
         return Parting(finding.file, finding.line, finding.source, finding)
     if spot is None:
@@ -63,8 +63,8 @@ def _modules(called: Any) -> list[torch.nn.Module]:
         return [called]
     holder = getattr(called, "__self__", None)
     names = inspect.getclosurevars(called) if inspect.isfunction(called) else None
-    held = () if names is None else (*names.nonlocals.values(), *names.globals.values())
-    return [one for one in (holder, *held) if isinstance(one, torch.nn.Module)]
+    referenced = () if names is None else (*names.nonlocals.values(), *names.globals.values())
+    return [value for value in (holder, *referenced) if isinstance(value, torch.nn.Module)]
 
 
 def _file_of(called: Any) -> set[Path]:

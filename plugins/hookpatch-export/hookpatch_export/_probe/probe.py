@@ -110,7 +110,7 @@ def probe(
     Raises:
         ModelError: the model refuses the example input.
     """
-    watched = frozenset([*files, *(one.file for one in findings)])
+    watched = frozenset([*files, *(finding.file for finding in findings)])
     with quiet():
         try:
             example = Example(model, args, kwargs)
@@ -124,13 +124,13 @@ def probe(
         random = is_random(run, example)
         with torch.no_grad():
             captured = list(captures(model, example))
-        runs = {one.mode: one.run for one in captured if one.run is not None}
+        runs = {capture.mode: capture.run for capture in captured if capture.run is not None}
         until = time.monotonic() + budget
         search = Search(example, run, {} if random else runs, lambda _: time.monotonic() >= until)
         if not random:
             search.run()
         explained = _explained(search, run, findings, watched)
-        programs = {one.mode: one.program for one in captured}
+        programs = {capture.mode: capture.program for capture in captured}
         program = programs["onnx"]
         assumed = assumptions(program, programs["export"], example.names, watched) if program is not None else []
     return Probe(
@@ -140,7 +140,7 @@ def probe(
         over=search.over,
         random=random,
         disagreements=tuple(explained),
-        refusals=tuple({one.mode: one for one in reversed(search.refusals)}.values())[::-1],
+        refusals=tuple({refusal.mode: refusal for refusal in reversed(search.refusals)}.values())[::-1],
         failures=tuple(_failures(captured)),
         assumed=tuple(assumed),
         symbolic=tuple(symbolic) if program is not None else (),
@@ -156,9 +156,9 @@ def _refused(error: Exception) -> str:
 
 def _failures(captured: Iterable[Captured]) -> list[Failure]:
     return [
-        Failure(one.mode, one.run is not None, one.error, line_of_error(one.error))
-        for one in captured
-        if one.error is not None
+        Failure(capture.mode, capture.run is not None, capture.error, line_of_error(capture.error))
+        for capture in captured
+        if capture.error is not None
     ]
 
 
@@ -173,9 +173,9 @@ def _explained(search: Search, run: Run, findings: Sequence[Finding], files: Ite
                 ways[changes] = record_steps(lambda: run(tensors), files)
         return ways[changes]
 
-    found: dict[object, Explained] = {}
-    for one in search.disagreements:
-        finding, spot = explain(way(()), way(one.changes), findings)
-        key = (one.mode, (finding.file, finding.line, finding.column) if finding is not None else spot)
-        found.setdefault(key, Explained(one, finding, spot))
-    return list(found.values())
+    by_line: dict[object, Explained] = {}
+    for disagreement in search.disagreements:
+        finding, spot = explain(way(()), way(disagreement.changes), findings)
+        key = (disagreement.mode, (finding.file, finding.line, finding.column) if finding is not None else spot)
+        by_line.setdefault(key, Explained(disagreement, finding, spot))
+    return list(by_line.values())

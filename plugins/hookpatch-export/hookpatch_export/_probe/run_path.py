@@ -35,7 +35,7 @@ class Spot:
 def record_steps(run: Callable[[], object], files: Iterable[Path]) -> list[Step]:
     """Return the instructions that a run executes in code of some files, in order. The run may raise."""
     wanted = frozenset(files)
-    taken: list[Step] = []
+    steps: list[Step] = []
 
     def entered(frame: FrameType, event: str, argument: Any) -> Any:
         if _resolved(frame.f_code.co_filename) not in wanted:
@@ -44,8 +44,8 @@ def record_steps(run: Callable[[], object], files: Iterable[Path]) -> list[Step]
         return executed
 
     def executed(frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "opcode" and len(taken) < _MOST:
-            taken.append((frame.f_code.co_filename, frame.f_code, frame.f_lasti))
+        if event == "opcode" and len(steps) < _MOST:
+            steps.append((frame.f_code.co_filename, frame.f_code, frame.f_lasti))
         return executed
 
     before = sys.gettrace()
@@ -56,23 +56,25 @@ def record_steps(run: Callable[[], object], files: Iterable[Path]) -> list[Step]
         pass
     finally:
         sys.settrace(before)
-    return taken
+    return steps
 
 
-def last_common_spot(one: Sequence[Step], two: Sequence[Step]) -> Spot | None:
+def last_common_spot(first: Sequence[Step], second: Sequence[Step]) -> Spot | None:
     """Return the last place that both runs reached together; None if they took the same path."""
-    at = next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
-    if at == 0 or (at == len(one) and at == len(two)):
+    index = next(
+        (index for index, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
+    )
+    if index == 0 or (index == len(first) and index == len(second)):
         return None
-    return _spot(one[at - 1])
+    return _spot(first[index - 1])
 
 
 def explain(
-    one: Sequence[Step], two: Sequence[Step], findings: Sequence[Finding]
+    first: Sequence[Step], second: Sequence[Step], findings: Sequence[Finding]
 ) -> tuple[Finding | None, Spot | None]:
     """Return the finding that explains why two runs differ, and the place where they part; None if not known."""
-    spot = last_common_spot(one, two)
-    return (finding_at(spot, findings) if spot is not None else only_one(lines_passed(two), findings)), spot
+    spot = last_common_spot(first, second)
+    return (finding_at(spot, findings) if spot is not None else only_one(lines_passed(second), findings)), spot
 
 
 def lines_passed(run: Iterable[Step]) -> set[tuple[Path, int]]:
@@ -82,14 +84,26 @@ def lines_passed(run: Iterable[Step]) -> set[tuple[Path, int]]:
 
 def finding_at(spot: Spot, findings: Iterable[Finding]) -> Finding | None:
     """Return the finding at a place: of several on the line, first the nearest by column, then the worst."""
-    here = [one for one in findings if one.file == spot.file and one.line <= spot.line <= max(one.end_line, one.line)]
-    return min(here, key=lambda one: (_beside(spot, one), one.end_line - one.line, -one.kind), default=None)
+    candidates = [
+        finding
+        for finding in findings
+        if finding.file == spot.file and finding.line <= spot.line <= max(finding.end_line, finding.line)
+    ]
+    return min(
+        candidates,
+        key=lambda finding: (_beside(spot, finding), finding.end_line - finding.line, -finding.kind),
+        default=None,
+    )
 
 
 def only_one(lines: set[tuple[Path, int]], findings: Iterable[Finding]) -> Finding | None:
     """Return the finding of kind data or shape on some lines, if only one of the lines has any."""
-    there = [one for one in findings if one.kind in (Kind.DATA, Kind.SHAPE) and (one.file, one.line) in lines]
-    return there[0] if there and len({(one.file, one.line) for one in there}) == 1 else None
+    candidates = [
+        finding
+        for finding in findings
+        if finding.kind in (Kind.DATA, Kind.SHAPE) and (finding.file, finding.line) in lines
+    ]
+    return candidates[0] if candidates and len({(finding.file, finding.line) for finding in candidates}) == 1 else None
 
 
 def _beside(spot: Spot, finding: Finding) -> int:
@@ -100,8 +114,8 @@ def _beside(spot: Spot, finding: Finding) -> int:
 
 
 def _spot(step: Step) -> Spot:
-    file, code, at = step
-    line, _, column, _ = _positions(code)[at // 2]
+    file, code, offset = step
+    line, _, column, _ = _positions(code)[offset // 2]
     return Spot(_resolved(file), line or code.co_firstlineno, (column or 0) + 1)
 
 

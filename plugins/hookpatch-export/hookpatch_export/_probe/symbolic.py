@@ -10,14 +10,14 @@ import hookpatch
 
 def functions_with_symbolic(run: Callable[[], object]) -> list[str]:
     """Return the names of the autograd.Functions with a ``symbolic`` that a run applies, in order."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
 
     def apply(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if hasattr(instance, "symbolic") and not instance.__module__.startswith("torch."):
-            found[f"{instance.__module__}.{instance.__qualname__}"] = None
+            names[f"{instance.__module__}.{instance.__qualname__}"] = None
         return wrapped(*args, **kwargs)
 
-    seen = hookpatch.wrap("torch.autograd.function:Function.apply", apply, reach="everywhere")
-    with hookpatch.active(seen, scope="task", children="local"):
+    patch = hookpatch.wrap("torch.autograd.function:Function.apply", apply, reach="everywhere")
+    with hookpatch.active(patch, scope="task", children="local"):
         run()
-    return list(found)
+    return list(names)

@@ -22,9 +22,9 @@ def scripted(model: torch.nn.Module, example: Example) -> Run:
     compiled = jit.script(model)
 
     def run(tensors: Tensors) -> list[torch.Tensor]:
-        args, kwargs = example.arguments([one.clone() for one in tensors])
+        args, kwargs = example.arguments([tensor.clone() for tensor in tensors])
         with _kept(compiled), jit.optimized_execution(False):  # each input has other sizes
-            return [one.clone() for one in flat(compiled(*args, **kwargs))]
+            return [output.clone() for output in flat(compiled(*args, **kwargs))]
 
     return run
 
@@ -34,16 +34,16 @@ def _kept(compiled: Any) -> Iterator[None]:
     """Restore buffers and attributes of compiled modules that a call writes."""
     buffers = [(buffer, buffer.clone()) for buffer in compiled.buffers()]
     attributes = [
-        (module._c, name, copy.deepcopy(held))
+        (module._c, name, copy.deepcopy(value))
         for module in compiled.modules()
         if hasattr(module, "_concrete_type")
         for name, (_, is_parameter) in module._concrete_type.get_attributes().items()
-        if not is_parameter and not isinstance(held := module._c.getattr(name), torch.Tensor)
+        if not is_parameter and not isinstance(value := module._c.getattr(name), torch.Tensor)
     ]
     try:
         yield
     finally:
         for buffer, before in buffers:
             buffer.copy_(before)
-        for module, name, held in attributes:
-            module.setattr(name, held)
+        for module, name, value in attributes:
+            module.setattr(name, value)

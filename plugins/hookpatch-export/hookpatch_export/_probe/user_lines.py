@@ -24,12 +24,15 @@ _SHORT: Final = re.compile(r"(?P<file>[\w./\\-]+\.py):(?P<line>\d+) in ")
 
 def line_of_error(error: BaseException) -> Spot | None:
     """Return the innermost line of the user's code in the traceback of an error or of its causes."""
-    for one in cause_chain(error):
+    for cause in cause_chain(error):
         frames = [
-            Spot(Path(frame.filename).resolve(), frame.lineno or 1) for frame in traceback.extract_tb(one.__traceback__)
+            Spot(Path(frame.filename).resolve(), frame.lineno or 1)
+            for frame in traceback.extract_tb(cause.__traceback__)
         ]
-        said = [Spot(Path(found["file"]).resolve(), int(found["line"])) for found in _IN_MESSAGE.finditer(str(one))]
-        for spot in [*reversed(said), *reversed(frames)]:
+        mentioned = [
+            Spot(Path(match["file"]).resolve(), int(match["line"])) for match in _IN_MESSAGE.finditer(str(cause))
+        ]
+        for spot in [*reversed(mentioned), *reversed(frames)]:
             if is_user_file(spot.file):
                 return spot
     return None
@@ -37,12 +40,12 @@ def line_of_error(error: BaseException) -> Spot | None:
 
 def cause_chain(error: BaseException) -> list[BaseException]:
     """Return an error and its causes, the first cause first."""
-    found: list[BaseException] = []
-    here: BaseException | None = error
-    while here is not None and here not in found:
-        found.append(here)
-        here = here.__cause__ or here.__context__
-    return found[::-1]
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+    return chain[::-1]
 
 
 def line_of_guard(sloc: Any, files: Iterable[Path]) -> Spot | None:
@@ -55,11 +58,11 @@ def line_of_guard(sloc: Any, files: Iterable[Path]) -> Spot | None:
 
 def _short(text: str, files: Iterable[Path]) -> Iterator[Spot]:
     """Yield places from torch's text, which has the last two parts of a file's path."""
-    for found in _SHORT.finditer(text):
-        parts = Path(found["file"]).parts
+    for match in _SHORT.finditer(text):
+        parts = Path(match["file"]).parts
         for file in files:
             if file.parts[-len(parts) :] == parts:
-                yield Spot(file, int(found["line"]))
+                yield Spot(file, int(match["line"]))
 
 
 def is_user_file(file: Path) -> bool:

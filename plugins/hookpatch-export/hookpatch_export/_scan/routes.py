@@ -16,12 +16,12 @@ def routes(start: Frame) -> dict[Frame, Route]:
     Args:
         start: the frame that calls ``forward``.
     """
-    found: dict[Frame, Route] = {start: ()}
+    shortest: dict[Frame, Route] = {start: ()}
     waiting = deque([start])
     while waiting:
         frame = waiting.popleft()
         for called in frame.calls:
-            if called not in found:
-                found[called] = (*found[frame], called.name)
+            if called not in shortest:
+                shortest[called] = (*shortest[frame], called.name)
                 waiting.append(called)
-    return found
+    return shortest

@@ -18,7 +18,7 @@ from hookpatch_export._values.value import Args, Instance, Known
 def packages_of(model: Any) -> frozenset[str]:
     """Return the packages that a model is of: of its classes and, for an instance, of its submodules' classes."""
     classes: Iterable[type] = [model] if isinstance(model, type) else map(type, model.modules())
-    return frozenset(_package(one.__module__) for cls in classes for one in cls.__mro__)
+    return frozenset(_package(base.__module__) for cls in classes for base in cls.__mro__)
 
 
 def is_third_party(frame: Frame, function: Any, args: Args, packages: frozenset[str]) -> bool:
@@ -49,7 +49,7 @@ def _is_installed(package: str) -> bool:
     """Return True if a package was installed as a copy; an editable install is the user's own code."""
     module = sys.modules.get(package)
     places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
-    place = next((Path(one) for one in places if one is not None), None)
+    place = next((Path(location) for location in places if location is not None), None)
     if place is None:
         return False
     return _has_metadata(place.parent.parent if place.name == "__init__.py" else place.parent)

@@ -62,14 +62,14 @@ class Walk:
         """
         ways = routes(start)
         near = {frame: place for place, frame in enumerate(ways)}
-        found = []
+        findings = []
         for (*_, construct), noted in self._found.items():
             frame = min(noted.frames, key=near.__getitem__)
-            found.append(_finding(frame, ways[frame], construct, noted))
+            findings.append(_finding(frame, ways[frame], construct, noted))
         order: dict[object, int] = {}
         for frame, way in ways.items():
             order.setdefault((frame.file.path, way), len(order))
-        return sorted(found, key=lambda one: (order[one.file, one.route], one.line, one.column))
+        return sorted(findings, key=lambda finding: (order[finding.file, finding.route], finding.line, finding.column))
 
     def report(self, frame: Frame, node: Any, construct: str, kind: Kind) -> None:
         """Report a finding; for one reported before keep the worse kind and all modes."""
@@ -83,15 +83,15 @@ class Walk:
         if kind is noted.kind:
             noted.frames[frame] = None
 
-    def report_not_read(self, frame: Frame, node: ast.AST, what: str, why: str) -> None:
+    def report_not_read(self, frame: Frame, node: ast.AST, name: str, why: str) -> None:
         """Report the call of a function that was not read."""
-        self.report(frame, node, f"{what}: {why}", Kind.NOT_READ)
+        self.report(frame, node, f"{name}: {why}", Kind.NOT_READ)
 
     def report_third_party(self, frame: Frame, node: ast.AST, function: Any, args: Args) -> None:
         """Report the call of another distribution's function or class; a call without input is a setting."""
         if isinstance(node, ast.Call) and is_third_party(frame, function, args, self._packages):
-            given = any(has_tensor(one) or content_kind(one) >= Kind.SHAPE for one in args)
-            kind = Kind.CALL if given else Kind.CONFIG
+            has_input = any(has_tensor(arg) or content_kind(arg) >= Kind.SHAPE for arg in args)
+            kind = Kind.CALL if has_input else Kind.CONFIG
             self.report(frame, node, f"third-party {function.__module__}.{function.__qualname__}()", kind)
 
     def write(self, owner: Value, name: str, value: Value) -> None:
@@ -128,7 +128,7 @@ def _finding(frame: Frame, route: Route, construct: str, noted: _Noted) -> Findi
     node, kind = noted.node, noted.kind
     if is_only_compiled(kind, construct, noted.modes):
         kind = Kind.SAFE
-    told, instead = consequence_of(kind, construct, [mode for mode in MODES if mode in noted.modes])
+    consequence, instead = consequence_of(kind, construct, [mode for mode in MODES if mode in noted.modes])
     if kind is Kind.UNBACKED:
         kind = Kind.SHAPE
     return Finding(
@@ -139,7 +139,7 @@ def _finding(frame: Frame, route: Route, construct: str, noted: _Noted) -> Findi
         construct=construct,
         source=frame.file.line(node.lineno),
         route=route,
-        consequence=told,
+        consequence=consequence,
         instead=instead,
         end_line=node.end_lineno,
         end_column=node.end_col_offset + 1,

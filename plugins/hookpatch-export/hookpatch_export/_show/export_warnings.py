@@ -51,13 +51,15 @@ def scan_and_warn(call: str, model: Any, keywords: Mapping[str, Any], *, level: 
         return
     mode = "trace" if call == "torch.onnx.export" and keywords.get("dynamo", True) is False else _MODES[call]
     least = next(kind for kind in Kind if str(kind) == level)
-    shown = _distinct([one for one in everything if one.kind >= least and not is_harmless(_consequence(one, mode))])
+    shown = _distinct(
+        [finding for finding in everything if finding.kind >= least and not is_harmless(_consequence(finding, mode))]
+    )
     if fail and shown:
-        worst = sorted(shown, key=lambda one: -one.kind)
-        raise ExportScanError(call, worst, [f"{format_place(one)}: {_message(one, mode)}" for one in worst])
-    for one in shown:
-        _warn(ExportWarning(call, _message(one, mode), one), one)
-    _warn_of_rest(call, [one for one in everything if one not in shown], remarks)
+        worst = sorted(shown, key=lambda finding: -finding.kind)
+        raise ExportScanError(call, worst, [f"{format_place(finding)}: {_message(finding, mode)}" for finding in worst])
+    for finding in shown:
+        _warn(ExportWarning(call, _message(finding, mode), finding), finding)
+    _warn_of_rest(call, [finding for finding in everything if finding not in shown], remarks)
 
 
 def names_of_caller() -> Callable[[str], Any]:
@@ -68,18 +70,20 @@ def names_of_caller() -> Callable[[str], Any]:
     above, frame = 0, sys._getframe(0)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_ON_THE_WAY):
         above, frame = above + 1, frame.f_back
-    made: Callable[[str], Any] = torch._jit_internal.createResolutionCallbackFromFrame(above)
-    return made
+    callback: Callable[[str], Any] = torch._jit_internal.createResolutionCallbackFromFrame(above)
+    return callback
 
 
-def _warn_of_rest(call: str, others: Sequence[Finding], remarks: Sequence[Remark]) -> None:
+def _warn_of_rest(call: str, unshown: Sequence[Finding], remarks: Sequence[Remark]) -> None:
     """Warn in one line of code that was not read, and of wrong comments."""
-    unread = [one for one in others if one.kind is Kind.NOT_READ]
+    unread = [finding for finding in unshown if finding.kind is Kind.NOT_READ]
     if unread:
         first = f"{format_place(unread[0])}, {unread[0].construct}"
-        more = f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
+        suffix = f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
         _warn(
-            ExportWarning(call, f"the scan could not read all of the model: {first}{more}; 'hookpatch scan' tells why")
+            ExportWarning(
+                call, f"the scan could not read all of the model: {first}{suffix}; 'hookpatch scan' tells why"
+            )
         )
     for remark in remarks:
         warnings.warn_explicit(ExportWarning(call, remark.text), None, str(remark.file), remark.line)
@@ -89,8 +93,8 @@ def _module(call: str, model: Any) -> Any:
     """Return the module to scan; None, after a warning, if its source cannot be known."""
     if isinstance(model, _CAPTURED):
         kind = type(model).__name__
-        said = f"the model was captured before, as a{'n' * (kind[0] in 'AEIOU')} {kind}: its source cannot be read; "
-        _warn(ExportWarning(call, f"{said}give the module itself"))
+        problem = f"the model was captured before, as a{'n' * (kind[0] in 'AEIOU')} {kind}: its source cannot be read; "
+        _warn(ExportWarning(call, f"{problem}give the module itself"))
         return None
     if isinstance(model, MethodType) and model.__name__ == "forward":
         model = model.__self__
@@ -104,8 +108,10 @@ def _module(call: str, model: Any) -> Any:
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings without repetitions on the same line."""
     lines: dict[object, Finding] = {}
-    for one in findings:
-        lines.setdefault((one.file, one.line, one.kind, one.construct, tuple(one.consequence.items())), one)
+    for finding in findings:
+        lines.setdefault(
+            (finding.file, finding.line, finding.kind, finding.construct, tuple(finding.consequence.items())), finding
+        )
     return [*lines.values()]
 
 
@@ -120,13 +126,13 @@ def _message(finding: Finding, mode: str) -> str:
 
 def _consequence(finding: Finding, mode: str) -> str:
     """Return the consequence of a finding; for ONNX that of the exporter with ``dynamo=True``."""
-    said = finding.consequence.get(mode, "")
+    consequence = finding.consequence.get(mode, "")
     if mode == "onnx":
-        said = "; ".join(part for part in said.split("; ") if "dynamo=False" not in part).replace(
+        consequence = "; ".join(part for part in consequence.split("; ") if "dynamo=False" not in part).replace(
             " with dynamo=True", ""
         )
-        return finding.consequence.get("export", said) if said == "as with export" else said
-    return said
+        return finding.consequence.get("export", consequence) if consequence == "as with export" else consequence
+    return consequence
 
 
 def _warn(warning: ExportWarning, finding: Finding | None = None) -> None:

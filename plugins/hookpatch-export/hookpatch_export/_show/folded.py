@@ -31,21 +31,21 @@ def folded_lines(findings: Sequence[Finding], width: int | None) -> Iterator[Tex
     if not findings:
         return
     rows: dict[tuple[object, ...], list[Finding]] = {}
-    for one in sorted(findings, key=lambda one: -one.kind):
-        rows.setdefault((one.kind, one.file, one.line), []).append(one)
+    for finding in sorted(findings, key=lambda finding: -finding.kind):
+        rows.setdefault((finding.kind, finding.file, finding.line), []).append(finding)
     yield Text(
         "In libraries, each line of source once (--all: the ways to them, and what becomes of each)", style="bold"
     )
-    kept = list(rows.values())[:_LINES]
-    longest = max(len(_place(row[0])) for row in kept)
-    for (kind, becomes), alike in _by_meaning(kept).items():
+    shown = list(rows.values())[:_LINES]
+    longest = max(len(_place(row[0])) for row in shown)
+    for (kind, becomes), alike in _by_meaning(shown).items():
         yield Text.assemble("  ", (str(kind), COLOURS[kind]), f"  {becomes}", no_wrap=True)
         for row in alike:
             yield _row(row, longest)
-    left = [one for row in list(rows.values())[_LINES:] for one in row]
-    if left:
-        lines = len(rows) - len(kept)
-        yield Text(f"    {lines} more line{'s' * (lines != 1)} ({count_by_kind(left)}): --all", style="dim")
+    hidden = [finding for row in list(rows.values())[_LINES:] for finding in row]
+    if hidden:
+        lines = len(rows) - len(shown)
+        yield Text(f"    {lines} more line{'s' * (lines != 1)} ({count_by_kind(hidden)}): --all", style="dim")
     yield Text()
 
 
@@ -70,5 +70,5 @@ def _by_meaning(rows: Sequence[list[Finding]]) -> dict[tuple[Kind, str], list[li
 
 def _becomes(finding: Finding) -> str:
     """Return the consequence for a line in the first mode that harms the line."""
-    harms = [(modes, what) for modes, what in by_consequence(finding.consequence) if not is_harmless(what)]
-    return "".join(f"{modes}: {what}" for modes, what in harms[:1])
+    harms = [(modes, text) for modes, text in by_consequence(finding.consequence) if not is_harmless(text)]
+    return "".join(f"{modes}: {text}" for modes, text in harms[:1])

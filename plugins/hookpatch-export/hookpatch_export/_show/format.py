@@ -17,14 +17,16 @@ _INSTALLED: Final = tuple(Path(sysconfig.get_path(name)).resolve() for name in (
 def by_consequence(consequence: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return each consequence behind its modes, joined: ``("trace, onnx", "the branch is frozen")``."""
     modes: dict[str, list[str]] = {}
-    for mode, what in consequence.items():
-        modes.setdefault(what, []).append(mode)
-    return [(EVERY if those == [*MODES] else ", ".join(those), what) for what, those in modes.items()]
+    for mode, text in consequence.items():
+        modes.setdefault(text, []).append(mode)
+    return [
+        (EVERY if shared_modes == [*MODES] else ", ".join(shared_modes), text) for text, shared_modes in modes.items()
+    ]
 
 
-def is_harmless(what: str) -> bool:
+def is_harmless(consequence: str) -> bool:
     """Return True if a consequence does no harm: the line works as its author meant."""
-    return what in ("", "kept", "compiled", "stays as it is") or what.startswith("compiled as ")
+    return consequence in ("", "kept", "compiled", "stays as it is") or consequence.startswith("compiled as ")
 
 
 def format_route(route: Iterable[str]) -> str:
@@ -53,6 +55,6 @@ def is_of_library(file: Path) -> bool:
 def count_by_kind(findings: Iterable[Finding]) -> str:
     """Return the number of findings of each kind, the worst first: ``1 data, 2 shape``."""
     counts: dict[str, int] = {}
-    for one in sorted(findings, key=lambda one: -one.kind):
-        counts[str(one.kind)] = counts.get(str(one.kind), 0) + 1
+    for finding in sorted(findings, key=lambda finding: -finding.kind):
+        counts[str(finding.kind)] = counts.get(str(finding.kind), 0) + 1
     return ", ".join(f"{count} {kind}" for kind, count in counts.items())

@@ -12,17 +12,17 @@ def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     """Return findings as values that ``json`` can write, in the order of ``Finding``'s attributes."""
     return [
         {
-            "file": str(one.file),
-            "line": one.line,
-            "column": one.column,
-            "kind": str(one.kind),
-            "construct": one.construct,
-            "source": one.source,
-            "route": list(one.route),
-            "consequence": dict(one.consequence),
-            "instead": one.instead,
-            "end_line": one.end_line,
-            "end_column": one.end_column,
+            "file": str(finding.file),
+            "line": finding.line,
+            "column": finding.column,
+            "kind": str(finding.kind),
+            "construct": finding.construct,
+            "source": finding.source,
+            "route": list(finding.route),
+            "consequence": dict(finding.consequence),
+            "instead": finding.instead,
+            "end_line": finding.end_line,
+            "end_column": finding.end_column,
         }
-        for one in findings
+        for finding in findings
     ]

@@ -52,10 +52,10 @@ def find_model(word: str, root: Path | None) -> NamedModel:
     """
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            found = named_by(word, root)
+            target = named_by(word, root)
         except NotNamed as lack:
             raise ModelError(word, _said_of(word, root, lack)) from lack.error
-        return _made(word, found)
+        return _made(word, target)
 
 
 def _said_of(word: str, root: Path | None, lack: NotNamed) -> str:
@@ -99,29 +99,29 @@ def _offer(module: ModuleType) -> str:
     return f"it has {', '.join(sorted(own))}" if own else "it has no subclass of torch.nn.Module"
 
 
-def _made(word: str, found: Any) -> NamedModel:
+def _made(word: str, target: Any) -> NamedModel:
     import torch
 
-    if isinstance(found, torch.nn.Module) or (isinstance(found, type) and issubclass(found, torch.nn.Module)):
-        return NamedModel(word, found)
-    kind = f"the class {found.__name__}" if isinstance(found, type) else f"of type {type(found).__name__}"
-    if not isinstance(found, FunctionType):
+    if isinstance(target, torch.nn.Module) or (isinstance(target, type) and issubclass(target, torch.nn.Module)):
+        return NamedModel(word, target)
+    kind = f"the class {target.__name__}" if isinstance(target, type) else f"of type {type(target).__name__}"
+    if not isinstance(target, FunctionType):
         raise ModelError(word, f"is {kind}, no torch.nn.Module; name a module, its class, or a function that makes one")
     try:
-        made = found()
+        result = target()
     except (Exception, SystemExit) as error:
         raise ModelError(word, f"raised {_said(error)}; mend the function, it is called without arguments") from error
-    model, *more = made if isinstance(made, tuple) and made else (made,)
-    if not isinstance(model, torch.nn.Module) or len(more) > 2:
+    model, *extras = result if isinstance(result, tuple) and result else (result,)
+    if not isinstance(model, torch.nn.Module) or len(extras) > 2:
         raise ModelError(
-            word, f"returned {kinds(made)}; return a module, (module, inputs) or (module, inputs, keywords)"
+            word, f"returned {kinds(result)}; return a module, (module, inputs) or (module, inputs, keywords)"
         )
-    inputs, keywords = more[0] if more else None, more[1] if len(more) == 2 else {}
+    inputs, keywords = extras[0] if extras else None, extras[1] if len(extras) == 2 else {}
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)  # torch.onnx.export accepts a single tensor, too
     if not isinstance(inputs, tuple | None) or not isinstance(keywords, Mapping):
         raise ModelError(
-            word, f"returned {kinds(made)}; the inputs are a tensor or a tuple, the keywords a dict of them by name"
+            word, f"returned {kinds(result)}; the inputs are a tensor or a tuple, the keywords a dict of them by name"
         )
     return NamedModel(word, model, inputs, keywords)
 
@@ -129,15 +129,17 @@ def _made(word: str, found: Any) -> NamedModel:
 def _failed(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"cannot be imported: {error.msg} ({error.filename}:{error.lineno}); mend that line"
-    now = "install what is missing, or name the folder it is in with --root" if isinstance(error, ImportError) else ""
-    return f"cannot be imported: {_said(error)}; {now or 'mend it, so that python can import it'}"
+    remedy = (
+        "install what is missing, or name the folder it is in with --root" if isinstance(error, ImportError) else ""
+    )
+    return f"cannot be imported: {_said(error)}; {remedy or 'mend it, so that python can import it'}"
 
 
 def _said(error: BaseException) -> str:
     """Return an error's class, its first line, and its line in the user's code."""
     first = str(error).strip().partition("\n")[0]
     text = f"{type(error).__name__}: {first}" if first else type(error).__name__
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if not _is_ours(one.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
 
 

@@ -31,15 +31,15 @@ def probe_lines(probe: Probe, width: int | None) -> Iterator[Text]:
     yield Text()
     for indent, text, style in _lines(probe):
         pieces = textwrap.wrap(text, max(width - indent - 4, 40)) if width is not None else [text]
-        for at, piece in enumerate(pieces):
-            yield Text(" " * (indent + 4 * (at > 0)) + piece, style=style)
+        for index, piece in enumerate(pieces):
+            yield Text(" " * (indent + 4 * (index > 0)) + piece, style=style)
 
 
 def _lines(probe: Probe) -> Iterator[tuple[int, str, str]]:
     """Yield indent, text and style of each line."""
     yield 0, f"probe: {_counts(probe)}", "bold"
-    for one in probe.disagreements:
-        yield 2, sentence(one), "bold red"
+    for explained in probe.disagreements:
+        yield 2, sentence(explained), "bold red"
     for failure in probe.failures:
         yield 2, _failed(failure), "yellow"
     for refusal in probe.refusals:
@@ -54,13 +54,14 @@ def _lines(probe: Probe) -> Iterator[tuple[int, str, str]]:
 
 def sentence(explained: Explained) -> str:
     """Return a disagreement in a line: ``batch 1: eager 10.0, ONNX 6.0: model.py:42 `if x.shape[0] > 2```."""
-    one = explained.disagreement
-    said = f"{words(one.changes)}: eager {one.difference.eager}, {WORDS[one.mode]} {one.difference.other}"
+    disagreement = explained.disagreement
+    difference, mode = disagreement.difference, WORDS[disagreement.mode]
+    answers = f"{words(disagreement.changes)}: eager {difference.eager}, {mode} {difference.other}"
     if explained.finding is not None:
-        return f"{said}: {_at(Spot(explained.finding.file, explained.finding.line))}"
+        return f"{answers}: {_at(Spot(explained.finding.file, explained.finding.line))}"
     if explained.spot is not None:
-        return f"{said}: no finding explains it; the run parts from the example's at {_at(explained.spot)}"
-    return f"{said}: no finding explains it"
+        return f"{answers}: no finding explains it; the run parts from the example's at {_at(explained.spot)}"
+    return f"{answers}: no finding explains it"
 
 
 def probe_json(probe: Probe) -> dict[str, Any]:
@@ -73,26 +74,38 @@ def probe_json(probe: Probe) -> dict[str, Any]:
         "random": probe.random,
         "disagreements": [
             {
-                "mode": one.disagreement.mode,
-                "input": words(one.disagreement.changes),
-                "eager": one.disagreement.difference.eager,
-                "captured": one.disagreement.difference.other,
-                "finding": _json(Spot(one.finding.file, one.finding.line, one.finding.column)) if one.finding else None,
-                "parts_at": _json(one.spot),
-                "sentence": sentence(one),
+                "mode": explained.disagreement.mode,
+                "input": words(explained.disagreement.changes),
+                "eager": explained.disagreement.difference.eager,
+                "captured": explained.disagreement.difference.other,
+                "finding": _json(Spot(explained.finding.file, explained.finding.line, explained.finding.column))
+                if explained.finding
+                else None,
+                "parts_at": _json(explained.spot),
+                "sentence": sentence(explained),
             }
-            for one in probe.disagreements
+            for explained in probe.disagreements
         ],
         "refusals": [
-            {"mode": one.mode, "input": words(one.changes), "error": _first(one.error)} for one in probe.refusals
+            {"mode": refusal.mode, "input": words(refusal.changes), "error": _first(refusal.error)}
+            for refusal in probe.refusals
         ],
         "failures": [
-            {"mode": one.mode, "fixed_sizes": one.fixed, "error": _first(one.error), "at": _json(one.spot)}
-            for one in probe.failures
+            {
+                "mode": failure.mode,
+                "fixed_sizes": failure.fixed,
+                "error": _first(failure.error),
+                "at": _json(failure.spot),
+            }
+            for failure in probe.failures
         ],
         "assumed": [
-            {"constraint": one.words, "symbols": dict(one.symbols), "at": [_json(spot) for spot in one.spots]}
-            for one in probe.assumed
+            {
+                "constraint": assumption.words,
+                "symbols": dict(assumption.symbols),
+                "at": [_json(spot) for spot in assumption.spots],
+            }
+            for assumption in probe.assumed
         ],
         "symbolic_ignored": list(probe.symbolic),
     }
@@ -111,8 +124,8 @@ def _counts(probe: Probe) -> str:
 
 def _failed(failure: Failure) -> str:
     where = f" at {_at(failure.spot)}" if failure.spot is not None else ""
-    what = "could not leave the sizes of the example open" if failure.fixed else "failed"
-    return f"{WORDS[failure.mode]} {what}{where}: {_first(failure.error)}"
+    outcome = "could not leave the sizes of the example open" if failure.fixed else "failed"
+    return f"{WORDS[failure.mode]} {outcome}{where}: {_first(failure.error)}"
 
 
 def _assumed(assumption: Assumption) -> str:

@@ -33,10 +33,10 @@ def as_sarif(findings: Sequence[Finding], remarks: Iterable[Remark], folder: Pat
     rules = [
         {
             "id": str(kind),
-            "shortDescription": {"text": f"{said[0].upper()}{said[1:]}."},
+            "shortDescription": {"text": f"{description[0].upper()}{description[1:]}."},
             "defaultConfiguration": {"level": level},
         }
-        for kind, (said, level) in RULES.items()
+        for kind, (description, level) in RULES.items()
     ]
     driver = {
         "name": "hookpatch-export",
@@ -46,17 +46,17 @@ def as_sarif(findings: Sequence[Finding], remarks: Iterable[Remark], folder: Pat
     notifications = [
         {
             "level": "warning",
-            "message": {"text": one.text},
-            "locations": [_at(one.file, folder, {"startLine": one.line})],
+            "message": {"text": remark.text},
+            "locations": [_at(remark.file, folder, {"startLine": remark.line})],
         }
-        for one in remarks
+        for remark in remarks
     ]
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"ROOT": {"uri": f"{folder.resolve().as_uri()}/"}},
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
-        "results": [_result(one, kinds.index(one.kind), folder) for one in findings],
+        "results": [_result(finding, kinds.index(finding.kind), folder) for finding in findings],
     }
     return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
 
@@ -70,7 +70,7 @@ def _result(finding: Finding, rule: int, folder: Path) -> dict[str, Any]:
         "endColumn": finding.end_column,
         "snippet": {"text": finding.source},
     }
-    became = "; ".join(f"{modes}: {what}" for modes, what in by_consequence(finding.consequence))
+    became = "; ".join(f"{modes}: {text}" for modes, text in by_consequence(finding.consequence))
     sentences = [f"{finding.construct} ({finding.kind})", became, f"instead: {finding.instead}" * bool(finding.instead)]
     return {
         "ruleId": str(finding.kind),

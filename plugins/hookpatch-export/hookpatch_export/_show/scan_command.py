@@ -96,20 +96,20 @@ def scan_command(
         raise ModelError(model, "--probe needs inputs; name a function that returns (module, inputs)")
     if budget is not None and not probe:
         raise ModelError(model, "--budget is how long --probe may look for inputs; give --probe, too")
-    found = scan(subject.model, root=root)
-    findings, remarks = apply_ignores(found, spans(subject.model, found))
+    all_findings = scan(subject.model, root=root)
+    findings, remarks = apply_ignores(all_findings, spans(subject.model, all_findings))
     for remark in remarks:
         sys.stderr.write(f"hookpatch: {relative_path(remark.file)}:{remark.line}: {remark.text}\n")
-    probed = _probed(subject, found, BUDGET if budget is None else budget) if probe else None
-    _show(model, findings, remarks, len(found) - len(findings), as_json_, sarif, level, probed, everything)
-    failed = any(one.kind >= _kind(fail_on) for one in findings) if fail_on is not None else False
+    probed = _probed(subject, all_findings, BUDGET if budget is None else budget) if probe else None
+    _show(model, findings, remarks, len(all_findings) - len(findings), as_json_, sarif, level, probed, everything)
+    failed = any(finding.kind >= _kind(fail_on) for finding in findings) if fail_on is not None else False
     if failed or (fail_on is not None and probed is not None and probed.disagreements):
         raise typer.Exit(FOUND)
 
 
-def _probed(subject: NamedModel, found: Sequence[Finding], budget: float) -> Probe:
-    files = {file for file, _, _ in spans(subject.model, found)}
-    return run_probe(subject.word, subject.model, subject.inputs or (), subject.keywords, found, files, budget)
+def _probed(subject: NamedModel, findings: Sequence[Finding], budget: float) -> Probe:
+    files = {file for file, _, _ in spans(subject.model, findings)}
+    return run_probe(subject.word, subject.model, subject.inputs or (), subject.keywords, findings, files, budget)
 
 
 def _show(
@@ -124,12 +124,12 @@ def _show(
     everything: bool,
 ) -> None:
     if sarif is not None:
-        shown = [one for one in findings if one.kind >= _kind(level or Level.CALL)]
+        shown = [finding for finding in findings if finding.kind >= _kind(level or Level.CALL)]
         _write(sarif, as_sarif(shown, remarks, Path.cwd()))
     if as_json_:
-        shown = [one for one in findings if one.kind >= _kind(level or Level.SAFE)]
-        more = {} if probed is None else {"probe": probe_json(probed)}
-        typer.echo(json.dumps({"findings": as_json(shown), **more}, indent=2))
+        shown = [finding for finding in findings if finding.kind >= _kind(level or Level.SAFE)]
+        probe_entry = {} if probed is None else {"probe": probe_json(probed)}
+        typer.echo(json.dumps({"findings": as_json(shown), **probe_entry}, indent=2))
     else:
         console = Console(highlight=False)
         width = width_of(console)
@@ -142,8 +142,8 @@ def _kind(word: Level | FailOn) -> Kind:
     return next(kind for kind in Kind if str(kind) == word.value)
 
 
-def _write(path: Path, what: dict[str, Any]) -> None:
+def _write(path: Path, document: dict[str, Any]) -> None:
     try:
-        path.write_text(json.dumps(what, indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise FileError(path, error.strerror or str(error)) from None

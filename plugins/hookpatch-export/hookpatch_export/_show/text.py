@@ -50,10 +50,10 @@ def report(
         width: see ``width_of``.
         everything: True to show each finding in full, in the order of the scan.
     """
-    shown = [one for one in findings if one.kind >= level]
-    folded = [] if everything else [one for one in shown if is_of_library(one.file)]
-    whole = shown if everything else [one for one in shown if not is_of_library(one.file)]
-    groups = [list(group) for _, group in groupby(whole, key=lambda one: (one.file, one.route))]
+    shown = [finding for finding in findings if finding.kind >= level]
+    folded = [] if everything else [finding for finding in shown if is_of_library(finding.file)]
+    whole = shown if everything else [finding for finding in shown if not is_of_library(finding.file)]
+    groups = [list(group) for _, group in groupby(whole, key=lambda finding: (finding.file, finding.route))]
     if not everything:  # sorting is stable: the order of the scan holds among findings of one kind
         groups = sorted((_worst_first(group) for group in groups), key=lambda group: -group[0].kind)
     for group in groups:
@@ -65,15 +65,15 @@ def report(
 
 
 def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda one: -one.kind)
+    return sorted(findings, key=lambda finding: -finding.kind)
 
 
 def _function(findings: Sequence[Finding], width: int | None) -> Iterator[Text]:
     """Yield the lines of a function's findings; neighbours with equal consequences share one explanation."""
     for _, group in groupby(findings, key=_meaning):
         alike = list(group)
-        for _, same in groupby(alike, key=lambda one: (one.line, one.kind, one.construct)):
-            yield from _line(list(same))
+        for _, repeats in groupby(alike, key=lambda finding: (finding.line, finding.kind, finding.construct)):
+            yield from _line(list(repeats))
         yield from _told(alike[0], width)
         yield Text()
 
@@ -82,9 +82,9 @@ def _meaning(finding: Finding) -> object:
     return finding.kind, tuple(finding.consequence.items()), finding.instead
 
 
-def _line(same: Sequence[Finding]) -> Iterator[Text]:
-    first = same[0]
-    spans = {(one.column, one.end_line, one.end_column) for one in same}
+def _line(findings: Sequence[Finding]) -> Iterator[Text]:
+    first = findings[0]
+    spans = {(finding.column, finding.end_line, finding.end_column) for finding in findings}
     yield Text.assemble(
         "  ",
         (format_place(first), "cyan"),
@@ -95,17 +95,17 @@ def _line(same: Sequence[Finding]) -> Iterator[Text]:
     )
     if first.source:
         yield Text(f"    {first.source}", no_wrap=True)
-        yield Text(f"    {_carets(same)}".rstrip(), style=COLOURS[first.kind], no_wrap=True)
+        yield Text(f"    {_carets(findings)}".rstrip(), style=COLOURS[first.kind], no_wrap=True)
 
 
-def _carets(same: Sequence[Finding]) -> str:
+def _carets(findings: Sequence[Finding]) -> str:
     """Return the line under the source, with a caret under each character of a finding."""
-    source, indent = same[0].source, _indent(same[0])
-    found: set[int] = set()
-    for one in same:
-        end = one.end_column if one.end_line == one.line else len(source) + indent + 1
-        found.update(range(one.column - 1 - indent, max(end - 1 - indent, one.column - indent)))
-    return "".join(("^" if at in found else " ") * cell_len(letter) for at, letter in enumerate(source))
+    source, indent = findings[0].source, _indent(findings[0])
+    marked: set[int] = set()
+    for finding in findings:
+        end = finding.end_column if finding.end_line == finding.line else len(source) + indent + 1
+        marked.update(range(finding.column - 1 - indent, max(end - 1 - indent, finding.column - indent)))
+    return "".join(("^" if index in marked else " ") * cell_len(letter) for index, letter in enumerate(source))
 
 
 def _indent(finding: Finding) -> int:
@@ -118,24 +118,24 @@ def _indent(finding: Finding) -> int:
 
 
 def _told(finding: Finding, width: int | None) -> Iterator[Text]:
-    rows = [(modes, what, "") for modes, what in by_consequence(finding.consequence)]
+    rows = [(modes, text, "") for modes, text in by_consequence(finding.consequence)]
     if finding.instead:
         rows.append(("instead", finding.instead, "green"))
     if not rows:
         return
     first = max(len(modes) for modes, _, _ in rows)
-    for modes, what, style in rows:
-        pieces = textwrap.wrap(what, max(width - first - 8, 20)) if width is not None else [what]
-        for at, piece in enumerate(pieces):
-            yield Text.assemble("      ", ((modes if at == 0 else "").ljust(first), "dim"), "  ", (piece, style))
+    for modes, text, style in rows:
+        pieces = textwrap.wrap(text, max(width - first - 8, 20)) if width is not None else [text]
+        for index, piece in enumerate(pieces):
+            yield Text.assemble("      ", ((modes if index == 0 else "").ljust(first), "dim"), "  ", (piece, style))
 
 
 def _summary(findings: Sequence[Finding], shown: Sequence[Finding], silenced: int, name: str) -> Text:
-    more = [one for one in findings if one not in shown]
-    worst = COLOURS[max(one.kind for one in shown)] if shown else "bold green"
+    hidden = [finding for finding in findings if finding not in shown]
+    worst = COLOURS[max(finding.kind for finding in shown)] if shown else "bold green"
     return Text.assemble(
         (f"{name}: ", "bold"),
         (count_by_kind(shown) or "nothing found", worst),
-        f"; not shown: {count_by_kind(more)} (--level {min(one.kind for one in more)})" if more else "",
+        f"; not shown: {count_by_kind(hidden)} (--level {min(finding.kind for finding in hidden)})" if hidden else "",
         f"; silenced by comments: {silenced}" if silenced else "",
     )
