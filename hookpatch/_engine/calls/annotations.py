@@ -18,9 +18,9 @@ def evaluated_annotations(function: FunctionType) -> dict[str, Any] | None:
     Source: the collector's list of a function's referents (CPython, Objects/funcobject.c, func_traverse).
     """
     builtins: Any = getattr(function, "__builtins__", None)
-    others = set(map(id, (function.__globals__, builtins, function.__kwdefaults__, vars(function))))
+    other_ids = set(map(id, (function.__globals__, builtins, function.__kwdefaults__, vars(function))))
     dicts = [referent for referent in gc.get_referents(function) if type(referent) is dict]
-    return next((annotations for annotations in dicts if id(annotations) not in others), None)
+    return next((annotations for annotations in dicts if id(annotations) not in other_ids), None)
 
 
 if sys.version_info >= (3, 14):

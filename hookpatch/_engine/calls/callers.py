@@ -43,8 +43,8 @@ class Callers:
                     if name in self._known:
                         return self._known[name]
                     if not is_ours(code, frame.f_globals):
-                        known = self._known[name] = self.are_meant(_names(frame.f_globals))
-                        return known
+                        is_meant = self._known[name] = self.are_meant(_names(frame.f_globals))
+                        return is_meant
                 frame = frame.f_back
         return self.are_meant(caller_in(_frames(frame), self.outside))
 
@@ -104,10 +104,10 @@ def caller_in(frames: Iterable[Frame], outside: int) -> tuple[str, ...]:
     for code, names in frames:
         if is_ours(code, names):
             if FRAME_MARK in code.co_name:
-                here = code.co_filename, code.co_firstlineno
+                wrapper_place = code.co_filename, code.co_firstlineno
                 if place is None:
-                    place = here
-                elif here == place:
+                    place = wrapper_place
+                elif wrapper_place == place:
                     outside -= 1
         elif outside <= 0:
             return _names(names)
@@ -141,6 +141,6 @@ def _names(names: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of a module by the globals: of the main module also the name of the spec."""
     name = names.get("__name__")
     if name in _MAINS:
-        found = getattr(names.get("__spec__"), "name", None)
-        return ("__main__", found) if isinstance(found, str) else ("__main__",)
+        spec_name = getattr(names.get("__spec__"), "name", None)
+        return ("__main__", spec_name) if isinstance(spec_name, str) else ("__main__",)
     return (name,) if isinstance(name, str) else ()

@@ -79,9 +79,9 @@ def in_place(cells: int) -> CodeType:
     code with free variables unknown to the compiler. ``__hookpatch__`` is a keyword default.
     """
     names = [f"cell{number:06}" for number in range(cells)]
-    seen = f"if 0: {', '.join(names)}" if names else ""
+    mention = f"if 0: {', '.join(names)}" if names else ""
     text = (
-        f"def make({', '.join(names)}):\n def trampoline(*args, __hookpatch__=None, **kwargs):\n  {seen}\n"
+        f"def make({', '.join(names)}):\n def trampoline(*args, __hookpatch__=None, **kwargs):\n  {mention}\n"
         "  return __hookpatch__(args, kwargs)"
     )
     return inner(inner(compile(text, "<hookpatch>", "exec"), "make"), "trampoline")

@@ -30,25 +30,27 @@ def injecting(
 
     def present(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         by_name = [kwargs[name]] if name in kwargs else []
-        return by_name + [args[place] for place, other, _ in by_place if other == name and place < len(args)]
+        return by_name + [
+            args[place] for place, parameter_name, _ in by_place if parameter_name == name and place < len(args)
+        ]
 
     def injected(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = {name: _fresh(value) for name, value in arguments.items()}
+        values = {name: _fresh(value) for name, value in arguments.items()}
         for name, is_it, is_on in outside:
             # By the value: a call that began before the other layer was applied lacks the injected value.
-            if is_on and name in given and any(map(is_it, present(name, args, kwargs))):
-                del given[name]
+            if is_on and name in values and any(map(is_it, present(name, args, kwargs))):
+                del values[name]
         if len(args) < least:
-            return wrapped(*args, **{**kwargs, **given})
+            return wrapped(*args, **{**kwargs, **values})
         placed = list(args)
         for place, name, positional_only in by_place:
-            if name not in given:
+            if name not in values:
                 continue
             if place < len(placed):
-                placed[place] = given.pop(name)
+                placed[place] = values.pop(name)
             elif positional_only and place == len(placed):
-                placed.append(given.pop(name))
-        return wrapped(*placed, **{**kwargs, **given})
+                placed.append(values.pop(name))
+        return wrapped(*placed, **{**kwargs, **values})
 
     if outside or any(_fresh(value) is not value for value in arguments.values()):
         return injected
@@ -75,23 +77,25 @@ def defaulting(arguments: Mapping[str, Any], parameters: Sequence[Parameter], be
 
     def defaulted(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         count = len(args)
-        given = {
+        values = {
             name: _fresh(arguments[name])
             for name in by_keyword
             if name not in kwargs and places.get(name, count) >= count
         }
         if by_place and places[by_place[-1]] >= count:
             args = _filled(args, only[max(count - before, 0) : places[by_place[-1]] - before + 1], arguments)
-        return wrapped(*args, **kwargs, **given)
+        return wrapped(*args, **kwargs, **values)
 
     return defaulted
 
 
-def _filled(args: tuple[Any, ...], lacking: Sequence[Parameter], given: Mapping[str, Any]) -> tuple[Any, ...]:
+def _filled(args: tuple[Any, ...], lacking: Sequence[Parameter], values: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the arguments by place, with each lacking argument: the given value, or the parameter's default."""
-    more = [_fresh(given[one.name]) if one.name in given else one.default for one in lacking]
+    filled = [
+        _fresh(values[parameter.name]) if parameter.name in values else parameter.default for parameter in lacking
+    ]
     # Without a required argument the call fails as the original's does.
-    return args if any(value is Parameter.empty for value in more) else (*args, *more)
+    return args if any(value is Parameter.empty for value in filled) else (*args, *filled)
 
 
 def _fresh(value: Any) -> Any:

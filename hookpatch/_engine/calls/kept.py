@@ -19,38 +19,38 @@ def keeps(value: object, is_wanted: Callable[[Any], bool]) -> bool:
 
     The search ends after 24 steps and 500 objects: a module-level table of everything is not a wrapper.
     """
-    seen = {id(value)}
-    now: list[Any] = [value]
+    ids = {id(value)}
+    level: list[Any] = [value]
     for depth in range(_DEPTH):
         following: list[Any] = []
-        for thing in now:
-            for kept in _kept_by(thing, is_first=not depth):
-                if id(kept) in seen or issubclass(type(kept), ModuleType):
+        for holder in level:
+            for referent in _kept_by(holder, is_first=not depth):
+                if id(referent) in ids or issubclass(type(referent), ModuleType):
                     continue
-                if is_wanted(kept):
+                if is_wanted(referent):
                     return True
-                seen.add(id(kept))
-                following.append(kept)  # kept alive: no id is used twice
-                if len(seen) > _MOST:
+                ids.add(id(referent))
+                following.append(referent)  # kept alive: no id is used twice
+                if len(ids) > _MOST:
                     return False
-        now = following
+        level = following
     return False
 
 
-def _kept_by(thing: Any, is_first: bool) -> Iterator[Any]:
+def _kept_by(holder: Any, is_first: bool) -> Iterator[Any]:
     """Yield the objects that an object keeps for calls."""
-    kind = type(thing)
+    kind = type(holder)
     if issubclass(kind, type):
         if is_first:
-            yield from type.__dict__["__bases__"].__get__(thing)
+            yield from type.__dict__["__bases__"].__get__(holder)
     elif kind is FunctionType:
-        yield from kept_by_function(thing)
-        yield from vars(thing).values()
+        yield from kept_by_function(holder)
+        yield from vars(holder).values()
         if is_first:
-            names = thing.__globals__
-            yield from (names[name] for name in names_in(thing.__code__) if name in names)
+            names = holder.__globals__
+            yield from (names[name] for name in names_in(holder.__code__) if name in names)
     elif not issubclass(kind, (CodeType, str, bytes, int, float)):
-        yield from gc.get_referents(thing)
+        yield from gc.get_referents(holder)
 
 
 def kept_by_function(function: FunctionType) -> Iterator[Any]:
@@ -62,20 +62,24 @@ def kept_by_function(function: FunctionType) -> Iterator[Any]:
 
 def globals_used(function: FunctionType) -> dict[str, Any]:
     """Return the global names that a function uses, itself or through functions of its module, with the values."""
-    space, found, waiting = function.__globals__, dict[str, Any](), [function]
+    space, values, waiting = function.__globals__, dict[str, Any](), [function]
     while waiting:
         for name in _globals_in(waiting.pop().__code__):
-            if name in space and name not in found:
-                found[name] = value = space[name]
+            if name in space and name not in values:
+                values[name] = value = space[name]
                 if type(value) is FunctionType and value.__globals__ is space:
                     waiting.append(value)
-    return found
+    return values
 
 
 @lru_cache(maxsize=256)
 def _globals_in(code: CodeType) -> frozenset[str]:
     """Return the names of the globals that a code and the nested codes read, without the names of attributes."""
-    names = {found.argval for found in dis.get_instructions(code) if found.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    names = {
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
     return frozenset(names).union(*(_globals_in(const) for const in code.co_consts if type(const) is CodeType))
 
 

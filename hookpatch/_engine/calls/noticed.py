@@ -50,14 +50,14 @@ def _by_what(callee: Any) -> str:
         name, module = getattr(callee, "__name__", ""), getattr(callee, "__module__", "")
         return name if name in _OF_C.get(module, ()) else ""
     names = {*names_in(callee.__code__)}
-    if found := next((name for name in _NAMES if name in names), ""):
-        return found
+    if used_name := next((name for name in _NAMES if name in names), ""):
+        return used_name
     return _LEVEL if any(map(_gives_level, _codes(callee.__code__))) else ""
 
 
 def _codes(code: CodeType) -> list[CodeType]:
     """Return a code and all nested codes."""
-    inside = [one for const in code.co_consts if isinstance(const, CodeType) for one in _codes(const)]
+    inside = [nested for const in code.co_consts if isinstance(const, CodeType) for nested in _codes(const)]
     return [code, *inside]
 
 

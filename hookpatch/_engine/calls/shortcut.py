@@ -81,7 +81,9 @@ def _giving(code: CodeType, file: str, injected: bytes, cells: tuple[str, ...]) 
     """Return code that passes arguments: the same object each time, since torch.compile caches by code."""
     arguments: dict[str, Any] = dict(marshal.loads(injected))
     before = next(instruction for instruction in dis.get_instructions(code) if instruction.opname == "RESUME")
-    resumed = next(one.offset for one in dis.get_instructions(code) if one.offset > before.offset)
+    resumed = next(
+        instruction.offset for instruction in dis.get_instructions(code) if instruction.offset > before.offset
+    )
     laid = _Laid(code)
     laid.insert(resumed, b"".join(_instructions(code, arguments)))
     if cells and code.co_freevars:
@@ -127,7 +129,7 @@ def _cache_of_store() -> int:
     """Return how many bytes the interpreter keeps behind an instruction that stores an entry."""
     code = compile("a[b] = c", "<hookpatch>", "exec")
     after = iter(dis.get_instructions(code))
-    store = next(one for one in after if one.opname == "STORE_SUBSCR")
+    store = next(instruction for instruction in after if instruction.opname == "STORE_SUBSCR")
     return next(after).offset - store.offset - 2
 
 
@@ -138,29 +140,29 @@ class _Laid:
         self.code: Final = code
         self.text, self.lines, self.handlers = code.co_code, code.co_linetable, code.co_exceptiontable
 
-    def insert(self, at: int, new: bytes) -> None:
+    def insert(self, offset: int, new: bytes) -> None:
         """Insert instructions without a line number."""
-        self.text = self.text[:at] + new + self.text[at:]
+        self.text = self.text[:offset] + new + self.text[offset:]
         place, units = 0, 0  # the entries of the lines begin with a byte from 128 on
-        while place < len(self.lines) and units < at // 2:
+        while place < len(self.lines) and units < offset // 2:
             units += (self.lines[place] & 7) + 1
             place += 1
             while place < len(self.lines) and self.lines[place] < 128:
                 place += 1
-        if units != at // 2:
+        if units != offset // 2:
             raise ValueError("an entry of the lines ends elsewhere")
         lengths = [min(len(new) // 2 - unit, 8) for unit in range(0, len(new) // 2, 8)]
         none = bytes(0x80 | 15 << 3 | length - 1 for length in lengths)
         self.lines = self.lines[:place] + none + self.lines[place:]
-        self.handlers = b"".join(_moved(self.handlers, at // 2, len(new) // 2))
+        self.handlers = b"".join(_moved(self.handlers, offset // 2, len(new) // 2))
 
 
-def _moved(table: bytes, at: int, by: int) -> Iterator[bytes]:
+def _moved(table: bytes, position: int, by: int) -> Iterator[bytes]:
     """Yield the entries of a table of handlers, of code with more instructions at a place."""
     numbers = iter(_numbers(table))
     for start, length, target, depth in zip(*[numbers] * 4, strict=True):
         ends = start + length
-        first, last, to = (place + by * (place >= at) for place in (start, ends, target))
+        first, last, to = (place + by * (place >= position) for place in (start, ends, target))
         yield _varint(first, 128) + _varint(last - first) + _varint(to) + _varint(depth)
 
 
@@ -177,5 +179,5 @@ def _varint(value: int, first: int = 0) -> bytes:
     parts = [value >> shift & 63 for shift in range(30, -1, -6)]
     while len(parts) > 1 and not parts[0]:
         del parts[0]
-    more = [part | 64 for part in parts[:-1]] + parts[-1:]
-    return bytes([more[0] | first, *more[1:]])
+    encoded = [part | 64 for part in parts[:-1]] + parts[-1:]
+    return bytes([encoded[0] | first, *encoded[1:]])

@@ -32,9 +32,9 @@ def takes(callee: Any, binds: bool) -> list[Parameter] | None:
     return parameters[binds and parameters[:1] != [] and parameters[0].kind not in PACKED :]
 
 
-def take_the_same(one: FunctionType, other: Any) -> bool:
+def take_the_same(function: FunctionType, other: Any) -> bool:
     """Return True if two functions have the same parameters, as far as their code shows; False if in doubt."""
-    return type(other) is FunctionType and not (vars(one) or vars(other)) and _head(one) == _head(other)
+    return type(other) is FunctionType and not (vars(function) or vars(other)) and _head(function) == _head(other)
 
 
 def _head(function: FunctionType) -> tuple[Any, ...]:
@@ -61,29 +61,29 @@ def misfit(new: Signature, like: Signature, name: str) -> str | None:
             bound = new.bind(*args, **{key: key for key in keywords}).arguments
         except TypeError as error:
             return f"{name}({words}) fails: {error}"
-        for given in args:
-            if given in bound and bound[given] != given and new.parameters[given].kind not in PACKED:
-                return f"{name}({words}) gives what is meant for '{given}' to another parameter"
+        for argument in args:
+            if argument in bound and bound[argument] != argument and new.parameters[argument].kind not in PACKED:
+                return f"{name}({words}) gives what is meant for '{argument}' to another parameter"
     return None
 
 
-def _calls(like: Signature, more: int) -> list[tuple[list[str], list[str]]]:
-    """Return the calls to try: the parameters by place and by keyword; ``more`` arguments for ``*args``."""
+def _calls(like: Signature, count: int) -> list[tuple[list[str], list[str]]]:
+    """Return the calls to try: the parameters by place and by keyword; ``count`` arguments for ``*args``."""
     parameters = like.parameters.items()
     only, either, by_keyword, star, star_star = (
         [name for name, parameter in parameters if parameter.kind is kind] for kind in _KINDS
     )
     optional = [name for name, parameter in parameters if parameter.default is not parameter.empty]
     first = [name for name in only if name not in optional]
-    rest = [name for name in either if name not in optional]
+    required = [name for name in either if name not in optional]
     keywords = [name for name in by_keyword if name not in optional]
     return [
-        ([*first, *rest], keywords),
-        (first, [*rest, *keywords]),
-        *((first, [*rest, *keywords, name]) for name in optional if name not in only),
+        ([*first, *required], keywords),
+        (first, [*required, *keywords]),
+        *((first, [*required, *keywords, name]) for name in optional if name not in only),
         ([*only, *either], by_keyword),
-        *(([*only, *either, *[f"*{name}"] * more], by_keyword) for name in star),
-        *(([*first, *rest], [*keywords, "any_other_name"]) for _ in star_star),
+        *(([*only, *either, *[f"*{name}"] * count], by_keyword) for name in star),
+        *(([*first, *required], [*keywords, "any_other_name"]) for _ in star_star),
     ]
 
 
@@ -122,14 +122,14 @@ def from_text(text: str) -> Signature:
         assert isinstance(function, ast.FunctionDef)
     except (SyntaxError, AssertionError):
         raise ValueError(f"{text!r} is no signature") from None
-    given = function.args
-    defaults = [None] * (len(given.posonlyargs) + len(given.args) - len(given.defaults)) + given.defaults
-    groups = zip(_KINDS, (given.posonlyargs, given.args, given.kwonlyargs), strict=False)
+    args = function.args
+    defaults = [None] * (len(args.posonlyargs) + len(args.args) - len(args.defaults)) + args.defaults
+    groups = zip(_KINDS, (args.posonlyargs, args.args, args.kwonlyargs), strict=False)
     named = [(argument, kind) for kind, arguments in groups for argument in arguments]
     parameters = [
         Parameter(argument.arg, kind, default=Parameter.empty if default is None else ...)
-        for (argument, kind), default in zip(named, [*defaults, *given.kw_defaults], strict=True)
+        for (argument, kind), default in zip(named, [*defaults, *args.kw_defaults], strict=True)
     ]
-    packed = zip((given.vararg, given.kwarg), PACKED, strict=True)
+    packed = zip((args.vararg, args.kwarg), PACKED, strict=True)
     parameters += [Parameter(argument.arg, kind) for argument, kind in packed if argument is not None]
     return Signature(sorted(parameters, key=lambda parameter: parameter.kind))

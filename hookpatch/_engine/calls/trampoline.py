@@ -58,7 +58,7 @@ class Trampoline:
         added = torchscript.attributes(like, self.link, wrappers_from, binds)
         if binds:  # the cells in the order of co_freevars: by name
             first = like.__code__.co_varnames[0] if like.__code__.co_argcount else ""
-            function = _copy(_codes()[1], like, (self.link, CellType(first), _REST), added)
+            function = _copy(_codes()[1], like, (self.link, CellType(first), _TAIL), added)
         else:
             function = _copy(_codes()[0], like, (self.link,), added)
         self.function: Final = function
@@ -67,12 +67,12 @@ class Trampoline:
         self._short: Shortcut | None = None
         self._defaults = function.__defaults__, function.__kwdefaults__
         self._collected: FunctionType | None = None
-        _all.add(ref(self, _forget))
+        _living.add(ref(self, _forget))
 
     @staticmethod
     def links() -> list[object]:
         """Return the contents of all links: tuples that hold an original without a name."""
-        return [trampoline.link.cell_contents for weak in _all.copy() if (trampoline := weak()) is not None]
+        return [trampoline.link.cell_contents for weak in _living.copy() if (trampoline := weak()) is not None]
 
     @property
     def collected(self) -> FunctionType:
@@ -145,8 +145,8 @@ def lengthen(below: FunctionType) -> None:
             trampoline.shorten(None)
 
 
-_all: Final[set[ReferenceType[Trampoline]]] = set()
-_forget: Final = _all.discard  # once: every access to the attribute makes another object
+_living: Final[set[ReferenceType[Trampoline]]] = set()
+_forget: Final = _living.discard  # once: every access to the attribute makes another object
 
 
 def is_trampoline(function: FunctionType) -> bool:
@@ -209,7 +209,7 @@ def _function(__hookpatch__: Link) -> Callable[..., Any]:
     return trampoline
 
 
-def _method(__hookpatch__: Link, first: str, rest: slice) -> Callable[..., Any]:
+def _method(__hookpatch__: Link, first: str, tail: slice) -> Callable[..., Any]:
     def trampoline(*args: Any, **kwargs: Any) -> Any:
         # Bound by __get__, since torch.compile cannot trace types.MethodType.
         wrapper, below, bind = __hookpatch__
@@ -222,7 +222,7 @@ def _method(__hookpatch__: Link, first: str, rest: slice) -> Callable[..., Any]:
         else:
             if instance is None:
                 return wrapper(below, None, args, kwargs)  # nothing binds a function to None
-            return wrapper(bind(instance), instance, args[rest], kwargs)
+            return wrapper(bind(instance), instance, args[tail], kwargs)
         if kwargs.get(first) is None:
             return wrapper(below, None, args, kwargs)  # called on the class, without an object or with a default
         instance = kwargs.pop(first)  # called as Class.method(self=object)
@@ -231,7 +231,7 @@ def _method(__hookpatch__: Link, first: str, rest: slice) -> Callable[..., Any]:
     return trampoline
 
 
-_REST: Final = CellType(slice(1, None))  # made once, not at each call
+_TAIL: Final = CellType(slice(1, None))  # made once, not at each call
 
 
 @cache
@@ -347,11 +347,11 @@ class Swap:
     def takes_code_of(self, below: FunctionType) -> bool:
         """Return True if the function runs code of the callable below alike: by equal globals, cells and defaults."""
         like = self._like
-        cells, others = like.__closure__ or (), below.__closure__ or ()
+        cells, cells_below = like.__closure__ or (), below.__closure__ or ()
         return (
             below.__globals__ is like.__globals__
             and below.__code__.co_freevars == like.__code__.co_freevars
-            and all(cell is other for cell, other in zip(cells, others, strict=True))
+            and all(cell is cell_below for cell, cell_below in zip(cells, cells_below, strict=True))
             and below.__defaults__ is like.__defaults__
             and below.__kwdefaults__ is like.__kwdefaults__
         )
@@ -372,7 +372,7 @@ class Swap:
 
     def is_code(self, code: CodeType) -> bool:
         """Return True if a code is of the swap, now or before."""
-        return any(code is one for one in self._codes)
+        return any(code is own_code for own_code in self._codes)
 
 
 def recompiled(

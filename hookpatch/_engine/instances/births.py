@@ -39,10 +39,10 @@ def _around(owner: type, name: str, wrapper: Callable[..., Any]) -> tuple[Attrib
 
 def _after_call(meant: Meant, born: Born) -> Any:
     def call(wrapped: Any, cls: Any, args: Any, kwargs: Any) -> Any:
-        made = wrapped(*args, **kwargs)
-        if meant.takes(made):
-            born(made)
-        return made
+        instance = wrapped(*args, **kwargs)
+        if meant.takes(instance):
+            born(instance)
+        return instance
 
     return call
 

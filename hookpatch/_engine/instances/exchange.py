@@ -45,8 +45,8 @@ class Exchange:
     def check(self) -> None:
         """Raise TargetRefused if the factory has made an object that is no torch module."""
         for slot in self.places:
-            if not is_model(made := slot.read()):
-                problem = f"the factory made {a_kind(made)}, and a submodule is a torch module"
+            if not is_model(submodule := slot.read()):
+                problem = f"the factory made {a_kind(submodule)}, and a submodule is a torch module"
                 raise TargetRefused(self._patch.address, self._owner, problem)
 
     def doubts(self) -> list[str]:

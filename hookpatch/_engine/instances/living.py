@@ -25,10 +25,10 @@ _FROZEN: Final = "instances that gc.freeze() has set aside are not seen"
 def _nothing() -> None: ...
 
 
-def _dict_of(thing: Any) -> Any:
+def _dict_of(instance: Any) -> Any:
     """Return the ``__dict__`` of an instance; None for an instance without one."""
     try:
-        return vars(thing)
+        return vars(instance)
     except TypeError:
         return None
 
@@ -63,25 +63,25 @@ class Living:
             TargetNotFound: all living instances lack the attribute.
             HookpatchError: the patch does not fit an instance.
         """
-        things = self.meant.living()
-        for thing in things:
-            self._adopt(thing)
-        if things and len(self._without) == len(things) and self._patch.target is not None:
-            now = "add=True adds it" if self._patch.verb == "replace" else ""
-            raise missing(self._without[0], self._patch.target, self._owner, now=now)
+        instances = self.meant.living()
+        for instance in instances:
+            self._adopt(instance)
+        if instances and len(self._without) == len(instances) and self._patch.target is not None:
+            remedy = "add=True adds it" if self._patch.verb == "replace" else ""
+            raise missing(self._without[0], self._patch.target, self._owner, remedy=remedy)
 
-    def born(self, thing: Any) -> Site | None:
+    def born(self, instance: Any) -> Site | None:
         """Patch a new instance, or an instance with a state just set by other code; raise like ``adopt_all``.
 
         Return the site of the instance, None if the class alone is patched.
         """
-        if behind_proxy(thing) is not thing:
+        if behind_proxy(instance) is not instance:
             return None  # a proxy of torch.export shares the __dict__ of a patched instance
-        is_new = id(thing) not in self._known
+        is_new = id(instance) not in self._known
         if is_new:
-            self._adopt(thing)
+            self._adopt(instance)
             self._made += 1
-        slot = InstanceSlot(thing, self.of.name) if self.of.has_entries else None
+        slot = InstanceSlot(instance, self.of.name) if self.of.has_entries else None
         if slot is None or slot.key not in originals:
             return None
         site = site_at(slot)
@@ -89,13 +89,13 @@ class Living:
             site.refresh()
         return site
 
-    def _adopt(self, thing: Any) -> None:
-        if self.of.has_entries and (first := self._sharing(thing)) is not None:
-            self._adopt_sharing(thing, first)
+    def _adopt(self, instance: Any) -> None:
+        if self.of.has_entries and (first := self._sharing(instance)) is not None:
+            self._adopt_sharing(instance, first)
             return
         forget, shared = _nothing, 0
         if self.of.has_entries:
-            slot = InstanceSlot(thing, self.of.name)
+            slot = InstanceSlot(instance, self.of.name)
             own = own_beneath(slot)
             may_lack = self.of.in_class or self._patch.add or slot.key in originals
             if own is ABSENT and not may_lack and slot.inherited() is ABSENT:
@@ -103,37 +103,37 @@ class Living:
                 return
             if own is not ABSENT or not self.of.in_class:
                 check_slot(self._patch, slot, own, self._owner)
-                forget, shared = self._lay(slot), id(_dict_of(thing))
-                self._by_dict[shared] = ref(thing)
+                forget, shared = self._lay(slot), id(_dict_of(instance))
+                self._by_dict[shared] = ref(instance)
 
-        def died(_: object, number: int = id(thing)) -> None:
+        def died(_: object, number: int = id(instance)) -> None:
             # Called by the collector, anywhere, before the memory is used again: no other object has this id yet.
             self._known.pop(number, None)
             self._by_dict.pop(shared, None)
             originals.pop(("attribute", number, self.of.name), None)
             forget()
 
-        self._known[id(thing)] = ref(thing, died)
+        self._known[id(instance)] = ref(instance, died)
 
-    def _sharing(self, thing: Any) -> Any:
+    def _sharing(self, instance: Any) -> Any:
         """Return the instance that was patched in the same ``__dict__`` before; None without another instance."""
-        own = _dict_of(thing)
+        own = _dict_of(instance)
         first = (self._by_dict.get(id(own)) or _nothing)()
-        return first if first is not None and first is not thing and own is _dict_of(first) is not None else None
+        return first if first is not None and first is not instance and own is _dict_of(first) is not None else None
 
-    def _adopt_sharing(self, thing: Any, first: Any) -> None:
+    def _adopt_sharing(self, instance: Any, first: Any) -> None:
         """Note an instance with the ``__dict__`` of a patched instance; keep the patched instance alive meanwhile."""
 
-        def died(_: object, number: int = id(thing), kept: Any = first) -> None:
+        def died(_: object, number: int = id(instance), kept_alive: Any = first) -> None:
             self._known.pop(number, None)
 
-        self._known[id(thing)] = ref(thing, died)
+        self._known[id(instance)] = ref(instance, died)
 
     def doubts(self) -> list[str]:
         """Return the unpatched instances in words."""
         unseen = gc.get_freeze_count() > _OF_PYTHON
-        found = [f"{len(self._without)} instances have no such attribute"] if self._without else []
-        return [*found, _FROZEN] if unseen else found
+        doubts = [f"{len(self._without)} instances have no such attribute"] if self._without else []
+        return [*doubts, _FROZEN] if unseen else doubts
 
     def count(self) -> str:
         """Return how many instances are alive, and how many were made inside, in words."""

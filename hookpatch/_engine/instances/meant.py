@@ -31,9 +31,9 @@ class Meant:
     with_subclasses: bool
     parts: Mapping[int, Any] | None = None
 
-    def takes(self, thing: Any) -> bool:
+    def takes(self, instance: Any) -> bool:
         """Return True if an object is meant. No foreign code runs: the class is compared, not asked."""
-        return self.is_of(type(thing)) and (self.parts is None or id(thing) in self.parts)
+        return self.is_of(type(instance)) and (self.parts is None or id(instance) in self.parts)
 
     def is_of(self, kind: type) -> bool:
         """Return True if instances of a class are meant."""
@@ -55,13 +55,17 @@ class Meant:
         subclasses = [cls for cls in [*classes(self.cls)][1:] if not _is_of_proxies(cls)]
         if self.with_subclasses or not subclasses:
             return ""
-        known = {id(cls): cls for cls in subclasses}
-        things = self.parts.values() if self.parts is not None else _instances_of(subclasses)
-        count = Counter(id(type(thing)) for thing in things if id(type(thing)) in known)
-        found = sorted(f"{describe(known[number])} ({times})" for number, times in count.items())
-        more = f" and of {len(found) - _MOST} more" if len(found) > _MOST else ""
+        by_id = {id(cls): cls for cls in subclasses}
+        instances = self.parts.values() if self.parts is not None else _instances_of(subclasses)
+        count = Counter(id(type(instance)) for instance in instances if id(type(instance)) in by_id)
+        described = sorted(f"{describe(by_id[number])} ({times})" for number, times in count.items())
+        remainder = f" and of {len(described) - _MOST} more" if len(described) > _MOST else ""
         way = f"{describe(self.cls)}+() takes them, too"
-        return f"without effect on instances of subclasses: {', '.join(found[:_MOST])}{more}; {way}" if found else ""
+        return (
+            f"without effect on instances of subclasses: {', '.join(described[:_MOST])}{remainder}; {way}"
+            if described
+            else ""
+        )
 
     def at(self, owner: type, name: str) -> IsMeant:
         """Return a test for calls of a method of ``owner``: is the object meant, with ``name`` found in ``owner``?
@@ -71,30 +75,30 @@ class Meant:
         cls, parts = self.cls, self.parts
         if not self.with_subclasses:
 
-            def is_exact(thing: Any) -> bool:
-                if type(thing) is not cls:
-                    if getattr(type(thing), "get_base", None) is None:
+            def is_exact(instance: Any) -> bool:
+                if type(instance) is not cls:
+                    if getattr(type(instance), "get_base", None) is None:
                         return False
-                    thing = behind_proxy(thing)
-                return type(thing) is cls and (parts is None or id(thing) in parts)
+                    instance = behind_proxy(instance)
+                return type(instance) is cls and (parts is None or id(instance) in parts)
 
             return is_exact
         looks_up: dict[type, bool] = {kind: _owner(kind, name, cls) is owner for kind in self.kinds}
 
-        def is_meant(thing: Any) -> bool:
-            kind = type(thing)
+        def is_meant(instance: Any) -> bool:
+            kind = type(instance)
             if kind not in looks_up:  # a new subclass
                 looks_up[kind] = cls in mro(kind) and _owner(kind, name, cls) is owner
             if parts is not None and getattr(kind, "get_base", None) is not None:
-                thing = behind_proxy(thing)
-            return looks_up[kind] and (parts is None or id(thing) in parts)
+                instance = behind_proxy(instance)
+            return looks_up[kind] and (parts is None or id(instance) in parts)
 
         return is_meant
 
 
-def behind_proxy(thing: Any) -> Any:
+def behind_proxy(module: Any) -> Any:
     """Return the module behind a proxy of torch.export: the proxy is an instance of a subclass made for the proxy."""
-    return thing.get_base() if _is_of_proxies(type(thing)) else thing
+    return module.get_base() if _is_of_proxies(type(module)) else module
 
 
 def _is_of_proxies(kind: type) -> bool:
@@ -125,8 +129,8 @@ class OfInstances:
 def _instances_of(kinds: Sequence[type]) -> list[Any]:
     """Return the living instances of some classes: an instance refers to the class."""
     ids = {*map(id, kinds)}
-    things = gc.get_objects() if len(kinds) > _MANY else gc.get_referrers(*kinds)
-    return [thing for thing in things if id(type(thing)) in ids]
+    objects = gc.get_objects() if len(kinds) > _MANY else gc.get_referrers(*kinds)
+    return [instance for instance in objects if id(type(instance)) in ids]
 
 
 def owners_of(meant: Meant, name: str) -> list[type]:

@@ -57,10 +57,10 @@ class OnlyFor:
 
         bind = getattr(type(value), "__get__", None)
         if isinstance(value, staticmethod) or bind is None:
-            bound: Callable[[Any], Any] = lambda thing: inner(value)  # noqa: E731 - one of two
+            bound: Callable[[Any], Any] = lambda instance: inner(value)  # noqa: E731 - one of two
         else:
-            bound = lambda thing: bind(value, thing, type(thing))  # noqa: E731 - the other
-        like = next(one for one in (inner(below), inner(value)) if type(one) is FunctionType)
+            bound = lambda instance: bind(value, instance, type(instance))  # noqa: E731 - the other
+        like = next(function for function in (inner(below), inner(value)) if type(function) is FunctionType)
         trampoline = Trampoline(like, below, binds=True)
         trampoline.point(choosing, below)
         return trampoline.function

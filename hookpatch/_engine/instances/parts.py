@@ -14,10 +14,10 @@ from hookpatch._engine.slots.item import ItemSlot
 _BEYOND: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, FrameType)
 
 
-def is_model(thing: Any) -> bool:
+def is_model(value: Any) -> bool:
     """Return True if an object is a torch module; torch is not imported for that."""
     torch: Any = imports.loaded("torch.nn.modules.module")
-    return torch is not None and issubclass(type(thing), torch.Module)
+    return torch is not None and issubclass(type(value), torch.Module)
 
 
 def parts_of(whole: Any) -> dict[int, Any]:

@@ -66,24 +66,24 @@ def prepared(patch: Patch, module: ModuleType | None, owner: str, home: ModuleTy
         raise TargetRefused(patch.address, owner, f"{problem}; patch {of_class}")
     has_dict = cls.__dictoffset__ != 0
     if is_method(cls, name) and goes_into_class(patch):
-        slots = tuple(AttributeSlot(one, name) for one in owners_of(meant, name))
+        slots = tuple(AttributeSlot(definer, name) for definer in owners_of(meant, name))
         for slot in slots:
             check_slot(patch, slot, own_beneath(slot), owner)
         return OfInstances(meant, name, slots, has_dict and cls.__weakrefoffset__ != 0)
     if not (has_dict or isinstance(along_mro(cls, name), KEPT)) or not cls.__weakrefoffset__:
-        what = "have no place for one of their own" if cls.__weakrefoffset__ else "cannot be referred to weakly"
-        problem = f"instances of {describe(cls)} {what} (__slots__ or a C class)"
+        obstacle = "have no place for one of their own" if cls.__weakrefoffset__ else "cannot be referred to weakly"
+        problem = f"instances of {describe(cls)} {obstacle} (__slots__ or a C class)"
         raise TargetRefused(patch.address, owner, f"{problem}; patch {of_class}")
     return OfInstances(meant, name, (), True)
 
 
 def check(patch: Patch, module: ModuleType | None, owner: str) -> None:
     """Raise for a patch that does not fit the class, a living instance, or the model; change nothing."""
-    found = prepared(patch, module, owner)
-    if found.name:
-        Living(found, patch, owner, lambda slot: lambda: None).adopt_all()
+    of_instances = prepared(patch, module, owner)
+    if of_instances.name:
+        Living(of_instances, patch, owner, lambda slot: lambda: None).adopt_all()
     else:
-        Exchange(found, patch, whole(patch, owner, None), owner)
+        Exchange(of_instances, patch, whole(patch, owner, None), owner)
 
 
 def whole(patch: Patch, owner: str, home: ModuleType | None) -> Any:

@@ -83,14 +83,14 @@ def _without(name: str, state: Any, ours: Any, original: Any) -> Any:
 
 
 def _copied(name: str, meant: Meant, born: Born, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    made = wrapped(*args, **kwargs)
-    if made is not instance and type(made) is type(instance):
-        values, slot = _values(name, instance), AttributeSlot(made, name)
+    copied = wrapped(*args, **kwargs)
+    if copied is not instance and type(copied) is type(instance):
+        values, slot = _values(name, instance), AttributeSlot(copied, name)
         if values is not None and same(slot.read(), values[0]):
             put(slot, values[1])
-        if meant.takes(made):
-            born(made)
-    return made
+        if meant.takes(copied):
+            born(copied)
+    return copied
 
 
 def _after_state(is_meant: IsMeant, born: Born, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:

@@ -28,40 +28,43 @@ class Difference:
     diff: tuple[str, ...] = ()  # the lines of a unified diff of the source
 
 
-def difference(locked: Fingerprint, now: Fingerprint) -> Difference:
+def difference(locked: Fingerprint, installed: Fingerprint) -> Difference:
     """Return the changes from one fingerprint to another. A new version alone is no change."""
-    if locked.kind != now.kind:
-        reasons = [(True, f"it was {locked.kind} and is {now.kind}")]
+    if locked.kind != installed.kind:
+        reasons = [(True, f"it was {locked.kind} and is {installed.kind}")]
     else:
-        reasons = [*_of_signature("it", locked.signature, now.signature), *_of_members(locked, now)]
-        reasons += _of_keys(locked, now)
-        sources = {locked.source, now.source}  # normalised again: another Python may have written the lock file
+        reasons = [*_of_signature("it", locked.signature, installed.signature), *_of_members(locked, installed)]
+        reasons += _of_keys(locked, installed)
+        sources = {locked.source, installed.source}  # normalised again: another Python may have written the lock file
         if len(sources) > 1 and (None in sources or len({normalised(source or "") for source in sources}) > 1):
             reasons.append((False, "its source has changed"))
     if not reasons:
         return Difference("same")
     reasons.sort(key=lambda reason: not reason[0])
-    heads = f"locked ({locked.release})", f"installed ({now.release})"
-    before, after = (normalised(fingerprint.source or "").splitlines() for fingerprint in (locked, now))
+    heads = f"locked ({locked.release})", f"installed ({installed.release})"
+    before, after = (normalised(fingerprint.source or "").splitlines() for fingerprint in (locked, installed))
     diff = difflib.unified_diff(before, after, *heads, lineterm="")
     return Difference("changed" if reasons[0][0] else "compatible", tuple(words for _, words in reasons), tuple(diff))
 
 
-def _of_signature(name: str, locked: str | None, now: str | None) -> _Reasons:
-    if locked == now:
+def _of_signature(name: str, locked: str | None, installed: str | None) -> _Reasons:
+    if locked == installed:
         return
-    words = f"{name} took {locked or 'what it does not tell'} and takes {now or 'what it does not tell'}"
-    if locked is None or now is None:
+    words = f"{name} took {locked or 'what it does not tell'} and takes {installed or 'what it does not tell'}"
+    if locked is None or installed is None:
         yield False, words
         return
-    failure = misfit(from_text(now), from_text(locked), "a call")
+    failure = misfit(from_text(installed), from_text(locked), "a call")
     yield failure is not None, words if failure is None else f"{words}: {failure}"
 
 
-def _of_members(locked: Fingerprint, now: Fingerprint) -> _Reasons:
+def _of_members(locked: Fingerprint, installed: Fingerprint) -> _Reasons:
     before, after = (
-        {name: bracket + rest or None for name, bracket, rest in (member.partition("(") for member in members)}
-        for members in (locked.members, now.members)
+        {
+            name: bracket + parameters or None
+            for name, bracket, parameters in (member.partition("(") for member in members)
+        }
+        for members in (locked.members, installed.members)
     )
     for name, signature in before.items():
         if name not in after:
@@ -72,7 +75,7 @@ def _of_members(locked: Fingerprint, now: Fingerprint) -> _Reasons:
         yield False, f"new: {', '.join(sorted(new))}"
 
 
-def _of_keys(locked: Fingerprint, now: Fingerprint) -> _Reasons:
-    for words, these, others in (("gone", locked.keys, now.keys), ("new", now.keys, locked.keys)):
-        if keys := [key for key in these if key not in others]:
+def _of_keys(locked: Fingerprint, installed: Fingerprint) -> _Reasons:
+    for words, all_keys, other_keys in (("gone", locked.keys, installed.keys), ("new", installed.keys, locked.keys)):
+        if keys := [key for key in all_keys if key not in other_keys]:
             yield False, f"{words} among the keys: {', '.join(keys)}"

@@ -115,14 +115,14 @@ def _source(value: Any) -> str | None:
     """Return the text that defines the behaviour of a value."""
     if isinstance(value, _LITERALS):
         return repr(value)
-    thing = inner(value)
-    if isinstance(thing, ModuleType):
+    definition = inner(value)
+    if isinstance(definition, ModuleType):
         return None
-    if not isinstance(thing, (FunctionType, type, property, *_OF_C)) and callable(thing):
-        thing = type(thing)  # a callable object behaves as its class defines
-    if (text := source_of(thing)) is not None:
+    if not isinstance(definition, (FunctionType, type, property, *_OF_C)) and callable(definition):
+        definition = type(definition)  # a callable object behaves as its class defines
+    if (text := source_of(definition)) is not None:
         return text
-    documentation = getattr(thing, "__doc__", None) if isinstance(thing, (type, *_OF_C)) else None
+    documentation = getattr(definition, "__doc__", None) if isinstance(definition, (type, *_OF_C)) else None
     return inspect.cleandoc(documentation) if isinstance(documentation, str) else None
 
 
@@ -133,17 +133,17 @@ def _words(key: object) -> str:
     return describe(key) if isinstance(key, (type, FunctionType, ModuleType)) else a_kind(key)
 
 
-def source_of(thing: Any) -> str | None:
+def source_of(value: Any) -> str | None:
     """Return the normalised source of a function, class, property or method; None without a source file."""
-    if isinstance(thing, property):
-        sources = [source_of(accessor) for accessor in (thing.fget, thing.fset, thing.fdel) if accessor is not None]
+    if isinstance(value, property):
+        sources = [source_of(accessor) for accessor in (value.fget, value.fset, value.fdel) if accessor is not None]
         return "\n\n".join(filter(None, sources)) or None
     try:
-        if not isinstance(thing, FunctionType):
-            return normalised(inspect.getsource(thing))
+        if not isinstance(value, FunctionType):
+            return normalised(inspect.getsource(value))
         # By code object: inspect.getsource of a decorated function returns the innermost function only.
         # Beneath our layers: each of the functions may be changed in place.
-        codes = [own_beneath(FunctionSlot(function, binds=False)) for function in _wrapped_chain(thing)]
+        codes = [own_beneath(FunctionSlot(function, binds=False)) for function in _wrapped_chain(value)]
         sources_of_chain = [normalised(inspect.getsource(code)) for code in codes]
         return "\n\n".join(reversed(sources_of_chain))
     except (OSError, TypeError):
@@ -152,10 +152,10 @@ def source_of(thing: Any) -> str | None:
 
 def _wrapped_chain(function: FunctionType) -> Iterator[FunctionType]:
     """Yield a function, and the functions along its ``__wrapped__`` attributes."""
-    seen: set[int] = set()
+    ids: set[int] = set()
     inside: Any = function
-    while isinstance(inside, FunctionType) and id(inside) not in seen:
-        seen.add(id(inside))
+    while isinstance(inside, FunctionType) and id(inside) not in ids:
+        ids.add(id(inside))
         yield inside
         inside = vars(inside).get("__wrapped__")
 

@@ -32,15 +32,15 @@ def bound_from(module: str, name: str, is_old: Callable[[Any], bool]) -> list[st
         for _, holder in imports.modules()
         if holder.__name__ != module and any(map(is_old, list(vars(holder).values())))
     }
-    found: list[str] = []
+    addresses: list[str] = []
     sources = [(module, name)]
     for source in sources:  # grows
         for importer in holding.values():
             for bound in _names_from(importer, *source):
                 if is_old(vars(importer).get(bound)) and (importer.__name__, bound) not in sources:
                     sources.append((importer.__name__, bound))
-                    found.append(f"{importer.__name__}:{bound}")
-    return found
+                    addresses.append(f"{importer.__name__}:{bound}")
+    return addresses
 
 
 def baked_in(owner: type, name: str, is_old: Callable[[Any], bool]) -> list[str]:

@@ -12,19 +12,19 @@ _MODULE: Final[Any] = vars(type)["__module__"]
 _QUALNAME: Final[Any] = vars(type)["__qualname__"]
 
 
-def describe(thing: object) -> str:
+def describe(value: object) -> str:
     """Return the address of a module, class or function; of any other object its type and its id."""
-    kind: type = type(thing)  # isinstance() would ask the object for __class__
+    kind: type = type(value)  # isinstance() would ask the object for __class__
     if issubclass(kind, ModuleType):
-        return str(_NAMESPACE.__get__(thing).get("__name__"))
+        return str(_NAMESPACE.__get__(value).get("__name__"))
     if issubclass(kind, type):
-        return f"{_MODULE.__get__(thing)}:{_QUALNAME.__get__(thing)}"
-    if type(thing) is FunctionType:
-        return f"{thing.__module__}:{thing.__qualname__}"
-    return f"<{_QUALNAME.__get__(kind)} object at {id(thing):#x}>"
+        return f"{_MODULE.__get__(value)}:{_QUALNAME.__get__(value)}"
+    if type(value) is FunctionType:
+        return f"{value.__module__}:{value.__qualname__}"
+    return f"<{_QUALNAME.__get__(kind)} object at {id(value):#x}>"
 
 
-def a_kind(thing: object) -> str:
+def a_kind(value: object) -> str:
     """Return the type's name of an object with its article: ``a dict``, ``an int``."""
-    name = type(thing).__name__
+    name = type(value).__name__
     return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"

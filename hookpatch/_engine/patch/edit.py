@@ -41,25 +41,25 @@ def hunks(diff: str) -> tuple[tuple[str, str], ...]:
     Raises:
         ValueError: the text is no unified diff, or changes nothing.
     """
-    found: list[tuple[list[str], list[str]]] = []
+    line_pairs: list[tuple[list[str], list[str]]] = []
     for line in dedent(diff).splitlines():
         if _HUNK.match(line.strip()):
-            found.append(([], []))
+            line_pairs.append(([], []))
         elif line.lstrip().startswith("@@"):
             raise ValueError(f"the line {line.strip()!r} is no head of a hunk such as '@@ -1,3 +1,4 @@'")
-        elif not found:
+        elif not line_pairs:
             if line.strip() and not line.lstrip().startswith(_HEADERS):
                 raise ValueError(f"the line {line.strip()!r} stands before the first '@@ -1,3 +1,4 @@'")
         elif line.startswith(("\\", "diff ")):
             continue
         elif line[:1] in (" ", "-", "+") or not line:
-            mark, rest = line[:1] or " ", line[1:]
-            for lines, other in zip(found[-1], ("+", "-"), strict=True):
-                if mark != other:
-                    lines.append(rest)
+            mark, text = line[:1] or " ", line[1:]
+            for lines, sign in zip(line_pairs[-1], ("+", "-"), strict=True):
+                if mark != sign:
+                    lines.append(text)
         else:
             raise ValueError(f"the line {line!r} begins with none of ' ', '-' and '+'")
-    pairs = tuple(("\n".join(before).strip("\n"), "\n".join(after).strip("\n")) for before, after in found)
+    pairs = tuple(("\n".join(before).strip("\n"), "\n".join(after).strip("\n")) for before, after in line_pairs)
     if not pairs or any(before == after for before, after in pairs):
         raise ValueError("it has no hunk" if not pairs else "a hunk of it changes nothing")
     if not all(before.strip() for before, _ in pairs):

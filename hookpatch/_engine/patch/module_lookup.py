@@ -55,16 +55,16 @@ def matching_modules(pattern: str) -> list[str]:
 
     No module is imported: what lies in a package whose folders only its own code knows is not found.
     """
-    found = {name for name, _ in imports.matching(pattern)}
+    names = {name for name, _ in imports.matching(pattern)}
     head = pattern.partition("*")[0].rpartition(".")[0]
     waiting = [head] if head else [info.name for info in pkgutil.iter_modules()]
     while waiting:
         name = waiting.pop()
         if imports.matches(pattern, name):
-            found.add(name)
+            names.add(name)
         if _may_lead_to(pattern, name):
             waiting += [f"{name}.{info.name}" for info in pkgutil.iter_modules(_folders(name))]
-    return sorted(name for name in found if not name.endswith("__"))
+    return sorted(name for name in names if not name.endswith("__"))
 
 
 def nearly(module: str) -> str:

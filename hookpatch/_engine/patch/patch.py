@@ -232,9 +232,9 @@ def _matches(pattern: str, module: str) -> bool:
     return fnmatchcase(module, pattern) or pattern == f"{module}.*"
 
 
-def _unpickled(where: str | Target | None, *rest: Any) -> Patch:
+def _unpickled(where: str | Target | None, *values: Any) -> Patch:
     target = Target(where) if isinstance(where, str) else where
-    return Patch(target=target, **dict(zip(_ALL_BUT_TARGET, rest, strict=True)))
+    return Patch(target=target, **dict(zip(_ALL_BUT_TARGET, values, strict=True)))
 
 
 def wrap(
@@ -481,8 +481,8 @@ def _as_edit(old: object, new: object, count: object, diff: object) -> Edit:
             raise PatchError("edit", f"diff= is no unified diff: {error}") from None
     if not (isinstance(old, str) and isinstance(new, str)):
         wrong = next(value for value in (old, new) if not isinstance(value, str))
-        what = "nothing" if wrong is None else a_kind(wrong)
-        raise PatchError("edit", f"takes two texts, old and new, or diff=; one of them is {what}")
+        kind = "nothing" if wrong is None else a_kind(wrong)
+        raise PatchError("edit", f"takes two texts, old and new, or diff=; one of them is {kind}")
     if not old.strip():
         raise PatchError("edit", "old is empty: write the piece that is to be replaced")
     if dedent(old).strip() == dedent(new).strip():
@@ -511,16 +511,16 @@ def enter(module: str, factory: Entered, **facts: Unpack[Facts]) -> Patch:
     return Patch(verb="enter", target=None, module=module, change=factory, **_checked("enter", facts))
 
 
-def _check_of_module(verb: Verb, module: str, what: str, function: Callable[..., Any], form: str) -> None:
+def _check_of_module(verb: Verb, module: str, role: str, function: Callable[..., Any], form: str) -> None:
     """Refuse a text that is no module's name, and a function that cannot be called as hookpatch does."""
     if not is_module_name(module):
         raise PatchError(verb, f"'{module}' is not a module's name")
     if not callable(function):
-        raise PatchError(verb, f"the {what} is {a_kind(function)} and cannot be called")
-    _check_form(verb, what, function, form)
+        raise PatchError(verb, f"the {role} is {a_kind(function)} and cannot be called")
+    _check_form(verb, role, function, form)
 
 
-def _check_form(verb: Verb, what: str, function: Callable[..., Any], form: str) -> None:
+def _check_form(verb: Verb, role: str, function: Callable[..., Any], form: str) -> None:
     """Refuse a Python function that does not accept the arguments by position; other callables fail when called."""
     if type(function) is not FunctionType:
         return
@@ -530,7 +530,7 @@ def _check_form(verb: Verb, what: str, function: Callable[..., Any], form: str) 
     if not least <= count <= most or code.co_kwonlyargcount > len(function.__kwdefaults__ or ()):
         bare = [parameter.replace(annotation=Parameter.empty) for parameter in signature(function).parameters.values()]
         takes = f"{function.__name__}{Signature(bare)}"
-        raise PatchError(verb, f"the {what} is called as {what}({form}), and cannot be: it is {takes}")
+        raise PatchError(verb, f"the {role} is called as {role}({form}), and cannot be: it is {takes}")
 
 
 def _giving(verb: Verb, target: str | Target, arguments: Mapping[str, Any] | None, more: dict[str, Any]) -> Patch:
@@ -629,18 +629,18 @@ def _checked(verb: Verb, facts: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def plugin_names(verb: str, fact: str, given: object) -> tuple[str, ...]:
+def plugin_names(verb: str, fact: str, value: object) -> tuple[str, ...]:
     """Return the plugin names of an option; raise PatchError for a name with a comma, or not a str."""
-    names = _texts(verb, fact, given, "a plugin's name")
+    names = _texts(verb, fact, value, "a plugin's name")
     if joined := next((name for name in names if "," in name), None):
         apart = [name.strip() for name in joined.split(",")]
         raise PatchError(verb, f"{fact}= takes a plugin's name or several, not {joined!r}; write {fact}={apart}")
     return names
 
 
-def _texts(verb: str, fact: str, given: object, what: str) -> tuple[str, ...]:
+def _texts(verb: str, fact: str, value: object, expected: str) -> tuple[str, ...]:
     """Return the texts of an option: a text or several."""
-    texts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    texts = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
     if not all(isinstance(text, str) for text in texts):
-        raise PatchError(verb, f"{fact}= takes {what} or several, not {given!r}")
+        raise PatchError(verb, f"{fact}= takes {expected} or several, not {value!r}")
     return texts

@@ -49,8 +49,8 @@ def bounds_of(matches: int | str | None, is_required: bool) -> Bounds:
 
 def stars(pattern: str, text: str) -> list[str]:
     """Return the text matched by each ``*`` of a pattern in a matching text."""
-    found = re.fullmatch(re.escape(pattern).replace(r"\*", "(.*)"), text)
-    return [] if found is None else [*found.groups()]
+    match = re.fullmatch(re.escape(pattern).replace(r"\*", "(.*)"), text)
+    return [] if match is None else [*match.groups()]
 
 
 def filled(source: str, texts: Sequence[Any]) -> str:
@@ -58,10 +58,10 @@ def filled(source: str, texts: Sequence[Any]) -> str:
 
     A source with fewer stars takes the last texts.
     """
-    left: Iterator[Any] = iter(texts[len(texts) - source.count("*") :])
+    remaining: Iterator[Any] = iter(texts[len(texts) - source.count("*") :])
     head, *parts = source.split("*")
     for part in parts:
-        text = next(left)
+        text = next(remaining)
         if head.endswith("[") and part.startswith("]"):
             head += repr(text) if isinstance(text, str) else str(text)[1:-1]
         else:

@@ -158,15 +158,15 @@ def _colon_hint(address: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _parse(address: str) -> tuple[str, tuple[Step, ...]]:
-    module, colon, rest = address.partition(":")
+    module, colon, path = address.partition(":")
     if not colon:
         raise TargetSyntaxError(address, f"has no colon between module and name{_colon_hint(address)}")
     if not _MODULE_GLOB.fullmatch(module):
         raise TargetSyntaxError(address, f"has no module's name before the colon, but '{module}'")
     steps: list[Step] = []
     position = 0
-    while position < len(rest) or not steps:
-        step, position = _step(address, rest, position, is_first=not steps)
+    while position < len(path) or not steps:
+        step, position = _step(address, path, position, is_first=not steps)
         if steps:
             _check_order(address, steps[-1], step, any(isinstance(earlier, Instances) for earlier in steps))
         steps.append(step)
@@ -175,20 +175,20 @@ def _parse(address: str) -> tuple[str, tuple[Step, ...]]:
     return module, tuple(steps)
 
 
-def _step(address: str, rest: str, position: int, is_first: bool) -> tuple[Step, int]:
+def _step(address: str, path: str, position: int, is_first: bool) -> tuple[Step, int]:
     """Return the step at a position, and the position behind the step."""
     if not is_first:
-        if rest.startswith("[", position):
-            end = _closing(address, rest, position)
-            key = rest[position + 1 : end].strip()
+        if path.startswith("[", position):
+            end = _closing(address, path, position)
+            key = path[position + 1 : end].strip()
             return EachItem() if key == "*" else Item(_key(address, key)), end + 1
         for written, step in (("+()", Instances(with_subclasses=True)), ("()", Instances()), ("+", Subclasses())):
-            if rest.startswith(written, position):
+            if path.startswith(written, position):
                 return step, position + len(written)
-        if not rest.startswith(".", position):
-            raise TargetSyntaxError(address, f"cannot be read from '{rest[position:]}' on")
+        if not path.startswith(".", position):
+            raise TargetSyntaxError(address, f"cannot be read from '{path[position:]}' on")
         position += 1
-    name = _NAME.match(rest, position)
+    name = _NAME.match(path, position)
     if name is None:
         raise TargetSyntaxError(address, f"has no name after {'the colon' if is_first else 'a dot'}")
     return NameGlob(name.group()) if "*" in name.group() else Attribute(name.group()), name.end()

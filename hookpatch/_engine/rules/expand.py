@@ -59,18 +59,18 @@ def patch_of(rule: Patch, match: Match, owner: object) -> Patch | str:
 def too_few(rule: Patch, count: int, bounds: Bounds, near: Iterable[tuple[str, str]]) -> str:
     """Return in words that a rule has fewer matches than required, with the near misses."""
     problem = f"{rule.address} {in_words(count)}, and must match {bounds}"
-    other = _nearly(rule)
-    misses = [*(miss for miss in near if miss[1] != NOT_THERE or not other), *other]
+    other_names = _nearly(rule)
+    misses = [*(miss for miss in near if miss[1] != NOT_THERE or not other_names), *other_names]
     missed = [f"{address} {why}" for address, why in sorted(misses, key=lambda miss: miss[1] == REFUSED)]
     shown = [*dict.fromkeys(missed)]
-    more = f" and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
-    return f"{problem}; near: {', '.join(shown[:_MOST])}{more}" if shown else problem
+    remainder = f" and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
+    return f"{problem}; near: {', '.join(shown[:_MOST])}{remainder}" if shown else problem
 
 
 def too_many(rule: Patch, addresses: Sequence[str], bounds: Bounds) -> str:
     """Return in words that a rule has more matches than allowed."""
-    more = f" and {len(addresses) - _FEW} more" if len(addresses) > _FEW else ""
-    named = f"{', '.join(addresses[:_FEW])}{more}"
+    remainder = f" and {len(addresses) - _FEW} more" if len(addresses) > _FEW else ""
+    named = f"{', '.join(addresses[:_FEW])}{remainder}"
     return f"{rule.address} {in_words(len(addresses))}, and must match {bounds}: {named}"
 
 
@@ -82,20 +82,22 @@ def in_words(count: int) -> str:
 def _nearly(rule: Patch) -> list[tuple[str, str]]:
     """Return the near misses of a rule: another name in one place, or another module of the package."""
     assert rule.target is not None  # a rule has a target
-    target, found = rule.target, []
+    target, misses = rule.target, []
     pattern = target.module or ""
-    here = [pair for pair in imports.modules() if imports.matches(pattern, pair[0])]
+    modules = [pair for pair in imports.modules() if imports.matches(pattern, pair[0])]
     for index, step in enumerate(target.steps):
         if isinstance(step, (Attribute, NameGlob)):
             loose = (*target.steps[:index], NameGlob("*"), *target.steps[index + 1 :])
-            at = index - sum(not isinstance(other, (Attribute, NameGlob)) for other in target.steps[:index])
-            names = _names(here, pattern, loose, at)
+            position = index - sum(
+                not isinstance(earlier_step, (Attribute, NameGlob)) for earlier_step in target.steps[:index]
+            )
+            names = _names(modules, pattern, loose, position)
             wanted = NameGlob(str(step)[1:])
-            found += _closest({name: names[name] for name in names if not wanted.matches(name)}, wanted.pattern)
+            misses += _closest({name: names[name] for name in names if not wanted.matches(name)}, wanted.pattern)
     if "*" in pattern and "*" not in (head := pattern.partition(".")[0]):
-        rest = [pair for pair in imports.modules() if pair[0].startswith(f"{head}.") and pair not in here]
-        found += [(address, "is in another module") for address in _addresses(rest, head, target.steps)]
-    return found
+        siblings = [pair for pair in imports.modules() if pair[0].startswith(f"{head}.") and pair not in modules]
+        misses += [(address, "is in another module") for address in _addresses(siblings, head, target.steps)]
+    return misses
 
 
 def _names(

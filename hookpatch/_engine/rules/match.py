@@ -67,7 +67,7 @@ def modules_of(rule: Target) -> list[tuple[str, ModuleType]]:
     if "*" not in rule.module:
         module = imports.named(rule.module)
         return [] if module is None else [(rule.module, module)]
-    return [found for found in imports.matching(rule.module) if not found[0].endswith("__")]
+    return [pair for pair in imports.matching(rule.module) if not pair[0].endswith("__")]
 
 
 def matches_in(rule: Target, name: str, module: ModuleType, add: bool = False) -> Iterator[Match]:
@@ -93,14 +93,14 @@ def addresses_of(rule: Target) -> list[str]:
 
 def subclasses(base: type) -> list[type]:
     """Return a class and all living subclasses, each once, and a class before the class's own subclasses."""
-    found: list[type] = [base]
-    known = {base}
-    for cls in found:  # grows
+    family: list[type] = [base]
+    members = {base}
+    for cls in family:  # grows
         below: list[type] = type.__subclasses__(cls)
-        new = [other for other in below if other not in known]
-        found += new
-        known.update(new)
-    return found
+        new = [subclass for subclass in below if subclass not in members]
+        family += new
+        members.update(new)
+    return family
 
 
 def bases_of(rule: Target, name: str, module: ModuleType) -> list[type]:
@@ -125,42 +125,44 @@ class _Walk:
 
     def along(self, holder: Any, way: _Way, steps: Sequence[Step]) -> Iterator[Match]:
         """Yield the matches to which the steps lead from an object."""
-        step, *rest = steps
+        step, *next_steps = steps
         if isinstance(step, Instances):
             if isinstance(holder, type):
-                yield Match(way.to(step, *rest).target, ("instances", id(holder), *map(str, steps)), holder, way.texts)
+                yield Match(
+                    way.to(step, *next_steps).target, ("instances", id(holder), *map(str, steps)), holder, way.texts
+                )
         elif isinstance(step, Subclasses):
-            yield from self._below(holder, way, rest)
+            yield from self._below(holder, way, next_steps)
         elif isinstance(step, NameGlob):
-            yield from self._names(holder, way, step, rest)
+            yield from self._names(holder, way, step, next_steps)
         elif isinstance(step, EachItem):
             for key in _keys(holder):
-                yield from self._on(ItemSlot(holder, key), way.to(item := _item(key), text=item), rest)
-        elif rest:
+                yield from self._on(ItemSlot(holder, key), way.to(item := _item(key), text=item), next_steps)
+        elif next_steps:
             value = _value(holder, way.to(step))
             if value is not MISSING:
-                yield from self.along(value, way.to(step), rest)
+                yield from self.along(value, way.to(step), next_steps)
         else:
             yield from self._last(holder, way.to(step), step)
 
-    def _on(self, slot: Slot, way: _Way, rest: Sequence[Step]) -> Iterator[Match]:
+    def _on(self, slot: Slot, way: _Way, next_steps: Sequence[Step]) -> Iterator[Match]:
         """Yield a slot matched by a pattern, or the matches along the further steps."""
         own = own_beneath(slot)
-        if own is not ABSENT and rest:
-            yield from self.along(own, way, rest)
+        if own is not ABSENT and next_steps:
+            yield from self.along(own, way, next_steps)
         elif own is not ABSENT:
             yield Match(way.target, slot.key, own, way.texts)
 
-    def _names(self, holder: Any, way: _Way, step: NameGlob, rest: Sequence[Step]) -> Iterator[Match]:
+    def _names(self, holder: Any, way: _Way, step: NameGlob, next_steps: Sequence[Step]) -> Iterator[Match]:
         for name in [name for name in _own_names(holder) if step.matches(name)]:
             slot = AttributeSlot(holder, name)
-            there = way.to(Attribute(name))._replace(texts=(*way.texts, *stars(step.pattern, name)))
+            way_to_name = way.to(Attribute(name))._replace(texts=(*way.texts, *stars(step.pattern, name)))
             own = own_beneath(slot)
             home = self._other_home(holder, way, own)
             if home is None:
-                yield from self._on(slot, there, rest)
-            elif home and not rest:
-                yield Match(there.target, slot.key, own, there.texts, f"{ALIAS} {home}")
+                yield from self._on(slot, way_to_name, next_steps)
+            elif home and not next_steps:
+                yield Match(way_to_name.target, slot.key, own, way_to_name.texts, f"{ALIAS} {home}")
 
     def _other_home(self, holder: Any, way: _Way, own: Any) -> str | None:
         """Return the other module that defines a value, an empty text for an imported module, else None.
@@ -172,19 +174,19 @@ class _Walk:
             return None
         if isinstance(own, ModuleType) or is_lazy(own):
             return ""
-        home, here = _home(inner(own)), way.module or ""
-        is_own = home in (None, here)
-        is_inside = f"{home}.".startswith(f"{here}.") and not imports.matches(self._pattern, home or "")
+        home, module = _home(inner(own)), way.module or ""
+        is_own = home in (None, module)
+        is_inside = f"{home}.".startswith(f"{module}.") and not imports.matches(self._pattern, home or "")
         return None if is_own or is_inside else home
 
-    def _below(self, holder: Any, way: _Way, rest: Sequence[Step]) -> Iterator[Match]:
+    def _below(self, holder: Any, way: _Way, next_steps: Sequence[Step]) -> Iterator[Match]:
         """Yield the matches of the further steps from a class, and from each subclass that has the next name itself."""
-        step = rest[0]
+        step = next_steps[0]
         family: list[type] = subclasses(holder) if isinstance(holder, type) else []
         for cls in family:
             if isinstance(step, Attribute) and own_beneath(AttributeSlot(cls, step.name)) is ABSENT:
                 continue
-            yield from self.along(cls, way if cls is holder else _way_to(cls, way.texts), rest)
+            yield from self.along(cls, way if cls is holder else _way_to(cls, way.texts), next_steps)
 
     def _last(self, holder: Any, way: _Way, step: Attribute | Item) -> Iterator[Match]:
         slot: Slot
@@ -267,8 +269,8 @@ def _at_rest(owner: Any, name: str) -> Any:
     own = AttributeSlot(owner, name).read()
     if own is not ABSENT or isinstance(owner, ModuleType):
         return MISSING if own is ABSENT else own
-    found = along_mro(owner if isinstance(owner, type) else type(owner), name)
-    return MISSING if found is ABSENT else found
+    inherited = along_mro(owner if isinstance(owner, type) else type(owner), name)
+    return MISSING if inherited is ABSENT else inherited
 
 
 def _home(value: Any) -> str | None:

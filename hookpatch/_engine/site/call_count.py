@@ -68,7 +68,7 @@ class Tally:
     def calls(self) -> dict[str, int]:
         """The calls by mode, without modes that received no call."""
         counts = self._counts.copy().items()
-        sums = ((mode, sum(count for (_, other), count in counts if other == mode)) for mode in get_args(Mode))
+        sums = ((mode, sum(count for (_, call_mode), count in counts if call_mode == mode)) for mode in get_args(Mode))
         return {mode: count for mode, count in sums if count}
 
 
@@ -116,5 +116,5 @@ def _counted(tally: Tally, value: Any, slot: Slot, layer: Layer) -> Any:
 
 def too_few(calls: int, required: int) -> str:
     """Return in words that a patch has received fewer calls than required."""
-    done = "never called" if not calls else "called once" if calls == 1 else f"called {calls} times"
-    return f"applied, {done}" + (f" (required_calls={required})" if required else "")
+    frequency = "never called" if not calls else "called once" if calls == 1 else f"called {calls} times"
+    return f"applied, {frequency}" + (f" (required_calls={required})" if required else "")

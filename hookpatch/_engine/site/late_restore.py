@@ -75,8 +75,8 @@ class LateRestore:
     def wait(self) -> None:
         """Add this late restore to ``late_restores``, and let our wrappers keep this object alive."""
         waiting.add(ref(self, waiting.discard))
-        kept = [keep_alive(value, self) for value in self._living()]
-        if all(kept):
+        outcomes = [keep_alive(value, self) for value in self._living()]
+        if all(outcomes):
             return
         # A global set keeps this late restore alive: hold the slot's owner by a weak reference, if possible.
         slot = self.slot

@@ -156,20 +156,20 @@ class Layer:
         if self.patch.verb == "remove":
             return ABSENT
         if id(below) not in self._derived:
-            made = self._made(below, slot)
-            if made is not below:
-                _tell_its_name(made, slot)
+            new_value = self._new_value(below, slot)
+            if new_value is not below:
+                _tell_its_name(new_value, slot)
             # Callers know the original, and not the derived values of other patches.
             original = (slot.copy or slot.owner) if isinstance(slot, FunctionSlot) else beneath(slot)
-            check_value(self.patch, slot, original, made, self.owner)
-            self._derived.setdefault(id(below), (below, made))  # two threads: the first counts; GIL: one operation
-            if isinstance(inner(made), (FunctionType, type)):
-                _made[id(inner(made))] = inner(made)
-        made = self._derived[id(below)][1]
-        self._note_effect(_GAVE_BACK if alike(made, below) else "")
-        return self._as_narrowed(below, self._as_counted(made, slot))
+            check_value(self.patch, slot, original, new_value, self.owner)
+            self._derived.setdefault(id(below), (below, new_value))  # two threads: the first counts; GIL: one operation
+            if isinstance(inner(new_value), (FunctionType, type)):
+                _derived_values[id(inner(new_value))] = inner(new_value)
+        new_value = self._derived[id(below)][1]
+        self._note_effect(_GAVE_BACK if alike(new_value, below) else "")
+        return self._as_narrowed(below, self._as_counted(new_value, slot))
 
-    def _made(self, below: Any, slot: Slot) -> Any:
+    def _new_value(self, below: Any, slot: Slot) -> Any:
         if self.patch.verb == "derive":
             return self.patch.change(below)
         with imports.for_ourselves():
@@ -230,21 +230,21 @@ class Layer:
         if self._injector is None or not giving:
             return self.call
         gates: dict[str, list[object]] = {}  # with scope="task" another layer gives in some calls alone
-        for other, names in giving:
+        for giver, names in giving:
             for name in names:
-                gates.setdefault(name, []).append(other._gate_seen_from(len(outer)))
+                gates.setdefault(name, []).append(giver._gate_seen_from(len(outer)))
         is_given = {name: _any_of(of_name) for name, of_name in gates.items()}
-        now = {
-            (other.rank, name): (name, partial(alike, other.patch.change[name]), is_given[name])
-            for other, names in giving
+        current = {
+            (giver.rank, name): (name, partial(alike, giver.patch.change[name]), is_given[name])
+            for giver, names in giving
             for name in names
         }
         # A running call may have come through an ended layer, and then through a layer that left the value alone: the
         # value of the ended layer counts in the calls in which another layer gives as well.
-        givers = [self, *(other for other, _ in giving)]
-        earlier = {key: one for layer in reversed(givers) for key, one in layer._left.items() if key not in now}
+        givers = [self, *(giver for giver, _ in giving)]
+        earlier = {key: entry for layer in reversed(givers) for key, entry in layer._left.items() if key not in current}
         late = [(key, (name, is_it, is_given[name])) for key, (name, is_it, _) in earlier.items() if name in is_given]
-        self._left = {**dict(late[-_MOST:]), **now}
+        self._left = {**dict(late[-_MOST:]), **current}
         return self._gated(self._injector(list(self._left.values())))
 
     def _note_effect(self, reason: str) -> None:
@@ -267,10 +267,10 @@ class Layer:
             return SeenFrom(self.callers, inside, gate)
         return gate
 
-    def derived_from(self, made: Any) -> Any:
-        """Return the value from which the layer derived ``made``, ABSENT if another layer derived ``made``."""
+    def derived_from(self, derived_value: Any) -> Any:
+        """Return the value from which the layer derived a value, ABSENT if another layer derived the value."""
         derived = list((self._narrowed or self._derived).values())
-        return next((below for below, value in derived if made is self._counted.get(id(value), value)), ABSENT)
+        return next((below for below, value in derived if derived_value is self._counted.get(id(value), value)), ABSENT)
 
     @property
     def put(self) -> tuple[Any, ...]:
@@ -279,7 +279,7 @@ class Layer:
             return ()
         if self.only is not None:
             return tuple(value for _, value in list(self._narrowed.values()))
-        derived = [made for _, made in list(self._derived.values())]
+        derived = [value for _, value in list(self._derived.values())]
         values = derived if self.patch.verb in MAKING_VERBS else [self.patch.change]
         return tuple(self._counted.get(id(value), value) for value in values)
 
@@ -308,41 +308,47 @@ def lost(outer: Sequence[Layer], layer: Layer, inner: Sequence[Layer]) -> str:
 
 def lost_inside(layer: Layer, inside: Sequence[Layer]) -> str:
     """Return in words the given arguments that patches of the function in place override; empty without any."""
-    return _in_words((), _others([other for other in inside if other.patch.verb == "inject"], layer))
+    return _in_words((), _rivals([inner_layer for inner_layer in inside if inner_layer.patch.verb == "inject"], layer))
 
 
 def _in_words(giving: Sequence[tuple[Layer, list[str]]], overriding: Sequence[tuple[Layer, list[str]]]) -> str:
-    left = [
-        f"{', '.join(names)}: given by {other.owner}{other.patch.in_calls}, which lies outside"
-        for other, names in giving
+    reasons = [
+        f"{', '.join(names)}: given by {giver.owner}{giver.patch.in_calls}, which lies outside"
+        for giver, names in giving
     ]
-    left += [f"{', '.join(names)}: injected by {other.owner}{other.patch.in_calls}" for other, names in overriding]
-    return f"without effect on {'; '.join(left)}" if left else ""
+    reasons += [
+        f"{', '.join(names)}: injected by {overrider.owner}{overrider.patch.in_calls}"
+        for overrider, names in overriding
+    ]
+    return f"without effect on {'; '.join(reasons)}" if reasons else ""
 
 
 def _giving(outer: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
     """Return the outer layers that give another value for an argument of a layer, each with the arguments' names."""
     givers = ("inject",) if layer.patch.verb == "inject" else ("inject", "default")
-    return _others([other for other in outer if other.patch.verb in givers], layer)
+    return _rivals([outer_layer for outer_layer in outer if outer_layer.patch.verb in givers], layer)
 
 
 def _overriding(inner: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
     """Return the inner layers that override the arguments of a ``default``, each with the arguments' names."""
-    return _others([other for other in inner if other.patch.verb == "inject" and layer.patch.verb == "default"], layer)
+    return _rivals(
+        [inner_layer for inner_layer in inner if inner_layer.patch.verb == "inject" and layer.patch.verb == "default"],
+        layer,
+    )
 
 
-def _others(others: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
-    others = [other for other in others if not other.ended and other.patch.may_meet(layer.patch)]
-    return [(other, names) for other in others if (names := _differing(other, layer))]
+def _rivals(rivals: Sequence[Layer], layer: Layer) -> list[tuple[Layer, list[str]]]:
+    rivals = [rival for rival in rivals if not rival.ended and rival.patch.may_meet(layer.patch)]
+    return [(rival, names) for rival in rivals if (names := _differing(rival, layer))]
 
 
-def contested(one: Layer, other: Layer) -> list[str]:
+def contested(layer: Layer, rival: Layer) -> list[str]:
     """Return the names of the parameters for which two layers of ``inject``, or of ``default``, differ."""
-    return _differing(one, other) if one.patch.verb == other.patch.verb in GIVING_VERBS else []
+    return _differing(layer, rival) if layer.patch.verb == rival.patch.verb in GIVING_VERBS else []
 
 
-def _differing(one: Layer, other: Layer) -> list[str]:
-    ours, theirs = one.patch.change, other.patch.change
+def _differing(layer: Layer, rival: Layer) -> list[str]:
+    ours, theirs = layer.patch.change, rival.patch.change
     return sorted(name for name in ours.keys() & theirs if not alike(ours[name], theirs[name]))
 
 
@@ -377,7 +383,7 @@ def _tell_its_name(value: Any, slot: Slot) -> None:
 
 def derived() -> list[FunctionType | type]:
     """Return the living functions and classes that patches have derived."""
-    return list(_made.values())
+    return list(_derived_values.values())
 
 
-_made: Final[WeakValueDictionary[int, FunctionType | type]] = WeakValueDictionary()
+_derived_values: Final[WeakValueDictionary[int, FunctionType | type]] = WeakValueDictionary()

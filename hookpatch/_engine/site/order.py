@@ -85,12 +85,12 @@ def hidden_by(layer: Layer, outside: Iterable[Layer], through: Iterable[Layer], 
         through: for a layer in a function changed in place, the layers in the slot of the target.
         function: the function changed in place.
     """
-    for other in outside:
-        if _hides(other, layer):
-            return _hidden(layer, other, "", "lies outside")
-    for other in through:
-        if _hides(other, layer) and not leads_to(other.patch.change, function):
-            return _hidden(layer, other, f" through {other.patch.address}", "lies there")
+    for outer_layer in outside:
+        if _hides(outer_layer, layer):
+            return _hidden(layer, outer_layer, "", "lies outside")
+    for outer_layer in through:
+        if _hides(outer_layer, layer) and not leads_to(outer_layer.patch.change, function):
+            return _hidden(layer, outer_layer, f" through {outer_layer.patch.address}", "lies there")
     return None
 
 
@@ -125,7 +125,7 @@ def _is_over_edits(layer: Layer) -> bool:
 
 def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
     """Raise ConflictError if the value of the inner layer has no effect, and no plugin has declared the order."""
-    what = "there"
+    where = "there"
     verbs = {outer.patch.verb, inner.patch.verb}
     if verbs == {"edit"} or verbs == {"edit", "transform"}:
         return  # the edited lines decide
@@ -137,16 +137,16 @@ def _check_values(outer: Layer, inner: Layer, later: Layer) -> None:
         names = contested(outer, inner) if outer.wraps and inner.wraps else []
         if not names and not outer.wraps == inner.wraps == (outer.patch.verb == inner.patch.verb == "replace"):
             return
-        what = f"for {', '.join(names)}" if names else what
+        where = f"for {', '.join(names)}" if names else where
     earlier = inner if later is outer else outer
     if outer.owner == inner.owner:
         is_one_session = outer.rank[0] == inner.rank[0]
         if is_one_session and outer.patch.verb not in MAKING_VERBS:  # a making verb makes a value of the value below
-            problem = f"{outer.owner} puts a value {what} twice ({_verb(outer)}, {_verb(inner)})"
+            problem = f"{outer.owner} puts a value {where} twice ({_verb(outer)}, {_verb(inner)})"
             remedy = "one alone can take effect; leave one out"
             raise ConflictError(later.patch.address, later.owner, f"{problem}, and {remedy}")
     elif outer.plugin and inner.plugin and not (_declared(outer, inner) or _declared(inner, outer)):
-        problem = f"{earlier.owner} puts a value of its own {what}, too ({_verb(earlier)})"
+        problem = f"{earlier.owner} puts a value of its own {where}, too ({_verb(earlier)})"
         remedy = "select one of them, or let one declare its place with before= or after="
         raise ConflictError(later.patch.address, later.owner, f"{problem}; {remedy}")
 

@@ -59,7 +59,7 @@ class Everywhere:
             TargetRefused: the slot holds a value that other code may hold by chance, the patch removes, or a module
                 named in ``only_in`` does not exist.
         """
-        thing, is_in_place = self._thing, self._is_in_place
+        referent, is_in_place = self._referent, self._is_in_place
         remedy = "take reach='slot', and one patch for each place"
         if self.patch.verb == "remove":
             problem = "reach='everywhere' cannot remove: lists and defaults that hold it would get shorter"
@@ -70,7 +70,7 @@ class Everywhere:
             return
         elif not (functions_change_inside() if is_in_place else works()):
             problem = f"reach='everywhere' relies on what {THIS_PYTHON} does otherwise than hookpatch knows"
-        elif is_in_place and HOOK in own_beneath(FunctionSlot(thing, binds=False)).co_varnames:
+        elif is_in_place and HOOK in own_beneath(FunctionSlot(referent, binds=False)).co_varnames:
             problem, remedy = (
                 f"its variable {HOOK} has the name by which a changed function finds hookpatch",
                 "take reach='slot'",
@@ -78,14 +78,14 @@ class Everywhere:
         elif is_in_place and (editor := _edits(self.slot)) is not None:
             problem = f"{self.slot} holds a copy of the function that {editor} has edited with reach='slot'"
             remedy = "take reach='slot', too, or edit with reach='everywhere'"
-        elif not is_recognisable(thing) or isinstance(thing, ModuleType):
-            problem = f"reach='everywhere' looks for who holds an object, and {a_kind(thing)} may be held by chance"
+        elif not is_recognisable(referent) or isinstance(referent, ModuleType):
+            problem = f"reach='everywhere' looks for who holds an object, and {a_kind(referent)} may be held by chance"
         else:
             return
         raise TargetRefused(self.patch.address, owner, f"{problem}; {remedy}")
 
     @property
-    def _thing(self) -> Any:
+    def _referent(self) -> Any:
         """The object to reach; for an edit the function inside the decorators."""
         return innermost(self._shown) if self.patch.verb == "edit" else self._shown
 
@@ -98,23 +98,23 @@ class Everywhere:
     @property
     def is_decorated(self) -> bool:
         """True if the function to edit lies inside decorators."""
-        return self.patch.verb == "edit" and self.own is not ABSENT and self._thing is not self._shown
+        return self.patch.verb == "edit" and self.own is not ABSENT and self._referent is not self._shown
 
     @property
     def _is_in_place(self) -> bool:
         """True for a Python function, unless a holder needs the original and places are patched one by one."""
-        thing = self._thing
-        if type(thing) is not FunctionType or self.patch.is_narrowed:
+        referent = self._referent
+        if type(referent) is not FunctionType or self.patch.is_narrowed:
             return False
         if self.patch.verb == "edit":
             return True
         keeper = imports.loaded(self.home) if self.home and not self.goes_to(self.home) else None
-        kept = [] if keeper is None else [*vars(keeper).values()]
+        kept_values = [] if keeper is None else [*vars(keeper).values()]
         for function in map(inner, self._changes):  # of a class method, too
             if type(function) is FunctionType:
-                kept += kept_by_function(function)
-                kept += [value for key, value in _own_globals(function).items() if key != self.slot.key]
-        return not any(value is thing for value in kept)
+                kept_values += kept_by_function(function)
+                kept_values += [value for key, value in _own_globals(function).items() if key != self.slot.key]
+        return not any(value is referent for value in kept_values)
 
     @property
     def _changes(self) -> list[Any]:
@@ -123,9 +123,9 @@ class Everywhere:
 
     def held(self) -> list[Any]:
         """Return the objects for the search of holders; empty for a Python function changed in place."""
-        return [] if self.own is ABSENT or self._is_in_place else [self._thing]
+        return [] if self.own is ABSENT or self._is_in_place else [self._referent]
 
-    def places(self, found: Sequence[Holder] | None) -> list[tuple[Slot, str | None]]:
+    def places(self, found_holders: Sequence[Holder] | None) -> list[tuple[Slot, str | None]]:
         """Return the slots of the patch, each with the place in words; None in place of words for the target itself.
 
         A Python function is changed in place, for all holders. Of other objects the holders are patched where
@@ -133,80 +133,86 @@ class Everywhere:
         patched.
 
         Args:
-            found: the holders of this object and others, if a search was made just now.
+            found_holders: the holders of this object and others, if a search was made just now.
         """
         slot, own = self.slot, self.own
         if own is ABSENT:
             return [(slot, None)]
-        thing = self._thing
+        referent = self._referent
         if self._is_in_place:
-            return [(FunctionSlot(thing, binds(slot, own)), None)]
+            return [(FunctionSlot(referent, binds(slot, own)), None)]
         # Kept alive: a cell of a dead function would be found without its function.
         changes = [self.patch.change, *derived(), *self._changes]
         is_meant = not self.patch.is_narrowed or self.patch.goes_to(self.patch.module)
         slots: dict[tuple[Any, ...], tuple[Slot, str | None]] = {slot.key: (slot, None)} if is_meant else {}
-        for site in over(thing):
+        for site in over(referent):
             if isinstance(site.slot, ClassSlot):
                 continue
             if not self.patch.is_narrowed or self.goes_to(_module_of(site.slot)):
                 slots.setdefault(site.slot.key, (site.slot, str(site.slot)))
-        for holder in holders([thing]) if found is None else [holder for holder in found if holder.thing is thing]:
+        if found_holders is None:
+            found_holders = holders([referent])
+        for holder in [holder for holder in found_holders if holder.thing is referent]:
             is_nameless = holder.root is None and isinstance(holder.slot, PartSlot)  # a tuple without a name
             if holder.slot is not None and not is_nameless and self.goes_to(holder.root):
                 slots.setdefault(holder.slot.key, (holder.slot, holder.words))
-        if issubclass(type(thing), type) and self.patch.verb in ("replace", "derive") and not self.patch.is_narrowed:
-            instances = ClassSlot(thing)
-            if count := len(instances.living(thing, site_at(instances).stands)):
-                slots[instances.key] = instances, f"{count} living instance{'s' * (count > 1)} of {describe(thing)}"
-        left_out = {("part", 0, *slot.key)} if thing is not own else set()
+        if issubclass(type(referent), type) and self.patch.verb in ("replace", "derive") and not self.patch.is_narrowed:
+            instances = ClassSlot(referent)
+            if count := len(instances.living(referent, site_at(instances).stands)):
+                slots[instances.key] = instances, f"{count} living instance{'s' * (count > 1)} of {describe(referent)}"
+        left_out = {("part", 0, *slot.key)} if referent is not own else set()
         left_out = left_out.union(*map(own_places, changes), *map(_own_globals, changes)) - {slot.key}
         return [place for key, place in slots.items() if key not in left_out]
 
-    def places_in(self, module: ModuleType, put: Any) -> list[tuple[Slot, str]]:
+    def places_in(self, module: ModuleType, our_value: Any) -> list[tuple[Slot, str]]:
         """Return the slots that hold the original in a module executed just now.
 
-        In a module without the patch, the original is restored under names that hold ``put``, our value.
+        In a module without the patch, the original is restored under names that hold our value.
         """
-        thing, name = self._thing, module.__name__
+        referent, name = self._referent, module.__name__
         goes = self.goes_to(name)
         slots = [
-            AttributeSlot(module, key) for key, value in [*vars(module).items()] if value is (thing if goes else put)
+            AttributeSlot(module, key)
+            for key, value in [*vars(module).items()]
+            if value is (referent if goes else our_value)
         ]
         if goes:
             return [(slot, str(slot)) for slot in slots if slot.key != self.slot.key]
         for slot in slots:
             if slot.key not in originals:
-                slot.write(thing)
+                slot.write(referent)
         return []
 
 
-def restore_copies(gone: Iterable[Former], were_there: frozenset[str], collect: Callable[[Exception], None]) -> None:
+def restore_copies(
+    former_values: Iterable[Former], were_there: frozenset[str], collect: Callable[[Exception], None]
+) -> None:
     """Restore the original in modules executed in a session that copied our value from a slot.
 
     Args:
-        gone: our former values.
+        former_values: our former values.
         were_there: the names of the modules imported before the session.
         collect: takes an error of an owner.
     """
     came = imports.names() - were_there
     originals_of = {
         id(former.value): former.original
-        for former in gone
+        for former in former_values
         if former.value is not former.original and (is_ours(former.value) or (came and is_recognisable(former.value)))
     }
     if not originals_of:
         return
-    for holder in holders([former.value for former in gone if id(former.value) in originals_of]):
-        slot, thing = holder.slot, holder.thing
+    for holder in holders([former.value for former in former_values if id(former.value) in originals_of]):
+        slot, our_value = holder.slot, holder.thing
         # Leave a value passed to replace() alone in modules that were imported before the session, and in the module
         # that defines the value. Only a module imported during the session can have copied the value from the slot.
         # A wrapper of ours is restored everywhere: an older module may have been reloaded.
-        is_foreign = not is_ours(thing) and (
-            holder.root not in came or holder.root == getattr(thing, "__module__", None)
+        is_foreign = not is_ours(our_value) and (
+            holder.root not in came or holder.root == getattr(our_value, "__module__", None)
         )
         if slot is None or holder.root is None or is_foreign or slot.key in originals:
             continue
-        if isinstance(slot, PartSlot) and originals_of[id(thing)] is ABSENT:
+        if isinstance(slot, PartSlot) and originals_of[id(our_value)] is ABSENT:
             continue  # a method bound to an added function
         try:
             put(slot, originals_of[id(holder.thing)])
@@ -236,12 +242,12 @@ def _module_of(slot: Slot) -> str | None:
 def _own_globals(change: Any) -> dict[tuple[Any, ...], Any]:
     """Return the values of the global names that a wrapper, factory or patch's value uses, by the key of the slot."""
     functions = [inner(value) for value in vars(change).values()] if isinstance(change, type) else [inner(change)]
-    found: dict[tuple[Any, ...], Any] = {}
+    values: dict[tuple[Any, ...], Any] = {}
     for function in functions:
         module = imports.loaded(function.__module__) if type(function) is FunctionType else None
         if module is not None and vars(module) is function.__globals__:
-            found |= {("attribute", id(module), name): value for name, value in globals_used(function).items()}
-    return found
+            values |= {("attribute", id(module), name): value for name, value in globals_used(function).items()}
+    return values
 
 
 def own_places(change: Any) -> set[tuple[Any, ...]]:

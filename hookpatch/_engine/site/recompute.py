@@ -42,7 +42,7 @@ class SlotBefore:
 
     state: SlotState
     layers: Sequence[Layer]
-    known: Sequence[StandIn]  # in the slot, or held by foreign code
+    stand_ins: Sequence[StandIn]  # in the slot, or held by foreign code
 
     def under(self, layers: Sequence[Layer], adding: bool) -> NewState:
         """Return the new state with a list of at least one layer, the outermost first.
@@ -92,13 +92,13 @@ class SlotBefore:
         called = inner(value)
         if callable(called) and can_stand_in(self.state.base, called):
             return called
-        what = "something of another kind (async, generator)" if callable(called) else a_kind(value)
-        problem = f"reach='everywhere' changes the function inside: it is to call something else, not {what}"
+        kind = "something of another kind (async, generator)" if callable(called) else a_kind(value)
+        problem = f"reach='everywhere' changes the function inside: it is to call something else, not {kind}"
         raise TargetRefused(layer.patch.address, layer.owner, f"{problem}; take reach='slot'")
 
     def _stand_in_over(self, base: Any, own: bool, layer: Layer) -> StandIn:
         """Return the stand-in over a base: a known stand-in, or a new one."""
-        for stand_in in self.known:
+        for stand_in in self.stand_ins:
             if stand_in.base is base:
                 return stand_in
         if not isinstance(self.state.slot, FunctionSlot):
@@ -113,11 +113,11 @@ class SlotBefore:
         value would run the new layer inside.
         """
         came_before, ranks = set(run).intersection(self.layers), {layer.rank for layer in layers}
-        for candidate in self.known:
+        for candidate in self.stand_ins:
             if (
                 candidate.base is stand_in.base
                 and set(layers).intersection(candidate.layers) == came_before
                 and (candidate.derived_by <= ranks or came_before.issuperset(run))
             ):
                 return candidate
-        return StandIn(stand_in.base, self.state.slot, own) if stand_in in self.known else stand_in
+        return StandIn(stand_in.base, self.state.slot, own) if stand_in in self.stand_ins else stand_in

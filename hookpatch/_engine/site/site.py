@@ -295,8 +295,8 @@ class Site:
             return None
         if not self._state.is_intact:
             self.look_again(())  # the slot may hold an earlier value of ours
-            if (seen := self._state.overwritten_by()) is not None:
-                return seen
+            if (overwriting := self._state.overwritten_by()) is not None:
+                return overwriting
         if (code := self.foreign_code(layer)) is not None:
             return self.slot, code
         return None if layer.home is None else _overwritten_home(*layer.home, self.slot.owner)
@@ -424,8 +424,10 @@ class Site:
                 raise
         for stand_in, run in runs:
             stand_in.point(run)
-        gone = [stand_in for stand_in in self.stand_ins if stand_in not in stand_ins] if stand_ins else self.stand_ins
-        self._retired = keep_pointed(gone, self._retired)
+        dropped = (
+            [stand_in for stand_in in self.stand_ins if stand_in not in stand_ins] if stand_ins else self.stand_ins
+        )
+        self._retired = keep_pointed(dropped, self._retired)
         if self._retired:
             self._retired = reuse(stand_ins, self._retired)
         self._stand_ins, self._layers, self._wanted = stand_ins, layers, new_state.value
@@ -442,8 +444,8 @@ class Site:
                 covered.discard(self)
         if not layers:
             self._ending = self._state.end()
-            if len(gone) == 1 and self._ending == "restored":
-                self._spare = gone[0]
+            if len(dropped) == 1 and self._ending == "restored":
+                self._spare = dropped[0]
 
     def _put(self, value: Any, layers: Sequence[Layer], adding: bool = False) -> None:
         before = self._state.value

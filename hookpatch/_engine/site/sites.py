@@ -19,7 +19,7 @@ from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._engine.slots.slot import Slot, inner
 
 _sites: Final[WeakValueDictionary[tuple[Any, ...], Site]] = WeakValueDictionary()  # by slot; changed under the lock
-_held: Final[dict[Site, FrameType]] = {}  # the sites whose locks the forking frame has taken
+_locked: Final[dict[Site, FrameType]] = {}  # the sites whose locks the forking frame has taken
 _PATIENCE: Final = 1.0  # seconds
 
 
@@ -78,13 +78,17 @@ def hidden(site: Site, layer: Layer) -> Hidden | None:
 
 def newly_hidden(site: Site, layer: Layer) -> list[tuple[Layer, Hidden]]:
     """Return the layers that a new layer hides, and the new layer if it is hidden itself; each with the reason."""
-    found = [(site, other) for other in site.layers]
+    candidates = [(site, candidate) for candidate in site.layers]
     function = inner(site.original)
     if type(function) is FunctionType and is_changed_in_place(function):
         in_place = site_in(function)
-        found += [(in_place, other) for other in in_place.layers if other.home and other.home[0].key == site.slot.key]
-    reasons = [(other, hidden(place, other)) for place, other in found]
-    return [(other, by) for other, by in reasons if by is not None and layer in (other, by.outer)]
+        candidates += [
+            (in_place, candidate)
+            for candidate in in_place.layers
+            if candidate.home and candidate.home[0].key == site.slot.key
+        ]
+    reasons = [(candidate, hidden(place, candidate)) for place, candidate in candidates]
+    return [(candidate, by) for candidate, by in reasons if by is not None and layer in (candidate, by.outer)]
 
 
 def patched() -> list[Site]:
@@ -104,12 +108,12 @@ def _before_fork() -> None:
     frame = sys._getframe().f_back or sys._getframe()  # the forking frame
     before_fork(frame)
     end = monotonic() + _PATIENCE
-    _held.update((site, frame) for site in list(_sites.values()) if site.lock.take_for(frame, until=end))
+    _locked.update((site, frame) for site in list(_sites.values()) if site.lock.take_for(frame, until=end))
 
 
 def _after_fork() -> None:
-    while _held:
-        site, frame = _held.popitem()
+    while _locked:
+        site, frame = _locked.popitem()
         site.lock.release_for(frame)
     after_fork(sys._getframe().f_back or sys._getframe())
 

@@ -86,7 +86,9 @@ class StandIn:
     @property
     def foreign_code(self) -> CodeType | None:
         """The code that other code has assigned to a wrapper; None if each wrapper has its own."""
-        functions = [one.function for one in (self._top, *self._inner.copy().values()) if one is not None]
+        functions = [
+            trampoline.function for trampoline in (self._top, *self._inner.copy().values()) if trampoline is not None
+        ]
         return next((function.__code__ for function in functions if not is_trampoline(function)), None)
 
     @property
@@ -147,19 +149,19 @@ class StandIn:
         is_plain = type(callee) is FunctionType and self._bottom is callee  # isinstance is true for a foreign proxy
         if not is_plain or isinstance(self.value, Swap) or callee.__closure__ or is_changed_in_place(callee):
             return None
-        if (given := _given(layers, callee if self._binds else None)) is None:
+        if (arguments := _given(layers, callee if self._binds else None)) is None:
             return None
-        return shortcut(callee, *given, trampoline.function.__code__.co_freevars)
+        return shortcut(callee, *arguments, trampoline.function.__code__.co_freevars)
 
     def _code_in_place(self, layers: Sequence[Layer]) -> CodeType | None:
         """Return code for a function changed in place, with the effect of all layers but without a frame; else None."""
         bottom = self._bottom
         if not layers or bottom is not self.base or type(bottom) is not FunctionType:
             return None
-        given = _given(layers, bottom if self._binds else None) if self.value.takes_code_of(bottom) else None
-        if given is None or given[1]:
+        arguments = _given(layers, bottom if self._binds else None) if self.value.takes_code_of(bottom) else None
+        if arguments is None or arguments[1]:
             return None  # other defaults would be seen
-        if (short := shortcut(bottom, *given, ())) is None or short.defaults is not bottom.__defaults__:
+        if (short := shortcut(bottom, *arguments, ())) is None or short.defaults is not bottom.__defaults__:
             return None
         return short.code if short.keyword_defaults is bottom.__kwdefaults__ else None
 
@@ -173,14 +175,14 @@ class StandIn:
 
 def _given(layers: Sequence[Layer], method: FunctionType | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """Return the arguments that layers inject and default; None for other layers, repeats, or a method's self."""
-    given: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+    arguments: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     names = set(method.__code__.co_varnames[:1]) if method is not None else set()
     for layer in layers:
         if not layer.gives_plainly or not names.isdisjoint(layer.patch.change):
             return None
         names |= layer.patch.change.keys()
-        given[layer.patch.verb == "default"].update(layer.patch.change)
-    return given
+        arguments[layer.patch.verb == "default"].update(layer.patch.change)
+    return arguments
 
 
 def keep_pointed(
@@ -242,11 +244,11 @@ def _borne(value: Any) -> list[object]:
     return cast("list[object]", callee._self_borne)
 
 
-def binds(slot: Slot, held: Any) -> bool:
+def binds(slot: Slot, value: Any) -> bool:
     """Return True if the value of a slot gets, as its first argument, the object or class of a method call."""
     if isinstance(slot, FunctionSlot):
         return slot.binds
-    return slot.in_class is not None and hasattr(type(held), "__get__") and not isinstance(held, (staticmethod, type))
+    return slot.in_class is not None and hasattr(type(value), "__get__") and not isinstance(value, (staticmethod, type))
 
 
 _METHODS: Final = (MethodDescriptorType, WrapperDescriptorType)  # of C functions

@@ -137,6 +137,6 @@ class AttributeSlot:
 _C_METHOD: Final = type(vars(object)["__getattribute__"])
 
 
-def _is_same(left: Any, right: Any) -> bool:
+def _is_same(first: Any, second: Any) -> bool:
     """Return True if two fetched values are one object, or one method: each fetch binds a method anew."""
-    return left is right or (type(left) is type(right) and type(left) in _METHODS and left == right)
+    return first is second or (type(first) is type(second) and type(first) in _METHODS and first == second)

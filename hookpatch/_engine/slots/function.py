@@ -102,9 +102,9 @@ class FunctionSlot(OwnValueSlot):
             self._swap.put_into(None)
         function.__code__ = value
         lengthen(function)
-        original, seen = self.attributes, vars(function)
-        if original is not None and type(seen) is AttributesInPlace:  # else a dict of other code
-            for name in original.keys() - dict.keys(seen):  # deleted meanwhile
+        original, current = self.attributes, vars(function)
+        if original is not None and type(current) is AttributesInPlace:  # else a dict of other code
+            for name in original.keys() - dict.keys(current):  # deleted meanwhile
                 del original[name]
             _exchange(function, original)
         for name, former in self._former.items():
@@ -135,13 +135,13 @@ def _exchange(function: FunctionType, new: dict[str, Any]) -> None:
 def leads_to(value: Any, function: FunctionType) -> bool:
     """Return True if a value is a function, in a static or class method too, or keeps the function for calls."""
     value = inner(value)
-    return value is function or keeps(value, lambda kept: inner(kept) is function)
+    return value is function or keeps(value, lambda referent: inner(referent) is function)
 
 
 def innermost(value: Any) -> Any:
     """Return the Python function inside the decorators of a value, as ``functools.wraps`` leads to it."""
     try:
-        thing = unwrap(value)
+        unwrapped = unwrap(value)
     except ValueError:  # __wrapped__ leads round in a circle
         return value
-    return thing if type(thing) is FunctionType else value
+    return unwrapped if type(unwrapped) is FunctionType else value

@@ -35,7 +35,7 @@ def check_slot(patch: Patch, slot: Slot, own: object, owner: object) -> None:
         if patch.verb != "replace":
             raise missing(slot, patch.target, owner)
         if not patch.add and not _may_be_there(slot):
-            raise missing(slot, patch.target, owner, now="add=True adds it")
+            raise missing(slot, patch.target, owner, remedy="add=True adds it")
     if own is ABSENT and isinstance(slot, AttributeSlot):
         _refuse_unsettable(patch, slot, owner)
     if patch.verb == "remove":
@@ -121,20 +121,20 @@ def check_callable(patch: Patch, slot: Slot, original: object, owner: object) ->
         if type(getter_of(original)) is FunctionType:
             problem = f"{slot} holds a property, whose getter is changed in place: take reach='everywhere'"
             raise TargetRefused(patch.address, owner, f"{problem}, at the class that defines it; or hookpatch.derive")
-        what = "nothing" if original is ABSENT else f"{a_kind(original)}, which cannot be called"
+        content = "nothing" if original is ABSENT else f"{a_kind(original)}, which cannot be called"
         instead = "only=callable leaves it out" if patch.rule else "take hookpatch.replace or hookpatch.derive"
-        raise TargetRefused(patch.address, owner, f"{slot} holds {what}; {instead}")
+        raise TargetRefused(patch.address, owner, f"{slot} holds {content}; {instead}")
 
 
 def _check_called(patch: Patch, slot: Slot, original: Any, owner: object) -> None:
     """Raise TargetRefused if the value of a ``replace`` for some callers cannot be called as the original is."""
     form = type(original) if isinstance(original, (staticmethod, classmethod, property)) else None
-    given = type(patch.change) if isinstance(patch.change, (staticmethod, classmethod, property)) else None
+    new_form = type(patch.change) if isinstance(patch.change, (staticmethod, classmethod, property)) else None
     if not callable(called(patch.change)):
         problem = f"callers= chooses at a call, and {a_kind(patch.change)} cannot be called; leave callers= out"
-    elif form is not given and original is not ABSENT:
-        there, new = (f"a {kind.__name__}" if kind else "no descriptor" for kind in (form, given))
-        problem = f"{slot} holds {there}, and the new value is {new}; give a value of the same form"
+    elif form is not new_form and original is not ABSENT:
+        old, new = (f"a {kind.__name__}" if kind else "no descriptor" for kind in (form, new_form))
+        problem = f"{slot} holds {old}, and the new value is {new}; give a value of the same form"
     else:
         return
     raise TargetRefused(patch.address, owner, problem)
@@ -197,12 +197,12 @@ def check_value(patch: Patch, slot: Slot, original: Any, value: Any, owner: obje
         binds = slot.binds
     else:  # __new__ is a static method even if defined as a plain function
         binds = slot.in_class is not None and not (isinstance(slot, AttributeSlot) and slot.name == "__new__")
-    taken, offered = takes(function, binds and _is_bound(original)), takes(new, binds and _is_bound(value))
-    if taken is None or offered is None or _shape(taken) == _shape(offered):
+    required, offered = takes(function, binds and _is_bound(original)), takes(new, binds and _is_bound(value))
+    if required is None or offered is None or _shape(required) == _shape(offered):
         return
-    if {parameter.kind for parameter in taken} == {*PACKED}:
+    if {parameter.kind for parameter in required} == {*PACKED}:
         return
-    if (failure := misfit(Signature(offered), Signature(taken), function.__name__)) is not None:
+    if (failure := misfit(Signature(offered), Signature(required), function.__name__)) is not None:
         problem = f"what {patch.verb} puts at {patch.address} takes {as_text(offered)}, and {failure}"
         raise SignatureError(patch.address, owner, f"{problem}; take what the original takes, or *args, **kwargs")
 

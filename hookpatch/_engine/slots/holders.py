@@ -41,24 +41,24 @@ class Holder:
     root: str | None  # the module from which the place is reached, None for a place without a name
 
 
-def holders(things: Sequence[Any]) -> list[Holder]:
+def holders(referents: Sequence[Any]) -> list[Holder]:
     """Return the holders of some objects, without hookpatch itself. Small numbers and the like have chance holders.
 
     Takes one pass of the garbage collector for each step between a holder and a name, at most four.
     """
-    referrers = Referrers(things)
-    found: list[Holder] = []
+    referrers = Referrers(referents)
+    places_found: list[Holder] = []
     try:
         search = _Search(referrers)
-        for thing in things:
+        for referent in referents:
             places: dict[Any, Holder] = {}
-            for holder in referrers.of(thing):
-                for slot, words, root in search.places_in(holder, thing, DEPTH):
-                    places[slot.key if slot else words] = Holder(thing, holder, slot, words, root)
-            found += places.values()
+            for holder in referrers.of(referent):
+                for slot, words, root in search.places_in(holder, referent, DEPTH):
+                    places[slot.key if slot else words] = Holder(referent, holder, slot, words, root)
+            places_found += places.values()
     finally:
         referrers.forget()
-    return found
+    return places_found
 
 
 @final
@@ -68,47 +68,47 @@ class _Search:
     def __init__(self, referrers: Referrers) -> None:
         self._referrers: Final = referrers
 
-    def _places(self, thing: Any, depth: int) -> Iterator[_Place]:
+    def _places(self, referent: Any, depth: int) -> Iterator[_Place]:
         """Yield the places of an object, first those that have a name."""
-        for holder in sorted(self._referrers.of(thing), key=lambda holder: self._referrers.named_by(holder) is None):
-            yield from self.places_in(holder, thing, depth)
+        for holder in sorted(self._referrers.of(referent), key=lambda holder: self._referrers.named_by(holder) is None):
+            yield from self.places_in(holder, referent, depth)
 
-    def places_in(self, holder: Any, thing: Any, depth: int) -> Iterator[_Place]:
+    def places_in(self, holder: Any, referent: Any, depth: int) -> Iterator[_Place]:
         """Yield the places of an object in one holder."""
         kind = type(holder)  # isinstance would ask for __class__ and so wake a lazy proxy
         if (named := self._referrers.named_by(holder)) is not None:
             owner, module = named
-            for name in _keys(holder, thing):
+            for name in _keys(holder, referent):
                 words = f"{module}:{name}" if module else f"{describe(owner)}.{name}"
                 yield AttributeSlot(owner, name), words, module or owner.__module__
         elif issubclass(kind, dict):
-            yield from self._in_dict(holder, thing, depth)
+            yield from self._in_dict(holder, referent, depth)
         elif issubclass(kind, (list, deque)):
             words, root = self._name(holder, depth)
             for index, element in enumerate(holder):
-                if element is thing:
+                if element is referent:
                     yield ItemSlot(holder, index), f"{words}[{index}]", root
         elif issubclass(kind, type):
-            if isinstance(thing, type):
+            if isinstance(referent, type):
                 yield None, f"{describe(holder)} (a subclass)", holder.__module__
         elif kind is CellType:
             yield from self._in_cell(holder)
         elif kind is partial:
             words, root = self._name(holder, depth)
-            for side in PartialSlot.parts(holder, thing):
+            for side in PartialSlot.parts(holder, referent):
                 yield PartialSlot(holder, side), f"{words}.{side}", root
         elif kind is FunctionType:
-            if holder.__defaults__ is thing:
+            if holder.__defaults__ is referent:
                 yield AttributeSlot(holder, "__defaults__"), f"the defaults of {describe(holder)}", holder.__module__
-        elif (parts := PartSlot.parts(holder, thing)) and depth:
+        elif (parts := PartSlot.parts(holder, referent)) and depth:
             for outer, words, root in self._places(holder, depth - 1):
                 for part in parts:
                     inside = words if isinstance(outer, AttributeSlot) and outer.name == "__defaults__" else None
                     yield outer and PartSlot(outer, part), inside or f"{words}{PartSlot.words(holder, part)}", root
         elif not issubclass(kind, tuple):
-            yield from self._in_object(holder, thing, depth)
+            yield from self._in_object(holder, referent, depth)
 
-    def _in_dict(self, holder: dict[Any, Any], thing: Any, depth: int) -> Iterator[_Place]:
+    def _in_dict(self, holder: dict[Any, Any], referent: Any, depth: int) -> Iterator[_Place]:
         for owner in self._referrers.of(holder):
             if type(owner).__module__ == "typing" or _is_of_annotations(owner, holder) or _is_of_graph(owner):
                 return
@@ -116,11 +116,11 @@ class _Search:
         is_attributes = words.endswith(".__dict__")
         # The dict of a function changed in place is exchanged when the patch comes and ends.
         owners = self._referrers.of(holder)
-        function = next((one for one in owners if type(one) is FunctionType and vars(one) is holder), None)
-        for key in _keys(holder, thing):
+        function = next((owner for owner in owners if type(owner) is FunctionType and vars(owner) is holder), None)
+        for key in _keys(holder, referent):
             named = f"{words.removesuffix('__dict__')}{key}" if is_attributes else f"{words}[{_written(key)}]"
             yield ItemSlot(holder, key) if function is None else AttributeSlot(function, key), named, root
-        if root is not None and any(key is thing for key in list(holder)):
+        if root is not None and any(key is referent for key in list(holder)):
             yield None, f"a key of {words}", root
 
     def _in_cell(self, cell: CellType) -> Iterator[_Place]:
@@ -134,23 +134,25 @@ class _Search:
                         yield AttributeSlot(cell, "cell_contents"), words, function.__module__
                     return
 
-    def _in_object(self, holder: Any, thing: Any, depth: int) -> Iterator[_Place]:
+    def _in_object(self, holder: Any, referent: Any, depth: int) -> Iterator[_Place]:
         if _is_of_graph(holder):
             return
         words, root = self._name(holder, depth)
         is_found = False
         for base in mro(type(holder)):
             for name, member in vars(base).items():
-                if isinstance(member, types.MemberDescriptorType) and AttributeSlot(holder, name).read() is thing:
+                if isinstance(member, types.MemberDescriptorType) and AttributeSlot(holder, name).read() is referent:
                     is_found = True
                     yield AttributeSlot(holder, name), f"{words}.{name}", root
         if (attributes := _attributes(holder)) is not None:
-            for name in _keys(attributes, thing):
+            for name in _keys(attributes, referent):
                 is_found = True
                 yield ItemSlot(attributes, name), f"{words}.{name}", root
         if type(holder) in _RUNNING:
             yield None, f"a local variable of {holder.__qualname__}", root
-        elif root is not None and (type(holder) is type(_lru_cached) or not (is_found or _is_instance(holder, thing))):
+        elif root is not None and (
+            type(holder) is type(_lru_cached) or not (is_found or _is_instance(holder, referent))
+        ):
             yield None, f"{words} ({a_kind(holder)})", root  # a holder without a name is not worth a line
 
     def _name(self, holder: Any, depth: int) -> tuple[str, str | None]:
@@ -180,17 +182,17 @@ def _written(key: Any) -> str:
     return repr(key) if type(key) in (str, bytes, int, float, bool, type(None)) else describe(key)
 
 
-def _is_instance(holder: Any, thing: Any) -> bool:
-    return issubclass(type(thing), type) and issubclass(type(holder), thing)
+def _is_instance(holder: Any, referent: Any) -> bool:
+    return issubclass(type(referent), type) and issubclass(type(holder), referent)
 
 
-def _attributes(thing: Any) -> Any:
+def _attributes(holder: Any) -> Any:
     """Return the ``__dict__`` of an object without foreign code, None for an object without one."""
-    member = along_mro(type(thing), "__dict__")
+    member = along_mro(type(holder), "__dict__")
     if not isinstance(member, types.GetSetDescriptorType):
         return None
     try:
-        return member.__get__(thing)
+        return member.__get__(holder)
     except Exception:  # a proxy in C asks the wrapped object, which may lack a __dict__, or raise
         return None
 
@@ -203,8 +205,8 @@ def _is_of_annotations(owner: Any, holder: dict[Any, Any]) -> bool:
     return issubclass(type(owner), dict) and any(dict.get(owner, name) is holder for name in names)
 
 
-def _keys(mapping: dict[Any, Any], thing: Any) -> list[Any]:
-    return [key for key, value in list(dict.items(mapping)) if value is thing]
+def _keys(mapping: dict[Any, Any], referent: Any) -> list[Any]:
+    return [key for key, value in list(dict.items(mapping)) if value is referent]
 
 
 def classes_of(slot: Slot) -> list[type]:
@@ -214,8 +216,8 @@ def classes_of(slot: Slot) -> list[type]:
     return [] if slot.in_class is None else [slot.in_class]
 
 
-def _is_of_graph(thing: Any) -> bool:
+def _is_of_graph(holder: Any) -> bool:
     """Return True for a node of a torch.fx graph, or for code made from a graph: captured functions stay captured."""
-    if type(thing) is FunctionType:
-        return thing.__code__.co_filename.startswith("<eval_with_key>")
-    return type(thing).__module__ == "torch.fx.node"
+    if type(holder) is FunctionType:
+        return holder.__code__.co_filename.startswith("<eval_with_key>")
+    return type(holder).__module__ == "torch.fx.node"

@@ -95,17 +95,17 @@ class _Order:
         """Move a newly added key behind its former predecessors: a mapping has no other way to insert."""
         owner = self._owner
         before = self._keys[: self._keys.index(key)]
-        others = [other for other in list(owner) if other != key]
-        position = max((count for count, other in enumerate(others, 1) if other in before), default=0)
+        keys = [other_key for other_key in list(owner) if other_key != key]
+        position = max((count for count, other_key in enumerate(keys, 1) if other_key in before), default=0)
         if isinstance(owner, dict) and not isinstance(owner, OrderedDict):
             # GIL: one step of the interpreter, so no other thread misses a neighbour, or sets a key in between.
-            dict.update(owner, zip(others[position:], map(partial(dict.pop, owner), others[position:]), strict=True))
+            dict.update(owner, zip(keys[position:], map(partial(dict.pop, owner), keys[position:]), strict=True))
             return
-        for other in others[position:]:
+        for other_key in keys[position:]:
             if isinstance(owner, OrderedDict):
-                owner.move_to_end(other)
+                owner.move_to_end(other_key)
             else:
-                owner[other] = owner.pop(other)
+                owner[other_key] = owner.pop(other_key)
 
 
 _ORDERS: Final[Shared[_Order]] = Shared()  # by the id of the mapping

@@ -52,11 +52,11 @@ def is_imported_lazily(name: str) -> bool:
     return imports.count() != _module_count or bool(_names.get(name))
 
 
-def follow(names: Iterable[AttributeSlot], before: Any, now: Any) -> None:
+def follow(names: Iterable[AttributeSlot], before: Any, value: Any) -> None:
     """Bind names to the slot's new value if they were bound to the former value."""
     for name in names:
-        if now is not ABSENT and name.read() is before:
-            name.write(now)
+        if value is not ABSENT and name.read() is before:
+            name.write(value)
 
 
 def _search_new_modules() -> None:

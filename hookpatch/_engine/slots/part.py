@@ -68,11 +68,11 @@ class PartSlot(OwnValueSlot):
         self._original: _Whole | None = None
 
     @staticmethod
-    def parts(whole: Any, thing: object) -> list[int]:
+    def parts(whole: Any, referent: object) -> list[int]:
         """Return the numbers of the parts that are an object, an empty list for an object without parts."""
         if type(whole) not in _KINDS:
             return []
-        return [index for index, part in enumerate(_KINDS[type(whole)][0](whole)) if part is thing]
+        return [index for index, part in enumerate(_KINDS[type(whole)][0](whole)) if part is referent]
 
     @staticmethod
     def words(whole: Any, index: int) -> str:
@@ -117,9 +117,9 @@ class PartialSlot(OwnValueSlot):
         self.key: Final[tuple[Any, ...]] = ("partial", id(owner), side)
 
     @staticmethod
-    def parts(owner: partial[Any], thing: object) -> list[_Side]:
+    def parts(owner: partial[Any], referent: object) -> list[_Side]:
         """Return the sides that are an object."""
-        return [side for side in _SIDES if getattr(owner, side) is thing]
+        return [side for side in _SIDES if getattr(owner, side) is referent]
 
     def read(self) -> Any:
         return getattr(self.owner, self.side)
@@ -155,7 +155,7 @@ class ClassSlot(OwnValueSlot):
     @staticmethod
     def living(*classes: Any) -> list[Any]:
         """Return the instances of classes, without those of subclasses."""
-        return [thing for thing in gc.get_objects() if any(type(thing) is cls for cls in classes)]
+        return [instance for instance in gc.get_objects() if any(type(instance) is cls for cls in classes)]
 
     def read(self) -> Any:
         return self._stands
@@ -170,9 +170,9 @@ class ClassSlot(OwnValueSlot):
         """
         members, classes = self._members, self._classes
         if all(value is not cls for cls in classes):
-            known = {id(weak()) for weak, _ in members}
-            living = [one for one in self.living(self.owner, self._stands) if id(one) not in known]
-            came = [(ref(one), type(one)) for one in living]
+            member_ids = {id(weak()) for weak, _ in members}
+            living = [instance for instance in self.living(self.owner, self._stands) if id(instance) not in member_ids]
+            came = [(ref(instance), type(instance)) for instance in living]
             self._members, self._classes = (*members, *came), (*classes, value)  # first: an interrupt may follow
         try:
             self._give(value)

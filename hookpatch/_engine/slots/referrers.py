@@ -48,23 +48,23 @@ class Referrers:
     Call ``forget`` after the search: the references kept here would disturb the next search.
     """
 
-    def __init__(self, things: Sequence[Any]) -> None:
-        self._own_ids: set[int] = {id(things), id(originals)}
+    def __init__(self, referents: Sequence[Any]) -> None:
+        self._own_ids: set[int] = {id(referents), id(originals)}
         self._own_ids.add(id(imports.loaded("_asyncio")))  # must not be asked for its references: see _objects
-        self._kept: list[Any] = [things]  # kept alive, so that no id in _own_ids is used again
+        self._kept: list[Any] = [referents]  # kept alive, so that no id in _own_ids is used again
         self._own_ids.add(id(self._kept))
         self._modules = self._keep({id(vars(module)): (module, name) for name, module in imports.modules()})
         self._classes: dict[int, tuple[Any, str]] | None = None
         self._own_ids |= set(map(id, self._keep(Trampoline.links())))
         slots = self._keep([patched.slot for patched in [*originals.values()]])
         self._own_ids |= {id(slot.attributes) for slot in slots if isinstance(slot, FunctionSlot)}
-        for thing in things:
-            if issubclass(type(thing), type):  # leave out the tuples of bases of the class and its subclasses
-                subclasses = self._keep([*classes(thing)])
+        for referent in referents:
+            if issubclass(type(referent), type):  # leave out the tuples of bases of the class and its subclasses
+                subclasses = self._keep([*classes(referent)])
                 self._own_ids |= {id(bases) for cls in subclasses for bases in (cls.__mro__, cls.__bases__)}
         self._referrers: dict[int, list[Any]] = {}
         self._own_ids.add(id(self._referrers))
-        self._search(self._keep({id(thing): thing for thing in things}))
+        self._search(self._keep({id(referent): referent for referent in referents}))
 
     def _search(self, level: dict[int, Any]) -> None:
         for depth in range(DEPTH):
@@ -84,7 +84,7 @@ class Referrers:
                 holders = self._referrers.get(number, ())
                 if depth == 0 or not any(map(self._is_named, holders)):  # one name is enough
                     upwards |= {id(holder): holder for holder in holders if not self._is_named(holder)}
-            level = self._keep({number: thing for number, thing in upwards.items() if number not in self._referrers})
+            level = self._keep({number: holder for number, holder in upwards.items() if number not in self._referrers})
             if not level or len(level) > _CROWD:
                 break
 
@@ -93,9 +93,9 @@ class Referrers:
         self._own_ids.add(id(container))
         return container
 
-    def of(self, thing: Any) -> Sequence[Any]:
+    def of(self, referent: Any) -> Sequence[Any]:
         """Return the referrers of an object met in the search."""
-        return self._referrers.get(id(thing), ())
+        return self._referrers.get(id(referent), ())
 
     def named_by(self, holder: Any) -> tuple[Any, str] | None:
         """Return the module and its name, or the class and "", if the holder is the dict of a module or class."""
@@ -126,21 +126,21 @@ def works() -> bool:
     try:
         return (
             gc.get_referents(vars(OfClass))[0].get("attribute") is of_function
-            and any(thing is of_function.__code__ for thing in gc.get_referents(of_function))
-            and any(thing is vars(gc) for thing in gc.get_referents(gc))
+            and any(referent is of_function.__code__ for referent in gc.get_referents(of_function))
+            and any(referent is vars(gc) for referent in gc.get_referents(gc))
         )
     except Exception:  # a later Python may raise anything here
         return False
 
 
-def _referrers(things: dict[int, Any]) -> list[Any]:
+def _referrers(level: dict[int, Any]) -> list[Any]:
     """Return the objects that refer to any of some objects, given by id."""
-    if len(things) < _MANY:
-        return gc.get_referrers(*things.values())
+    if len(level) < _MANY:
+        return gc.get_referrers(*level.values())
     # gc.get_referrers compares each reference with each object. Here C code looks up a step's references in a set.
     # A function refers to its contents by a tuple or dict, so functions are searched only for a tuple or dict.
-    may_be_functions = any(issubclass(type(thing), (dict, tuple)) for thing in things.values())
-    objects, holders, has_none, referents = _objects(may_be_functions), [], set(things).isdisjoint, gc.get_referents
+    may_be_functions = any(issubclass(type(referent), (dict, tuple)) for referent in level.values())
+    objects, holders, has_none, referents = _objects(may_be_functions), [], set(level).isdisjoint, gc.get_referents
     for start in range(0, len(objects), _STEP):
         step = objects[start : start + _STEP]
         if not has_none(map(id, referents(*step))):
@@ -156,30 +156,32 @@ def _objects(functions: bool) -> list[Any]:
     """
     asyncio = imports.loaded("_asyncio")
     if functions:
-        return [thing for thing in gc.get_objects() if thing is not asyncio]
-    return [thing for thing in gc.get_objects() if type(thing) is not FunctionType and thing is not asyncio]
+        return [candidate for candidate in gc.get_objects() if candidate is not asyncio]
+    return [
+        candidate for candidate in gc.get_objects() if type(candidate) is not FunctionType and candidate is not asyncio
+    ]
 
 
 def classes(top: type = object) -> Iterator[type]:
     """Yield a class and all its subclasses; for ``object`` all classes."""
     # Classes are compared by id: a set would call the foreign __hash__ and __eq__ of their metaclasses.
-    seen = {id(top)}
+    ids = {id(top)}
     waiting: list[type] = [top]
     while waiting:
         cls = waiting.pop()
         yield cls
         subclasses: list[type] = type.__subclasses__(cls)
-        new = [subclass for subclass in subclasses if id(subclass) not in seen]
-        seen.update(map(id, new))
+        new = [subclass for subclass in subclasses if id(subclass) not in ids]
+        ids.update(map(id, new))
         waiting += new
 
 
-def _is_ours(thing: Any) -> bool:
+def _is_ours(referrer: Any) -> bool:
     """Return True if an object is a part of hookpatch, or a function made by hookpatch."""
-    if type(thing) is FunctionType:
-        return is_trampoline(thing) or thing.__code__.co_filename.startswith(_HERE)
-    if type(thing) is AttributesInPlace:
+    if type(referrer) is FunctionType:
+        return is_trampoline(referrer) or referrer.__code__.co_filename.startswith(_HERE)
+    if type(referrer) is AttributesInPlace:
         return False
-    is_module = type(thing) is dict and thing.get("__spec__") is not None
-    module = dict.get(thing, "__name__") if is_module else type(thing).__module__
+    is_module = type(referrer) is dict and referrer.get("__spec__") is not None
+    module = dict.get(referrer, "__name__") if is_module else type(referrer).__module__
     return isinstance(module, str) and module.partition(".")[0] == "hookpatch"

@@ -63,16 +63,16 @@ def seen_from(target: Target, module: ModuleType | None, owner: object, read: Re
     return slot
 
 
-def missing(slot: Slot, target: Target, owner: object, where: str | None = None, now: str = "") -> TargetNotFound:
+def missing(slot: Slot, target: Target, owner: object, where: str | None = None, remedy: str = "") -> TargetNotFound:
     """Return the error for an empty slot, or for an empty slot on the way.
 
-    ``where`` is the slot's owner in words, ``now`` what to do besides a correction of the name.
+    ``where`` is the slot's owner in words, ``remedy`` what to do besides a correction of the name.
     """
     where = where or _words(target, len(target.steps) - 1)
     if isinstance(slot, AttributeSlot):
-        return TargetNotFound(target, owner, where, "attribute", slot.name, _names(slot.owner), now)
+        return TargetNotFound(target, owner, where, "attribute", slot.name, _names(slot.owner), remedy)
     assert isinstance(slot, ItemSlot)  # the third kind, the code of a function, is never absent
-    return TargetNotFound(target, owner, where, "key", slot.index, _keys(slot.owner), now)
+    return TargetNotFound(target, owner, where, "key", slot.index, _keys(slot.owner), remedy)
 
 
 def follow(holder: Any, way: Target, index: int, owner: object, read: Read) -> Any:
@@ -142,8 +142,8 @@ def _item(holder: Any, way: Target, index: int, target: Target, owner: object, r
     assert isinstance(step, Item)  # the caller has checked
     _refuse_without_items(holder, words, target, owner)
     if not _can_be_set(holder):
-        kept = vars(holder).get("_modules") if hasattr(holder, "__dict__") else None  # of a torch module
-        instead = "patch what it shows instead" if kept is None else f"take {words}._modules['{step.key}']"
+        modules = vars(holder).get("_modules") if hasattr(holder, "__dict__") else None  # of a torch module
+        instead = "patch what it shows instead" if modules is None else f"take {words}._modules['{step.key}']"
         problem = f"{words} is a read-only {type(holder).__name__}; {instead}"
         raise TargetRefused(target, owner, problem)
     key = _key(step.key, target, owner, read)

@@ -99,9 +99,11 @@ def put(slot: Slot, value: Any, unseen: bool = False) -> None:
         slot.delete()
 
 
-def same(left: Any, right: Any) -> bool:
+def same(first: Any, second: Any) -> bool:
     """Return True if two values read from a slot are one object, or equal plain values: os.environ makes new ones."""
-    return left is right or (type(left) is type(right) and type(left) in (str, bytes, int, float) and left == right)
+    return first is second or (
+        type(first) is type(second) and type(first) in (str, bytes, int, float) and first == second
+    )
 
 
 def inner(value: Any) -> Any:
@@ -118,14 +120,14 @@ def along_mro(owner: type, name: str, past_owner: bool = False) -> Any:
     return ABSENT
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(first: Any, second: Any) -> bool:
     """Return True if two values are one object, or equal values of a built-in type; no foreign code is called."""
-    if one is other or type(one) is not type(other):
-        return one is other
-    if type(one) in (list, tuple):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if type(one) in (set, frozenset):
-        return all(type(entry) in PLAIN for entry in (*one, *other)) and bool(one == other)
-    if type(one) is dict:
-        return alike(list(one), list(other)) and alike(list(one.values()), list(other.values()))
-    return type(one) in PLAIN and bool(one == other)
+    if first is second or type(first) is not type(second):
+        return first is second
+    if type(first) in (list, tuple):
+        return len(first) == len(second) and all(map(alike, first, second))
+    if type(first) in (set, frozenset):
+        return all(type(entry) in PLAIN for entry in (*first, *second)) and bool(first == second)
+    if type(first) is dict:
+        return alike(list(first), list(second)) and alike(list(first.values()), list(second.values()))
+    return type(first) in PLAIN and bool(first == second)

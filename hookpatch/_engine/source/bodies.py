@@ -21,13 +21,13 @@ class Difference(NamedTuple):
     Attributes:
         functions: each differing function, with the function's name in the class.
         classes: each differing inner class before and after, with the class's name.
-        gone, came: the other statements found only in the old body, and only in the edited body.
+        removed, added: the other statements found only in the old body, and only in the edited body.
     """
 
     functions: list[tuple[str, Definition]]
     classes: list[tuple[str, ast.ClassDef, ast.ClassDef]]
-    gone: list[ast.stmt]
-    came: list[ast.stmt]
+    removed: list[ast.stmt]
+    added: list[ast.stmt]
 
 
 def differing(old: ast.ClassDef, new: ast.ClassDef) -> Difference:
@@ -40,27 +40,27 @@ def differing(old: ast.ClassDef, new: ast.ClassDef) -> Difference:
         problem = f"the edit changes the name, a base, the metaclass or a decorator of {old.name}"
         raise NotThere(f"{problem}, which made the class when the module was executed; leave these")
     keys, new_keys = [_key(node) for node in old.body], [_key(node) for node in new.body]
-    found = Difference([], [], [], [])
+    difference = Difference([], [], [], [])
     for kind, start, end, new_start, new_end in SequenceMatcher(None, keys, new_keys, False).get_opcodes():
         if kind != "equal":
-            found.gone.extend(old.body[start:end])
-            found.came.extend(new.body[new_start:new_end])
+            difference.removed.extend(old.body[start:end])
+            difference.added.extend(new.body[new_start:new_end])
             continue
         for before, after in zip(old.body[start:end], new.body[new_start:new_end], strict=True):
-            for one, other in zip(_parts(before), _parts(after), strict=True):
-                if ast.dump(one) == ast.dump(other):
+            for old_part, new_part in zip(_parts(before), _parts(after), strict=True):
+                if ast.dump(old_part) == ast.dump(new_part):
                     continue
-                if isinstance(one, ast.ClassDef) and isinstance(other, ast.ClassDef):
-                    found.classes.append((mangled(one.name, old), one, other))
-                elif not isinstance(one, ast.ClassDef):
-                    found.functions.append((mangled(one.name, old), one))
+                if isinstance(old_part, ast.ClassDef) and isinstance(new_part, ast.ClassDef):
+                    difference.classes.append((mangled(old_part.name, old), old_part, new_part))
+                elif not isinstance(old_part, ast.ClassDef):
+                    difference.functions.append((mangled(old_part.name, old), old_part))
     annotations = [
         {(ast.dump(node.target), ast.dump(node.annotation)) for node in nodes if isinstance(node, ast.AnnAssign)}
-        for nodes in (found.gone, found.came)
+        for nodes in (difference.removed, difference.added)
     ]
     if annotations[0] != annotations[1]:
         raise NotThere("the edit changes an annotation, which was evaluated when the module was executed; leave it")
-    return found
+    return difference
 
 
 def to_run_anew(
@@ -83,12 +83,12 @@ def to_run_anew(
             if id(node) not in chosen and not names.isdisjoint(bound | read):
                 chosen[id(node)] = node
                 names |= bound
-    given = [
+    with_new_defaults = [
         mangled(node.name, new)
         for node in new.body
         if _is_function(node) and id(node) not in chosen and not names.isdisjoint(_read([node], new))
     ]
-    return [node for node in new.body if id(node) in chosen], given
+    return [node for node in new.body if id(node) in chosen], with_new_defaults
 
 
 def functions_of(node: ast.ClassDef) -> Iterator[tuple[str, Definition]]:

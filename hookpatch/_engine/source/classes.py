@@ -21,7 +21,7 @@ from hookpatch._engine.source.compiled import classes_in, codes_in, compiled_sta
 from hookpatch._engine.source.pieces import NotThere
 
 
-class Found(NamedTuple):
+class ClassSource(NamedTuple):
     """The source of a class: text, name and tree of the file, top-level statement, node, and code of the body."""
 
     text: str
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     code: CodeType
 
 
-def source_of(cls: type) -> Found:
+def source_of(cls: type) -> ClassSource:
     """Return the source of a class; raise NotThere if the source is unreadable or has other functions."""
     head = f"{cls.__qualname__}."
     functions = [function for function in functions_of_class(cls) if code_of(function).co_qualname.startswith(head)]
@@ -46,23 +46,23 @@ def source_of(cls: type) -> Found:
     tree = parsed(text, file)
     files = (file, f"<{file.strip('<>')}, edited by ")  # the second: a module that runs from changed source
     codes = [code for code in map(code_of, functions) if code.co_filename.startswith(files)]
-    found, is_there = [], False
+    sources, is_there = [], False
     for top, statement in enumerate(tree.body):
         nodes = [(name, node) for name, node in classes_in(ast.Module([statement], [])) if name == cls.__qualname__]
         for _, node in nodes:
             is_there = True
             code = body_of(compiled_statement(tree, top, file), node, cls.__qualname__)
-            if all(any(one == other for _, other in codes_in(code)) for one in codes):
-                found.append(Found(text, file, tree, top, node, code))
+            if all(any(running == compiled for _, compiled in codes_in(code)) for running in codes):
+                sources.append(ClassSource(text, file, tree, top, node, code))
     if not is_there:
         raise NotThere(f"{file} has no class {cls.__qualname__}: it is written in C, or was made by a call")
-    if not found:
+    if not sources:
         problem = f"the source of {cls.__qualname__} is not what runs"
         raise NotThere(f"{problem}: {file} has changed since, or something else rewrote it when it was imported")
-    if len(found) > 1:
-        lines = ", ".join(str(one.node.lineno) for one in found)
+    if len(sources) > 1:
+        lines = ", ".join(str(source.node.lineno) for source in sources)
         raise NotThere(f"{file} has several classes {cls.__qualname__} that may be meant (line {lines})")
-    return found[0]
+    return sources[0]
 
 
 def path_of(cls: type) -> str:
@@ -73,9 +73,9 @@ def path_of(cls: type) -> str:
 def body_of(code: CodeType, node: ast.ClassDef, name: str) -> CodeType:
     """Return the code of the body of a class."""
     return next(
-        one
-        for _, one in codes_in(code)
-        if one.co_name == node.name and one.co_qualname == name and one.co_firstlineno == first_line(node)
+        inner
+        for _, inner in codes_in(code)
+        if inner.co_name == node.name and inner.co_qualname == name and inner.co_firstlineno == first_line(node)
     )
 
 
@@ -98,7 +98,7 @@ def runs(cls: type, name: str, definition: Definition, code: CodeType) -> bool:
     function = _function(own_beneath(AttributeSlot(cls, name)))
     running = None if function is None else code_of(function)
     line = first_line(definition)
-    return any(one == running and one.co_firstlineno == line for _, one in codes_in(code))
+    return any(compiled == running and compiled.co_firstlineno == line for _, compiled in codes_in(code))
 
 
 def code_of(function: FunctionType) -> CodeType:

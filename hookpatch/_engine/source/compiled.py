@@ -36,18 +36,18 @@ def parsed(text: str, file: str) -> ast.Module:
     try:
         return ast.parse(text, file)
     except SyntaxError as error:
-        at = f"line {error.lineno}: {(error.text or '').strip()!r}"
-        raise NotThere(f"what comes of the edit cannot be read: {error.msg} ({at})") from None
+        position = f"line {error.lineno}: {(error.text or '').strip()!r}"
+        raise NotThere(f"what comes of the edit cannot be read: {error.msg} ({position})") from None
 
 
 def codes_in(code: CodeType, way: Way = ()) -> Iterator[tuple[Way, CodeType]]:
     """Yield all codes inside a code, each with the place: level by level a name, and a number among equal names."""
-    seen: Counter[str] = Counter()
-    for one in [constant for constant in code.co_consts if isinstance(constant, CodeType)]:
-        here = (*way, (one.co_name, seen[one.co_name]))
-        seen[one.co_name] += 1
-        yield here, one
-        yield from codes_in(one, here)
+    counts: Counter[str] = Counter()
+    for inner in [constant for constant in code.co_consts if isinstance(constant, CodeType)]:
+        place = (*way, (inner.co_name, counts[inner.co_name]))
+        counts[inner.co_name] += 1
+        yield place, inner
+        yield from codes_in(inner, place)
 
 
 def first_line(node: ast.stmt | ast.expr) -> int:

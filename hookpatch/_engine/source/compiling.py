@@ -134,7 +134,7 @@ class Compiling:
         except SyntaxError:
             return compiler(text, file)  # raises the error of the module itself
         before: list[tuple[str, str]] = []
-        done: list[Change] = []
+        applied: list[Change] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # the compiler warns once
             for change in waiting:
@@ -145,13 +145,13 @@ class Compiling:
                     change.fail(error)
                     continue
                 before.append((change.owner, text))
-                done.append(change)
+                applied.append(change)
                 text = new
-        if not done:
+        if not applied:
             if self._is_entering:
                 raise AsItIs
             return compiler(text, file)
-        owners = ", ".join(dict.fromkeys(change.owner for change in done))
+        owners = ", ".join(dict.fromkeys(change.owner for change in applied))
         # In angle brackets: the sign for coverage and other tools that no file has this name.
         shown = f"<{file.strip('<>')}, edited by {owners}, {next(_numbers)}>"
         code = compiler(text, shown)
@@ -160,7 +160,7 @@ class Compiling:
         self.files = [shown, file]
         for name in self.files:
             linecache.cache[name] = len(text), None, lines, name
-        for change in done:
+        for change in applied:
             change.runs = True
         return code
 

@@ -82,16 +82,19 @@ def _edited(function: FunctionType, patch: Patch, owner: str, in_class: type | N
         raise NotThere("another patch runs around its calls and is declared to lie inside; an edit lies inside that")
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
-    made = _compiled(text, code.co_filename, code, patch, owner)
+    edited_code = _compiled(text, code.co_filename, code, patch, owner)
     result = recompiled(
-        function, made.code, _cells(made.code, function, in_class), *_defaults(made, function, patch.change.values)
+        function,
+        edited_code.code,
+        _cells(edited_code.code, function, in_class),
+        *_defaults(edited_code, function, patch.change.values),
     )
-    if _doc(made.before) != _doc(made.after):
-        result.__doc__ = _doc(made.after)
+    if _doc(edited_code.before) != _doc(edited_code.after):
+        result.__doc__ = _doc(edited_code.after)
     return result
 
 
-class _Made(NamedTuple):
+class _EditedCode(NamedTuple):
     """The code of an edited function, and the definitions before and after the edit."""
 
     code: CodeType
@@ -99,7 +102,7 @@ class _Made(NamedTuple):
     after: _Definition
 
 
-def _compiled(text: str, file: str, code: CodeType, patch: Patch, owner: str) -> _Made:
+def _compiled(text: str, file: str, code: CodeType, patch: Patch, owner: str) -> _EditedCode:
     """Return the compiled edit of a function; raises like ``edited``."""
     try:
         return _compile_once(text, file, code, patch.change, owner)
@@ -115,7 +118,7 @@ def _compiled(text: str, file: str, code: CodeType, patch: Patch, owner: str) ->
 
 
 @lru_cache(maxsize=64)  # a block may be entered often, and reading a file of 6,000 lines takes 0.3 s
-def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) -> _Made:
+def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) -> _EditedCode:
     # In angle brackets: the sign for coverage and other tools that no file has this name.
     shown = f"<{file.strip('<>').partition(_EDITED)[0]}{_EDITED}{owner}, {next(_numbers)}>"
     with warnings.catch_warnings():
@@ -129,7 +132,7 @@ def _compile_once(text: str, file: str, code: CodeType, edit: Edit, owner: str) 
     _below[shown] = _Below(owner, text, file, code)
     finalize(new.code, linecache.cache.pop, shown, None)
     finalize(new.code, _below.pop, shown, None)
-    return _Made(new.code, old.definition, new.definition)
+    return _EditedCode(new.code, old.definition, new.definition)
 
 
 def _replaced(old: _Source, edit: Edit) -> str:
@@ -173,7 +176,7 @@ class _Source:
                 continue
             definitions = [node for node in _definitions(statement) if first_line(node) == line]
             definitions = [node for node in definitions if _name(node) == code.co_name]
-            ways = [way for way, one in codes_in(compiled_statement(tree, top, file)) if one == code]
+            ways = [way for way, compiled in codes_in(compiled_statement(tree, top, file)) if compiled == code]
             if len(definitions) > 1:
                 raise NotThere(f"line {line} of {file} has several functions of one name; write each on its own line")
             if definitions and ways:
@@ -187,11 +190,11 @@ class _Source:
         tree = parsed(text, file)
         code = next((code for way, code in codes_in(compiled_statement(tree, old.top, file)) if way == old.way), None)
         line = 0 if code is None else code.co_firstlineno
-        found = [node for node in _definitions(tree.body[old.top]) if first_line(node) == line]
-        same = [node for node in found if _head(node) == _head(old.definition)]
-        if code is None or not same or code.co_name != _name(old.definition):
+        definitions = [node for node in _definitions(tree.body[old.top]) if first_line(node) == line]
+        unchanged = [node for node in definitions if _head(node) == _head(old.definition)]
+        if code is None or not unchanged or code.co_name != _name(old.definition):
             raise NotThere("the edit leaves another function there; its name and its decorators stay")
-        return cls(text, tree, same[0], code, old.way, old.top)
+        return cls(text, tree, unchanged[0], code, old.way, old.top)
 
 
 def _definitions(statement: ast.stmt) -> list[_Definition]:
@@ -234,49 +237,53 @@ def _class_of(function: FunctionType) -> type | None:
     return owner
 
 
-def _defaults(made: _Made, function: FunctionType, values: Mapping[str, Any] | None) -> tuple[Any, Any]:
+def _defaults(edited_code: _EditedCode, function: FunctionType, values: Mapping[str, Any] | None) -> tuple[Any, Any]:
     """Return the defaults by place and by keyword: of the function, and of the edit for changed parameters.
 
     ``values``: the new values of the class, for defaults that read a name of the class.
     """
-    before, after = made.before.args, made.after.args
-    if _annotations(made.before) != _annotations(made.after):
+    before, after = edited_code.before.args, edited_code.after.args
+    if _annotations(edited_code.before) != _annotations(edited_code.after):
         raise NotThere("the edit changes an annotation, which was evaluated when the module was executed; leave it")
     had = {**_by_place(before, function.__defaults__ or ()), **_by_keyword(before, function.__kwdefaults__ or {})}
 
     owner = _class_of(function)
 
     def value(name: str, node: ast.expr) -> Any:
-        text, held = had.get(name, ("", None))
+        text, default = had.get(name, ("", None))
         if text == ast.dump(node) and not (values and names_read(node) & values.keys()):
-            return held
+            return default
         try:
-            code = compile(ast.Expression(node), made.code.co_filename, "eval")
+            code = compile(ast.Expression(node), edited_code.code.co_filename, "eval")
             return eval(code, function.__globals__, None if owner is None else {**vars(owner), **(values or {})})
         except Exception as error:
             problem = f"the default of '{name}' raised {type(error).__name__}: {error}"
             raise NotThere(f"{problem}; it is evaluated with the names of the module and the class") from None
 
-    names = [one.arg for one in (*after.posonlyargs, *after.args)]
+    names = [argument.arg for argument in (*after.posonlyargs, *after.args)]
     by_place = [value(name, node) for name, node in zip(names[::-1], after.defaults[::-1], strict=False)][::-1]
     pairs = zip(after.kwonlyargs, after.kw_defaults, strict=True)
-    by_keyword = {one.arg: value(one.arg, node) for one, node in pairs if node is not None}
+    by_keyword = {argument.arg: value(argument.arg, node) for argument, node in pairs if node is not None}
     return tuple(by_place) or None, by_keyword or None
 
 
-def _by_place(given: ast.arguments, values: tuple[Any, ...]) -> dict[str, tuple[str, Any]]:
-    names = [one.arg for one in (*given.posonlyargs, *given.args)]
-    found = zip(names[::-1], given.defaults[::-1], values[::-1], strict=False)
-    return {name: (ast.dump(node), value) for name, node, value in found}
+def _by_place(arguments: ast.arguments, values: tuple[Any, ...]) -> dict[str, tuple[str, Any]]:
+    names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    defaults = zip(names[::-1], arguments.defaults[::-1], values[::-1], strict=False)
+    return {name: (ast.dump(node), value) for name, node, value in defaults}
 
 
-def _by_keyword(given: ast.arguments, values: dict[str, Any]) -> dict[str, tuple[str, Any]]:
-    pairs = zip(given.kwonlyargs, given.kw_defaults, strict=True)
-    return {one.arg: (ast.dump(node), values[one.arg]) for one, node in pairs if node and one.arg in values}
+def _by_keyword(arguments: ast.arguments, values: dict[str, Any]) -> dict[str, tuple[str, Any]]:
+    pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return {
+        argument.arg: (ast.dump(node), values[argument.arg])
+        for argument, node in pairs
+        if node and argument.arg in values
+    }
 
 
 def _annotations(node: _Definition) -> list[str]:
-    arguments = [one for one in ast.walk(node.args) if isinstance(one, ast.arg) and one.annotation]
-    shown = [f"{one.arg}: {ast.dump(one.annotation)}" for one in arguments if one.annotation]
+    arguments = [argument for argument in ast.walk(node.args) if isinstance(argument, ast.arg) and argument.annotation]
+    shown = [f"{argument.arg}: {ast.dump(argument.annotation)}" for argument in arguments if argument.annotation]
     returns = getattr(node, "returns", None)
     return [*shown, ast.dump(returns) if returns else ""]

@@ -74,9 +74,9 @@ class Change:
     def end(self) -> None:
         """Stop changing the source at further executions of the module; a second call has no effect."""
         with _lock:
-            left = tuple(change for change in _changes.get(self._module, ()) if change is not self)
-            if left:
-                _changes[self._module] = left
+            remaining = tuple(change for change in _changes.get(self._module, ()) if change is not self)
+            if remaining:
+                _changes[self._module] = remaining
             elif _changes.pop(self._module, None) is not None:
                 # The executor stays until the module has run unchanged: `_execute` drops the changed text of linecache.
                 imports.execute_by(self._module, _execute if self._module in _shown else None)
@@ -128,11 +128,11 @@ class Change:
             if ast.dump(tree) == ast.dump(ast.parse(text, file)):
                 raise NotThere(f"the {patch.verb} changes nothing that runs")
         except NotThere as problem:
-            for other, earlier in reversed(before) if patch.verb == "edit" else ():
+            for other_owner, earlier in reversed(before) if patch.verb == "edit" else ():
                 with suppress(NotThere):
                     _edited(earlier, file, patch)
                     raise ConflictError(
-                        patch.address, owner, f"{other} edits the same lines; select one of them"
+                        patch.address, owner, f"{other_owner} edits the same lines; select one of them"
                     ) from None
             raise EditError(patch.address, owner, str(problem)) from None
         return new
@@ -140,16 +140,18 @@ class Change:
     def _transformed(self, text: str, file: str) -> str:
         patch = self.layer.patch
         try:
-            made = patch.change(ast.parse(text, file) if patch.is_tree else text)
+            result = patch.change(ast.parse(text, file) if patch.is_tree else text)
         except Exception as error:
             if is_interrupt(error):
                 raise
             problem = f"the function raised {type(error).__name__}: {error}"
             raise ApplyError(patch.address, self.layer.owner, problem) from error
-        if not isinstance(made, ast.Module if patch.is_tree else str):
-            raise NotThere(f"the function returned {a_kind(made)}, not {'an ast.Module' if patch.is_tree else 'text'}")
+        if not isinstance(result, ast.Module if patch.is_tree else str):
+            raise NotThere(
+                f"the function returned {a_kind(result)}, not {'an ast.Module' if patch.is_tree else 'text'}"
+            )
         try:
-            return made if isinstance(made, str) else ast.unparse(made) + "\n"
+            return result if isinstance(result, str) else ast.unparse(result) + "\n"
         except Exception as error:  # the tree is malformed
             raise NotThere(f"the function returned a tree that cannot be written: {error}") from None
 

@@ -59,12 +59,14 @@ def members(cls: type, patch: Patch, owner: str) -> Members:
         new_text = replaced(Source(text, tree, node.lineno, node.end_lineno or 0), patch.change)
         shown = f"<{file.strip('<>')}, edited by {owner}, {next(_numbers)}>"
         new_tree = parsed(new_text, shown)
-        new = [one for name, one in classes_in(new_tree) if name.rpartition("<locals>.")[2] == path_of(cls)]
-        same = [one for one in new if first_line(one) == first_line(node)]
-        if not same:
+        candidates = [
+            candidate for name, candidate in classes_in(new_tree) if name.rpartition("<locals>.")[2] == path_of(cls)
+        ]
+        matches = [candidate for candidate in candidates if first_line(candidate) == first_line(node)]
+        if not matches:
             raise NotThere(f"the edit leaves another class there; the name of {cls.__qualname__} stays")
         edited = _Edited(patch, owner, cls.__qualname__, new_text, shown, new_tree, top)
-        edited.compare(cls, node, same[0], code, patch.target.steps)
+        edited.compare(cls, node, matches[0], code, patch.target.steps)
         if not edited.patches:
             raise NotThere("the edit changes nothing that runs")
         return Members(tuple(edited.patches), tuple(dict.fromkeys(edited.doubts)))
@@ -89,33 +91,37 @@ class _Edited:
 
     def compare(self, cls: type, old: ast.ClassDef, new: ast.ClassDef, code: CodeType, steps: tuple[Step, ...]) -> None:
         """Add the patches of a class and of the inner classes; ``code``: the code of the body before the edit."""
-        found = differing(old, new)
+        difference = differing(old, new)
         in_place, names = [], set()
-        for node in found.gone:
+        for node in difference.removed:
             names |= bound_by(node, old)
-        for name, definition in found.functions:
+        for name, definition in difference.functions:
             if runs(cls, name, definition, code):
                 in_place.append(name)
             else:
                 names.add(name)  # hidden inside a decorator: the function is defined anew
         stays = {name for name, definition in functions_of(old) if runs(cls, name, definition, code)}
         stays &= {name for name, _ in functions_of(new)}
-        anew, given = to_run_anew(new, names, found.came, stays) if names or found.came else ([], [])
+        anew, with_new_defaults = (
+            to_run_anew(new, names, difference.added, stays) if names or difference.added else ([], [])
+        )
         values = self._attributes(cls, new, anew, names, steps) if anew or names else {}
-        for name in dict.fromkeys([*in_place, *given]):
+        for name in dict.fromkeys([*in_place, *with_new_defaults]):
             if name not in names:
-                change = replace(self.patch.change, within=self.within, values=values if name in given else None)
+                change = replace(
+                    self.patch.change, within=self.within, values=values if name in with_new_defaults else None
+                )
                 self._add(steps, name, "edit", change, self.patch.reach)
                 if name == "__init_subclass__" and cls.__subclasses__():
                     self.doubts.append(f"the subclasses of {cls.__qualname__} were made before")
-        for name, before, after in found.classes:
-            one = own_beneath(AttributeSlot(cls, name))
+        for name, before, after in difference.classes:
+            inner_class = own_beneath(AttributeSlot(cls, name))
             qualified = f"{cls.__qualname__}.{before.name}"
             if name in names:
                 continue  # made anew
-            if not isinstance(one, type) or one.__qualname__ != qualified:
+            if not isinstance(inner_class, type) or inner_class.__qualname__ != qualified:
                 raise NotThere(f"{qualified} is not the class that the source defines")
-            self.compare(one, before, after, body_of(code, before, qualified), (*steps, Attribute(name)))
+            self.compare(inner_class, before, after, body_of(code, before, qualified), (*steps, Attribute(name)))
 
     def _add(self, steps: tuple[Step, ...], name: str, verb: Any, change: Any, reach: Any = "slot") -> None:
         of = self.patch.target
@@ -214,18 +220,18 @@ class _Edited:
 
     def _show(self, code: CodeType) -> None:
         """Show the edited source to tracebacks and inspect, as long as a function of the source lives."""
-        codes = [one for _, one in codes_in(code)]
-        left, file = {id(one) for one in codes}, self.file
+        codes = [nested for _, nested in codes_in(code)]
+        living, file = {id(nested) for nested in codes}, self.file
         if codes:
             linecache.cache[file] = len(self.text), None, self.text.splitlines(keepends=True), file
 
         def forget(key: int) -> None:
-            left.discard(key)
-            if not left:
+            living.discard(key)
+            if not living:
                 linecache.cache.pop(file, None)
 
-        for one in codes:
-            finalize(one, forget, id(one))
+        for nested in codes:
+            finalize(nested, forget, id(nested))
 
 
 _MADE: Final = (

@@ -52,8 +52,8 @@ def replaced(source: Source, edit: Edit) -> str:
         else:
             spans += [(span, _fitted(source, span, new)) for span in _pieces(source, old, edit.count)]
     spans.sort()
-    for (one, _), (other, _) in pairwise(spans):
-        if other[0] < one[1]:
+    for (earlier, _), (later, _) in pairwise(spans):
+        if later[0] < earlier[1]:
             raise NotThere("two hunks of the diff meet; give all of it in one hunk")
     text = source.text
     for (start, end), new in reversed(spans):
@@ -69,13 +69,13 @@ def _pieces(source: Source, old: str, count: int | None) -> list[Span]:
         return statements
     if len(tokens) == (count or 1) and len(tokens) >= len(statements):
         return tokens
-    both = f"as a statement {_times(len(statements))} and " if statements and len(tokens) > len(statements) else ""
-    found = max(tokens, statements, key=len)
-    lines = ", ".join(str(source.text.count("\n", 0, start) + 1) for start, _ in found)
+    detail = f"as a statement {_times(len(statements))} and " if statements and len(tokens) > len(statements) else ""
+    spans = max(tokens, statements, key=len)
+    lines = ", ".join(str(source.text.count("\n", 0, start) + 1) for start, _ in spans)
     is_said = f", not {_times(count)}" if count else ""
     raise NotThere(
-        f"{_short(old)} is there {both}{'in all ' if both else ''}{_times(len(found))} (line {lines}){is_said}; "
-        f"say count={len(found)} for all, or give a longer piece"
+        f"{_short(old)} is there {detail}{'in all ' if detail else ''}{_times(len(spans))} (line {lines}){is_said}; "
+        f"say count={len(spans)} for all, or give a longer piece"
     )
 
 
@@ -95,9 +95,9 @@ def _statements(source: Source, old: str) -> Iterator[Span]:
             place = 0
             while place + len(wanted) <= len(block):
                 run = block[place : place + len(wanted)]
-                line = min([run[0].lineno, *(one.lineno for one in getattr(run[0], "decorator_list", []))])
+                line = min([run[0].lineno, *(decorator.lineno for decorator in getattr(run[0], "decorator_list", []))])
                 is_inside = source.first <= line and (run[-1].end_lineno or 0) <= source.last
-                if is_inside and [ast.dump(one) for one in run] == wanted:
+                if is_inside and [ast.dump(statement) for statement in run] == wanted:
                     yield (
                         _offset(source, starts, line, run[0].col_offset),
                         _offset(source, starts, run[-1].end_lineno, run[-1].end_col_offset),
@@ -114,10 +114,10 @@ def _tokens(source: Source, old: str) -> Iterator[Span]:
         wanted.pop()
     while wanted and wanted[0][0] in _EDGES:
         wanted.pop(0)
-    there = [token for token in _read(source.text) if source.first <= token[2][0] <= source.last]
+    tokens = [token for token in _read(source.text) if source.first <= token[2][0] <= source.last]
     starts, place = _starts(source.text), 0
-    while wanted and place + len(wanted) <= len(there):
-        run = there[place : place + len(wanted)]
+    while wanted and place + len(wanted) <= len(tokens):
+        run = tokens[place : place + len(wanted)]
         if [(kind, text) for kind, text, _, _ in run] == wanted:
             (first, column), (last, end) = run[0][2], run[-1][3]
             yield starts[first - 1] + column, starts[last - 1] + end
@@ -154,28 +154,31 @@ def _hunk(source: Source, old: str, new: str) -> tuple[Span, str]:
     tail = min(tail, len(before) - head, len(after) - head)
     adds_alone = head + tail == len(before)
     wanted = _bare(old)
-    found = [
+    places = [
         place
         for place in range(len(lines) - len(before) + 1)
         if source.first - (not adds_alone) <= place + head and place + len(before) - tail <= source.last
         if _bare("".join(lines[place : place + len(before)])) == wanted
     ]
-    if not found:
+    if not places:
         raise NotThere(f"the hunk that begins with {_short(before[0])} is not there{_nearest(source, old)}")
-    if len(found) > 1:
-        at = ", ".join(str(line + 1) for line in found)
-        raise NotThere(f"the hunk that begins with {_short(before[0])} fits at the lines {at}; give it more lines")
-    first, last = found[0], found[0] + len(before) - 1
-    here, there = _indent(before[0]), _indent(lines[first])
-    more, less = there.removesuffix(here) if there.endswith(here) else "", here[len(there) :]
-    shifted = [more + line.removeprefix(less) for line in after]
+    if len(places) > 1:
+        numbers = ", ".join(str(line + 1) for line in places)
+        raise NotThere(f"the hunk that begins with {_short(before[0])} fits at the lines {numbers}; give it more lines")
+    first, last = places[0], places[0] + len(before) - 1
+    hunk_indent, file_indent = _indent(before[0]), _indent(lines[first])
+    added, dropped = (
+        file_indent.removesuffix(hunk_indent) if file_indent.endswith(hunk_indent) else "",
+        hunk_indent[len(file_indent) :],
+    )
+    shifted = [added + line.removeprefix(dropped) for line in after]
     span = starts[first], starts[last + 1] - lines[last].endswith("\n")
     return span, "\n".join(line if line.strip() else "" for line in shifted)
 
 
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+def _alike(lines: Sequence[str], other_lines: Sequence[str]) -> int:
     """Return how many first lines are the same in both."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(lines, other_lines, strict=False)))
 
 
 def _bare(text: str) -> list[str]:
@@ -191,8 +194,10 @@ def _fitted(source: Source, span: Span, new: str) -> str:
     if not new.strip():
         new = "pass" if is_whole else ""
     lines = new.split("\n")
-    kept = _inside_texts(new)
-    fitted = [line if number in kept or not line.strip() else indent + line for number, line in enumerate(lines, 1)]
+    string_lines = _inside_texts(new)
+    fitted = [
+        line if number in string_lines or not line.strip() else indent + line for number, line in enumerate(lines, 1)
+    ]
     return "\n".join([lines[0], *fitted[1:]])  # the span begins behind the indentation
 
 
