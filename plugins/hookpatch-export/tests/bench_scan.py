@@ -26,21 +26,21 @@ def main() -> None:
     options.add_argument("--known", action="store_true", help="scan what the truth is known of, and establish no more")
     options.add_argument("--lines-again", action="store_true", help="establish the lines anew, not the captures")
     options.add_argument("--longer", action="store_true", help="capture again what took too long, with --seconds")
-    asked = options.parse_args()
-    lines = (line.partition("#")[0].strip() for line in asked.models.read_text().splitlines())
+    arguments = options.parse_args()
+    lines = (line.partition("#")[0].strip() for line in arguments.models.read_text().splitlines())
     names = [line for line in lines if line]
     truths.quiet()
-    if asked.lines_again:
-        truths.again(names, asked.cache)
-    elif asked.longer:
-        truths.longer(names, asked.cache, asked.seconds)
-    elif not asked.known:
-        truths.measure(names, asked.cache, asked.seconds, asked.workers)
-    if asked.truth_only:
+    if arguments.lines_again:
+        truths.again(names, arguments.cache)
+    elif arguments.longer:
+        truths.longer(names, arguments.cache, arguments.seconds)
+    elif not arguments.known:
+        truths.measure(names, arguments.cache, arguments.seconds, arguments.workers)
+    if arguments.truth_only:
         return
     from bench import report
 
-    report.write(names, asked.cache, asked.write or asked.cache)
+    report.write(names, arguments.cache, arguments.write or arguments.cache)
 
 
 if __name__ == "__main__":

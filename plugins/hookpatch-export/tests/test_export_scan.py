@@ -78,26 +78,26 @@ def test_unmodified_vendor_is_told_before_each_export(tmp_path: Path) -> None:
     (tmp_path / "vendor.py").write_text(VENDOR)
     env = {**os.environ, "HOOKPATCH_PLUGINS": "export_scan"}
     command = [sys.executable, "vendor.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=env, stdout=-1, stderr=-2, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout
-    told: dict[str, list[str]] = {}
+    process = subprocess.run(command, cwd=tmp_path, env=env, stdout=-1, stderr=-2, text=True, timeout=300)
+    assert process.returncode == 0, process.stdout
+    by_step: dict[str, list[str]] = {}
     step = ""
-    for line in done.stdout.splitlines():
+    for line in process.stdout.splitlines():
         if line in ("trace", "script", "export", "onnx", "old onnx"):
             step = line
-            told[step] = []
+            by_step[step] = []
         elif "ExportWarning" in line:
-            told[step].append(line)
+            by_step[step].append(line)
     place = f"{tmp_path}/net.py:{LINE}: ExportWarning: "
     silent = "frozen in silence: the file does not say for which sizes it is right"
-    assert told == {
+    assert by_step == {
         "trace": [place + said("torch.jit.trace", TRACE)],
         "script": [],
         "export": [place + said("torch.export.export", "in silence only sizes of this branch are allowed")],
         "onnx": [place + said("torch.onnx.export", silent)],
         "old onnx": [place + said("torch.onnx.export", TRACE)],
     }
-    assert "  if x.shape[0] > 2:" in done.stdout.splitlines()
+    assert "  if x.shape[0] > 2:" in process.stdout.splitlines()
 
 
 def test_told_to_fail_it_exports_nothing(tmp_path: Path) -> None:
@@ -110,11 +110,11 @@ def test_told_to_fail_it_exports_nothing(tmp_path: Path) -> None:
     options = json.dumps({"export_scan": {"fail": True}})
     env = {**os.environ, "HOOKPATCH_PLUGINS": "export_scan", "HOOKPATCH_OPTIONS": options}
     command = [sys.executable, "vendor.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1
-    start = done.stderr.index("hookpatch_export.errors.ExportScanError: ")
+    process = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 1
+    start = process.stderr.index("hookpatch_export.errors.ExportScanError: ")
     silent = "frozen in silence: the file does not say for which sizes it is right"
-    assert done.stderr[start:] == (
+    assert process.stderr[start:] == (
         "hookpatch_export.errors.ExportScanError: torch.onnx.export was not run: 1 line does not survive it; change "
         "it, write '# hookpatch: ignore' behind what may stay, or leave out fail=true of plugin 'export_scan'\n"
         f"  net.py:{LINE}:12: if (shape): {silent}; instead: {INSTEAD}; in Net.forward\n"
@@ -137,22 +137,22 @@ def warned(run: Callable[[], object], **options: object) -> list[warnings.Warnin
     ):
         warnings.simplefilter("always")
         run()
-    return [one for one in caught if issubclass(one.category, ExportWarning)]
+    return [warning for warning in caught if issubclass(warning.category, ExportWarning)]
 
 
 def test_level_chooses_what_is_told(net: Any) -> None:
     """The default level is shape. A warning is placed on the model's line and has the finding as an attribute."""
     x = torch.ones(4, 3)
     lines = {
-        level: [one.lineno for one in warned(lambda: torch.jit.trace(net(), x), level=level)]
+        level: [warning.lineno for warning in warned(lambda: torch.jit.trace(net(), x), level=level)]
         for level in ("data", "shape", "config")
     }
     assert lines == {"data": [], "shape": [LINE], "config": [11, LINE]}
-    [one] = warned(lambda: torch.jit.trace(net(), x))
-    assert one.filename == sys.modules["net"].__file__
-    assert isinstance(one.message, ExportWarning)
-    assert one.message.finding is not None
-    assert one.message.finding.line == LINE
+    [warning] = warned(lambda: torch.jit.trace(net(), x))
+    assert warning.filename == sys.modules["net"].__file__
+    assert isinstance(warning.message, ExportWarning)
+    assert warning.message.finding is not None
+    assert warning.message.finding.line == LINE
 
 
 def test_failing_on_a_value_leaves_shapes_alone(net: Any) -> None:
@@ -161,7 +161,7 @@ def test_failing_on_a_value_leaves_shapes_alone(net: Any) -> None:
     assert warned(lambda: torch.jit.trace(net(), x), level="data", fail=True) == []
     with pytest.raises(ExportScanError) as raised:
         warned(lambda: torch.jit.trace(net(), x), fail=True)
-    assert [one.line for one in raised.value.findings] == [LINE]
+    assert [finding.line for finding in raised.value.findings] == [LINE]
 
 
 def test_what_was_captured_before_is_said_to_be_unreadable(net: Any) -> None:
@@ -188,12 +188,12 @@ def test_function_is_not_scanned_and_said_so_by_trace(net: Any) -> None:
     def double(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
-    [one] = warned(lambda: torch.jit.trace(double, torch.ones(2)))
-    assert str(one.message) == (
+    [warning] = warned(lambda: torch.jit.trace(double, torch.ones(2)))
+    assert str(warning.message) == (
         "torch.jit.trace: a function was given: it is not scanned; give a module to have it scanned"
     )
     assert warned(lambda: torch.jit.script(double)) == []
-    assert [one.lineno for one in warned(lambda: torch.jit.trace(net().forward, torch.ones(4, 3)))] == [LINE]
+    assert [warning.lineno for warning in warned(lambda: torch.jit.trace(net().forward, torch.ones(4, 3)))] == [LINE]
 
 
 def test_scan_that_fails_is_one_warning_and_no_harm() -> None:
@@ -202,21 +202,21 @@ def test_scan_that_fails_is_one_warning_and_no_harm() -> None:
     class Shy(torch.nn.Module):
         """A module whose ``forward`` raises an error on the first access."""
 
-        asked = 0
+        accesses = 0
 
         @property
         def forward(self) -> Any:
-            Shy.asked += 1
-            if Shy.asked == 1:
+            Shy.accesses += 1
+            if Shy.accesses == 1:
                 raise OSError("not now")
             return torch.relu
 
-    found: list[Any] = []
-    [one] = warned(lambda: found.append(torch.jit.trace(Shy(), torch.ones(2))))
-    assert str(one.message) == (
+    traced: list[Any] = []
+    [warning] = warned(lambda: traced.append(torch.jit.trace(Shy(), torch.ones(2))))
+    assert str(warning.message) == (
         "torch.jit.trace: the model could not be scanned: OSError: not now; it is exported all the same"
     )
-    assert found[0](torch.tensor([-1.0, 1.0])).tolist() == [0.0, 1.0]
+    assert traced[0](torch.tensor([-1.0, 1.0])).tolist() == [0.0, 1.0]
 
 
 def test_class_is_scripted_with_the_names_of_its_caller() -> None:
@@ -224,11 +224,11 @@ def test_class_is_scripted_with_the_names_of_its_caller() -> None:
     local = torch.Tensor
 
     class Pair:
-        def __init__(self, one: local) -> None:
-            self.one = one
+        def __init__(self, first: local) -> None:
+            self.first = first
 
         def get(self) -> local:
-            return self.one
+            return self.first
 
     with hookpatch.active("export_scan"), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -241,16 +241,16 @@ def test_calls_are_as_before_when_it_ends(net: Any) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.jit.trace(net(), torch.ones(4, 3))
-    assert [one for one in caught if issubclass(one.category, ExportWarning)] == []
+    assert [warning for warning in caught if issubclass(warning.category, ExportWarning)] == []
 
 
 def test_what_could_not_be_read_is_said_once(make_module: Callable[[str, str], Any]) -> None:
     """A part of the model without source gives one warning at any level, because a branch may be hidden in the part."""
     source = NET.replace("import torch\n", "import torch\nexec('def one(x): return x')\nexec('def two(x): return x')\n")
     net = make_module("net", source.replace("        return x\n", "        return one(two(x))\n")).Net
-    told = warned(lambda: torch.jit.trace(net(), torch.ones(4, 3)), level="data")
-    assert [str(one.message).partition(": the scan could not read all of the model: ")[0] for one in told] == [
-        "torch.jit.trace"
-    ]
-    assert str(told[0].message).endswith(" (and 1 more); 'hookpatch scan' tells why")
-    assert told[0].filename == __file__
+    caught = warned(lambda: torch.jit.trace(net(), torch.ones(4, 3)), level="data")
+    assert [
+        str(warning.message).partition(": the scan could not read all of the model: ")[0] for warning in caught
+    ] == ["torch.jit.trace"]
+    assert str(caught[0].message).endswith(" (and 1 more); 'hookpatch scan' tells why")
+    assert caught[0].filename == __file__

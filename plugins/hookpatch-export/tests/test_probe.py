@@ -159,64 +159,64 @@ def line_of(source: str) -> int:
 
 def probed(name: str, *words: str) -> list[str]:
     """Return the lines of the output about the probe."""
-    done = CliRunner().invoke(app, ["scan", f"models.py:{name}", "--probe", *words])
-    assert done.exit_code == 0, done.output  # a disagreement does not fail without --fail-on
-    assert done.stderr == ""  # exporters print and log a lot
-    lines = done.stdout.splitlines()
-    start = next(at for at, line in enumerate(lines) if line.startswith("probe: "))
+    result = CliRunner().invoke(app, ["scan", f"models.py:{name}", "--probe", *words])
+    assert result.exit_code == 0, result.output  # a disagreement does not fail without --fail-on
+    assert result.stderr == ""  # exporters print and log a lot
+    lines = result.stdout.splitlines()
+    start = next(index for index, line in enumerate(lines) if line.startswith("probe: "))
     return [line.strip() for line in lines[start:]]
 
 
 def test_frozen_branch_is_found_and_told_by_its_line(models: Path) -> None:
     """The example of docs: no exporter says a word, the file takes batch 1, and answers 6.0."""
-    here = f"models.py:{line_of('if x.shape[0] > 2')} `if x.shape[0] > 2`"
+    place = f"models.py:{line_of('if x.shape[0] > 2')} `if x.shape[0] > 2`"
     lines = probed("branch")
-    assert f"batch 1: eager 10.0, ONNX 6.0: {here}" in lines
-    assert f"batch 1: eager 10.0, trace 6.0: {here}" in lines
+    assert f"batch 1: eager 10.0, ONNX 6.0: {place}" in lines
+    assert f"batch 1: eager 10.0, trace 6.0: {place}" in lines
     assert not any(line.startswith("batch 1: eager 10.0, script") for line in lines)  # script keeps both branches
     assert "batch 1: export refuses it: AssertionError: Guard failed: x.size()[0] >= 3" in lines
     assumed = lines[lines.index("assumed of the inputs, and not said in the .onnx file:") + 1 :]
     assert len(assumed) == 1
     assert assumed[0].startswith("x.shape[0] >= 3 ('s")
-    assert assumed[0].endswith(f"' in the file): {here}")
+    assert assumed[0].endswith(f"' in the file): {place}")
 
 
 def test_least_size_that_disagrees_is_told(models: Path) -> None:
     """A disagreement found at eight times the batch is narrowed down to the smallest batch."""
-    here = f"models.py:{line_of('return x + 1 if')} `return x + 1 if x.shape[0] < 11 else x * 2`"
+    place = f"models.py:{line_of('return x + 1 if')} `return x + 1 if x.shape[0] < 11 else x * 2`"
     lines = probed("late")
-    assert f"batch 11: eager 10.0, ONNX 6.0: {here}" in lines
-    assert f"batch 11: eager 10.0, trace 6.0: {here}" in lines
+    assert f"batch 11: eager 10.0, ONNX 6.0: {place}" in lines
+    assert f"batch 11: eager 10.0, trace 6.0: {place}" in lines
 
 
 def test_a_number_of_the_source_is_an_input(models: Path) -> None:
     """The probe tries a size from the source line, far from all multiples of the example's size."""
-    here = f"models.py:{line_of('if x.shape[1] > 100')} `if x.shape[1] > 100`"
+    place = f"models.py:{line_of('if x.shape[1] > 100')} `if x.shape[1] > 100`"
     lines = probed("large")
     assert [line for line in lines if "trace" in line and "eager" in line] == [
-        f"x.shape[1] = 101: eager 101.0, trace 2.0: {here}"
+        f"x.shape[1] = 101: eager 101.0, trace 2.0: {place}"
     ]
 
 
 def test_unrolled_loop_is_found_and_told_by_its_line(models: Path) -> None:
     """An unrolled loop silently does too few rounds for a longer batch, and refuses a shorter batch."""
-    here = f"models.py:{line_of('for row')} `for row in range(x.shape[0])`"
+    place = f"models.py:{line_of('for row')} `for row in range(x.shape[0])`"
     lines = probed("loop")
-    assert f"batch 5: eager 15.0, ONNX 11.0: {here}" in lines
-    assert f"batch 5: eager 15.0, trace 11.0: {here}" in lines
+    assert f"batch 5: eager 15.0, ONNX 11.0: {place}" in lines
+    assert f"batch 5: eager 15.0, trace 11.0: {place}" in lines
     assert any(line.startswith("batch 1: ONNX refuses it: ") for line in lines)
-    assert any(line.startswith("x.shape[0] == 4 ") and line.endswith(here) for line in lines)
+    assert any(line.startswith("x.shape[0] == 4 ") and line.endswith(place) for line in lines)
 
 
 def test_value_branch_is_frozen_by_trace_and_fails_elsewhere(models: Path) -> None:
     """The exporters' own failures are told with the user's line; integers stay in their range."""
-    here = f"models.py:{line_of('if x.sum() > 20')} `if x.sum() > 20`"
+    place = f"models.py:{line_of('if x.sum() > 20')} `if x.sum() > 20`"
     lines = probed("value")
-    assert [line for line in lines if "eager" in line] == [f"batch 1: eager 0, trace 1: {here}"]
+    assert [line for line in lines if "eager" in line] == [f"batch 1: eager 0, trace 1: {place}"]
     failed = [line for line in lines if "failed at" in line]
     assert [line.partition(": Guard")[0] for line in failed[1:]] == [
-        f"export failed at {here}",
-        f"ONNX failed at {here}",
+        f"export failed at {place}",
+        f"ONNX failed at {place}",
     ]
     forward = f"models.py:{line_of('def forward(self, ids')} `def forward(self, ids, *, mask=None)`"
     assert failed[0].startswith(f"script failed at {forward}: NotSupportedError: Compiled functions can't take")
@@ -224,16 +224,16 @@ def test_value_branch_is_frozen_by_trace_and_fails_elsewhere(models: Path) -> No
 
 def test_number_of_a_tensor_is_told_though_the_way_is_the_same(models: Path) -> None:
     """A disagreement between runs without a different branch is explained by the only finding on the path."""
-    here = f"models.py:{line_of('return x * x.max')} `return x * x.max().item()`"
-    [told] = [line for line in probed("number") if "trace" in line and "eager" in line]
-    assert told == f"x negated: eager 1.0, trace -1.0: {here}"
+    place = f"models.py:{line_of('return x * x.max')} `return x * x.max().item()`"
+    [disagreement] = [line for line in probed("number") if "trace" in line and "eager" in line]
+    assert disagreement == f"x negated: eager 1.0, trace -1.0: {place}"
 
 
 def test_model_that_agrees_is_said_to(models: Path) -> None:
     """A model that agrees on all inputs is reported in JSON without disagreements. The ignored symbolic is named."""
-    done = CliRunner().invoke(app, ["scan", "models.py:agrees", "--probe", "--json", "--fail-on", "data"])
-    assert (done.stderr, done.exit_code) == ("", 0), done.output
-    probe: Any = json.loads(done.stdout)["probe"]
+    result = CliRunner().invoke(app, ["scan", "models.py:agrees", "--probe", "--json", "--fail-on", "data"])
+    assert (result.stderr, result.exit_code) == ("", 0), result.output
+    probe: Any = json.loads(result.stdout)["probe"]
     assert probe["disagreements"] == probe["refusals"] == probe["failures"] == []
     assert probe["modes"] == ["trace", "script", "export", "onnx"]
     assert probe["tried"] > 20
@@ -249,18 +249,18 @@ def test_disagreement_ends_with_status_1(models: Path) -> None:
 
     The capture is valid for even widths alone, which no range of the file's symbols can express.
     """
-    done = CliRunner().invoke(app, ["scan", "models.py:even", "--probe", "--json", "--fail-on", "data"])
-    assert done.exit_code == 1
-    probe: Any = json.loads(done.stdout)["probe"]
-    told = probe["disagreements"][0]
-    assert (told["mode"], told["eager"], told["captured"]) == ("trace", "2.0", "4.0")
-    assert (Path(told["finding"]["file"]), told["finding"]["line"]) == (models, line_of("return x + 3"))
-    here = f"models.py:{line_of('return x + 3')} `return x + 3 if x.shape[1] % 2 == 0 else x * 2`"
-    sentences = [one["sentence"] for one in probe["disagreements"]]
-    assert sentences == [f"x.shape[1] = 1: eager 2.0, {mode} 4.0: {here}" for mode in ("trace", "ONNX")]
+    result = CliRunner().invoke(app, ["scan", "models.py:even", "--probe", "--json", "--fail-on", "data"])
+    assert result.exit_code == 1
+    probe: Any = json.loads(result.stdout)["probe"]
+    disagreement = probe["disagreements"][0]
+    assert (disagreement["mode"], disagreement["eager"], disagreement["captured"]) == ("trace", "2.0", "4.0")
+    assert (Path(disagreement["finding"]["file"]), disagreement["finding"]["line"]) == (models, line_of("return x + 3"))
+    place = f"models.py:{line_of('return x + 3')} `return x + 3 if x.shape[1] % 2 == 0 else x * 2`"
+    sentences = [entry["sentence"] for entry in probe["disagreements"]]
+    assert sentences == [f"x.shape[1] = 1: eager 2.0, {mode} 4.0: {place}" for mode in ("trace", "ONNX")]
     [assumed] = probe["assumed"]
     assert (assumed["constraint"], list(assumed["symbols"])) == ("(x.shape[1] % 2) == 0", ["x.shape[1]"])
-    assert [one["line"] for one in assumed["at"]] == [line_of("return x + 3")]
+    assert [spot["line"] for spot in assumed["at"]] == [line_of("return x + 3")]
 
 
 def test_budget_ends_the_search(models: Path) -> None:
@@ -298,7 +298,7 @@ def test_model_that_is_random_is_not_compared(models: Path) -> None:
 )
 def test_example_that_the_model_does_not_take_is_one_line(models: Path, name: str, problem: str) -> None:
     """Before anything is exported."""
-    done = CliRunner().invoke(app, ["scan", f"models.py:{name}", "--probe"])
-    assert isinstance(done.exception, HookpatchError)
+    result = CliRunner().invoke(app, ["scan", f"models.py:{name}", "--probe"])
+    assert isinstance(result.exception, HookpatchError)
     wanted = problem.format(file=models, line=line_of("raise ValueError"))
-    assert str(done.exception) == f"models.py:{name}: {wanted}"
+    assert str(result.exception) == f"models.py:{name}: {wanted}"

@@ -33,14 +33,14 @@ def log(write_module: Callable[[str, str], Path], folder: Path, monkeypatch: pyt
     """Return the log of `hookpatch scan --sarif` for a model with a finding of each level."""
     monkeypatch.chdir(folder)
     write_module("net", SOURCE)
-    done = CliRunner().invoke(app, ["scan", "net.py:Net", "--sarif", "scan.sarif", "--level", "safe"])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(app, ["scan", "net.py:Net", "--sarif", "scan.sarif", "--level", "safe"])
+    assert result.exit_code == 0, result.output
     return json.loads((folder / "scan.sarif").read_text())
 
 
 def locations(run: Any) -> Iterator[Any]:
     for holder in [*run["results"], *run["invocations"][0]["toolExecutionNotifications"]]:
-        yield from (one["physicalLocation"] for one in holder["locations"])
+        yield from (location["physicalLocation"] for location in holder["locations"])
 
 
 def test_log_is_of_version_2_1_0(log: Any) -> None:
@@ -61,14 +61,14 @@ def test_results_name_their_rule_and_level(log: Any) -> None:
     """ruleIndex agrees with ruleId. The level is "none" if the kind is not "fail" (3.27.6, 3.27.9, 3.27.10)."""
     [run] = log["runs"]
     rules = run["tool"]["driver"]["rules"]
-    assert {one["ruleId"] for one in run["results"]} >= {"data", "shape", "safe"}
-    for one in run["results"]:
-        rule = rules[one["ruleIndex"]]
-        assert rule["id"] == one["ruleId"]
-        assert one["level"] == rule["defaultConfiguration"]["level"]
-        assert one["level"] in ("none", "note", "warning", "error")
-        assert (one["kind"] == "fail") == (one["level"] != "none")
-        assert one["message"]["text"]
+    assert {result["ruleId"] for result in run["results"]} >= {"data", "shape", "safe"}
+    for result in run["results"]:
+        rule = rules[result["ruleIndex"]]
+        assert rule["id"] == result["ruleId"]
+        assert result["level"] == rule["defaultConfiguration"]["level"]
+        assert result["level"] in ("none", "note", "warning", "error")
+        assert (result["kind"] == "fail") == (result["level"] != "none")
+        assert result["message"]["text"]
 
 
 def test_places_can_be_found(log: Any, folder: Path) -> None:
@@ -88,16 +88,16 @@ def test_places_can_be_found(log: Any, folder: Path) -> None:
             assert region["endLine"] >= region["startLine"]
             assert region["startColumn"] >= 1
             assert (region["endLine"], region["endColumn"]) > (region["startLine"], region["startColumn"])
-    worst = next(one for one in run["results"] if one["ruleId"] == "data")
+    worst = next(result for result in run["results"] if result["ruleId"] == "data")
     region = worst["locations"][0]["physicalLocation"]["region"]
     assert lines[region["startLine"] - 1][region["startColumn"] - 1 : region["endColumn"] - 1] == "x.sum() > 0"
 
 
 def test_remarks_are_notifications_and_other_files_have_whole_addresses(log: Any, tmp_path: Path) -> None:
     """A wrong comment is a notification, not a result. A file outside of the root has an absolute address."""
-    [said] = log["runs"][0]["invocations"][0]["toolExecutionNotifications"]
-    assert said["level"] == "warning"
-    assert said["message"]["text"].startswith("'# hookpatch: ignore[shap]' names no kind of finding")
+    [notification] = log["runs"][0]["invocations"][0]["toolExecutionNotifications"]
+    assert notification["level"] == "warning"
+    assert notification["message"]["text"].startswith("'# hookpatch: ignore[shap]' names no kind of finding")
     elsewhere = as_sarif([], [Remark(Path("/elsewhere/a b.py"), 3, "x")], tmp_path)["runs"][0]
     [place] = locations(elsewhere)
     assert place["artifactLocation"] == {"uri": "file:///elsewhere/a%20b.py"}

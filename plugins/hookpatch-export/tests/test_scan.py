@@ -22,7 +22,7 @@ Make = Callable[[str, str], ModuleType]
 
 def lines(findings: list[Finding], least: Kind = Kind.CONFIG) -> list[tuple[str, int, str]]:
     """Return construct, line and kind of the findings, from a least kind on."""
-    return [(one.construct, one.line, str(one.kind)) for one in findings if one.kind >= least]
+    return [(finding.construct, finding.line, str(finding.kind)) for finding in findings if finding.kind >= least]
 
 
 @pytest.fixture
@@ -92,14 +92,15 @@ def test_finding_says_where_how_one_gets_there_and_what_becomes_of_it(model: Mod
                 return x
         """
     )
-    for what in (net, net()):
-        (found,) = [one for one in scan(what) if one.kind >= Kind.CONFIG]
-        assert (found.file.name, found.line, found.column, found.end_line, found.end_column) == ("net.py", 6, 17, 7, 24)
-        assert found.source == "return (x if x.numel() > 3"
-        assert found.route == ("Net.forward", "Part.forward")
-        assert list(found.consequence) == ["trace", "script", "export", "onnx"]
-        assert "frozen" in found.consequence["trace"]
-        assert "torch.cond" in found.instead
+    for subject in (net, net()):
+        (finding,) = [candidate for candidate in scan(subject) if candidate.kind >= Kind.CONFIG]
+        place = (finding.file.name, finding.line, finding.column, finding.end_line, finding.end_column)
+        assert place == ("net.py", 6, 17, 7, 24)
+        assert finding.source == "return (x if x.numel() > 3"
+        assert finding.route == ("Net.forward", "Part.forward")
+        assert list(finding.consequence) == ["trace", "script", "export", "onnx"]
+        assert "frozen" in finding.consequence["trace"]
+        assert "torch.cond" in finding.instead
 
 
 def test_findings_come_by_their_shortest_way_the_nearest_first(model: Model) -> None:
@@ -124,25 +125,25 @@ def test_findings_come_by_their_shortest_way_the_nearest_first(model: Model) -> 
                 return x if x.shape[0] > 2 else -x
         """
     )
-    assert [(one.line, one.route) for one in scan(net) if one.kind is Kind.SHAPE] == [
+    assert [(finding.line, finding.route) for finding in scan(net) if finding.kind is Kind.SHAPE] == [
         (19, ("Net.forward",)),
         (12, ("Net.forward", "far")),
         (5, ("Net.forward", "between", "deep")),
     ]
 
 
-@pytest.mark.parametrize("what", [int, 3, torch.relu], ids=["a class", "a number", "a function"])
-def test_no_module_is_an_error(what: object) -> None:
+@pytest.mark.parametrize("argument", [int, 3, torch.relu], ids=["a class", "a number", "a function"])
+def test_no_module_is_an_error(argument: object) -> None:
     """An argument that is no module is refused, with an error about the argument."""
     with pytest.raises(ModelError, match=r"is no torch\.nn\.Module; name a class of modules, a module, or a function"):
-        scan(what)
+        scan(argument)
 
 
 def test_module_without_forward_is_said(model: Model) -> None:
     """A module without a forward method gives a finding at its class."""
-    (found,) = scan(model("class Net(nn.Module):\n    pass\n"))
-    assert (found.kind, found.line, found.source) == (Kind.NOT_READ, 4, "class Net(nn.Module):")
-    assert found.construct == "Net.forward(): the class has none of its own"
+    (finding,) = scan(model("class Net(nn.Module):\n    pass\n"))
+    assert (finding.kind, finding.line, finding.source) == (Kind.NOT_READ, 4, "class Net(nn.Module):")
+    assert finding.construct == "Net.forward(): the class has none of its own"
 
 
 def test_what_cannot_be_read_is_said(write_module: Callable[[str, str], Path], model: Model, tmp_path: Path) -> None:
@@ -169,8 +170,8 @@ def test_what_cannot_be_read_is_said(write_module: Callable[[str, str], Path], m
     )
     broken.write_text("def broken(x:\n")
     version = ".".join(map(str, sys.version_info[:2]))
-    found = [(one.construct, one.line) for one in scan(net) if one.kind is Kind.NOT_READ]
-    assert found == [
+    unread = [(finding.construct, finding.line) for finding in scan(net) if finding.kind is Kind.NOT_READ]
+    assert unread == [
         ("made(): it was made by exec and has no file", 15),
         (f"broken(): broken.py:1 is no Python {version}: '(' was never closed", 17),
         ("again(): it calls itself; it was looked at, but what comes back is not known", 11),
@@ -244,8 +245,8 @@ def test_call_of_another_distribution_is_said(folder: Path, make_module: Make) -
         ("numpy.prod()", 13, "shape"),
         ("... if ... else ...", 8, "shape"),
     ]
-    told = [(one.construct, one.line) for one in scan(net.Whole()) if one.kind >= Kind.CALL]
-    assert told == [("... if ... else ...", 8)]
+    calls = [(finding.construct, finding.line) for finding in scan(net.Whole()) if finding.kind >= Kind.CALL]
+    assert calls == [("... if ... else ...", 8)]
 
 
 def test_function_behind_a_decorator_is_read_or_said(model: Model) -> None:
@@ -300,9 +301,9 @@ def test_tensor_made_of_sizes_hangs_on_sizes(model: Model) -> None:
                 return x
         """
     )
-    found = scan(net)
-    assert [one for one in lines(found, Kind.SHAPE) if one[0] == "if"] == [("if", 7, "shape"), ("if", 9, "data")]
-    least = next(one for one in found if one.line == 7 and one.construct == "if")
+    findings = scan(net)
+    assert [row for row in lines(findings, Kind.SHAPE) if row[0] == "if"] == [("if", 7, "shape"), ("if", 9, "data")]
+    least = next(finding for finding in findings if finding.line == 7 and finding.construct == "if")
     assert least.consequence["trace"].startswith("frozen: the branch of the example's sizes")
     assert least.consequence["export"].startswith("fails")
     with pytest.raises(GuardOnDataDependentSymNode):
@@ -332,7 +333,7 @@ def test_first_items_are_known_where_the_number_is_not(model: Model) -> None:
                 return x
         """
     )
-    assert [found for found in lines(scan(net), Kind.SHAPE) if found[0] == "if"] == [
+    assert [row for row in lines(scan(net), Kind.SHAPE) if row[0] == "if"] == [
         ("if", 12, "shape"),
         ("if", 14, "shape"),
         ("if", 16, "data"),
@@ -343,6 +344,6 @@ def test_first_items_are_known_where_the_number_is_not(model: Model) -> None:
 def test_scan_is_the_same_each_time() -> None:
     """A value's alternatives keep the order of their first join, independent of the objects' addresses."""
     objects = [Known(object()) for _ in range(7)]
-    for some in (objects, objects[::-1]):
-        assert list(alternatives(join(some))) == some
+    for values in (objects, objects[::-1]):
+        assert list(alternatives(join(values))) == values
     assert join(objects) == join(objects[::-1])

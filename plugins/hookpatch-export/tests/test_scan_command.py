@@ -79,16 +79,16 @@ def scanned(*words: str) -> Result:
 
 def refused(*words: str) -> str:
     """Return the message of the error that a scan ends with."""
-    done = scanned(*words)
-    assert isinstance(done.exception, HookpatchError), done.output
-    return str(done.exception)
+    result = scanned(*words)
+    assert isinstance(result.exception, HookpatchError), result.output
+    return str(result.exception)
 
 
 def test_text_of_a_log(net: Path) -> None:
     """The text groups findings by function, with carets under the source. Equal consequences are printed once."""
-    done = scanned("net.py:net")
-    assert (done.stderr, done.exit_code) == ("", 0)
-    assert done.stdout == (
+    result = scanned("net.py:net")
+    assert (result.stderr, result.exit_code) == ("", 0)
+    assert result.stdout == (
         "Net.forward → Gate.forward\n"
         "  net.py:15:12  data  if\n"
         "    if x.sum() > 0:\n"
@@ -207,8 +207,8 @@ def test_text_of_a_terminal_fits(net: Path, make_module: Any, width: int) -> Non
     print_lines(report(scan(model), Kind.CALL, 0, "net.py:net", width_of(console)), console)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # the file is the StringIO above
     assert max(map(len, lines)) <= width
-    at = lines.index("    x = x * x.max().item() + x.min().item()")
-    assert lines[at + 1] == "            ^^^^^^^^^^^^^^   ^^^^^^^^^^^^^^"
+    index = lines.index("    x = x * x.max().item() + x.min().item()")
+    assert lines[index + 1] == "            ^^^^^^^^^^^^^^   ^^^^^^^^^^^^^^"
     folded = "      instead  torch.where computes both and chooses;"
     assert (folded in lines) == (width == 60)
     assert ("               torch.cond keeps both branches" in lines) == (width == 60)
@@ -216,18 +216,19 @@ def test_text_of_a_terminal_fits(net: Path, make_module: Any, width: int) -> Non
 
 def test_json_has_every_kind_and_nothing_else_on_stdout(net: Path) -> None:
     """With --json, stdout has only JSON with findings of all kinds. Prints of the model's module go to stderr."""
-    done = scanned("net.py:ready", "--json")
-    assert done.stderr == "loading weights\n"
-    findings = json.loads(done.stdout)["findings"]
-    assert list(json.loads(done.stdout)) == ["findings"]
-    assert {one["kind"] for one in findings} == {"data", "shape", "config", "safe"}
-    worst = next(one for one in findings if one["line"] == 15)
+    result = scanned("net.py:ready", "--json")
+    assert result.stderr == "loading weights\n"
+    findings = json.loads(result.stdout)["findings"]
+    assert list(json.loads(result.stdout)) == ["findings"]
+    assert {finding["kind"] for finding in findings} == {"data", "shape", "config", "safe"}
+    worst = next(finding for finding in findings if finding["line"] == 15)
     assert (worst["file"], worst["column"], worst["source"]) == (str(net), 12, "if x.sum() > 0:")
     assert worst["route"] == ["Net.forward", "Gate.forward"]
     assert set(worst["consequence"]) == {"trace", "script", "export", "onnx"}
     assert worst["instead"] == "torch.where computes both and chooses; torch.cond keeps both branches"
     assert {
-        one["kind"] for one in json.loads(scanned("net.py:net", "--json", "--level", "shape").stdout)["findings"]
+        finding["kind"]
+        for finding in json.loads(scanned("net.py:net", "--json", "--level", "shape").stdout)["findings"]
     } == {
         "data",
         "shape",
@@ -348,10 +349,10 @@ def test_as_a_command_of_its_own(net: Path) -> None:
 
     def run(*words: str) -> tuple[str, str, int]:
         command = [sys.executable, "-m", "hookpatch", "scan", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=net.parent)
-        return done.stdout, done.stderr, done.returncode
+        process = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=net.parent)
+        return process.stdout, process.stderr, process.returncode
 
-    said = "hookpatch: error: net.py:Nets: net has no 'Nets'; did you mean 'Net'? [hookpatch explain ModelError]\n"
-    assert run("net.py:Nets") == ("", said, 78)
+    message = "hookpatch: error: net.py:Nets: net has no 'Nets'; did you mean 'Net'? [hookpatch explain ModelError]\n"
+    assert run("net.py:Nets") == ("", message, 78)
     out, error, status = run("net:net", "--json", "--fail-on", "shape")
     assert (len(json.loads(out)["findings"]), error, status) == (7, "", 1)

@@ -57,22 +57,24 @@ def test_axes_that_go_together_may_be_kept_so() -> None:
     """The batch of two tensors may be kept together; an axis of a single tensor is changed in any case."""
     example = Example(lambda x, y: x, (torch.ones(4, 3), torch.ones(4, 5)), {})
     every = {words([change]).rpartition(" ")[0].rstrip(" =") for _, changes in sizes(example) for change in changes}
-    kept = {words([one]).rpartition(" ")[0].rstrip(" =") for _, changes in sizes(example, False) for one in changes}
+    together = {
+        words([change]).rpartition(" ")[0].rstrip(" =") for _, changes in sizes(example, False) for change in changes
+    }
     assert every == {"batch", "x.shape[0]", "y.shape[0]", "x.shape[1]", "y.shape[1]"}
-    assert kept == {"batch", "x.shape[1]", "y.shape[1]"}
+    assert together == {"batch", "x.shape[1]", "y.shape[1]"}
 
 
 def test_difference_is_the_greatest() -> None:
     """The greatest difference has the element and the count; a difference of shapes has neither."""
-    one, two = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 2.5], [3.0, 2.0]])
-    assert difference([one, one], [one, two]) == Difference("4.0", "2.0", 1, (1, 1), 2.0, (2, 4))
-    assert difference([one], [two], Tolerance(atol=3.0)) is None
-    assert difference([one], [two[:1]]) == Difference("shape [2, 2]", "shape [1, 2]")
-    assert difference([one], []) == Difference("1 tensor", "0 tensors")
+    first, second = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 2.5], [3.0, 2.0]])
+    assert difference([first, first], [first, second]) == Difference("4.0", "2.0", 1, (1, 1), 2.0, (2, 4))
+    assert difference([first], [second], Tolerance(atol=3.0)) is None
+    assert difference([first], [second[:1]]) == Difference("shape [2, 2]", "shape [1, 2]")
+    assert difference([first], []) == Difference("1 tensor", "0 tensors")
     assert difference([torch.tensor(torch.nan)], [torch.tensor(torch.nan)]) is None
-    found = difference([torch.tensor(1.0)], [torch.tensor(torch.nan)])
-    assert found is not None
-    assert (found.eager, found.other, found.at) == ("1.0", "nan", ())
+    result = difference([torch.tensor(1.0)], [torch.tensor(torch.nan)])
+    assert result is not None
+    assert (result.eager, result.other, result.at) == ("1.0", "nan", ())
 
 
 def test_random_numbers_are_the_same_and_none_is_spent() -> None:

@@ -17,22 +17,23 @@ Heard = Callable[[str], tuple[list[tuple[int, str]], list[tuple[int, str]]]]
 
 
 @pytest.fixture
-def told(write_module: Callable[[str, str], Path], make_module: Callable[[str, str], object]) -> Heard:
+def outcome_of(write_module: Callable[[str, str], Path], make_module: Callable[[str, str], object]) -> Heard:
     """Return a function for a forward's body (from line 4 on) that returns the remaining findings and the remarks."""
 
     def tell(body: str) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
         head = "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"
         net = make_module("net", head + textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8) + "\n")
-        found = scan(net.Net)  # type: ignore[attr-defined]  # a module made at run time
-        left, remarks = apply_ignores(found, spans(net.Net, found))  # type: ignore[attr-defined]  # likewise
-        return [(one.line, str(one.kind)) for one in left], [(one.line, one.text) for one in remarks]
+        findings = scan(net.Net)  # type: ignore[attr-defined]  # a module made at run time
+        remaining, remarks = apply_ignores(findings, spans(net.Net, findings))  # type: ignore[attr-defined]  # likewise
+        rows = [(finding.line, str(finding.kind)) for finding in remaining]
+        return rows, [(remark.line, remark.text) for remark in remarks]
 
     return tell
 
 
-def test_line_is_silenced_by_kind_by_several_and_wholly(told: Heard) -> None:
+def test_line_is_silenced_by_kind_by_several_and_wholly(outcome_of: Heard) -> None:
     """A comment names a kind, several kinds, or no kind to silence all. Lines without a comment keep the findings."""
-    found = told(
+    outcome = outcome_of(
         """
         if x.sum() > 0:  # hookpatch: ignore[data]
             x = x + 1
@@ -45,12 +46,12 @@ def test_line_is_silenced_by_kind_by_several_and_wholly(told: Heard) -> None:
         return x
         """
     )
-    assert found == ([(10, "shape")], [])
+    assert outcome == ([(10, "shape")], [])
 
 
-def test_statement_over_several_lines_is_one_line(told: Heard) -> None:
+def test_statement_over_several_lines_is_one_line(outcome_of: Heard) -> None:
     """A comment on any line of a statement's head is valid for the head, but not for the body."""
-    found = told(
+    outcome = outcome_of(
         """
         if (
             x.shape[0] > 2
@@ -60,12 +61,12 @@ def test_statement_over_several_lines_is_one_line(told: Heard) -> None:
         return x
         """
     )
-    assert found == ([(8, "data")], [])
+    assert outcome == ([(8, "data")], [])
 
 
-def test_unknown_kind_is_said(told: Heard) -> None:
+def test_unknown_kind_is_said(outcome_of: Heard) -> None:
     """An unknown kind in a comment gives a remark. The known kinds in the same comment are still silenced."""
-    found = told(
+    outcome = outcome_of(
         """
         if x.shape[0] > 2:  # hookpatch: ignore[shape, shap]
             x = x + 1
@@ -75,12 +76,12 @@ def test_unknown_kind_is_said(told: Heard) -> None:
     text = (
         "'# hookpatch: ignore[shap]' names no kind of finding; the kinds are safe, config, call, not-read, shape, data"
     )
-    assert found == ([], [(4, text)])
+    assert outcome == ([], [(4, text)])
 
 
-def test_comment_that_silences_nothing_is_said(told: Heard) -> None:
+def test_comment_that_silences_nothing_is_said(outcome_of: Heard) -> None:
     """A comment without effect gives a remark with the kinds found on its line. A string is no comment."""
-    found = told(
+    outcome = outcome_of(
         """
         x = x + 1  # hookpatch: ignore
         if x.shape[0] > 2:  # hookpatch: ignore[data]
@@ -90,8 +91,8 @@ def test_comment_that_silences_nothing_is_said(told: Heard) -> None:
         """
     )
     nothing = "'# hookpatch: ignore' silences nothing: nothing is found here; take it out"
-    other = "'# hookpatch: ignore' silences nothing: what is found here is shape; take it out"
-    assert found == ([(5, "shape")], [(4, nothing), (5, other)])
+    mismatch = "'# hookpatch: ignore' silences nothing: what is found here is shape; take it out"
+    assert outcome == ([(5, "shape")], [(4, nothing), (5, mismatch)])
 
 
 def test_comment_of_another_model_is_left_alone(make_module: Callable[[str, str], object]) -> None:

@@ -19,15 +19,15 @@ def test_marks_are_true(name: str) -> None:
     """A model run on all its inputs decides by values and by sizes on exactly the marked lines."""
     marks = zoo.animals()[name].marks()
 
-    seen = lines(zoo.case(name))
+    facts = lines(zoo.case(name))
 
-    assert seen["stopped"] is None
-    decided = {kind: {(one["file"], one["line"]): one["how"] for one in seen[kind]} for kind in KINDS}
+    assert facts["stopped"] is None
+    decided = {kind: {(entry["file"], entry["line"]): entry["how"] for entry in facts[kind]} for kind in KINDS}
     marked = {kind: {place for place, mark in marks.items() if mark == kind} for kind in ("data", "shape", "config")}
     assert decided["shape"].keys() - decided["data"].keys() == marked["shape"], decided["shape"]
     assert decided["data"].keys() <= marked["data"] <= decided["data"].keys() | decided["either"].keys(), decided
     assert decided["rank"].keys() <= marked["config"], decided["rank"]
-    assert all(line in seen["ran"][file] for file, line in marks), "a marked line did not run"
+    assert all(line in facts["ran"][file] for file, line in marks), "a marked line did not run"
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,18 @@ def test_scan_finds_the_marks(name: str) -> None:
     """The scan finds the marked lines with the marked kinds, and no others; of several on a line the worst counts."""
     findings = scan(zoo.case(name).build(), root=Path(zoo.__file__).parent)
 
-    found = {(str(one.file), one.line): str(one.kind) for one in sorted(findings, key=lambda one: one.kind)}
+    kinds = {
+        (str(finding.file), finding.line): str(finding.kind)
+        for finding in sorted(findings, key=lambda finding: finding.kind)
+    }
 
-    assert found == zoo.animals()[name].marks()
+    assert kinds == zoo.animals()[name].marks()
 
 
 def test_forty_models() -> None:
     """The zoo has at least forty models, and every kind is among their marks."""
     assert len(zoo.animals()) >= 40
-    assert {kind for one in zoo.animals().values() for kind in one.marks().values()} == {
+    assert {kind for animal in zoo.animals().values() for kind in animal.marks().values()} == {
         "data",
         "shape",
         "config",

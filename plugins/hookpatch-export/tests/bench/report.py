@@ -20,10 +20,10 @@ _LETTERS: Final = {"fine": "fine", "froze": "**froze**", "failed": "failed"}
 
 def write(names: list[str], cache: Path, to: Path) -> None:
     """Scan all models with a known truth, print the tables, and write scan.json and scan.md."""
-    known = [one for one in truths.load(names, cache) if "modes" in one]
-    scores = [scored(truths.built(one["name"]), one) for one in known]
+    entries = [entry for entry in truths.load(names, cache) if "modes" in entry]
+    scores = [scored(truths.built(entry["name"]), entry) for entry in entries]
     tables = "\n\n".join(
-        [_captures(known), _lines(scores), _breaks(scores), _wrong(scores), _times(scores), _each(known)]
+        [_captures(entries), _lines(scores), _breaks(scores), _wrong(scores), _times(scores), _each(entries)]
     )
     to.mkdir(parents=True, exist_ok=True)
     (to / "scan.md").write_text(tables + "\n")
@@ -33,8 +33,8 @@ def write(names: list[str], cache: Path, to: Path) -> None:
 
 def _plain(score: Scored) -> dict[str, Any]:
     lines = [
-        {"line": short(line), "source": text(Place(*line)), "true": true, "found": found}
-        for line, (true, found) in sorted(score.lines.items())
+        {"line": short(line), "source": text(Place(*line)), "true": true, "found": reported}
+        for line, (true, reported) in sorted(score.lines.items())
     ]
     unjudged = [{"line": short(line), "why": why} for line, why in sorted(score.unjudged.items())]
     seconds = round(score.seconds, 3)
@@ -52,24 +52,25 @@ def _plain(score: Scored) -> dict[str, Any]:
 def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     head = [*head]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(str(one) for one in row) + " |" for row in rows])
+    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
 
 
-def _captures(known: list[dict[str, Any]]) -> str:
+def _captures(entries: list[dict[str, Any]]) -> str:
     """Return counts of the outcomes, by mode."""
-    counts = {mode: Counter(_outcome(one["modes"][mode]) for one in known) for mode in MODES}
+    counts = {mode: Counter(_outcome(entry["modes"][mode]) for entry in entries) for mode in MODES}
     kinds = ("fine", "froze", "failed: data", "failed: shape", "failed: other", "failed: time")
     rows = [[mode, *(counts[mode][kind] for kind in kinds)] for mode in MODES]
-    return f"## What captures did with {len(known)} models\n\n" + _table(("mode", *kinds), rows)
+    return f"## What captures did with {len(entries)} models\n\n" + _table(("mode", *kinds), rows)
 
 
 def _outcome(outcome: dict[str, Any]) -> str:
     return f"failed: {outcome['cause']}" if outcome["became"] == "failed" else str(outcome["became"])
 
 
-def _each(known: list[dict[str, Any]]) -> str:
+def _each(entries: list[dict[str, Any]]) -> str:
     rows = [
-        [one["name"].partition(":")[2], *(_LETTERS[one["modes"][mode]["became"]] for mode in MODES)] for one in known
+        [entry["name"].partition(":")[2], *(_LETTERS[entry["modes"][mode]["became"]] for mode in MODES)]
+        for entry in entries
     ]
     return "## By model\n\n" + _table(("model", *MODES), rows)
 
@@ -79,30 +80,33 @@ def _lines(scores: list[Scored]) -> str:
     each = [pair for score in scores for pair in score.lines.values()]
     rows = [*_rates("each model's lines", each), *_rates("each line once", _once(scores).values())]
     unjudged = Counter(why for score in scores for why in score.unjudged.values())
-    said = "; ".join(f"{why}: {count}" for why, count in unjudged.most_common()) or "none"
+    reasons = "; ".join(f"{why}: {count}" for why, count in unjudged.most_common()) or "none"
     head = ("lines", "kind", "true", "found", "right", "precision", "recall")
-    return f"## Lines\n\n{_table(head, rows)}\n\nFindings that running cannot judge: {said}."
+    return f"## Lines\n\n{_table(head, rows)}\n\nFindings that running cannot judge: {reasons}."
 
 
 def _once(scores: list[Scored]) -> dict[Line, tuple[str | None, str | None]]:
-    """Return each line once, with the worst true kind and the worst found kind over all models."""
+    """Return each line once, with the worst true kind and the worst reported kind over all models."""
     worst = {None: 0, "shape": 1, "data": 2}
-    found: dict[Line, tuple[str | None, str | None]] = {}
+    by_line: dict[Line, tuple[str | None, str | None]] = {}
     for score in scores:
-        for line, (true, said) in score.lines.items():
-            before = found.get(line, (None, None))
-            found[line] = (max(true, before[0], key=worst.__getitem__), max(said, before[1], key=worst.__getitem__))
-    return found
+        for line, (true, reported) in score.lines.items():
+            before = by_line.get(line, (None, None))
+            by_line[line] = (
+                max(true, before[0], key=worst.__getitem__),
+                max(reported, before[1], key=worst.__getitem__),
+            )
+    return by_line
 
 
 def _rates(lines: str, pairs: Iterable[tuple[str | None, str | None]]) -> list[list[Any]]:
     pairs = [*pairs]
     rows = []
     for kind, kinds in (("data", {"data"}), ("shape", {"shape"}), ("either kind", {"data", "shape"})):
-        true = sum(one in kinds for one, _ in pairs)
-        found = sum(other in kinds for _, other in pairs)
-        right = sum(one in kinds and other in kinds for one, other in pairs)
-        rows.append([lines, kind, true, found, right, _share(right, found), _share(right, true)])
+        true = sum(true_kind in kinds for true_kind, _ in pairs)
+        reported = sum(reported_kind in kinds for _, reported_kind in pairs)
+        right = sum(true_kind in kinds and reported_kind in kinds for true_kind, reported_kind in pairs)
+        rows.append([lines, kind, true, reported, right, _share(right, reported), _share(right, true)])
     return rows
 
 
@@ -116,18 +120,19 @@ def _breaks(scores: list[Scored]) -> str:
     missed = []
     for mode in MODES:
         for became in ("failed", "froze"):
-            ones = [(s.name, s.breaks[mode]) for s in scores if s.breaks.get(mode, {}).get("became") == became]
-            if ones:
-                explained = sum(one["explained"] for _, one in ones)
-                rows.append([mode, became, len(ones), explained, _share(explained, len(ones))])
-            missed += [(mode, name, one) for name, one in ones if not one["explained"]]
+            breaks = [(s.name, s.breaks[mode]) for s in scores if s.breaks.get(mode, {}).get("became") == became]
+            if breaks:
+                explained = sum(outcome["explained"] for _, outcome in breaks)
+                rows.append([mode, became, len(breaks), explained, _share(explained, len(breaks))])
+            missed += [(mode, name, outcome) for name, outcome in breaks if not outcome["explained"]]
     of, right = sum(row[2] for row in rows), sum(row[3] for row in rows)
     rows.append(["all", "", of, right, _share(right, of)])
-    told = [
-        f"- {name}, {mode}: {one['said'][:160]}; at {'; '.join(one['candidates'][:3])}" for mode, name, one in missed
+    bullets = [
+        f"- {name}, {mode}: {outcome['said'][:160]}; at {'; '.join(outcome['candidates'][:3])}"
+        for mode, name, outcome in missed
     ]
     table = _table(("mode", "", "by a value or a size", "explained by a finding", "recall"), rows)
-    return "\n\n".join(["## Failures and freezes", table, *(["Not explained:", "\n".join(told)] if told else [])])
+    return "\n\n".join(["## Failures and freezes", table, *(["Not explained:", "\n".join(bullets)] if bullets else [])])
 
 
 def _wrong(scores: list[Scored]) -> str:
@@ -136,26 +141,26 @@ def _wrong(scores: list[Scored]) -> str:
     how: dict[Line, list[str]] = {}
     for score in scores:
         how |= score.how
-        for line, (true, found) in score.lines.items():
-            if true != found:
-                models[line, true, found] += 1
+        for line, (true, reported) in score.lines.items():
+            if true != reported:
+                models[line, true, reported] += 1
     parts = []
     for title, wanted in (
-        ("Missed", lambda true, found: found is None),
-        ("False alarms", lambda true, found: true is None),
-        ("The other kind", lambda true, found: true and found),
+        ("Missed", lambda true, reported: reported is None),
+        ("False alarms", lambda true, reported: true is None),
+        ("The other kind", lambda true, reported: true and reported),
     ):
         rows = [
             [
                 f"`{short(line)}`",
                 true or "-",
-                found or "-",
+                reported or "-",
                 count,
                 ", ".join(how.get(line, ()))[:40],
                 f"`{_cell(line)}`",
             ]
-            for (line, true, found), count in sorted(models.items(), key=lambda one: (-one[1], one[0][0]))
-            if wanted(true, found)
+            for (line, true, reported), count in sorted(models.items(), key=lambda item: (-item[1], item[0][0]))
+            if wanted(true, reported)
         ]
         head = ("line", "true", "found", "models", "by", "source")
         parts.append(f"## {title}: {len(rows)} lines\n\n{_table(head, rows)}")

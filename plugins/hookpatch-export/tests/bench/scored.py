@@ -1,7 +1,7 @@
 """Compare the findings of the scan with the truth from runs of the models, by line and by capture.
 
-A line is judged if the line ran. The true kind is the worst of the line's decisions. The found kind is the worst of the
-scan's findings on the line, of data and shape.
+A line is judged if the line ran. The true kind is the worst of the line's decisions. The reported kind is the worst of
+the scan's findings on the line, of data and shape.
 
 Not judged:
 
@@ -38,7 +38,7 @@ class Scored:
         seconds: the time of the scan of the instance.
         findings: the number of findings, by kind.
         crash: the error that ended the scan; empty without an error.
-        lines: by judged line: the true kind and the found kind, each ``data``, ``shape`` or None.
+        lines: by judged line: the true kind and the reported kind, each ``data``, ``shape`` or None.
         how: by truly deciding line: the operations that decide.
         unjudged: lines with a finding that running cannot judge, with the reason.
         breaks: by mode that failed or froze: the outcome, and ``explained`` if a finding names the cause.
@@ -64,8 +64,8 @@ def scored(model: torch.nn.Module, truth: dict[str, Any]) -> Scored:
         crash, findings = f"{type(error).__name__}: {error} at {traceback.extract_tb(error.__traceback__)[-1]}", []
     seconds = time.perf_counter() - start
     counts: dict[str, int] = {}
-    for one in findings:
-        counts[str(one.kind)] = counts.get(str(one.kind), 0) + 1
+    for finding in findings:
+        counts[str(finding.kind)] = counts.get(str(finding.kind), 0) + 1
     score = Scored(truth["name"], seconds, counts, crash)
     _lines(score, findings, truth["lines"])
     _breaks(score, findings, truth)
@@ -78,31 +78,31 @@ def _place(finding: Finding) -> Line:
 
 def _lines(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> None:
     ran = {tuple(logical(Place(file, line))) for file, lines in truth["ran"].items() for line in lines}
-    known = {kind: {(one["file"], one["line"]) for one in truth[kind]} for kind in KINDS}
-    score.how = {(one["file"], one["line"]): one["how"] for kind in ("shape", "data") for one in truth[kind]}
-    found: dict[Line, Kind] = {}
+    places = {kind: {(entry["file"], entry["line"]) for entry in truth[kind]} for kind in KINDS}
+    score.how = {(entry["file"], entry["line"]): entry["how"] for kind in ("shape", "data") for entry in truth[kind]}
+    reported: dict[Line, Kind] = {}
     partly: set[Line] = set()
-    for one in findings:
-        if one.kind in (Kind.DATA, Kind.SHAPE) and (line := _place(one)) in ran:
-            found[line] = max(one.kind, found.get(line, one.kind))
-            if _never_ran(one, truth["never"].get(line[0], [])):
+    for finding in findings:
+        if finding.kind in (Kind.DATA, Kind.SHAPE) and (line := _place(finding)) in ran:
+            reported[line] = max(finding.kind, reported.get(line, finding.kind))
+            if _never_ran(finding, truth["never"].get(line[0], [])):
                 partly.add(line)
-    for line in known["data"] | known["shape"] | found.keys():
-        true = "data" if line in known["data"] else "shape" if line in known["shape"] else None
+    for line in places["data"] | places["shape"] | reported.keys():
+        true = "data" if line in places["data"] else "shape" if line in places["shape"] else None
         if list(line) in truth["unreached"]:
             score.unjudged[line] = "where something captures it is not reached"
-        elif true is None and line in known["either"]:
+        elif true is None and line in places["either"]:
             score.unjudged[line] = "a size read from a tensor, or made of its values"
-        elif true is None and line in known["rank"]:
+        elif true is None and line in places["rank"]:
             score.unjudged[line] = "the rank decides"
-        elif true is None and line in known["inside"]:
+        elif true is None and line in places["inside"]:
             score.unjudged[line] = "torch decides, not the line"
         elif true is None and list(line) in truth["beneath"]:
             score.unjudged[line] = "what it calls decides, and may decide by what it returns"
         elif true is None and line in partly:
             score.unjudged[line] = "part of it never ran"
         else:
-            score.lines[line] = (true, str(found[line]) if line in found else None)
+            score.lines[line] = (true, str(reported[line]) if line in reported else None)
 
 
 def _never_ran(finding: Finding, spans: list[list[int]]) -> bool:
@@ -112,24 +112,24 @@ def _never_ran(finding: Finding, spans: list[list[int]]) -> bool:
 
 
 def _breaks(score: Scored, findings: list[Finding], truth: dict[str, Any]) -> None:
-    told = {_place(one) for one in findings if one.kind in (Kind.DATA, Kind.SHAPE)}
+    reported = {_place(finding) for finding in findings if finding.kind in (Kind.DATA, Kind.SHAPE)}
     unreached = {tuple(line) for line in truth["lines"]["unreached"]}
-    decides = [one for kind in ("data", "shape", "either") for one in truth["lines"][kind]]
-    decides = [one for one in decides if (one["file"], one["line"]) not in unreached]
+    decides = [entry for kind in ("data", "shape", "either") for entry in truth["lines"][kind]]
+    decides = [entry for entry in decides if (entry["file"], entry["line"]) not in unreached]
     for mode, outcome in truth["modes"].items():
         if outcome["became"] == "fine":
             continue
-        at = tuple(outcome["place"]) if outcome["place"] else None
+        place = tuple(outcome["place"]) if outcome["place"] else None
         if outcome["became"] == "failed":
             if outcome["cause"] not in ("data", "shape"):
                 continue
-            candidates = [at] if at else [(one["file"], one["line"]) for one in decides]
+            candidates = [place] if place else [(entry["file"], entry["line"]) for entry in decides]
         else:
             number = int(outcome["said"].split()[1].rstrip(":"))
-            candidates = [(one["file"], one["line"]) for one in decides if number in one["differs"]]
+            candidates = [(entry["file"], entry["line"]) for entry in decides if number in entry["differs"]]
             if not candidates:  # no line decides otherwise for the input: the exporter itself is wrong
                 continue
-        lines = [line for line in candidates if line in told]
+        lines = [line for line in candidates if line in reported]
         score.breaks[mode] = {
             "became": outcome["became"],
             "said": outcome["said"],

@@ -27,13 +27,17 @@ def configuration(of: type) -> Any:
 
 
 def _fits(default: Any, name: str, value: Any) -> bool:
-    there = getattr(default, name, None)
+    setting = getattr(default, name, None)
     stands = getattr(type(default), name, None)
     if isinstance(stands, property) and stands.fset is None:
         return False
     if name.endswith("_token_id"):
-        return isinstance(there, int)
-    return there is not None and isinstance(there, type(value)) and not (isinstance(there, bool) and value is not False)
+        return isinstance(setting, int)
+    return (
+        setting is not None
+        and isinstance(setting, type(value))
+        and not (isinstance(setting, bool) and value is not False)
+    )
 
 
 def built(name: str) -> torch.nn.Module:
@@ -55,17 +59,17 @@ def case(name: str) -> Case:
         model = build()
     except Exception as error:
         raise Refused(f"{name} does not build: {type(error).__name__}: {str(error)[:200]}") from error
-    said = []
+    problems = []
     for sizes in PAIRS:
         try:
             inputs = [_inputs(model, size, seed) for seed, size in enumerate((*sizes, sizes[0]))]
-            for one in inputs:
-                eager(model, one)
+            for example in inputs:
+                eager(model, example)
         except Exception as error:
-            said.append(f"{type(error).__name__}: {str(error)[:160]}")
+            problems.append(f"{type(error).__name__}: {str(error)[:160]}")
             continue
         return Case(f"transformers:{name}", build, inputs)
-    raise Refused(f"{name} does not run: {said[0]}")
+    raise Refused(f"{name} does not run: {problems[0]}")
 
 
 # Batch, length of a text, side of an image, length of a sound in samples, frames of features: the capture's, another's.
@@ -83,7 +87,7 @@ def _inputs(model: torch.nn.Module, size: Size, seed: int) -> Inputs:
     batch, length, side, samples, frames = size
     random = torch.Generator().manual_seed(seed)
     config: Any = model.config
-    asked = inspect.signature(model.forward).parameters
+    parameters = inspect.signature(model.forward).parameters
     text = getattr(config, "text_config", config)
     vocabulary = getattr(text, "vocab_size", 100)
 
@@ -92,7 +96,7 @@ def _inputs(model: torch.nn.Module, size: Size, seed: int) -> Inputs:
 
     values: Inputs = {}
     main = getattr(model, "main_input_name", "input_ids")
-    if main == "pixel_values" or {"pixel_values", "input_ids"} <= set(asked):
+    if main == "pixel_values" or {"pixel_values", "input_ids"} <= set(parameters):
         channels = getattr(getattr(config, "vision_config", config), "num_channels", 3)
         values["pixel_values"] = torch.randn(batch, channels, side, side, generator=random)
     if main == "input_values":
@@ -101,14 +105,14 @@ def _inputs(model: torch.nn.Module, size: Size, seed: int) -> Inputs:
         bins = getattr(config, "num_mel_bins", None) or getattr(config, "input_feat_per_channel", 16)
         shape = (batch, bins, frames) if "Whisper" in type(model).__name__ else (batch, frames, bins)
         values["input_features"] = torch.randn(shape, generator=random)
-    elif "input_ids" in asked:
+    elif "input_ids" in parameters:
         values["input_ids"] = tokens()
-        if "attention_mask" in asked:
+        if "attention_mask" in parameters:
             mask = torch.ones(batch, length, dtype=torch.int64)
             if seed:  # without padding for the capture, with padding for later inputs
                 mask[0, -2:] = 0
             values["attention_mask"] = mask
-    if "decoder_input_ids" in asked:
+    if "decoder_input_ids" in parameters:
         values["decoder_input_ids"] = tokens()[:, : length - 3]
     return values
 

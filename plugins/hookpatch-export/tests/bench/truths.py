@@ -46,28 +46,28 @@ def measure(names: list[str], folder: Path, seconds: float, workers: int) -> Non
 
 def again(names: list[str], folder: Path) -> None:
     """Establish the lines and the causes of failures of known models again, but not the outcomes of captures."""
-    for known in load(names, folder):
-        if "modes" in known:
+    for facts in load(names, folder):
+        if "modes" in facts:
             try:
-                known["lines"] = apart(lambda name=known["name"]: lines(case(name)), 300)
+                facts["lines"] = apart(lambda name=facts["name"]: lines(case(name)), 300)
             except Lost as error:
-                print(f"{known['name']}: the lines as they were: {error}", flush=True)
+                print(f"{facts['name']}: the lines as they were: {error}", flush=True)
                 continue
-            for outcome in known["modes"].values():
+            for outcome in facts["modes"].values():
                 outcome["cause"] = cause(outcome["said"]) if outcome["became"] == "failed" else ""
-            path_of(known["name"], folder).write_text(json.dumps(known))
+            path_of(facts["name"], folder).write_text(json.dumps(facts))
 
 
 def longer(names: list[str], folder: Path, seconds: float) -> None:
     """Repeat captures that took too long, with more time: a busy machine must not change a model's truth."""
-    for known in load(names, folder):
-        late = tuple(mode for mode, one in known.get("modes", {}).items() if one["cause"] == "time")
+    for facts in load(names, folder):
+        late = tuple(mode for mode, outcome in facts.get("modes", {}).items() if outcome["cause"] == "time")
         if late:
-            found = apart(lambda name=known["name"], late=late: judged(case(name), seconds, late), 8 * seconds)
-            known["modes"] |= found["modes"]
-            known["seconds"] |= found["seconds"]
-            path_of(known["name"], folder).write_text(json.dumps(known))
-            print(known["name"], {mode: one["became"] for mode, one in found["modes"].items()}, flush=True)
+            repeated = apart(lambda name=facts["name"], late=late: judged(case(name), seconds, late), 8 * seconds)
+            facts["modes"] |= repeated["modes"]
+            facts["seconds"] |= repeated["seconds"]
+            path_of(facts["name"], folder).write_text(json.dumps(facts))
+            print(facts["name"], {mode: outcome["became"] for mode, outcome in repeated["modes"].items()}, flush=True)
 
 
 def path_of(name: str, folder: Path) -> Path:
@@ -120,14 +120,16 @@ def _work(queue: Any, folder: Path, seconds: float) -> None:
     while name := queue.get():
         start = time.perf_counter()
         try:
-            found = apart(lambda name=name: _judge(name, seconds), 8 * seconds)
+            facts = apart(lambda name=name: _judge(name, seconds), 8 * seconds)
         except Lost as error:
-            found = {"name": name, "refused": str(error)}
+            facts = {"name": name, "refused": str(error)}
         path = path_of(name, folder)
-        path.with_suffix(".part").write_text(json.dumps(found))
+        path.with_suffix(".part").write_text(json.dumps(facts))
         path.with_suffix(".part").rename(path)
-        said = found.get("refused") or " ".join(f"{mode}={one['became']}" for mode, one in found["modes"].items())
-        print(f"{time.perf_counter() - start:6.1f} s  {name}: {said}", flush=True)
+        summary = facts.get("refused") or " ".join(
+            f"{mode}={outcome['became']}" for mode, outcome in facts["modes"].items()
+        )
+        print(f"{time.perf_counter() - start:6.1f} s  {name}: {summary}", flush=True)
 
 
 def _judge(name: str, seconds: float) -> dict[str, Any]:

@@ -21,19 +21,19 @@ def disagreement(case: Case, run: Run, tolerance: float = 1e-3) -> str | None:
                 got = run({name: value.clone() for name, value in inputs.items()})
         except Exception as error:
             return f"input {number}: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        if said := _difference(wanted, got, tolerance):
-            return f"input {number}: {said}"
+        if problem := _difference(wanted, got, tolerance):
+            return f"input {number}: {problem}"
     return None
 
 
 def _difference(wanted: list[torch.Tensor], got: list[torch.Tensor], tolerance: float) -> str | None:
     if len(wanted) != len(got):
         return f"{len(got)} outputs, eager {len(wanted)}"
-    for index, (one, other) in enumerate(zip(wanted, got, strict=True)):
-        if one.shape != other.shape:
-            return f"output {index}: shape {tuple(other.shape)}, eager {tuple(one.shape)}"
-        one, other = one.to(torch.complex128), other.to(torch.complex128)
-        if not torch.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True):
-            apart = (one - other).abs().nan_to_num(torch.inf).max().item()
+    for index, (expected, actual) in enumerate(zip(wanted, got, strict=True)):
+        if expected.shape != actual.shape:
+            return f"output {index}: shape {tuple(actual.shape)}, eager {tuple(expected.shape)}"
+        expected, actual = expected.to(torch.complex128), actual.to(torch.complex128)
+        if not torch.allclose(expected, actual, rtol=tolerance, atol=tolerance, equal_nan=True):
+            apart = (expected - actual).abs().nan_to_num(torch.inf).max().item()
             return f"output {index}: values differ by up to {apart:.3g}"
     return None

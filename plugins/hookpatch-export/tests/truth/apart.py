@@ -16,21 +16,21 @@ def apart(call: Callable[[], Any], seconds: float) -> Any:
         Lost: the process died or took longer than the seconds.
     """
     context = multiprocessing.get_context("fork")  # torch is imported already, and no thread runs
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(call, there))
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(call, sender))
     process.start()
-    there.close()
+    sender.close()
     try:
-        if not here.poll(seconds):
+        if not receiver.poll(seconds):
             raise Lost(f"took longer than {seconds:g} s")
-        return here.recv()
+        return receiver.recv()
     except EOFError:
         process.join()
         raise Lost(f"its process ended with status {process.exitcode}") from None
     finally:
         process.kill()
         process.join()
-        here.close()
+        receiver.close()
 
 
 class Lost(Exception):

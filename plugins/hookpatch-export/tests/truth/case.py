@@ -33,9 +33,9 @@ class Case:
     @property
     def dynamic(self) -> dict[str, list[int]]:
         """Return the dimensions with different sizes among the inputs, by name."""
-        first, *others = self.inputs
+        first, *further = self.inputs
         return {
-            name: [i for i, size in enumerate(value.shape) if any(one[name].shape[i] != size for one in others)]
+            name: [i for i, size in enumerate(value.shape) if any(inputs[name].shape[i] != size for inputs in further)]
             for name, value in first.items()
         }
 

@@ -22,23 +22,23 @@ class Executed:
 
     def lines(self) -> dict[str, set[int]]:
         """Return the executed lines, by file."""
-        found: dict[str, set[int]] = {}
+        by_file: dict[str, set[int]] = {}
         for code, offsets in self.offsets.items():
-            found.setdefault(code.co_filename, set()).update(
+            by_file.setdefault(code.co_filename, set()).update(
                 span[0] for offset, span in _spans(code) if offset in offsets and offset
             )
-        return found
+        return by_file
 
     def never(self) -> dict[str, set[Span]]:
         """Return the skipped parts of lines that ran: the right side of ``a and b``, an unused branch."""
-        found: dict[str, set[Span]] = {}
+        by_file: dict[str, set[Span]] = {}
         ran = self.lines()
         for code, offsets in self.offsets.items():
             spans = _spans(code)
             did = {span for offset, span in spans if offset in offsets}
-            left = {span for _, span in spans if span not in did and span[0] in ran[code.co_filename]}
-            found.setdefault(code.co_filename, set()).update(left)
-        return found
+            skipped = {span for _, span in spans if span not in did and span[0] in ran[code.co_filename]}
+            by_file.setdefault(code.co_filename, set()).update(skipped)
+        return by_file
 
 
 def _spans(code: CodeType) -> list[tuple[int, Span]]:
@@ -52,8 +52,8 @@ def _spans(code: CodeType) -> list[tuple[int, Span]]:
 @contextmanager
 def executed() -> Iterator[Executed]:
     """Record the instructions of user code during the block."""
-    found = Executed()
-    offsets = found.offsets
+    record = Executed()
+    offsets = record.offsets
 
     def calls(frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
@@ -72,6 +72,6 @@ def executed() -> Iterator[Executed]:
     before = sys.gettrace()
     sys.settrace(calls)
     try:
-        yield found
+        yield record
     finally:
         sys.settrace(before)

@@ -61,8 +61,8 @@ def standing() -> Standing | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if is_user_code(file):
-            taken = _unpacks(frame.f_code, frame.f_lasti)
-            return Standing(Place(file, frame.f_lineno), inside, iterates, taken and not inside, _callers(frame))
+            unpacks = _unpacks(frame.f_code, frame.f_lasti)
+            return Standing(Place(file, frame.f_lineno), inside, iterates, unpacks and not inside, _callers(frame))
         if frame.f_code is _ITERATES:
             iterates = True
         elif not file.startswith(_OURS):
@@ -82,4 +82,7 @@ def _callers(frame: FrameType) -> tuple[Place, ...]:
 
 @cache
 def _unpacks(code: CodeType, offset: int) -> bool:
-    return any(at.offset == offset and at.opname.startswith("UNPACK_") for at in dis.get_instructions(code))
+    return any(
+        instruction.offset == offset and instruction.opname.startswith("UNPACK_")
+        for instruction in dis.get_instructions(code)
+    )

@@ -57,14 +57,18 @@ def captured(case: Case, mode: str) -> Outcome:
             run = capture(case)
         except Exception as error:
             first = _first(error)
-            said = f"{type(first).__name__}: {first}"
-            found = Outcome("failed", " ".join(said.split())[:400], cause(said), _place(first))
+            message = f"{type(first).__name__}: {first}"
+            outcome = Outcome("failed", " ".join(message.split())[:400], cause(message), _place(first))
         else:
             wrong = disagreement(case, run)
-            found = Outcome("froze", wrong) if wrong else Outcome("fine")
-    warned = {Place(one.filename, one.lineno) for one in caught if issubclass(one.category, torch.jit.TracerWarning)}
-    found.warned = sorted(place for place in warned if is_user_code(place.file))
-    return found
+            outcome = Outcome("froze", wrong) if wrong else Outcome("fine")
+    warned = {
+        Place(warning.filename, warning.lineno)
+        for warning in caught
+        if issubclass(warning.category, torch.jit.TracerWarning)
+    }
+    outcome.warned = sorted(place for place in warned if is_user_code(place.file))
+    return outcome
 
 
 def _first(error: BaseException) -> BaseException:
@@ -74,14 +78,14 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def cause(said: str) -> str:
+def cause(message: str) -> str:
     """Return the cause of a failure, by the words of the error: a value, a size, lack of time, or another reason."""
-    return next((cause for cause, words in _WORDS.items() if re.search(words, said)), "other")
+    return next((cause for cause, words in _WORDS.items() if re.search(words, message)), "other")
 
 
 def _place(error: BaseException) -> Place | None:
     """Return the last line of user code in the error's message, else the innermost line on the stack."""
-    frames = [Place(one.filename, one.lineno or 0) for one in traceback.extract_tb(error.__traceback__)]
+    frames = [Place(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     named = [Place(file, int(line)) for file, line in re.findall(r'File "([^"]+)", line (\d+)', str(error))]
     own = [place for place in (named or frames) if is_user_code(place.file)]
     own = own or [place for place in frames if is_user_code(place.file)]
@@ -125,7 +129,7 @@ def _export(case: Case) -> Run:
     with torch.no_grad():
         program = torch.export.export(model, (), inputs, dynamic_shapes=_shapes(case), strict=False)
     module = program.module()
-    return lambda given: tensors(module(**given))
+    return lambda inputs: tensors(module(**inputs))
 
 
 def _onnx(case: Case) -> Run:
@@ -156,11 +160,11 @@ def _session(model: bytes) -> Run:
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    asked = {one.name for one in session.get_inputs()}
+    names = {argument.name for argument in session.get_inputs()}
 
     def run(inputs: Inputs) -> list[torch.Tensor]:
-        given = {name: value.numpy() for name, value in inputs.items() if name in asked}
-        return [torch.as_tensor(one) for one in session.run(None, given)]
+        feeds = {name: value.numpy() for name, value in inputs.items() if name in names}
+        return [torch.as_tensor(output) for output in session.run(None, feeds)]
 
     return run
 

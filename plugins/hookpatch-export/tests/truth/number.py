@@ -48,9 +48,9 @@ class Number:
         return Number(self.value.bit_length(), self.kind, self.decided)
 
 
-def worse(one: str, other: str) -> str:
+def worse(first: str, second: str) -> str:
     """Return the worse of two kinds: the kind of a value computed from both."""
-    return next(kind for kind in ("data", "shape", "rank") if kind in (one, other))
+    return next(kind for kind in ("data", "shape", "rank") if kind in (first, second))
 
 
 def plain(value: Any) -> Any:
@@ -62,12 +62,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, slice):
         return slice(plain(value.start), plain(value.stop), plain(value.step))
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [plain(element) for element in value]
     if isinstance(value, tuple):
-        ones = [plain(one) for one in value]
-        return type(value)(*ones) if hasattr(value, "_fields") else tuple(ones)
+        elements = [plain(element) for element in value]
+        return type(value)(*elements) if hasattr(value, "_fields") else tuple(elements)
     if type(value) is dict:
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(element) for name, element in value.items()}
     return value
 
 
@@ -85,8 +85,8 @@ def _binary(name: str, function: Callable[[Any, Any], Any], swapped: bool) -> An
 
 
 def _unary(name: str, function: Callable[..., Any]) -> Any:
-    def method(self: Number, *rest: Any) -> Number:
-        return Number(function(self.value, *rest), self.kind, self.decided)
+    def method(self: Number, *args: Any) -> Number:
+        return Number(function(self.value, *args), self.kind, self.decided)
 
     method.__name__ = name
     return method
@@ -109,7 +109,7 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(Number, f"__{_name}__", _binary(_name, getattr(operator, _name), False))
 for _name, _function in (
-    *((f"__{one}__", getattr(operator, one)) for one in ("neg", "pos", "abs", "invert")),
+    *((f"__{name}__", getattr(operator, name)) for name in ("neg", "pos", "abs", "invert")),
     *(("__floor__", math.floor), ("__ceil__", math.ceil), ("__round__", round), ("__trunc__", math.trunc)),
 ):
     setattr(Number, _name, _unary(_name, _function))
@@ -140,8 +140,8 @@ class Numbers(tuple[Any, ...]):
         return math.prod(self)
 
     def __getitem__(self, index: Any) -> Any:
-        taken = super().__getitem__(plain(index))
-        return Numbers(taken) if isinstance(index, slice) else taken
+        item = super().__getitem__(plain(index))
+        return Numbers(item) if isinstance(index, slice) else item
 
     def __add__(self, other: Any) -> Numbers:
         return Numbers((*self, *other))

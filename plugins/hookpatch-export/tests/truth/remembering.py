@@ -53,7 +53,7 @@ def _len(decided: Decided) -> Callable[[Any], Any]:
 
 def _convert(to: type) -> type:
     class Meta(type):
-        def __call__(cls, value: Any = 0, *rest: Any) -> Any:
+        def __call__(cls, value: Any = 0, *args: Any) -> Any:
             if isinstance(value, torch.Tensor) and plain(value.numel()) == 1:
                 number = value.item()  # reports the decision
                 return (
@@ -62,13 +62,13 @@ def _convert(to: type) -> type:
             if isinstance(value, Number):
                 value.decided(value.kind, to.__name__, value.value)
                 return Number(to(value.value), value.kind, value.decided)
-            return to(value, *rest)
+            return to(value, *args)
 
-        def __instancecheck__(cls, one: object) -> bool:
-            return isinstance(one, to)
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, to)
 
-        def __subclasscheck__(cls, one: type) -> bool:
-            return issubclass(one, to)
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, to)
 
         def __getattr__(cls, name: str) -> Any:
             return getattr(to, name)

@@ -58,48 +58,48 @@ class Seen:
 
     def decided(self, kind: str, how: str, outcome: Any) -> None:
         """Record a decision of the current line, by a value (``data``), a size (``shape``) or a value made of sizes."""
-        at = standing()
-        if at is None or at.unpacks or (at.iterates and how != "iter"):
+        current = standing()
+        if current is None or current.unpacks or (current.iterates and how != "iter"):
             return
-        if at.inside and kind in ("shape", "rank"):
+        if current.inside and kind in ("shape", "rank"):
             kind = "inside"
-        found = getattr(self, kind).setdefault(at.place, Decisions())
-        found.how.add(how)
-        found.outcomes.append(repr(outcome))
-        self.beneath.update(at.callers)
+        decisions = getattr(self, kind).setdefault(current.place, Decisions())
+        decisions.how.add(how)
+        decisions.outcomes.append(repr(outcome))
+        self.beneath.update(current.callers)
 
 
 class _Operators(TorchDispatchMode):
     supports_higher_order_operators = True  # torch.cond
 
-    def __init__(self, seen: Seen, origin: Origin) -> None:
+    def __init__(self, observation: Seen, origin: Origin) -> None:
         super().__init__()
-        self.seen, self.origin = seen, origin
+        self.observation, self.origin = observation, origin
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         depends = bool(_DATA.intersection(getattr(func, "tags", ())))
         if getattr(func, "overloadpacket", None) is torch.ops.aten.index:
-            depends = any(one is not None and one.dtype in (torch.bool, torch.uint8) for one in args[1])
+            depends = any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
         result = func(*args, **kwargs)
         if depends:
-            outcome = pytree.tree_map_only(torch.Tensor, lambda one: tuple(one.shape), result)
+            outcome = pytree.tree_map_only(torch.Tensor, lambda tensor: tuple(tensor.shape), result)
             kind = "data" if self.origin.of((args, kwargs)) == "data" else "either"
-            self.seen.decided(kind, func.__name__, outcome)
+            self.observation.decided(kind, func.__name__, outcome)
         return result
 
 
 class _Functions(TorchFunctionMode):
-    def __init__(self, seen: Seen, origin: Origin) -> None:
+    def __init__(self, observation: Seen, origin: Origin) -> None:
         super().__init__()
-        self.seen, self.origin = seen, origin
+        self.observation, self.origin = observation, origin
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = _GETTERS.get(func) or getattr(func, "__name__", "")
         kind = self.origin.of((args, kwargs))
         if self.origin.sized((args, kwargs)):
-            self.seen.decided("either", name, None)
+            self.observation.decided("either", name, None)
         args, kwargs = plain(args), plain(kwargs)
         if name == "__repr__":  # torch reads values to print a tensor; a capture prints the stand-in's name
             with torch.utils._python_dispatch._disable_current_modes():
@@ -107,9 +107,10 @@ class _Functions(TorchFunctionMode):
         result = func(*args, **kwargs)
         if name in _VALUES:
             outcome = result.tolist() if hasattr(result, "tolist") else result
-            self.seen.decided("data" if kind == "data" else "either", name, outcome)
+            self.observation.decided("data" if kind == "data" else "either", name, outcome)
         if name in ("item", "tolist"):
-            return pytree.tree_map(lambda one: Number(one, kind, self.seen.decided), result) if kind else result
+            decided = self.observation.decided
+            return pytree.tree_map(lambda number: Number(number, kind, decided), result) if kind else result
         if name in _SHAPES or name in ("shape", "ndim"):
             return self._size(name, result)
         if kind and (name.endswith("_") or name == "__setitem__" or "out" in kwargs):
@@ -117,26 +118,26 @@ class _Functions(TorchFunctionMode):
         self.origin.mark(result, kind)
         if name in ("unbind", "split") and isinstance(result, tuple) and not isinstance(args[-1], list | tuple):
             result = Pieces(result)
-            result.walked = lambda: self.seen.decided("shape", "iter", len(result))
+            result.walked = lambda: self.observation.decided("shape", "iter", len(result))
         return result
 
     def _size(self, name: str, result: Any) -> Any:
         if name == "__len__":  # len() takes a plain int alone
-            self.seen.decided("shape", "len", result)
+            self.observation.decided("shape", "len", result)
             return result
         if isinstance(result, int):
             kind = "rank" if name in ("dim", "ndimension", "ndim") else "shape"
-            return Number(result, kind, self.seen.decided)
-        return Numbers(Number(one, "shape", self.seen.decided) for one in result)
+            return Number(result, kind, self.observation.decided)
+        return Numbers(Number(size, "shape", self.observation.decided) for size in result)
 
 
 @contextmanager
 def watched(model: torch.nn.Module, inputs: Any) -> Iterator[Seen]:
     """Record the decisions of the block by the inputs and by the model's state."""
-    seen, origin = Seen(), Origin()
+    observation, origin = Seen(), Origin()
     origin.mark([inputs, [*model.parameters()], [*model.buffers()]], "data")
     with ExitStack() as stack:
-        stack.enter_context(remembering(seen.decided))
-        stack.enter_context(_Operators(seen, origin))
-        stack.enter_context(_Functions(seen, origin))
-        yield seen
+        stack.enter_context(remembering(observation.decided))
+        stack.enter_context(_Operators(observation, origin))
+        stack.enter_context(_Functions(observation, origin))
+        yield observation

@@ -32,20 +32,22 @@ class Animal:
 
     def marks(self) -> dict[tuple[str, int], str]:
         """Return the marks by file and line, in the class and in the called functions and classes."""
-        found = {}
+        marks = {}
         for part in (self.of, *self.reaches):
             lines, first = inspect.getsourcelines(part)
             for number, line in enumerate(lines, first):
                 if mark := MARK.search(line):
-                    found[inspect.getfile(part), number] = mark[1]
-        return found
+                    marks[inspect.getfile(part), number] = mark[1]
+        return marks
 
 
 def animal(*inputs: Made | torch.Tensor, reaches: tuple[Any, ...] = ()) -> Callable[[type], type]:
     """Return a decorator that adds a class to the zoo, with inputs of forward."""
 
     def add(of: type) -> type:
-        _ANIMALS[of.__name__] = Animal(of, tuple(one if isinstance(one, tuple) else (one,) for one in inputs), reaches)
+        _ANIMALS[of.__name__] = Animal(
+            of, tuple(arguments if isinstance(arguments, tuple) else (arguments,) for arguments in inputs), reaches
+        )
         return of
 
     return add
@@ -64,14 +66,14 @@ def case(name: str) -> Case:
     """
     if name not in _ANIMALS:
         raise Refused(f"the zoo has no {name}")
-    one = _ANIMALS[name]
-    names = list(inspect.signature(one.of.forward).parameters)[1:]
+    member = _ANIMALS[name]
+    names = list(inspect.signature(member.of.forward).parameters)[1:]
 
     def build() -> torch.nn.Module:
         torch.manual_seed(0)
-        return one.of().eval()
+        return member.of().eval()
 
-    return Case(f"zoo:{name}", build, [dict(zip(names, made, strict=False)) for made in one.inputs])
+    return Case(f"zoo:{name}", build, [dict(zip(names, arguments, strict=False)) for arguments in member.inputs])
 
 
 def rising(*shape: int, start: float = -1.0, end: float = 1.0) -> torch.Tensor:

@@ -26,8 +26,8 @@ class Formatted(nn.Module):
     """Formats a message of a check in each call."""
 
     def forward(self, x: Tensor) -> Tensor:
-        said = f"the sum is {x.sum()}"  # data
-        del said
+        message = f"the sum is {x.sum()}"  # data
+        del message
         return x * 2
 
 
@@ -67,10 +67,10 @@ class Selected(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         where = torch.nonzero(x > 0)  # data
-        kept = x[x > 0]  # data
+        positive = x[x > 0]  # data
         also = torch.masked_select(x, x < 0.5)  # data
         apart = torch.unique(x.round())  # data
-        return torch.cat([where.flatten().float(), kept, also, apart])
+        return torch.cat([where.flatten().float(), positive, also, apart])
 
 
 @animal(rising(4, 3), rising(2, 5))

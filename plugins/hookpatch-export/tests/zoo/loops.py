@@ -58,8 +58,8 @@ class ForOverTwo(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         total = torch.zeros(x.shape[1])
-        for one, other in zip(x, y, strict=True):  # shape
-            total = total + one * other
+        for first, second in zip(x, y, strict=True):  # shape
+            total = total + first * second
         for number, row in enumerate(x):  # shape
             total = total + number * row
         return total

@@ -25,9 +25,9 @@ def checked(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a forward with a look at the first input's size."""
 
     @functools.wraps(forward)
-    def wrapper(self: Any, x: Tensor, *rest: Any) -> Any:
+    def wrapper(self: Any, x: Tensor, *inputs: Any) -> Any:
         if x.size(0) > 3:  # shape
             x = x * 2
-        return forward(self, x, *rest)
+        return forward(self, x, *inputs)
 
     return wrapper
