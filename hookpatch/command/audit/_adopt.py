@@ -34,7 +34,7 @@ def adopt(
 ) -> None:
     """Write a plugin that does what a function that patches does.
 
-    The function runs in a process that is thrown away. What cannot be said as a patch is listed, and ends with
+    The function runs in a process that is thrown away. What no patch can express is listed, and ends with
     status 1.
 
     Example: hookpatch adopt nest_asyncio:apply --name nested_loops
@@ -45,52 +45,54 @@ def adopt(
         Target(address)
     distribution = f"hookpatch-{name.replace('_', '-')}"
     check_name(name, distribution)
-    [seen] = results([("hookpatch._inspect.adopt.adopt:seen", [apply, undo, modules or []])], limit=120.0)
-    problem = str(seen) if isinstance(seen, Ended) else seen.get("error")
+    [answer] = results([("hookpatch._inspect.adopt.adopt:adopted", [apply, undo, modules or []])], limit=120.0)
+    problem = str(answer) if isinstance(answer, Ended) else answer.get("error")
     if problem:
         raise NewPluginError(name, f"{apply} cannot be run here: {problem}")
-    said = [entry for entry in seen["entries"] if entry["verb"]]
-    unsaid = [entry for entry in seen["entries"] if not entry["verb"]]
-    if not said:
-        raise NewPluginError(name, f"{apply} changes no slot that a patch can say; --import names what it waits for")
+    written = [entry for entry in answer["entries"] if entry["verb"]]
+    missing = [entry for entry in answer["entries"] if not entry["verb"]]
+    if not written:
+        raise NewPluginError(
+            name, f"{apply} changes no slot that a patch can express; --import names what it waits for"
+        )
     folder = Path(into or distribution)
-    files = dict(sorted(_files(name, distribution, apply, said, unsaid)))
+    files = dict(sorted(_files(name, distribution, apply, written, missing)))
     try:
         write_files(folder, name, files)
     except OSError as error:
         problem = f"{folder} cannot be written ({error.strerror}); name another one with --into"
         raise NewPluginError(name, problem) from None
     if json:
-        print_json({"folder": str(folder), "patches": said, "unsaid": unsaid, "left": seen["left"]})
+        print_json({"folder": str(folder), "patches": written, "unsaid": missing, "left": answer["left"]})
     else:
-        _tell(folder, files, said, unsaid, seen["left"])
-    raise typer.Exit(int(bool(unsaid)))
+        _tell(folder, files, written, missing, answer["left"])
+    raise typer.Exit(int(bool(missing)))
 
 
 def _tell(
-    folder: Path, files: Mapping[str, str], said: Sequence[Any], unsaid: Sequence[Any], left: Sequence[str]
+    folder: Path, files: Mapping[str, str], written: Sequence[Any], missing: Sequence[Any], unrestored: Sequence[str]
 ) -> None:
     say("\n".join([f"{folder}:", *(f"  {path}" for path in files)]))
-    say(f"{len(said)} of {len(said) + len(unsaid)} patches are said:")
-    say("\n".join(f"  {entry['verb']:<8} {entry['target']}" for entry in said))
-    if unsaid:
-        say("Not said:")
-        say("\n".join(f"  {entry['target']}: {entry['reason']}" for entry in unsaid))
-    if left:
+    say(f"{len(written)} of {len(written) + len(missing)} patches are written:")
+    say("\n".join(f"  {entry['verb']:<8} {entry['target']}" for entry in written))
+    if missing:
+        say("Not written:")
+        say("\n".join(f"  {entry['target']}: {entry['reason']}" for entry in missing))
+    if unrestored:
         say("Its own undo leaves:")
-        say("\n".join(f"  {target}" for target in left))
+        say("\n".join(f"  {target}" for target in unrestored))
     say(f"Next:\n  cd {shlex.quote(str(folder))}\n  python -m pip install --editable '.[test]'\n  python -m pytest")
 
 
 def _files(
-    name: str, distribution: str, apply: str, said: Sequence[Any], unsaid: Sequence[Any]
+    name: str, distribution: str, apply: str, written: Sequence[Any], missing: Sequence[Any]
 ) -> Iterator[tuple[str, str]]:
     """Yield path and text of each file: the files of ``hookpatch new``, with another module and another test."""
-    words = dict(words_for(name, distribution, Target(str(said[0]["target"]))))
-    packages = {entry["target"].partition(":")[0].partition(".")[0] for entry in said}
+    words = dict(words_for(name, distribution, Target(str(written[0]["target"]))))
+    packages = {entry["target"].partition(":")[0].partition(".")[0] for entry in written}
     for path, text in files_for(words):
         if path.endswith(f"/{name}.py"):
-            text = _filled("plugin.py.in", apply=apply, patches=_patches(said), unsaid=_unsaid(unsaid))
+            text = _filled("plugin.py.in", apply=apply, patches=_patches(written), missing=_missing(missing))
         elif path.startswith("tests/"):
             text = _filled("test_plugin.py.in", name=name, package=words["package"])
         elif path == "README.md":
@@ -104,9 +106,9 @@ def _filled(file: str, **words: str) -> str:
     return Template((_TEMPLATE / file).read_text(encoding="utf-8")).substitute(words)
 
 
-def _patches(said: Sequence[Any]) -> str:
+def _patches(written: Sequence[Any]) -> str:
     rows = []
-    for entry in said:
+    for entry in written:
         value = entry.get("value") or _made(entry)
         cells = (repr(entry["target"]), repr(entry["verb"]), value, str("value" in entry), repr(entry["requires"]))
         rows.append(f"    ({', '.join(cells)}),")
@@ -123,5 +125,5 @@ def _made(entry: Mapping[str, Any]) -> str:
     return f"({', '.join(map(str, parts))},)"
 
 
-def _unsaid(unsaid: Sequence[Any]) -> str:
-    return "".join(f"\n# Not said: {entry['target']}: {entry['reason']}" for entry in unsaid)
+def _missing(missing: Sequence[Any]) -> str:
+    return "".join(f"\n# Not written: {entry['target']}: {entry['reason']}" for entry in missing)
