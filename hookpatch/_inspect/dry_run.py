@@ -19,7 +19,7 @@ from hookpatch._engine.slots.resolve import seen_from
 from hookpatch._engine.slots.slot import Slot, inner
 from hookpatch._inspect.rehearsal import MatchOutcome, Outcome, State
 from hookpatch._session.ledger import Ledger, Requested
-from hookpatch._session.lifecycle import Lifecycle
+from hookpatch._session.lifecycle.kinds import lifecycle_of
 from hookpatch.errors import ApplyError
 
 
@@ -53,7 +53,7 @@ def by_target(requested: Requested, drift: Drift | None) -> Outcome:
             return outcome  # statements of its body may run for that, and in no process of the user
         # A session skips the check of an optional patch, and finds out when it applies the patch.
         asked = requested._replace(patch=replace(patch, required=True))
-        held = Lifecycle(asked, (0, 0), Ledger(), "warn", drift=drift).check()
+        held = lifecycle_of(asked, (0, 0), Ledger(), "warn", drift=drift).check()
         if patch.target is not None:
             slot = seen_from(patch.target, module, owner)
             value = inner(beneath(slot))
@@ -83,7 +83,7 @@ def _by_matches(requested: Requested, drift: Drift | None) -> Outcome:
     with imports.for_ourselves():
         from hookpatch._session.rules import Rule  # few patches are rules
 
-    rule = Rule(requested, Ledger(), "warn", lambda asked: Lifecycle(asked, (0, 0), Ledger(), "warn"))
+    rule = Rule(requested, Ledger(), "warn", lambda asked: lifecycle_of(asked, (0, 0), Ledger(), "warn"))
     try:
         patches, in_words = rule.planned()
     except ApplyError as error:

@@ -24,7 +24,7 @@ from hookpatch._engine.slots.slot import ABSENT, Slot, along_mro, inner, mro, sa
 from hookpatch._engine.source.location import in_words, location, short_name
 from hookpatch._inspect.foreign import wrapping
 from hookpatch._inspect.slot_report import LayerReport, SlotReport
-from hookpatch._session.overwritten import look
+from hookpatch._session.lifecycle.overwritten import look
 
 _ASKED_BY: Final = "hookpatch.why()"
 _FORMS: Final = {staticmethod: "a static method", classmethod: "a class method", property: "a property"}

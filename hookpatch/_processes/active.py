@@ -17,8 +17,8 @@ from hookpatch._plugins.variables import variables
 from hookpatch._processes.children import carried
 from hookpatch._processes.payload import Children, is_packed_the_same, pack
 from hookpatch._session.ledger import Requested
+from hookpatch._session.lifecycle.prepared import keep_request, prepared
 from hookpatch._session.load import asked_for, load, load_drift, switched_on
-from hookpatch._session.prepared import keep_request, prepared
 from hookpatch._session.session import Session
 from hookpatch.errors import SettingError
 

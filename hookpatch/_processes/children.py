@@ -25,7 +25,7 @@ from hookpatch._processes import liveness, programs, starts
 from hookpatch._processes.payload import Item, NotCarried, OpenBlock, Payload, key_of, piece, unpacked
 from hookpatch._processes.starts import MODULES, PROCESSES, PROGRAM, Launch, Listener
 from hookpatch._session.ledger import Requested
-from hookpatch._session.lifecycle import Policy
+from hookpatch._session.lifecycle.lifecycle import Policy
 from hookpatch._session.load import load, load_drift, switched_on
 from hookpatch._session.session import Also, Session
 from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning, for_stderr

@@ -18,7 +18,8 @@ from hookpatch._engine.rules.match import ALIAS, Match, bases_of, matches_in, mo
 from hookpatch._engine.site.site import Site
 from hookpatch._engine.slots.slot import inner, mro
 from hookpatch._session.ledger import Entry, Ledger, Requested
-from hookpatch._session.lifecycle import Gone, Lifecycle, Policy, fail_late, look_for_holders
+from hookpatch._session.lifecycle.everywhere import look_for_holders
+from hookpatch._session.lifecycle.lifecycle import Gone, Lifecycle, Policy, fail_late
 from hookpatch.errors import ApplyError, HookpatchError, MatchesError
 
 _MOST: Final = 3  # near misses named in a report

@@ -27,8 +27,11 @@ from hookpatch._plugins import notify
 from hookpatch._plugins.notify import Hearer, hearers, hosts
 from hookpatch._session import task
 from hookpatch._session.ledger import Entry, Ledger, Requested, listeners
-from hookpatch._session.lifecycle import Gone, Lifecycle, Policy, look_for_holders, restore_copies
-from hookpatch._session.prepared import Prepared, prepared
+from hookpatch._session.lifecycle.everywhere import look_for_holders, restore_copies
+from hookpatch._session.lifecycle.kinds import lifecycle_of
+from hookpatch._session.lifecycle.lifecycle import Gone, Lifecycle, Policy
+from hookpatch._session.lifecycle.prepared import Prepared, prepared
+from hookpatch._session.lifecycle.slots import SlotLifecycle
 from hookpatch._session.shortfalls import misspelt, never_called, too_few_calls, too_few_matches
 from hookpatch.errors import (
     CallsError,
@@ -308,7 +311,7 @@ class Session:
         ]
         kept = [one for asked in self._asked if (one := prepared(asked.patch)) is not None] if self._is_fast else []
         for lifecycle, one in zip(lifecycles, kept, strict=False):
-            if isinstance(lifecycle, Lifecycle):  # no rule is opened on the road
+            if isinstance(lifecycle, SlotLifecycle):  # no other kind is opened on the road
                 lifecycle.adopt(one, self._opened_at)
         if self._is_fast:
             also = [partial(also.end, number) for also in self._also]
@@ -322,12 +325,12 @@ class Session:
     def _lifecycle(self, place: int, asked: Requested, ledger: Ledger) -> Lifecycle | Rule:
         rank = self._number, -place
         if not asked.patch.is_rule:
-            return Lifecycle(asked, rank, ledger, self._policy, self._scope, self._count, self._drift)
+            return lifecycle_of(asked, rank, ledger, self._policy, self._scope, self._count, self._drift)
         with imports.for_ourselves():
             from hookpatch._session.rules import Rule  # most sessions have no rule
 
         # Without a reference to the session: else a dropped session would not be closed at once.
-        of_session = partial(Lifecycle, rank=rank, ledger=ledger, policy=self._policy, scope=self._scope)
+        of_session = partial(lifecycle_of, rank=rank, ledger=ledger, policy=self._policy, scope=self._scope)
         return Rule(asked, ledger, self._policy, partial(of_session, count=self._count, drift=self._drift))
 
     # --- with locks
@@ -392,7 +395,7 @@ class Session:
                 lifecycle.skip(f"{environment.DISABLE} is set")
             return
         if self._scope == "task":
-            lifecycles += [Lifecycle(asked, (number,), self._ledger, self._policy) for asked in task.CARRIERS]
+            lifecycles += [lifecycle_of(asked, (number,), self._ledger, self._policy) for asked in task.CARRIERS]
         for also in self._also:
             self._undos.append(partial(also.end, number))
             also.begin(number)

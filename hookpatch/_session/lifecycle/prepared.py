@@ -18,8 +18,8 @@ from hookpatch._engine.site.site import Alone, Site
 from hookpatch._engine.slots.attribute import AttributeSlot
 from hookpatch._engine.slots.slot import alike
 from hookpatch._plugins import notify
-from hookpatch._session.applied import AppliedLayer
 from hookpatch._session.ledger import Requested
+from hookpatch._session.lifecycle.applied import AppliedLayer
 
 _NONE: Final[dict[str, Any]] = {}  # shared by most patches, never written to
 

@@ -1,0 +1,52 @@
+"""Look at all objects once for all patches with reach="everywhere" of a session: at the opening and at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hookpatch._bootstrap import imports
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.slot_state import Former
+from hookpatch._engine.slots.slot import ABSENT, inner
+from hookpatch._session.ledger import Ledger
+
+
+def look_for_holders(ledger: Ledger, things: list[Any]) -> None:
+    """Note the holders of objects in the ledger."""
+    ledger.holders = reach().holders(things)
+
+
+def restore_copies(copied: dict[Site, Former], were_there: frozenset[str], errors: list[Exception]) -> None:
+    """Restore the originals in modules that copied our values from the slots; collect the errors.
+
+    Args:
+        copied: the slots' values that a module may have copied.
+        were_there: the names of the modules imported before the session.
+        errors: the list for the errors.
+    """
+    # A look at all objects takes long, and mostly no module has copied a value.
+    formers = [
+        former
+        for site, former in copied.items()
+        if not site.layers and site.may_be_copied(former) and not _inherits_other(site, former)
+    ]
+    if by_value := {id(former.value): former for former in formers}:
+        reach().restore_copies(by_value.values(), were_there, errors.append)
+
+
+def _inherits_other(site: Site, former: Former) -> bool:
+    """Return True for a method of a base class that is now wrapped: our ended wrapper finds the wrapper of the base."""
+    slot = site.slot
+    return (
+        former.original is not ABSENT
+        and slot.in_class is not None
+        and site.original is ABSENT
+        and inner(slot.inherited()) is not former.original
+    )
+
+
+def reach() -> Any:
+    """Return the module with the search for holders, imported now: most patches need no search."""
+    with imports.for_ourselves():
+        from hookpatch._engine.site import reach
+    return reach

@@ -1,0 +1,138 @@
+"""Lay the layers of a patch over sites, and restore all of them: no layer comes after the end, none is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.patch.patch import MAKING_VERBS, Patch, Wrapper
+from hookpatch._engine.site.call_count import Tally, counters
+from hookpatch._engine.site.layer import Gate, Layer, Only
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.slot_state import Former
+from hookpatch._engine.slots.originals import beneath
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner
+from hookpatch._plugins import notify
+from hookpatch._session import task
+from hookpatch._session.ledger import Entry
+from hookpatch._session.lifecycle.applied import AppliedLayer, AwaitsLibrary, undo
+from hookpatch._session.lifecycle.lifecycle import Gone, Lifecycle
+from hookpatch.errors import DriftWarning
+
+
+class LayersLifecycle(Lifecycle):
+    """The lifecycle of a patch with layers: ``_placed`` has each layer from before its applying until after its end."""
+
+    __slots__ = ("_derived", "_further_watch", "_placed")
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._placed: Final[dict[Site, AppliedLayer]] = {}
+        self._further_watch: imports.Watch | None = None  # of other modules than the target's
+        making = self._request.patch.verb in MAKING_VERBS
+        self._derived: Final[dict[int, tuple[Any, Any]] | None] = {} if making else None
+
+    @property
+    def touched(self) -> list[Site]:
+        """The sites of the patch's layers, for notifying plugins; empty for a patch of hookpatch itself."""
+        return [] if self._request.plugin == "hookpatch" else list(self._placed)
+
+    # --- a layer: made, noted, applied
+
+    def _layer(
+        self, site: Site, only: Only | None = None, tally: Tally | None = None, patch: Patch | None = None
+    ) -> tuple[AppliedLayer, Tally | None]:
+        """Return a layer of the patch over a site, not applied yet, and its tally."""
+        request, patch = self._request, patch or self._request.patch
+        gate: Gate | None = partial(task.only_inside, self._rank[0]) if self._scope == "task" else None
+        if only is not None:
+            gate = partial(_only, only, gate)
+        tally, gate, count = counters(patch, self._count, gate, tally)
+        options = self._rank, gate, self._derived, request.distribution, count, only
+        return AppliedLayer(site, Layer(patch, request.plugin, self._owner, *options)), tally
+
+    def _place(self, applied: AppliedLayer) -> bool:
+        """Note a layer before applying; return False if the session has ended, or the site has a layer of the patch."""
+        site = applied.site
+        earlier = self._placed.setdefault(site, applied)
+        if self._ended:
+            if earlier is applied:
+                self._placed.pop(site, None)
+            return False
+        if earlier is not applied:
+            earlier.site.refresh()  # reloaded: the same module with new values
+        return earlier is applied
+
+    def _commit(self, applied: AppliedLayer, note: Callable[[], None]) -> None:
+        """Apply a noted layer."""
+        site, layer = applied.site, applied.layer
+        layer.notes = applied
+        try:
+            site.apply(layer, note)
+        except Exception as error:
+            layer.end()
+            if not is_interrupt(error):  # else the session restores the layer
+                self._placed.pop(site, None)
+            raise
+
+    def _watch_further(self, watch: imports.Watch) -> None:
+        """Begin to watch other modules than the target's, until the end of the session."""
+        self._further_watch = watch
+        watch.begin()
+        if self._ended:
+            watch.cancel()
+
+    def _await_library(self, applied: AwaitsLibrary, site: Site, layer: Layer) -> None:
+        """Tell the plugin for torch of a layer once torch is imported, if torch has to know."""
+        if applied.library is None and notify.awaits_library(site, layer):
+            applied.library = notify.watch_of_library()
+            applied.library.begin()
+            if self._ended:
+                applied.library.cancel()
+
+    def _is_skipped(self, slot: Slot) -> bool:
+        """Compare a slot with the lock file; return True if the patch is left out because the slot has changed."""
+        patch = self._request.patch
+        if self._drift is None or (reason := self._drift.look(patch, slot, self._owner)) is None:
+            return False
+        if self._drift.policy == "skip":
+            self._next_entry().become("skipped", reason)
+            return True
+        self._warn(reason, f"{reason} (target {patch.address} of {self._owner})", DriftWarning)
+        return False
+
+    # --- restored
+
+    def _restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
+        if self._further_watch is not None:
+            self._further_watch.cancel()
+        touched += self.touched
+        placed = list(self._placed.values())
+        is_everywhere = self._request.patch.reach == "everywhere"
+        for site, entry in [(applied.site, applied.entry) for applied in placed if is_everywhere]:
+            if entry is not None and entry.original is not None:
+                own = entry.original
+                copied.setdefault(site, Former(site.stands, inner(beneath(site.slot)) if own is ABSENT else own))
+        for applied in reversed(placed):
+            undo(applied, self._request, errors)
+
+    def forget(self) -> None:
+        """Forget the restored layers."""
+        placed = list(self._placed.values())
+        for entry in [applied.entry for applied in placed if applied.entry is not None]:
+            forget(entry)
+        for applied in placed:
+            self._placed.pop(applied.site, None)
+
+
+def forget(entry: Entry) -> None:
+    """Forget the objects that an entry holds for its looks: a session may be kept for the report alone."""
+    entry.original, entry.put = None, ()
+    entry.look = entry.differences = None
+
+
+def _only(only: Only, gate: Gate | None, wrapper: Wrapper) -> Wrapper:
+    return only.around(wrapper if gate is None else gate(wrapper))

@@ -1,0 +1,194 @@
+"""A patch of one slot, or with reach="everywhere" of all places with the same object: checked, applied, kept."""
+
+from __future__ import annotations
+
+import warnings
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+from hookpatch._bootstrap import imports
+from hookpatch._bootstrap.interrupts import is_interrupt
+from hookpatch._engine.patch.patch import GIVING_VERBS
+from hookpatch._engine.site.site import Site
+from hookpatch._engine.site.sites import newly_hidden, site_at
+from hookpatch._engine.slots import guard
+from hookpatch._engine.slots.function import FunctionSlot
+from hookpatch._engine.slots.originals import own_beneath
+from hookpatch._engine.slots.resolve import resolve
+from hookpatch._engine.slots.slot import ABSENT, Slot, inner
+from hookpatch._engine.slots.trial import PROXIES, functions_stand_in
+from hookpatch._session.lifecycle.applied import AppliedLayer
+from hookpatch._session.lifecycle.everywhere import reach
+from hookpatch._session.lifecycle.layers import LayersLifecycle
+from hookpatch._session.lifecycle.prepared import Prepared, keep, prepared
+from hookpatch.errors import HookpatchError, PatchUnneededWarning
+
+_NOWHERE: Final = "nothing that only_in= and except_in= let it go to holds the target"
+
+
+class SlotLifecycle(LayersLifecycle):
+    """The lifecycle of a patch of one slot, or of all places that hold the slot's object."""
+
+    __slots__ = ()
+
+    # --- does the patch fit?
+
+    def check(self) -> list[Any]:
+        """See ``Lifecycle``."""
+        super().check()
+        patch = self._request.patch
+        module = imports.present(patch.module) if patch.module is not None else None
+        if not patch.required or (module is None and patch.module is not None) or self._prepared(module) is not None:
+            return []
+        try:
+            guard.check_patch(patch, self._scope, self._owner)
+            return self._check_target(module)
+        except HookpatchError as error:
+            self._entry.become("failed", error)
+            raise
+
+    def _check_target(self, module: ModuleType | None) -> list[Any]:
+        slot, _, everywhere = self._checked_slot(module, anew=False)
+        if self._drift is not None and self._drift.policy == "error":
+            self._drift.look(self._request.patch, slot, self._owner)
+        return [] if everywhere is None else everywhere.held()
+
+    def _checked_slot(self, module: ModuleType | None, anew: bool) -> tuple[Slot, Any, Any]:
+        """Return the slot of the target, the owner's own value without our layers, and the finder of other places.
+
+        The finder is None for a patch of the slot alone. Raises if the patch does not fit.
+        """
+        patch = self._request.patch
+        slot = self._slot(module, anew)
+        own = own_beneath(slot)
+        guard.check_slot(patch, slot, own, self._owner)
+        if patch.reach == "slot":
+            return slot, own, None
+        changes = [entry.asked.patch.change for entry in self._ledger.entries]
+        everywhere = reach().Everywhere(patch, slot, own, self._request.goes_to, changes, self._request.home)
+        everywhere.check(self._owner)
+        return slot, own, everywhere
+
+    def _slot(self, module: ModuleType | None, anew: bool) -> Slot:
+        target = self._request.patch.target
+        assert target is not None  # only enter and the source of a module have no target
+        slot = resolve(target, module, self._owner)
+        if anew:
+            site_at(slot).refresh()  # first: a site with layers still has the old original
+        return slot
+
+    # --- a patch that fits as before
+
+    @property
+    def _is_simple(self) -> bool:
+        """True if module and slot alone decide whether the patch fits."""
+        return self._drift is None and self._scope == "process" and self._request.patch.reach == "slot"
+
+    def _prepared(self, module: ModuleType | None) -> tuple[Site, Any] | None:
+        """Return site and original of a patch that fits as before; None if the fit is unknown."""
+        preparation = prepared(self._request.patch) if self._is_simple else None
+        if preparation is None or not preparation.holds(module):
+            return None
+        return preparation.site, preparation.own
+
+    def adopt(self, preparation: Prepared, applied_at: float) -> None:
+        """Take over a patch applied without a lifecycle, with the time of applying."""
+        assert preparation.applied is not None  # made when the patch was applied
+        assert preparation.watch is not None
+        self._watch, applied = preparation.watch, preparation.applied
+        self._placed[applied.site] = applied
+        self._note(applied, preparation.own)
+        self._entry.applied_at = applied_at
+        applied.layer.notes = applied
+        self._watch.tell(self.arrive)
+
+    # --- applied
+
+    def _guarded(self, module: ModuleType | None, anew: bool) -> None:
+        is_in_time = not (anew or self._late or imports.how_late(self._request.patch.module))
+        if is_in_time and (site_and_original := self._prepared(module)) is not None:
+            self._warnings = guard.unchecked(self._request.patch)
+            return self._lay(*site_and_original)
+        return super()._guarded(module, anew)
+
+    def _fit(self, module: ModuleType | None, anew: bool) -> None:
+        """Apply the patch to the slot, and to all other places of the patch, if the patch fits."""
+        patch = self._request.patch
+        slot, own, everywhere = self._checked_slot(module, anew)
+        callee = inner(slot.inherited() if own is ABSENT else own) if patch.is_around_calls else None
+        if type(callee) is FunctionType and not functions_stand_in():
+            self._warnings = (*self._warnings, PROXIES)
+        self._warnings = (*self._warnings, *guard.proxied(patch, callee))
+        if self._is_skipped(slot):
+            return
+        if everywhere is not None and everywhere.is_decorated:
+            self._warnings = (*self._warnings, reach().DECORATED)
+        places = [(slot, None)] if everywhere is None else everywhere.places(self._ledger.holders)
+        if patch.is_narrowed:
+            self._follow_imports(everywhere, inner(own))
+        if not places:
+            self._entry.become("waiting", _NOWHERE)
+        for place, words in places:
+            try:
+                is_inside = isinstance(place, FunctionSlot)
+                home = (slot, own) if is_inside else None
+                self._lay(site_at(place), None if is_inside else inner(own), words, home)
+            except Exception as error:
+                if words is None or is_interrupt(error):
+                    raise  # the target itself; a report lists other places as stale
+        if self._is_simple and not self._warnings:
+            keep(patch, module, site_at(slot), own)
+
+    def _lay(
+        self, site: Site, original: object, words: str | None = None, home: tuple[Slot, Any] | None = None
+    ) -> None:
+        """Put a layer on a site, and note the original; ``home``: the target, if the function is changed in place."""
+        patch = self._request.patch
+        if original is not None and patch.reach == "everywhere":
+            self._ledger.note_modules()
+        applied, tally = self._layer(site)
+        layer = applied.layer
+        if not self._place(applied):
+            return
+
+        def note() -> None:
+            self._note(applied, original, words)
+            self._entry.tally = tally
+
+        if home is not None:
+            for former in self._placed.values():  # of the module before a reload: the target holds another function
+                former.layer.home = None
+            layer.home = home
+        self._commit(applied, note)
+        self._await_library(applied, site, layer)
+        is_of_value = patch.verb not in GIVING_VERBS  # of arguments another patch decides, which may come and go
+        is_alone = words is None and site.layers == (layer,)
+        reasons = [(layer, layer.without_effect)] if layer.without_effect and is_of_value and is_alone else []
+        reasons += [(hidden, by.text) for hidden, by in newly_hidden(site, layer) if not by.is_meant]
+        for hidden, reason in reasons:
+            message = f"{hidden.patch.address} of {hidden.owner}: {reason}"
+            warnings.warn(message, PatchUnneededWarning, stacklevel=3)
+
+    def _note(self, applied: AppliedLayer, original: object, words: str | None = None) -> None:
+        entry = applied.entry = self._next_entry()
+        entry.become("applied")
+        entry.place, entry.original, entry.put = words, original, applied.layer.put
+        entry.warnings, entry.without_effect = () if words else self._warnings, applied.layer.without_effect
+        entry.look, entry.differences = applied.look, applied.differences
+
+    def _follow_imports(self, everywhere: Any, original: Any) -> None:
+        """Patch the values held by each module imported from now on, if the patch goes to the module."""
+        target = site_at(everywhere.slot)
+
+        def arrive(module: ModuleType) -> None:
+            for slot, words in everywhere.places_in(module, inner(target.stands)):
+                try:
+                    self._lay(site_at(slot), original, words)
+                except Exception as error:
+                    if is_interrupt(error):
+                        raise  # else a report lists the place as stale
+            self._ledger.notify()
+
+        if self._further_watch is not None:
+            self._further_watch.cancel()
+        self._watch_further(imports.Watch(imports.ANY, arrive))
