@@ -28,7 +28,7 @@ def main() -> int:
                 if tool == "hookpatch" and judged == "silent":
                     bad += 1
                     print(cell, words, file=sys.stderr)
-    print(f"| what is called, or asked | {' | '.join(TOOLS)} |\n|---|{'---|' * len(TOOLS)}")
+    print(f"| the way of the call or query | {' | '.join(TOOLS)} |\n|---|{'---|' * len(TOOLS)}")
     for way in dict.fromkeys(cell.way for cell in cells()):
         judged = ([found[way, tool, one] for one in ("right", "loud", "silent")] for tool in TOOLS)
         print(f"| {way} | {' | '.join(' / '.join(map(str, counts)) for counts in judged)} |")
