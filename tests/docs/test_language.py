@@ -1,4 +1,4 @@
-"""Docstrings and comments are plain: few pointing words, short sentences, functions described by a verb."""
+"""Docstrings, comments and pages are plain: few pointing words, short sentences, functions described by a verb."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ POINTING: Final = re.compile(
 )
 IN_DOCSTRINGS: Final = 0.07  # at most, of all words
 IN_COMMENTS: Final = 0.08
+IN_PAGES: Final = 0.07  # on each page; the changelog's old entries have more
+IN_THE_CHANGELOG: Final = 0.08
+A_PAGE: Final = 1500  # words, at most; pages of reference may be longer
+A_SCREEN: Final = 25  # lines
+OF_REFERENCE: Final = ("Guarantees", "Reference", "Design", "Measured")  # headings of docs/index.md
 FEW: Final = 50  # words: a file with fewer is not judged by itself
 LONGEST: Final = 25  # words of a sentence; a colon or a semicolon ends a sentence, too, as in a list of cases
 NO_VERB: Final = re.compile(
@@ -178,3 +183,70 @@ def test_few_names_are_vague() -> None:
     worst = sorted(vague, key=lambda path: -len(vague[path]))[:10]
     assert share <= VAGUE_NAMES, f"{share:.2%}; most in " + ", ".join(f"{path} ({len(vague[path])})" for path in worst)
     assert names("def a(one, *, b): found = [c for c in b]") == ["found", "c", "one", "b"]
+
+
+@cache
+def pages() -> dict[Path, str]:
+    """Return the text of each page of the project."""
+    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+    return {path.relative_to(ROOT): path.read_text("utf-8") for path in sorted(found)}
+
+
+def prose(page: str) -> str:
+    """Return a page without blocks of code, comments and the targets of links."""
+    text = re.sub(r"^```.*?^```|<!--.*?-->", "", page, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+@cache
+def reference() -> set[Path]:
+    """Return the pages of docs/reference and the pages under the headings of reference in docs/index.md."""
+    index = pages()[Path("docs/index.md")]
+    parts = re.split(r"^## (.+)$", index, flags=re.MULTILINE)[1:]
+    listed = {
+        heading: re.findall(r"\]\(([^)]+\.md)\)", text) for heading, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+    assert {*OF_REFERENCE} <= {*listed}
+    links = [link for heading in OF_REFERENCE for link in listed[heading]]
+    in_index = {(ROOT / "docs" / link).resolve().relative_to(ROOT) for link in links}
+    return in_index | {path for path in pages() if path.is_relative_to("docs/reference")}
+
+
+def test_few_words_of_a_page_point() -> None:
+    """On each page; a row of a table is measured, too, and code is not."""
+    assert len(pages()) > 60
+    shares = {path: Share.of([prose(text)]) for path, text in pages().items()}
+    most = {path: IN_THE_CHANGELOG if path.name == "CHANGELOG.md" else IN_PAGES for path in pages()}
+    worse = {path: share for path, share in shares.items() if share.words >= FEW and share.part > most[path]}
+    assert not worse, "\n".join(f"{share.part:.1%} of {share.words} words: {path}" for path, share in worse.items())
+    assert Share.of([prose("It is [what](it.md) `it` was.\n\n```python\nit = that\n```\n")]) == (2, 5)
+
+
+def test_pages_are_short() -> None:
+    """A page that is no reference has at most 1,500 words."""
+    long = {path: len(text.split()) for path, text in pages().items() if path not in reference()}
+    assert not {path: words for path, words in long.items() if words > A_PAGE}
+
+
+def guides() -> dict[Path, str]:
+    """Return the pages of docs/ that answer one question each: all but the index and the reference."""
+    docs = {path: text for path, text in pages().items() if path.parts[0] == "docs" and path.name != "index.md"}
+    return {path: text for path, text in docs.items() if path not in reference()}
+
+
+def test_a_page_answers_with_code_in_its_first_screen() -> None:
+    """The first block of code begins in the first 25 lines of each guide."""
+    assert len(guides()) > 35
+    late = [path for path, text in guides().items() if not has_code(text.splitlines()[:A_SCREEN])]
+    assert not late
+    assert not has_code(["# Title", "", "    make figures"])
+
+
+def has_code(lines: list[str]) -> bool:
+    return any(re.match(r"```(?:python|console|toml)", line) for line in lines)
+
+
+def test_a_page_leads_to_the_next_question() -> None:
+    """The last ten lines of each guide have a link to another page."""
+    ends = {path: "\n".join(text.splitlines()[-10:]) for path, text in guides().items()}
+    assert not [path for path, end in ends.items() if not re.search(r"\]\([^)]+\.md(?:#[\w-]+)?\)", end)]
