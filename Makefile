@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXAMPLE := docs/examples/prepare_model
 
-.PHONY: help demo test test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
+.PHONY: help demo test test-rest test-all check test-pythons dist test-dist bench bench-startup bench-torch bench-picture \
 	interrupts silent launchers bench-scan bench-runtimes bench-pythons against effect soak clean bench-restore bench-wild bench-audit pictures docs \
 	gallery plugins-table road bench-onnx matrix-onnx
 
@@ -21,16 +21,17 @@ help: ## this list
 demo: $(INSTALLED) ## the main job on a real model; SMALL=1 takes a minute
 	@$(BIN)/python $(EXAMPLE)/demo.py $(if $(SMALL),--small)
 
-# In two processes. Left out are long rows of small cells, real models, and what needs a launcher; test-all has them.
-test: check ## what catches most, on this Python; six minutes
+# In two processes. Left out are long rows of small cells, real models, and what needs a launcher; test-rest has them.
+# Without hookpatch-onnxsim's tests, which all are long: onnxsim imports torch, and then each look at all objects is slower.
+test: $(INSTALLED) ## what catches most, on this Python; six minutes
 	@$(BIN)/python -m pytest -p no:cacheprovider -q -n 2 --dist loadfile -m "not (ends or model or launcher)" \
-		tests plugins/test_contract.py plugins/test_public_names.py plugins/hookpatch-onnxsim plugins/hookpatch-example-printer \
-		plugins/hookpatch-gallery
+		tests plugins/test_contract.py plugins/test_public_names.py plugins/hookpatch-example-printer plugins/hookpatch-gallery
 
-# Two processes at a time: this Python's tests; the other Pythons', the plugins' and the examples'.
-test-all: check ## every test on every Python; half an hour
-	@sh tests/meanwhile.sh $(VENV) $(OTHERS) & meanwhile=$$!; \
-	STRESS_SECONDS=60 $(BIN)/python -m pytest tests; here=$$?; wait $$meanwhile && exit $$here
+# Two lanes at a time, the longest first.
+test-rest: check ## what `make test` leaves out, on every Python; an hour
+	@printf '%s\n' long 3.15-ends models 3.14 3.13 3.12 plugins | xargs -n 1 -P 2 sh tests/lane.sh $(VENV)
+
+test-all: test test-rest ## every test on every Python
 
 # mypy reads all code, pyright the public API as its users write it, and whether all of that is typed.
 # pyright looks for packages with the first `python` of PATH, whichever one it was installed into.
@@ -44,7 +45,7 @@ check: $(INSTALLED) ## ruff, mypy and pyright
 
 # The core's tests on the other Pythons of this machine; a Python that is not there is said to be missing.
 test-pythons: $(INSTALLED) ## the core's tests on the other Pythons
-	@sh tests/other_pythons.sh $(OTHERS)
+	@for version in $(OTHERS); do sh tests/other_python.sh $$version || exit 1; done
 
 # A distribution is what is built from its sdist: so that has all that is needed. An old one would be tried along.
 dist: $(INSTALLED) ## sdist and wheel of hookpatch and each plugin

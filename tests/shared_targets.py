@@ -27,7 +27,7 @@ import hookpatch._session.report  # pytest rewrites the file: not in a thread, w
 from hookpatch import Target, errors
 from hookpatch._engine.site.sites import patched
 
-# `make test` asks for a minute. A failure names the seed of its round; STRESS_SEED makes a round the first.
+# `make test-rest` asks for a minute. A failure names the seed of its round; STRESS_SEED makes a round the first.
 SECONDS: Final = float(os.environ.get("STRESS_SECONDS", "5"))
 
 SEED: Final = int(os.environ.get("STRESS_SEED", "1"))

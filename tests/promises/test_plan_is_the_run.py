@@ -35,7 +35,7 @@ STATES: Final = {
     "absent": "waiting",
     "not looked at": "waiting",
 }
-FEW, MANY = 20, 200
+FEW, MANY = 8, 200
 QUIET: Final = {"deadline": None, "database": None, "derandomize": True, "suppress_health_check": [*HealthCheck]}
 
 
@@ -123,32 +123,47 @@ def differences(names: list[str], lock: str, on_drift: Policy) -> list[tuple[Sta
     ]
 
 
-@pytest.mark.parametrize("on_drift", [None, "error"])
-def test_each_plugin_and_those_that_meet(site: Path, lock: str, on_drift: Policy) -> None:
+def of_all(names: list[str], count: int) -> list[str]:
+    """Return some of the names, the same ones each time."""
+    return random.Random(1).sample(names, count)
+
+
+ALONE: Final = [name for name in PATCHES if not name.endswith("_perhaps")]
+
+
+@pytest.mark.parametrize(
+    ("on_drift", "names"),
+    [(None, of_all(ALONE, 8)), ("error", of_all(ALONE, 8)), pytest.param(None, ALONE, marks=pytest.mark.ends)],
+    ids=["some", "some-error", "all"],
+)
+def test_each_plugin_and_those_that_meet(site: Path, lock: str, on_drift: Policy, names: list[str]) -> None:
     """Compare each plugin alone, and selections of plugins with the same target."""
-    chance = random.Random(1)
-    alone = [[name] for name in PATCHES if not name.endswith("_perhaps")]
-    selections = [*(alone if on_drift is None else chance.sample(alone, 8)), *TOGETHER]
+    selections = [*([name] for name in names), *TOGETHER]
     wrong = {", ".join(names): found for names in selections if (found := differences(names, lock, on_drift))}
     assert wrong == {}
 
 
-def test_modules_that_this_process_has_imported(site: Path, lock: str) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [of_all(list(PATCHES), 12), pytest.param(list(PATCHES), marks=pytest.mark.ends)],
+    ids=["some", "all"],
+)
+def test_modules_that_this_process_has_imported(site: Path, lock: str, names: list[str]) -> None:
     """They are looked at here; a session is refused here where a run would be."""
     wrong = {}
-    for names in [[name] for name in PATCHES]:
+    for name in names:
         try:
             importlib.import_module("awkward_vendor")
             importlib.import_module("awkward_front")
-            plans = planned(names, lock, None)
+            plans = planned([name], lock, None)
             requests = [
-                request for of_plugin in load(asked_for(names, None, "a test"))[1].values() for request in of_plugin
+                request for of_plugin in load(asked_for([name], None, "a test"))[1].values() for request in of_plugin
             ]
             outcomes = rehearse(requests)
             tried = with_matches(requests, outcomes)
             states = sorted((request.patch.address, outcome.state) for request, outcome in tried)
             if [(target, state) for _, target, _, state, _ in plans] != states:
-                wrong[names[0]] = plans
+                wrong[name] = plans
         finally:
             forget()
     assert wrong == {}
@@ -161,7 +176,7 @@ policies = st.sampled_from([None, "warn", "skip", "error"])
 @settings(max_examples=FEW, **QUIET)
 @given(selections, policies)
 def test_some_selections(site: Path, lock: str, names: list[str], on_drift: Policy) -> None:
-    """As many as a quick run has time for."""
+    """Compare a few random selections, as many as `make test` has time for."""
     assert differences(names, lock, on_drift) == []
 
 

@@ -1,0 +1,28 @@
+#!/bin/sh
+# One of the lanes of `make test-rest`, which runs two at a time: the tests that `make test` leaves out. The output goes to
+# a log file; its end is shown when the lane is over.
+# usage: sh tests/lane.sh .venv long|models|plugins|3.12|3.12-ends
+set -u
+venv=$1 lane=$2 log=$1/$2.log
+pytest="$venv/bin/python -m pytest -p no:cacheprovider"
+case $lane in
+long)
+    STRESS_SECONDS=60 $pytest -m "ends and not (model or launcher)" tests
+    ;;
+models)
+    $pytest -m "model or launcher" tests
+    ;;
+plugins)
+    $pytest plugins docs/examples
+    ;;
+*-ends)
+    exec sh tests/other_python.sh "${lane%-ends}" ends
+    ;;
+*)
+    exec sh tests/other_python.sh "$lane"
+    ;;
+esac >"$log" 2>&1
+failed=$?
+echo "the lane $lane, $log:"
+tail -n $([ $failed = 0 ] && echo 1 || echo 200) "$log"
+exit $failed

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Run the core's tests, and those of the plugins that need no torch, on another Python, in an environment of its own; say if
+# that Python is not on this machine. (The one CPU build of torch at hand is for this machine's default Python.)
+# usage: sh tests/other_python.sh 3.12 [ends]    with `ends` also the long tests, which the oldest and the newest Python run
+set -eu
+version=$1 left_out="model or launcher or once"
+[ "${2-}" = ends ] || left_out="$left_out or ends"
+python=
+for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python; do
+    # Run, not only looked up: pyenv has a shim for every version, installed or not in use.
+    if "$candidate" -c 'import venv' 2>/dev/null; then
+        python=$candidate
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    echo "Python $version is not on this machine: its tests are left out"
+    exit
+fi
+venv=.venv-$version
+installed=$venv/.installed
+if [ ! -e "$installed" ] || [ -n "$(find pyproject.toml constraints.txt plugins/*/pyproject.toml "$0" -newer "$installed")" ]; then
+    "$python" -m venv "$venv"
+    pip="$venv/bin/python -m pip --disable-pip-version-check -qq install --constraint constraints.txt"
+    $pip pytest hypothesis cloudpickle build hatchling editables --editable .
+    $pip --only-binary :all: numpy onnx onnxsim
+    $pip --only-binary :all: onnxruntime 2>/dev/null || echo "onnxruntime has no build for Python $version: what needs it is skipped"
+    for project in plugins/*/pyproject.toml; do
+        $pip --no-deps --no-build-isolation --editable "${project%/*}"
+    done
+    touch "$installed"
+fi
+log=$venv/pytest.log plugins="plugins/hookpatch-onnxsim plugins/hookpatch-onnx/tests/picture plugins/test_contract.py"
+if "$venv/bin/python" -m pytest -p no:cacheprovider -m "not ($left_out)" tests >"$log" 2>&1 &&
+    "$venv/bin/python" -m pytest -p no:cacheprovider $plugins >>"$log" 2>&1; then
+    show='grep -E "^(=|[0-9]).* passed"' failed=0
+else
+    show="tail -n 200" failed=1
+fi
+echo "the tests of the core and of plugins on $("$venv/bin/python" --version), $log:"
+eval "$show" "$log"
+exit $failed
