@@ -106,9 +106,9 @@ class World:
         (folder / f"{self.name}.py").write_text(textwrap.dedent(SOURCE) + further)
         importlib.invalidate_caches()
         self.module: Final = importlib.import_module(self.name)
-        self.path, found = ("warning", "warning") if kind == FRAME else PLACES[kind]
-        self.found: Final = found
-        (folder / f"user_of_{self.name}.py").write_text(f"import {self.name} as world\nbound = world.{found}\n")
+        self.path, name = ("warning", "warning") if kind == FRAME else PLACES[kind]
+        self.found: Final = name
+        (folder / f"user_of_{self.name}.py").write_text(f"import {self.name} as world\nbound = world.{name}\n")
         importlib.invalidate_caches()
         self.user: Final = importlib.import_module(f"user_of_{self.name}")
         self.calls: Final[list[None]] = []
@@ -272,12 +272,12 @@ def _by_mock(world: World, cell: Cell) -> AbstractContextManager[Any]:
         binds = world.owner is not world.module and not isinstance(original, staticmethod) and bool(args)
         return around(functools.partial(callee, *args[:binds]), None, args[binds:], kwargs)
 
-    put = _newer(world, original) if cell.verb in ("replace", "derive") else new
-    if put is new and isinstance(original, (classmethod, staticmethod)):
-        put = type(original)(new)
+    value = _newer(world, original) if cell.verb in ("replace", "derive") else new
+    if value is new and isinstance(original, (classmethod, staticmethod)):
+        value = type(original)(new)
     if world.key is not None:
-        return mock.patch.dict(world.owner, {world.key: put})
-    return mock.patch.object(world.owner, world.attribute, put)
+        return mock.patch.dict(world.owner, {world.key: value})
+    return mock.patch.object(world.owner, world.attribute, value)
 
 
 TOOLS: Final[dict[str, Callable[[World, Cell], AbstractContextManager[Any]]]] = {
@@ -306,7 +306,7 @@ def cells() -> list[Cell]:
 
 def verdict(tool: str, cell: Cell, folder: Path) -> tuple[Verdict, str]:
     """Return whether a tool was right, loud or silently wrong in a cell, with the message or the problem."""
-    world, said = World(folder, cell.kind), ""
+    world, message = World(folder, cell.kind), ""
     before = world.state()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -317,20 +317,20 @@ def verdict(tool: str, cell: Cell, folder: Path) -> tuple[Verdict, str]:
             with block:
                 if (problem := _inside(world, cell)) and isinstance(block, hookpatch.Session):
                     is_stale = cell.way == "bound before"  # the report mentions bound names only
-                    told = [(*patch.warnings, *(patch.stale if is_stale else ())) for patch in block.report()]
-                    said = "; ".join(text for texts in told for text in texts)
+                    remarks = [(*patch.warnings, *(patch.stale if is_stale else ())) for patch in block.report()]
+                    message = "; ".join(text for texts in remarks for text in texts)
                 after = _begun(world, cell)
             problem = problem or _outside(world, cell, after, before)
         except Exception as error:
             return "loud", f"{type(error).__name__}: {error}"
-    said = said or "; ".join(str(one.message) for one in caught if str(one.message) != "look out")
+    message = message or "; ".join(str(warning.message) for warning in caught if str(warning.message) != "look out")
     if not problem:
         return "right", ""
-    return ("loud", said) if said else ("silent", problem)
+    return ("loud", message) if message else ("silent", problem)
 
 
-def _wanted(verb: str, given: bool = False) -> tuple[str, int, int]:
-    return "plain", 1, {"inject": 5, "default": 3 if given else 5}.get(verb, 3 if given else 2)
+def _wanted(verb: str, is_given: bool = False) -> tuple[str, int, int]:
+    return "plain", 1, {"inject": 5, "default": 3 if is_given else 5}.get(verb, 3 if is_given else 2)
 
 
 def _inside(world: World, cell: Cell) -> str:
@@ -344,21 +344,25 @@ def _inside(world: World, cell: Cell) -> str:
     if cell.way in ("begun inside", "kept from inside"):
         return ""
     if cell.way == "signature":
-        now, was = inspect.signature(call), inspect.signature(world.early)
+        signature, was = inspect.signature(call), inspect.signature(world.early)
         kinds = [
-            (inspect.iscoroutinefunction(one), inspect.isgeneratorfunction(one), inspect.isasyncgenfunction(one))
-            for one in (call, world.early)
+            (
+                inspect.iscoroutinefunction(function),
+                inspect.isgeneratorfunction(function),
+                inspect.isasyncgenfunction(function),
+            )
+            for function in (call, world.early)
         ]
         is_put = cell.verb in ("replace", "derive")  # the author of the value chooses the kind
-        return "" if now == was and (is_put or kinds[0] == kinds[1]) else f"{now}, was {was}"
+        return "" if signature == was and (is_put or kinds[0] == kinds[1]) else f"{signature}, was {was}"
     if cell.way == "wraps":
 
         def mine(*args: Any, **kwargs: Any) -> None: ...
 
         functools.wraps(call)(mine)
         world.kept.append(mine)  # alive, as in a program: the report looks for wrapping functions
-        now, was = inspect.signature(mine), inspect.signature(world.early)
-        return "" if now == was else f"a function that wraps it shows {now}, and not {was}"
+        signature, was = inspect.signature(mine), inspect.signature(world.early)
+        return "" if signature == was else f"a function that wraps it shows {signature}, and not {was}"
     if cell.way == FRAME:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -366,12 +370,12 @@ def _inside(world: World, cell: Cell) -> str:
         line = caught[0].filename, caught[0].lineno
         wanted = __file__, _line_of_a_warning.__code__.co_firstlineno + 1
         return "" if line == wanted else f"the warning is laid to {line}"
-    for args, kwargs, given in (((1,), {}, False), ((1, 3), {}, True), ((1,), {"y": 3}, True)):
+    for args, kwargs, is_given in (((1,), {}, False), ((1, 3), {}, True), ((1,), {"y": 3}, True)):
         counted = world.seen
         if cell.way == "by keyword":
             args, kwargs = (), {"x": 1, **kwargs, **dict(zip("y", args[1:], strict=False))}
         result = result_of(call(*args, **kwargs))
-        if result != _wanted(cell.verb, given) or (_counts(cell) and world.seen != counted + 1):
+        if result != _wanted(cell.verb, is_given) or (_counts(cell) and world.seen != counted + 1):
             return f"{args} {kwargs}: {result}, met {world.seen - counted} times"
     if cell.kind == "called on the class":
         counted = world.seen
@@ -385,10 +389,10 @@ def _removed(world: World, cell: Cell) -> str:
     if cell.way == "bound before":
         return "a name that was bound before holds it still"
     try:
-        left = world.get()
+        value = world.get()
     except (AttributeError, KeyError, NameError):
         return ""
-    return f"it is there: {left}"
+    return f"it is there: {value}"
 
 
 def _line_of_a_warning(call: Any) -> None:
@@ -414,14 +418,14 @@ def _outside(world: World, cell: Cell, after: Any, before: Any) -> str:
     counted = world.seen
     is_made = cell.kind == "class" and cell.verb in ("replace", "derive")  # a new class stays a new class
     call = after if cell.way == "kept from inside" and not is_made and cell.verb not in ("replace", "derive") else None
-    for one in filter(None, (call, world.get(), world.early)):
-        if result_of(one(1)) != ("plain", 1, 2) or world.seen != counted:
-            return f"afterwards {'what was kept' if one is after else 'a call'} meets the patch"
-    for (owner, was), (_, now) in zip(before, world.state(), strict=True):
+    for function in filter(None, (call, world.get(), world.early)):
+        if result_of(function(1)) != ("plain", 1, 2) or world.seen != counted:
+            return f"afterwards {'what was kept' if function is after else 'a call'} meets the patch"
+    for (owner, was), (_, content) in zip(before, world.state(), strict=True):
         if cell.verb == "remove":  # a removed name may return in another position
-            was, now = sorted(was, key=str), sorted(now, key=str)
-        if [name for name, _ in was] != [name for name, _ in now]:
+            was, content = sorted(was, key=str), sorted(content, key=str)
+        if [name for name, _ in was] != [name for name, _ in content]:
             return f"afterwards {owner.__name__} has other names"
-        if any(one is not other for (_, one), (_, other) in zip(was, now, strict=True)):
+        if any(old is not new for (_, old), (_, new) in zip(was, content, strict=True)):
             return f"afterwards {owner.__name__} has another value"
     return ""

@@ -332,16 +332,16 @@ def _wrap(row: Row) -> Callable[..., Any]:
         return wrapped(*args, **kwargs) * 10
 
     def class_tenfold(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
-        made = wrapped(*args, **kwargs)
-        made.by = made.by * 10
-        return made
+        result = wrapped(*args, **kwargs)
+        result.by = result.by * 10
+        return result
 
     return class_tenfold if row.is_class else tenfold
 
 
 def _replacement(vendor: Vendor) -> Any:
-    made = getattr(vendor.patches, "Class" if vendor.row.is_class else _kind(vendor.row))
-    return _descriptor(vendor)(made)
+    replacement = getattr(vendor.patches, "Class" if vendor.row.is_class else _kind(vendor.row))
+    return _descriptor(vendor)(replacement)
 
 
 def _derive(vendor: Vendor) -> Callable[[Any], Any]:
@@ -354,8 +354,8 @@ def _derive(vendor: Vendor) -> Callable[[Any], Any]:
 
 def _descriptor(vendor: Vendor) -> Callable[[Any], Any]:
     """Return the function or type that makes a function into a value for the slot."""
-    _, _, held = _slot(vendor)
-    return type(held) if isinstance(held, (staticmethod, classmethod)) else lambda function: function
+    _, _, value = _slot(vendor)
+    return type(value) if isinstance(value, (staticmethod, classmethod)) else lambda function: function
 
 
 def factors(row: Row, verb: str) -> tuple[float, float]:
@@ -397,34 +397,34 @@ def _slot(vendor: Vendor) -> tuple[Any, str, Any]:
 
 def _over(vendor: Vendor, verb: str) -> Any:
     """Return the value that a user would set by hand: a closure that looks like the original, or another value."""
-    held = _slot(vendor)[2]
+    original = _slot(vendor)[2]
     if verb == "replace":
         return _replacement(vendor)
     if verb == "derive":
-        return _derive(vendor)(held)
-    function = held.__func__ if isinstance(held, (staticmethod, classmethod)) else held
+        return _derive(vendor)(original)
+    function = original.__func__ if isinstance(original, (staticmethod, classmethod)) else original
     wrapper, (name, value) = _wrap(vendor.row), vendor.row.injected
 
     @functools.wraps(function)
     def closure(*args: Any, **kwargs: Any) -> Any:
         return wrapper(function, None, args, kwargs) if verb == "wrap" else function(*args, **{**kwargs, name: value})
 
-    return closure if function is held else type(held)(closure)
+    return closure if function is original else type(original)(closure)
 
 
 @contextmanager
 def _set(vendor: Vendor, value: Any) -> Iterator[None]:
-    owner, name, held = _slot(vendor)
-    put = (
+    owner, name, original = _slot(vendor)
+    setter = (
         functools.partial(owner.__setitem__, name)
         if isinstance(owner, dict)
         else functools.partial(setattr, owner, name)
     )
-    put(value)
+    setter(value)
     try:
         yield
     finally:
-        put(held)
+        setter(original)
 
 
 def _plainly(reach: str, scope: str) -> bool:
@@ -444,7 +444,7 @@ def by_mock(vendor: Vendor, verb: str, reach: str, scope: str) -> AbstractContex
 
 
 def by_wrapt(vendor: Vendor, verb: str, reach: str, scope: str) -> AbstractContextManager[object] | None:
-    _, _, held = _slot(vendor)
+    _, _, original = _slot(vendor)
     if not _plainly(reach, scope) or verb not in ("wrap", "inject"):
         return None
     key, value = vendor.row.injected
@@ -452,7 +452,7 @@ def by_wrapt(vendor: Vendor, verb: str, reach: str, scope: str) -> AbstractConte
     def injector(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
         return wrapped(*args, **{**kwargs, key: value})
 
-    return _set(vendor, wrapt.FunctionWrapper(held, _wrap(vendor.row) if verb == "wrap" else injector))
+    return _set(vendor, wrapt.FunctionWrapper(original, _wrap(vendor.row) if verb == "wrap" else injector))
 
 
 def by_wrapture(vendor: Vendor, verb: str, reach: str, scope: str) -> AbstractContextManager[object] | None:
@@ -587,11 +587,11 @@ def cells() -> Iterator[Cell]:
 
 def run(cell: Cell, tool: str, folder: Path) -> Outcome | None:
     """Run a cell with a tool; return None if the mode fails unpatched, or the tool cannot patch in the wanted way."""
-    here, mode = vendor(cell.row, folder), MODES[cell.mode]
+    library, mode = vendor(cell.row, folder), MODES[cell.mode]
     plain, patched = (functools.partial(_matches, factor=factor) for factor in factors(cell.row, cell.verb))
 
     def capture() -> Callable[[], Any]:
-        return functools.partial(mode.make(here.net(), (X,)), X)
+        return functools.partial(mode.make(library.net(), (X,)), X)
 
     with quiet():
         with warnings.catch_warnings():
@@ -602,16 +602,16 @@ def run(cell: Cell, tool: str, folder: Path) -> Outcome | None:
                     return None
             except Exception:
                 return None
-            patch = TOOLS[tool](here, cell.verb, cell.reach, cell.scope)
+            patch = TOOLS[tool](library, cell.verb, cell.reach, cell.scope)
         if patch is None:
             return None
         neighbour = (lambda call: contextvars.Context().run(call)) if cell.scope == "task" else None
-        found = judged(cell.mode, before, capture, patch, plain, patched, mode.keeps, tool, neighbour)
-    times = {f"{one.captured}, {one.called}": one for one in found}
-    said = {time: one.said for time, one in times.items() if one.said is not None}
-    return Outcome({time: one.state for time, one in times.items()}, said)
+        judgements = judged(cell.mode, before, capture, patch, plain, patched, mode.keeps, tool, neighbour)
+    times = {f"{judgement.captured}, {judgement.called}": judgement for judgement in judgements}
+    messages = {time: judgement.said for time, judgement in times.items() if judgement.said is not None}
+    return Outcome({time: judgement.state for time, judgement in times.items()}, messages)
 
 
 def _matches(result: Any, factor: float) -> bool:
-    (found,) = torch.utils._pytree.tree_leaves(result)
-    return torch.allclose(found.detach(), X * factor, rtol=1e-4)
+    (tensor,) = torch.utils._pytree.tree_leaves(result)
+    return torch.allclose(tensor.detach(), X * factor, rtol=1e-4)

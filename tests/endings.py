@@ -92,13 +92,13 @@ def through_subclass(world: World, opened: tuple[int, ...], order: tuple[int, ..
     """Two sessions patch the same name: in the class, and in an inheriting subclass."""
     address = world.cell.address.replace("Child", "Grandchild")
     ways = [("", ""), ("replace" if world.cell.verb == "remove" else "", f"{NAME}:{address}")]
-    _close([world.open(*ways[at]) for at in opened], order, world, address)
+    _close([world.open(*ways[index]) for index in opened], order, world, address)
 
 
 def _close(sessions: list[hookpatch.Session], order: tuple[int, ...], world: World, *also: str) -> None:
-    for at in order:
+    for index in order:
         assert world.is_patched(world.cell.place, *also)
-        sessions[at].close()
+        sessions[index].close()
     assert states(*sessions) == {"restored"}
 
 
@@ -130,22 +130,22 @@ def _cover(world: World, kind: str) -> Callable[[], None]:
     return partial(world.put, saved)
 
 
-def _end(session: hookpatch.Session, world: World, kind: str = "", found: Any = None) -> str:
+def _end(session: hookpatch.Session, world: World, kind: str = "", beneath: Any = None) -> str:
     """Close a session, check the reported state of its patch, and return the state.
 
     Args:
         session: the session.
         world: the world of the patched slot.
         kind: the kind of the foreign value over the slot.
-        found: the value in the slot before the patch, unless the module's own value.
+        beneath: the value in the slot before the patch, unless the module's own value.
     """
-    there, found = world.there(), world.original if found is None else found
+    value, beneath = world.there(), world.original if beneath is None else beneath
     keeps = kind in ("wrapt", "wrapt-twice", "closure", "lambda") and world.cell.verb != "remove"
     if kind == "deleted" and not keeps:
         state = "overwritten"
-    elif there is found or (world.cell.is_in_place and keeps):
-        state = "restored"  # the foreign wrapper calls the function patched inside; or the slot is as found
-    elif kind.startswith("wrapt") and found is not ABSENT and not world.cell.is_forwarded:
+    elif value is beneath or (world.cell.is_in_place and keeps):
+        state = "restored"  # the foreign wrapper calls the function patched inside; or the slot is as before
+    elif kind.startswith("wrapt") and beneath is not ABSENT and not world.cell.is_forwarded:
         state = "unlinked"  # otherwise the owner has no own value to wrap
     else:
         state = "overwritten" if not keeps else "dormant" if world.cell.verb in (*CALLS, "everywhere") else "displaced"
@@ -161,7 +161,7 @@ def off_before_us(world: World, kind: str) -> None:
     session = world.open()
     _cover(world, kind)()
     assert world.is_patched()
-    _end(session, world, found=world.there())
+    _end(session, world, beneath=world.there())
 
 
 def off_after_us(world: World, kind: str, seen_by: str) -> Left:
@@ -169,10 +169,10 @@ def off_after_us(world: World, kind: str, seen_by: str) -> Left:
 
     Later the foreign code restores its saved value, our dead wrapper: the next look restores the slot.
     """
-    other = hookpatch.active(hookpatch.replace(Target.attribute(SimpleNamespace(x=1), "x"), 2))
-    World.opened.add(other)
+    second = hookpatch.active(hookpatch.replace(Target.attribute(SimpleNamespace(x=1), "x"), 2))
+    World.opened.add(second)
     if seen_by == "one that closes":
-        other.open()
+        second.open()
     session = world.open()
     take_off = _cover(world, kind)
     theirs = world.there()
@@ -182,7 +182,7 @@ def off_after_us(world: World, kind: str, seen_by: str) -> Left:
     if states(session) == {"unlinked"}:
         assert (theirs.__wrapped__.__wrapped__ if kind == "wrapt-twice" else theirs.__wrapped__) is world.original
     if world.cell.verb == "remove":
-        other.close()
+        second.close()
         return {world.cell.place: theirs}  # a remove put no wrapper that could return
     if seen_by == "death":
         del theirs  # the wrapper dies as soon as the wrapper is removed
@@ -190,10 +190,10 @@ def off_after_us(world: World, kind: str, seen_by: str) -> Left:
     if seen_by == "report" or world.has_setter:
         hookpatch.report()
     elif seen_by != "death":
-        other.close() if seen_by == "one that closes" else other.open()
+        second.close() if seen_by == "one that closes" else second.open()
     assert world.before.changed(world.moves()) == []
     assert states(session) == {state if world.cell.is_in_place else "restored"}
-    other.close()
+    second.close()
     return None
 
 
@@ -218,9 +218,9 @@ def beneath_and_off_before_us(world: World) -> None:
     session = world.open()
     ours = world.there()
     take_off()
-    left = world.there()
-    _end(session, world, found=theirs)
-    assert world.there() is left
+    rewritten = world.there()
+    _end(session, world, beneath=theirs)
+    assert world.there() is rewritten
     if world.cell.verb != "remove" and not world.cell.is_in_place:
         world.put(ours)
         hookpatch.report()
@@ -233,9 +233,9 @@ def deleted(world: World) -> None:
     session = world.open()
     ours = world.there()
     world.put(ABSENT)
-    left = world.before.now(world.cell.place)  # in a list the next element
+    successor = world.before.now(world.cell.place)  # in a list the next element
     state = _end(session, world, "deleted")
-    assert world.there() is left
+    assert world.there() is successor
     if isinstance(world.owner, list):
         world.owner.insert(world.key % 3, ours)
     else:

@@ -38,7 +38,7 @@ class Distribution(NamedTuple):
 
 def distributions(folder: Path) -> dict[str, Distribution]:
     """Return the distributions in a folder, by name."""
-    found = {}
+    by_name = {}
     for wheel in sorted(folder.glob("*.whl")):
         (sdist,) = folder.glob("-".join(wheel.name.split("-")[:2]) + ".tar.gz")
         with zipfile.ZipFile(wheel) as archive:
@@ -46,22 +46,26 @@ def distributions(folder: Path) -> dict[str, Distribution]:
             metadata = HeaderParser().parsestr(archive.read(path).decode())
         name = canonicalize_name(metadata["Name"])
         requires = (Requirement(line) for line in metadata.get_all("Requires-Dist", []))
-        needed = tuple(one for one in requires if one.marker is None or one.marker.evaluate({"extra": ""}))
-        found[name] = Distribution(name, wheel, sdist, needed)
-    return found
+        needed = tuple(
+            requirement
+            for requirement in requires
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        )
+        by_name[name] = Distribution(name, wheel, sdist, needed)
+    return by_name
 
 
 def closure(name: str, ours: dict[str, Distribution]) -> tuple[list[Distribution], list[str]]:
     """Return our distributions that a distribution needs, itself first, and the other requirements of all."""
-    names, others = [name], []
-    for one in names:  # grows
-        for requirement in ours[one].requires:
+    names, foreign = [name], []
+    for current in names:  # grows
+        for requirement in ours[current].requires:
             needed = canonicalize_name(requirement.name)
             if needed not in ours:
-                others.append(str(requirement))
+                foreign.append(str(requirement))
             elif needed not in names:
                 names.append(needed)
-    return [ours[one] for one in names], others
+    return [ours[each] for each in names], foreign
 
 
 def tests_need(source: Path, ours: dict[str, Distribution]) -> tuple[list[str], list[str]]:
@@ -81,35 +85,35 @@ def run(*command: str | Path, cwd: Path) -> str:
     return completed.stdout
 
 
-def tried(one: Distribution, ours: dict[str, Distribution], folder: Path) -> Iterator[str]:
+def tried(distribution: Distribution, ours: dict[str, Distribution], folder: Path) -> Iterator[str]:
     """Install a distribution into an empty environment and run its tests; yield a line on each step."""
     began = time.monotonic()
-    with tarfile.open(one.sdist) as archive:
+    with tarfile.open(distribution.sdist) as archive:
         archive.extractall(folder, filter="data")
-    source = folder / one.sdist.name.removesuffix(".tar.gz")
+    source = folder / distribution.sdist.name.removesuffix(".tar.gz")
     elsewhere = folder / "elsewhere"  # the current folder of the tests, without sources
     elsewhere.mkdir()
     run(sys.executable, "-m", "venv", folder / "venv", cwd=elsewhere)
     python = folder / "venv" / "bin" / "python"
     pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
-    needed, others = closure(one.name, ours)
+    needed, foreign = closure(distribution.name, ours)
     also, tools = tests_need(source, ours)
     for name in also:
-        more, rest = closure(name, ours)
-        needed += [each for each in more if each not in needed]
-        others += rest
+        also_needed, also_foreign = closure(name, ours)
+        needed += [each for each in also_needed if each not in needed]
+        foreign += also_foreign
     # Install our distributions apart, from the folder alone: an index may have other distributions of equal name.
     run(*pip, "--no-index", "--no-deps", *(each.wheel for each in needed), cwd=elsewhere)
-    run(*pip, "--constraint", CONSTRAINTS, *others, *tools, cwd=elsewhere)
+    run(*pip, "--constraint", CONSTRAINTS, *foreign, *tools, cwd=elsewhere)
     run(python, "-m", "pip", "--disable-pip-version-check", "check", cwd=elsewhere)
     company = " ".join(each.name for each in needed[1:])
     yield f"installed in {time.monotonic() - began:.0f} s, with {company or 'none of ours'}"
-    package = one.name.replace("-", "_")
+    package = distribution.name.replace("-", "_")
     where = run(python, "-c", f"import {package}; print({package}.__file__)", cwd=elsewhere).strip()
     if not Path(where).is_relative_to(folder / "venv"):
         raise SystemExit(f"{package} is imported from {where}, not from the environment")
     pytest = folder / "venv" / "bin" / "pytest"
-    chosen = LEFT_OUT.get(one.name, ())
+    chosen = LEFT_OUT.get(distribution.name, ())
     command = (pytest, "-q", "-p", "no:cacheprovider", "--show-capture=no", "--tb=short", *chosen, source / "tests")
     yield run(*command, cwd=elsewhere).splitlines()[-1].strip("= ")
 

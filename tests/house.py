@@ -66,15 +66,15 @@ class Package:
 
     def imports(self, name: str) -> set[str]:
         """Return the package's own files that a file imports, also inside functions, also for types."""
-        found = set()
+        imported = set()
         for node in ast.walk(ast.parse(self.files[name].read_text())):
             if isinstance(node, ast.Import):
-                found |= {self._file(alias.name) for alias in node.names}
+                imported |= {self._file(alias.name) for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 # ``from package import file``, or another name of ``package``.
                 parts = [self._file(f"{node.module}.{alias.name}") for alias in node.names]
-                found |= {part or self._file(node.module or "") for part in parts}
-        return {other for other in found if other is not None and other != name}
+                imported |= {part or self._file(node.module or "") for part in parts}
+        return {file for file in imported if file is not None and file != name}
 
     def _file(self, module: str) -> str | None:
         own = module.removeprefix(self.name).removeprefix(".")
@@ -88,26 +88,26 @@ class Package:
 
     def arrows_up(self) -> list[str]:
         """Return the imports of a higher room, or of a door."""
-        height: dict[str | None, int] = {room: at for at, room in enumerate(self.rooms)}
+        height: dict[str | None, int] = {room: floor for floor, room in enumerate(self.rooms)}
         height[None] = len(self.rooms)
         return [
-            f"{name} imports {other}"
+            f"{name} imports {imported}"
             for name in self.files
-            for other in sorted(self.imports(name))
-            if height[self.room(other)] > height[self.room(name)]
+            for imported in sorted(self.imports(name))
+            if height[self.room(imported)] > height[self.room(name)]
         ]
 
     def circle(self) -> list[str]:
         """Return a circle of imports: each file imports the next, and the last the first; else an empty list."""
-        done: set[str] = set()
+        walked: set[str] = set()
 
         def walk(name: str, way: list[str]) -> list[str]:
             if name in way:
                 return way[way.index(name) :]
-            for other in sorted(self.imports(name)) if name not in done else ():
-                if found := walk(other, [*way, name]):
-                    return found
-            done.add(name)
+            for imported in sorted(self.imports(name)) if name not in walked else ():
+                if circle := walk(imported, [*way, name]):
+                    return circle
+            walked.add(name)
             return []
 
         return next(filter(None, (walk(name, []) for name in self.files)), [])
@@ -127,12 +127,12 @@ def picture() -> str:
     rooms = [*ROOMS, "doors"]
     stands: dict[str, set[str]] = {room: set() for room in rooms}
     for name in FILES:
-        stands[HOUSE.room(name) or "doors"] |= {HOUSE.room(other) or "doors" for other in HOUSE.imports(name)}
+        stands[HOUSE.room(name) or "doors"] |= {HOUSE.room(imported) or "doors" for imported in HOUSE.imports(name)}
     lines = ["| room | what it does | files | stands on |", "|---|---|---|---|"]
     for room in reversed(rooms):
         files = [name.split(".")[-1] for name in FILES if (HOUSE.room(name) or "doors") == room]
         shown = " ".join(f"`{name}`" for name in files if name != "__init__" or room in ("doors", "testing", "command"))
-        below = " ".join(f"`{other}`" for other in rooms if other in stands[room] - {room})
+        below = " ".join(f"`{lower}`" for lower in rooms if lower in stands[room] - {room})
         lines.append(f"| `{room}` | {ROOMS.get(room, 'opened from outside')} | {shown} | {below} |")
     return "\n".join(lines) + "\n"
 

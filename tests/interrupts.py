@@ -255,10 +255,10 @@ def works() -> dict[str, Work]:
         "the source of a class": (_CLASS, _vendor_is_on),
     }
     of_instances = partial(hookpatch.active, *_OF_INSTANCES, children="local")
-    found = [
+    pieces = [
         block(name, partial(hookpatch.active, patch, children="local"), is_on) for name, (patch, is_on) in verbs.items()
     ]
-    found += [
+    pieces += [
         block("two patches", partial(hookpatch.active, *_TWO, children="local"), _run_and_limit_are_on),
         block("two patches, inherit", partial(hookpatch.active, *_TWO), _run_and_limit_are_on),
         block("everywhere, inherit", partial(hookpatch.active, verbs["wrap everywhere"][0]), _run_is_on),
@@ -277,7 +277,7 @@ def works() -> dict[str, Work]:
         Work("finalizer", lambda: (_drop, _nothing), _run_and_limit_are_on),
         Work("finalizer, a patch applied before", lambda: (_drop_entered_before, _nothing), _run_is_on),
     ]
-    return {work.name: work for work in found}
+    return {work.name: work for work in pieces}
 
 
 # --- the state to be restored
@@ -286,10 +286,10 @@ def works() -> dict[str, Work]:
 def _state() -> list[Any]:
     module = vars(vendor())
     run = module["run"]
-    sized, thing = vars(module["Sized"]), vars(module["thing"])
+    sized, instance = vars(module["Sized"]), vars(module["thing"])
     parts = [run, run.__code__, run.__kwdefaults__, module.get("limit"), vars(module["Vendor"])["method"]]
     parts += [parts[-1].__code__, {**vars(module["Vendor"])}.keys(), module["Vendor"].kind, type(module["one"])]
-    parts += [sorted(sized), thing.copy(), sized["__init__"], sized["double"]]
+    parts += [sorted(sized), instance.copy(), sized["__init__"], sized["double"]]
     parts += [list(module["table"].items()), sorted(vars(run)), dict(os.environ), list(sys.meta_path)]
     return [*parts, *(vars(owner)[name] for owner, name in PLACES)]
 
@@ -306,8 +306,8 @@ _FUNCTIONS: Final = ("run", "its code", "method", "code of method", "class", "__
 
 def _differences(before: list[Any], is_anew: bool) -> Iterator[str]:
     """Yield the parts of the state that differ; for a module executed anew, the parts that differ from the source."""
-    for part, was, now in zip((*_PARTS, *(name for _, name in PLACES)), before, _state(), strict=True):
-        is_same = was is now or (was == now and (is_anew or part not in _FUNCTIONS))
+    for part, was, current in zip((*_PARTS, *(name for _, name in PLACES)), before, _state(), strict=True):
+        is_same = was is current or (was == current and (is_anew or part not in _FUNCTIONS))
         of_source = is_anew and part in (*_FUNCTIONS, "table")
         if not is_same and not of_source:
             yield part
@@ -321,19 +321,19 @@ def _differences(before: list[Any], is_anew: bool) -> Iterator[str]:
 
 def _open_elsewhere() -> str | None:
     """Open a block in another thread; return the problem of the block, or None."""
-    seen: list[Any] = []
+    results: list[Any] = []
 
     def other() -> None:
         with hookpatch.active(_TWO[0]):
-            seen.append(vendor().run())
-        seen.append(vendor().run())
+            results.append(vendor().run())
+        results.append(vendor().run())
 
     thread = threading.Thread(target=other, daemon=True)
     thread.start()
     thread.join(PATIENCE)
     if thread.is_alive():
         return "the next block waits for ever"
-    return None if seen == [("patched", "original"), "original"] else f"the next block gave {seen}"
+    return None if results == [("patched", "original"), "original"] else f"the next block gave {results}"
 
 
 def _left_behind(work: Work, end: Callable[[], object], before: list[Any], outcome: str) -> list[str]:
@@ -351,7 +351,7 @@ def _left_behind(work: Work, end: Callable[[], object], before: list[Any], outco
     problems += _differences(before, is_anew=work.name in _ANEW)
     elsewhere = _open_elsewhere()
     problems += [] if elsewhere is None else [elsewhere]
-    return problems or [f"afterwards {what}" for what in _differences(before, work.name in _ANEW)]
+    return problems or [f"afterwards {difference}" for difference in _differences(before, work.name in _ANEW)]
 
 
 # --- points
@@ -415,9 +415,9 @@ def in_child(body: Callable[[], str]) -> str:
             os._exit(0)
     os.close(writable)
     with open(readable, encoding="utf-8") as pipe:
-        said = pipe.read()
+        output = pipe.read()
     os.waitpid(pid, 0)
-    return said
+    return output
 
 
 def outcome_of(body: Callable[[], object]) -> str:
@@ -460,10 +460,10 @@ def sweep(work: Work, unit: Unit = "line", most: int | None = None) -> Result:
     step = 1 if most is None else -(-total // most)
     result = Result(0, {})
     for number in range(1 + len(work.name) % step, total + 1, step):
-        _, place, what = in_child(partial(tried, number)).split("|", 2)
+        _, place, problem = in_child(partial(tried, number)).split("|", 2)
         result.points += 1
-        if what:
-            result.problems.setdefault(what, []).append(place)
+        if problem:
+            result.problems.setdefault(problem, []).append(place)
     return result
 
 
@@ -485,6 +485,6 @@ def by_alarm(work: Work, times: int, seed: int = 1) -> Result:
 
     result = Result(times, {})
     for _ in range(times):
-        if what := in_child(partial(tried, choose.uniform(0.001, 0.004))):
-            result.problems.setdefault(what, []).append("")
+        if problem := in_child(partial(tried, choose.uniform(0.001, 0.004))):
+            result.problems.setdefault(problem, []).append("")
     return result

@@ -121,8 +121,8 @@ def _exec(path: str, env: Env) -> None:
 def _execvp(path: str, env: Env) -> None:
     words = [Path(PYTHON).name, *command(path)[1:]]
     os.environ["PATH"] = f"{Path(PYTHON).parent}:{os.environ['PATH']}"
-    found = {} if env is None else {**env, "PATH": os.environ["PATH"]}
-    _in_fork(lambda: os.execvp(words[0], words) if env is None else os.execvpe(words[0], words, found))
+    environment = {} if env is None else {**env, "PATH": os.environ["PATH"]}
+    _in_fork(lambda: os.execvp(words[0], words) if env is None else os.execvpe(words[0], words, environment))
 
 
 def _asyncio_exec(path: str, env: Env) -> None:
@@ -275,12 +275,12 @@ OF_PACKAGES: Final[dict[str, tuple[str, Callable[[str], None]]]] = {
 
 def launchers() -> list[str]:
     """Return the names of all launchers of the running Python."""
-    others = {**OF_PACKAGES, **PROGRAMS}
-    packages = [name for name, (package, _) in others.items() if importlib.util.find_spec(package)]
+    optional = {**OF_PACKAGES, **PROGRAMS}
+    packages = [name for name, (package, _) in optional.items() if importlib.util.find_spec(package)]
     return [*GIVEN, *INHERITED, *(name for name in packages if name not in OF_ROOT or os.geteuid() == 0)]
 
 
-def _ways(name: str, kept: dict[str, dict[str, str]]) -> Iterator[tuple[str, Callable[[str], None]]]:
+def _ways(name: str, environments: dict[str, dict[str, str]]) -> Iterator[tuple[str, Callable[[str], None]]]:
     """Yield the environments that a launcher can give, by name, each with a function that launches."""
     if name in INHERITED or name in OF_PACKAGES:
         yield "inherited", INHERITED[name] if name in INHERITED else OF_PACKAGES[name][1]
@@ -290,8 +290,8 @@ def _ways(name: str, kept: dict[str, dict[str, str]]) -> Iterator[tuple[str, Cal
     if name in INHERITS:
         return
     yield "{}", lambda path: start(path, {})
-    for when in list(kept):
-        yield f"copied {when}", lambda path, when=when: start(path, kept[when])  # type: ignore[misc]
+    for when in list(environments):
+        yield f"copied {when}", lambda path, when=when: start(path, environments[when])  # type: ignore[misc]
 
 
 def _launch(start: Callable[[str], None], path: Path) -> dict[str, Any]:
@@ -306,9 +306,11 @@ def _launch(start: Callable[[str], None], path: Path) -> dict[str, Any]:
     until = time.monotonic() + 5
     while "nohup" in path.name and not (path.exists() and path.read_text()) and time.monotonic() < until:
         time.sleep(0.01)
-    said = path.read_text() if path.exists() else ""
-    told = [str(one.message) for one in warned if issubclass(one.category, hookpatch.errors.HookpatchWarning)]
-    return {"path": str(path), "said": said, "error": error, "warnings": told}
+    output = path.read_text() if path.exists() else ""
+    messages = [
+        str(warning.message) for warning in warned if issubclass(warning.category, hookpatch.errors.HookpatchWarning)
+    ]
+    return {"path": str(path), "said": output, "error": error, "warnings": messages}
 
 
 def main() -> None:
@@ -321,15 +323,15 @@ def main() -> None:
         "require": {"children": "require"},
         "environment": {},
     }[names]
-    kept: dict[str, dict[str, str]] = {}
+    environments: dict[str, dict[str, str]] = {}
     for phase in PHASES:
         with ExitStack() as stack:
             if phase == "inside" and names != "environment":
                 stack.enter_context(hookpatch.active("loud", **block))
             if phase != "after":
-                kept[phase] = dict(os.environ)
+                environments[phase] = dict(os.environ)
             for number, launcher in enumerate(wanted):
-                for way, start in _ways(launcher, kept):
+                for way, start in _ways(launcher, environments):
                     mark = f"{phase}-{number}-{''.join(filter(str.isalnum, way))}-{launcher.partition(',')[0]}"
                     cell = _launch(start, folder / mark.replace("/", "-").replace(" ", "-"))
                     result = {"launcher": launcher, "environment": way, "names": names, "phase": phase, **cell}

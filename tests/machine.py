@@ -59,8 +59,8 @@ class Machine(MachineModel):
     @initialize(data=st.data())
     def begin(self, data: st.DataObject) -> None:
         """Take a few places only: sessions meet more often."""
-        some = st.sets(st.sampled_from(sorted(TRIED)), min_size=1, max_size=6)
-        labels = data.draw(st.sampled_from(TOGETHER) | some, "places")
+        subsets = st.sets(st.sampled_from(sorted(TRIED)), min_size=1, max_size=6)
+        labels = data.draw(st.sampled_from(TOGETHER) | subsets, "places")
         self.labels = sorted(labels)
         for name in data.draw(st.sampled_from([(V, U), (V,), (V, U), ()]), "modules"):
             importlib.import_module(name)
@@ -129,7 +129,7 @@ class Machine(MachineModel):
         """Open a session of up to four patches, some of plugins, for all or for this task."""
         tried = [st.sampled_from(tried_on(label)) for label in self.labels]
         plans = st.lists(st.tuples(st.one_of(tried), st.sampled_from(OWNERS), st.booleans()), min_size=1, max_size=4)
-        drawn = [self._drawn(*one) for one in data.draw(plans, "patches")]
+        drawn = [self._drawn(*choice) for choice in data.draw(plans, "patches")]
         scope: Any = "process"
         if task == 0:
             drawn = [attempt for attempt in drawn if attempt.verb in CALLS]
@@ -139,19 +139,21 @@ class Machine(MachineModel):
             attempt.is_for_task = scope == "task"
             attempt.came_before = frozenset(sys.modules)
         drawn = [attempt for attempt in drawn if self._can(attempt)]
-        drawn = [one for place, one in enumerate(drawn) if not any(_hides(outer, one) for outer in drawn[:place])]
+        drawn = [
+            attempt for place, attempt in enumerate(drawn) if not any(_hides(outer, attempt) for outer in drawn[:place])
+        ]
         if not drawn:
             return
         owners = list(dict.fromkeys(attempt.owner for attempt in drawn))
         plan = [attempt for owner in owners for attempt in drawn if attempt.owner == owner]
         patches = {attempt.tag: self._patch(attempt) for attempt in plan}
-        what: list[Any] = []
+        arguments: list[Any] = []
         for owner in owners:
             of_owner = [patches[attempt.tag] for attempt in plan if attempt.owner == owner]
-            what += [f"machine-{owner}"] if owner else of_owner
+            arguments += [f"machine-{owner}"] if owner else of_owner
             if owner:
                 self.patches[owner] = of_owner
-        session = hookpatch.active(*what, scope=scope)
+        session = hookpatch.active(*arguments, scope=scope)
         self.sessions.append(session)
         self.count += 1
         try:
@@ -195,11 +197,11 @@ class Machine(MachineModel):
     @rule(data=st.data(), lock=st.integers(0, 2), arm=st.integers(0, 4))
     def close_session(self, data: st.DataObject, lock: int, arm: int) -> None:
         """Close any open session; perhaps an owner refuses to be set meanwhile, or an exit raises."""
-        at = data.draw(st.integers(0, len(self.open) - 1), "which")
-        self._close(at, lock == 0, arm == 0)
+        index = data.draw(st.integers(0, len(self.open) - 1), "which")
+        self._close(index, lock == 0, arm == 0)
 
-    def _close(self, at: int, lock: bool = False, arm: bool = False) -> None:
-        session, plan = self.open.pop(at)
+    def _close(self, index: int, lock: bool = False, arm: bool = False) -> None:
+        session, plan = self.open.pop(index)
         self.closed.append((session, plan))
         stubborn = [spot for spot in self.spots if spot.place.is_stubborn]
         failures: list[Exception] = []
@@ -220,15 +222,15 @@ class Machine(MachineModel):
         for spot in stubborn:
             spot.place.is_locked = type(spot.owner).locked = False
 
-    @rule(name=st.sampled_from([V, U]), what=st.sampled_from(["import", "reload", "drop"]))
-    def execute_module(self, name: str, what: str) -> None:
+    @rule(name=st.sampled_from([V, U]), change=st.sampled_from(["import", "reload", "drop"]))
+    def execute_module(self, name: str, change: str) -> None:
         """Import a module, reload it, or drop it from sys.modules."""
         # A reload throws away the foreign values of the module. Their removal would later restore old values.
-        if what == "drop":
+        if change == "drop":
             sys.modules.pop(name, None)
             return
         module = sys.modules.get(name)
-        if what == "reload" and any(spot.owner is module for spot, _ in self.foreign):
+        if change == "reload" and any(spot.owner is module for spot, _ in self.foreign):
             return
         # Left out: a reload of the user's module after reach="everywhere" patched its copy. The reload would copy our
         # wrapper from the vendor's module.
@@ -241,13 +243,13 @@ class Machine(MachineModel):
             return
         # The user's import needs the function in the vendor's module.
         removes: bool = any(
-            one.label == f"{V}:function" and one.verb == "remove" for _, plan in self.open for one in plan
+            attempt.label == f"{V}:function" and attempt.verb == "remove" for _, plan in self.open for attempt in plan
         )
         function = self.now.get(f"{V}:function")
         if name == U and (removes or (function is not None and self._is_there(V) and function.raw() is MISSING)):
             return
         with self._telling():
-            if what == "import":
+            if change == "import":
                 importlib.import_module(name)
             elif name in sys.modules:
                 importlib.reload(sys.modules[name])
@@ -269,8 +271,13 @@ class Machine(MachineModel):
             return
         # Left out: a foreign proxy that is fetched through a subclass. The fetch makes a new proxy, and the new proxy
         # keeps our wrapper for good.
-        found = place.found()
-        if raw is MISSING and isinstance(found, Foreign) and found.is_proxy and how in ("closure", "lambda", "proxy"):
+        content = place.found()
+        if (
+            raw is MISSING
+            and isinstance(content, Foreign)
+            and content.is_proxy
+            and how in ("closure", "lambda", "proxy")
+        ):
             return
         self.count += 1
         tag = f"F{self.count}"
@@ -284,23 +291,23 @@ class Machine(MachineModel):
         else:
             new = MISSING if how == "deleted" else FOREIGN_WRAPPERS[how](tag, saved)
             spot.set(new)
-        thing: Thing = NOTHING if how == "deleted" else Given(tag, new)
+        value: Thing = NOTHING if how == "deleted" else Given(tag, new)
         if how in ("closure", "lambda", "proxy"):
-            thing = Foreign(tag, place.found(), is_proxy=how == "proxy")
-            thing.note = (new,)
-        place.put_foreign(thing)
+            value = Foreign(tag, place.found(), is_proxy=how == "proxy")
+            value.note = (new,)
+        place.put_foreign(value)
         self.foreign.append((spot, off))
 
     @precondition(lambda self: self.foreign)
     @rule(data=st.data())
     def take_off_foreign(self, data: st.DataObject) -> None:
         """Remove a foreign value, in each slot the last value first: the removal restores the value found."""
-        at = data.draw(st.integers(0, len(self.foreign) - 1), "which")
-        self._take_off(at)
+        index = data.draw(st.integers(0, len(self.foreign) - 1), "which")
+        self._take_off(index)
 
-    def _take_off(self, at: int) -> None:
-        spot = self.foreign[at][0]
-        last = max(place for place, (other, _) in enumerate(self.foreign) if other is spot)
+    def _take_off(self, index: int) -> None:
+        spot = self.foreign[index][0]
+        last = max(place for place, (candidate, _) in enumerate(self.foreign) if candidate is spot)
         _, off = self.foreign.pop(last)
         off()
         spot.place.take_off_foreign()
@@ -331,8 +338,8 @@ class Machine(MachineModel):
             yield
         expected = self.warned + sum((spot.place.warned for spot in self.spots), Counter())
         hidden = "lies outside", "lies there"  # test_hidden.py has these warnings
-        said = Counter(warning.category.__name__ for warning in caught if not str(warning.message).endswith(hidden))
-        assert said == expected, [str(warning.message) for warning in caught]
+        shown = Counter(warning.category.__name__ for warning in caught if not str(warning.message).endswith(hidden))
+        assert shown == expected, [str(warning.message) for warning in caught]
         self.warned.clear()
         for spot in self.spots:
             spot.place.warned.clear()
@@ -349,9 +356,9 @@ class Machine(MachineModel):
         for mapping, order in self.orders:
             self._compare_order(mapping, order)
         # Check a closed session once: a session that derived from a copied value would keep the original alive.
-        self.closed = [one for one in self.closed if one is self.closed[-1]]
+        self.closed = [closed for closed in self.closed if closed is self.closed[-1]]
         for session, plan in (*self.open, *self.closed):
-            said: dict[str | None, list[str]] = {}
+            states: dict[str | None, list[str]] = {}
             for attempt in plan:
                 for place, layer in attempt.laid:
                     if layer.entry is not None and layer.entry.state in ("applied", "overwritten") and layer.is_open:
@@ -360,9 +367,9 @@ class Machine(MachineModel):
                 if entry.look is not None:
                     entry.look()
             for entry in session._ledger.entries:  # not report(): report() looks at all objects, see `look`
-                said.setdefault(entry.asked.patch.why, []).append(entry.state)
+                states.setdefault(entry.asked.patch.why, []).append(entry.state)
             for attempt in plan:
-                assert sorted(said[attempt.tag]) == sorted(entry.state for entry in attempt.entries), (
+                assert sorted(states[attempt.tag]) == sorted(entry.state for entry in attempt.entries), (
                     attempt.label,
                     attempt.verb,
                     attempt.reach,
@@ -377,25 +384,27 @@ class Machine(MachineModel):
                 assert self.entered[attempt.tag] == attempt.is_inside
 
     def _compare(self, spot: Spot) -> None:
-        raw, thing = spot.raw(), spot.place.content
-        if thing is NOTHING:
+        raw, value = spot.raw(), spot.place.content
+        if value is NOTHING:
             assert raw is MISSING, spot.place.label
-        elif thing.note:
-            assert raw is thing.note[0], (spot.place.label, raw)
+        elif value.note:
+            assert raw is value.note[0], (spot.place.label, raw)
         else:
             assert raw is not MISSING, spot.place.label
-            assert not any(raw is one for one in (*spot.place.base.note, *spot.place.original.note)), spot.place.label
-            thing.note = (raw,)
-        found = spot.place.found()
-        if found is not NOTHING:
+            assert not any(raw is original for original in (*spot.place.base.note, *spot.place.original.note)), (
+                spot.place.label
+            )
+            value.note = (raw,)
+        content = spot.place.found()
+        if content is not NOTHING:
             for x in ("",) if spot.place.label in WITHOUT else ("-", ""):
-                assert spot.answer(x) == found.answer(x, here=True), (
+                assert spot.answer(x) == content.answer(x, is_inside=True), (
                     spot.place.label,
                     spot.answer(x),
-                    found.answer(x, here=True),
+                    content.answer(x, is_inside=True),
                 )
                 neighbour = contextvars.Context()
-                assert neighbour.run(spot.answer, x) == found.answer(x, here=False), spot.place.label
+                assert neighbour.run(spot.answer, x) == content.answer(x, is_inside=False), spot.place.label
 
     def _compare_order(self, mapping: Any, order: list[str]) -> None:
         """Compare the keys of a mapping: each key in its position; a key of ours stays last until our session ends."""
@@ -417,8 +426,8 @@ class Machine(MachineModel):
                 gc.collect()
             assert [*late_restore.late_restores(), *late_restore._unborne, *site.covered] == []
         finally:
-            for left in (late_restore.waiting, late_restore._unborne, site.covered):
-                left.clear()  # a failure must not reach the next example
+            for leftovers in (late_restore.waiting, late_restore._unborne, site.covered):
+                leftovers.clear()  # a failure must not reach the next example
 
     def _teardown(self) -> None:
         try:

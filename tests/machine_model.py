@@ -61,9 +61,9 @@ class MachineModel(RuleBasedStateMachine):
                 self.rest[id(owner)] = owner, {key: (value,) for key, value in vars(owner).items()}
 
     def _spot(
-        self, label: str, owner: Any, name: Any, call: Callable[[], Any], content: Thing | None = None, **more: Any
+        self, label: str, owner: Any, name: Any, call: Callable[[], Any], content: Thing | None = None, **facts: Any
     ) -> Spot:
-        spot = Spot(Place(label, NOTHING, **more), owner, name, call)
+        spot = Spot(Place(label, NOTHING, **facts), owner, name, call)
         raw = spot.raw()
         if content is None:
             content = NOTHING if raw is MISSING else Origin(raw, takes=label not in (f"{V}:c", f"{V}:Base.prop"))
@@ -74,7 +74,7 @@ class MachineModel(RuleBasedStateMachine):
 
     def _kept(
         self,
-        kept: dict[str, Spot],
+        former: dict[str, Spot],
         label: str,
         module: ModuleType,
         name: str,
@@ -82,20 +82,20 @@ class MachineModel(RuleBasedStateMachine):
         content: Any = None,
     ) -> Spot:
         """Return the spot of a module's attribute: the same after a reload, with new content."""
-        if name not in kept:
+        if name not in former:
             return self._spot(label, module, name, call, content)
-        spot = kept[name]
+        spot = former[name]
         if name != "added":  # a reload keeps a name absent from the source
             spot.place.content = spot.place.original = content or Origin(spot.raw(), takes=name != "c")
         self.now[label] = spot
         return spot
 
-    def _vendor(self, m: Any, kept: dict[str, Spot]) -> None:
+    def _vendor(self, m: Any, former: dict[str, Spot]) -> None:
         base, child_class, child, locked = m.Base, m.Child, m.child, m.Locked
-        self._kept(kept, f"{V}:function", m, "function", lambda: m.function)
-        self._kept(kept, f"{V}:added", m, "added", lambda: m.added)
-        kind = self._kept(kept, f"{V}:Kind", m, "Kind", lambda: lambda: m.Kind())
-        c = self._kept(kept, f"{V}:c", m, "c", lambda: m.c)
+        self._kept(former, f"{V}:function", m, "function", lambda: m.function)
+        self._kept(former, f"{V}:added", m, "added", lambda: m.added)
+        kind = self._kept(former, f"{V}:Kind", m, "Kind", lambda: lambda: m.Kind())
+        c = self._kept(former, f"{V}:c", m, "c", lambda: m.c)
         own = self._spot(f"{V}:Base.own", base, "own", lambda: base().own, is_in_class=True)
         static = self._spot(f"{V}:Base.static", base, "static", lambda: base.static, is_in_class=True)
         of_class = self._spot(f"{V}:Base.of_class", base, "of_class", lambda: base.of_class, is_in_class=True)
@@ -124,19 +124,19 @@ class MachineModel(RuleBasedStateMachine):
             self.orders.append((mapping, list(mapping)))
             for key in ("entry", "added"):
                 self._spot(f"{V}:{name}[{key!r}]", mapping, key, functools.partial(mapping.__getitem__, key))
-        elements, held, default, cell, kinds = m.elements, m.held, m.default, m.closure.__closure__[0], m.kinds
+        elements, holder, default, cell, kinds = m.elements, m.held, m.default, m.closure.__closure__[0], m.kinds
         self._spot(f"{V}:elements[1]", elements, 1, lambda: elements[1])
-        thing = c.place.content
-        self._spot("held", held, "c", lambda: held["c"], thing)
-        self._spot("default", default, "__defaults__", lambda: default, thing)
-        self._spot("closure", cell, "cell_contents", lambda: cell.cell_contents, thing)
+        original = c.place.content
+        self._spot("held", holder, "c", lambda: holder["c"], original)
+        self._spot("default", default, "__defaults__", lambda: default, original)
+        self._spot("closure", cell, "cell_contents", lambda: cell.cell_contents, original)
         self._spot("kinds", kinds, 0, lambda: lambda: kinds[0](), kind.place.content)
 
-    def _user(self, m: Any, kept: dict[str, Spot]) -> None:
+    def _user(self, m: Any, former: dict[str, Spot]) -> None:
         alias, copied = self.now[f"{V}:function"].place.content, self.now[f"{V}:c"].place.content
         registry, default, closure = m.registry, m.default, m.closure
-        self._kept(kept, f"{U}:alias", m, "alias", lambda: m.alias, alias)
-        self._kept(kept, f"{U}:copied", m, "copied", lambda: m.copied, copied)
+        self._kept(former, f"{U}:alias", m, "alias", lambda: m.alias, alias)
+        self._kept(former, f"{U}:copied", m, "copied", lambda: m.copied, copied)
         self._spot(f"{U}:registry['function']", registry, "function", lambda: registry["function"], alias)
         self._spot("user default", default, "__defaults__", lambda: default, alias)
         self._spot("user closure", closure.__closure__[0], "cell_contents", lambda: closure, alias)
@@ -148,7 +148,7 @@ class MachineModel(RuleBasedStateMachine):
             for spot in self.spots:
                 if spot.owner is sys.modules[name]:
                     spot.place.refresh()
-            for attempt in [one for one in self.attempts if one.module == name]:
+            for attempt in [candidate for candidate in self.attempts if candidate.module == name]:
                 try:
                     self._apply(attempt)
                 except Refused:
@@ -176,43 +176,50 @@ class MachineModel(RuleBasedStateMachine):
             return
         self._check(attempt)
         place = self.now[attempt.label].place
-        for number, at in enumerate(self._places(attempt, place)):
-            if any(other is at for other, _ in attempt.laid):
-                at.refresh()
+        for number, destination in enumerate(self._places(attempt, place)):
+            if any(laid is destination for laid, _ in attempt.laid):
+                destination.refresh()
                 continue
             layer = Layer(attempt)
-            if isinstance(thing := place.beneath(), Origin) and thing.inside is at:
+            if isinstance(value := place.beneath(), Origin) and value.inside is destination:
                 for _, former in attempt.laid:
                     former.home = None
-                layer.home = (place, place.base if place.layers else place.content, thing)
+                layer.home = (place, place.base if place.layers else place.content, value)
             try:
-                at.add(layer)
+                destination.add(layer)
             except Refused:
                 if number == 0:
                     raise
                 continue
             layer.entry = attempt.entry()
             layer.entry.state = "applied"
-            attempt.laid.append((at, layer))
+            attempt.laid.append((destination, layer))
 
     def _places(self, attempt: Lifecycle, place: Place) -> list[Place]:
         if attempt.reach == "slot":
             return [place]
         if (place.base if place.layers else place.content) is NOTHING:
             return [place]  # an inherited value belongs to another class
-        thing = place.beneath()
-        assert isinstance(thing, Origin)  # see _can
+        value = place.beneath()
+        assert isinstance(value, Origin)  # see _can
         if attempt.label not in (f"{V}:c", f"{V}:Kind"):
-            return [thing.inside]
-        others = [spot.place for spot in self.spots if spot.place is not place]
-        return [place, *(other for other in others if (other.base if other.layers else other.content) is thing)]
+            return [value.inside]
+        other_places = [spot.place for spot in self.spots if spot.place is not place]
+        return [
+            place,
+            *(
+                candidate
+                for candidate in other_places
+                if (candidate.base if candidate.layers else candidate.content) is value
+            ),
+        ]
 
     def _end_all(self, attempts: list[Lifecycle], failures: list[Exception]) -> None:
         """End the patches of a session, the last first; afterwards restore the copies of all patches."""
         stood = [(attempt, self._end(attempt, failures)) for attempt in reversed(attempts)]
         for attempt, places in stood:
             if attempt.reach == "everywhere" and attempt.label in (f"{V}:c", f"{V}:Kind"):
-                self._call_back(attempt, {held: place.base for place, held in places if not place.layers})
+                self._call_back(attempt, {value: place.base for place, value in places if not place.layers})
 
     def _end(self, attempt: Lifecycle, failures: list[Exception]) -> list[tuple[Place, Thing]]:
         """End a patch; return the places of its layers, each with the value held before."""

@@ -37,7 +37,7 @@ class Thing:
 
     note: tuple[Any, ...] = ()
 
-    def answer(self, x: str, here: bool) -> str:
+    def answer(self, x: str, is_inside: bool) -> str:
         """Return the answer of a call with an argument, inside or outside of the task of this test."""
         raise NotImplementedError
 
@@ -52,30 +52,30 @@ NOTHING: Final = Nothing()
 class Origin(Thing):
     """An object that a module made when the module was executed. A function may have layers inside."""
 
-    def __init__(self, thing: Any, takes: bool = True) -> None:
-        self.note = (thing,)
+    def __init__(self, value: Any, takes: bool = True) -> None:
+        self.note = (value,)
         self.takes = takes
         self.inside = Place("inside", content=Text())
 
-    def answer(self, x: str, here: bool) -> str:
-        return self.inside.content.answer(x if self.takes else "", here)
+    def answer(self, x: str, is_inside: bool) -> str:
+        return self.inside.content.answer(x if self.takes else "", is_inside)
 
 
 class Text(Thing):
     """The code of a function."""
 
-    def answer(self, x: str, here: bool) -> str:
+    def answer(self, x: str, is_inside: bool) -> str:
         return f"o{x}"
 
 
 class Given(Thing):
     """A value of a replace, or a foreign value."""
 
-    def __init__(self, tag: str, thing: Any) -> None:
+    def __init__(self, tag: str, value: Any) -> None:
         self.tag: Final = tag
-        self.note = (thing,)
+        self.note = (value,)
 
-    def answer(self, x: str, here: bool) -> str:
+    def answer(self, x: str, is_inside: bool) -> str:
         return self.tag
 
 
@@ -86,8 +86,8 @@ class Derived(Thing):
         self.tag: Final = tag
         self.below: Final = below
 
-    def answer(self, x: str, here: bool) -> str:
-        return f"{self.tag}[{self.below.answer(x, here)}]"
+    def answer(self, x: str, is_inside: bool) -> str:
+        return f"{self.tag}[{self.below.answer(x, is_inside)}]"
 
 
 class Ours(Thing):
@@ -98,21 +98,21 @@ class Ours(Thing):
         self.layers: list[Layer] = []
         self.derived_by: set[Layer] = set()
 
-    def answer(self, x: str, here: bool) -> str:
-        return _around([layer for layer in self.layers if layer.is_open], self.below, x, here)
+    def answer(self, x: str, is_inside: bool) -> str:
+        return _around([layer for layer in self.layers if layer.is_open], self.below, x, is_inside)
 
 
-def _around(layers: Sequence[Layer], below: Thing, x: str, here: bool, is_given: bool = False) -> str:
+def _around(layers: Sequence[Layer], below: Thing, x: str, is_inside: bool, is_given: bool = False) -> str:
     if not layers:
-        return below.answer(x, here)
-    layer, rest = layers[0], layers[1:]
-    if layer.is_for_task and not here:
-        return _around(rest, below, x, here, is_given)
+        return below.answer(x, is_inside)
+    layer, inner = layers[0], layers[1:]
+    if layer.is_for_task and not is_inside:
+        return _around(inner, below, x, is_inside, is_given)
     if layer.verb == "inject":
-        return _around(rest, below, x if is_given else layer.tag, here, True)  # the outermost has the last word
+        return _around(inner, below, x if is_given else layer.tag, is_inside, True)  # the outermost has the last word
     if layer.verb == "default":
-        return _around(rest, below, x or layer.tag, here, is_given)
-    return f"{layer.tag}({_around(rest, below, x, here, is_given)})"
+        return _around(inner, below, x or layer.tag, is_inside, is_given)
+    return f"{layer.tag}({_around(inner, below, x, is_inside, is_given)})"
 
 
 class Inherited(Thing):
@@ -121,8 +121,8 @@ class Inherited(Thing):
     def __init__(self, place: Place) -> None:
         self.place: Final = place
 
-    def answer(self, x: str, here: bool) -> str:
-        return self.place.found().answer(x, here)
+    def answer(self, x: str, is_inside: bool) -> str:
+        return self.place.found().answer(x, is_inside)
 
 
 class Foreign(Thing):
@@ -133,17 +133,17 @@ class Foreign(Thing):
         self.below = below
         self.is_proxy: Final = is_proxy
 
-    def answer(self, x: str, here: bool) -> str:
-        return f"{self.tag}<{self.below.answer(x, here)}>"
+    def answer(self, x: str, is_inside: bool) -> str:
+        return f"{self.tag}<{self.below.answer(x, is_inside)}>"
 
 
-def leads(thing: Thing, wanted: Sequence[Thing]) -> bool:
+def leads(value: Thing, wanted: Sequence[Thing]) -> bool:
     """Return True if a foreign wrapper, or any value beneath, calls a wanted value."""
-    while isinstance(thing, (Foreign, Derived, Ours)):
-        thing = thing.below
-        if isinstance(thing, Inherited):
-            thing = thing.place.beneath()
-        if thing in wanted:
+    while isinstance(value, (Foreign, Derived, Ours)):
+        value = value.below
+        if isinstance(value, Inherited):
+            value = value.place.beneath()
+        if value in wanted:
             return True
     return False
 
@@ -209,9 +209,9 @@ class Layer:
         return self.attempt.derived.setdefault(below, Derived(self.tag, below))
 
 
-def is_outside(one: str | None, other: str | None) -> bool:
+def is_outside(outer: str | None, inner: str | None) -> bool:
     """Return True if the patches of an owner are declared to lie outside the patches of another owner."""
-    return (one, other) == ("outer", "inner")
+    return (outer, inner) == ("outer", "inner")
 
 
 def in_order(layers: Iterable[Layer]) -> list[Layer]:
@@ -220,20 +220,20 @@ def in_order(layers: Iterable[Layer]) -> list[Layer]:
     Raises:
         Refused: two plugins put values, or give the same argument, and neither plugin declares its place.
     """
-    rest = sorted(layers, key=lambda layer: layer.rank, reverse=True)
+    ranked = sorted(layers, key=lambda layer: layer.rank, reverse=True)
     for giving in (
-        [layer for layer in rest if not layer.is_around_calls],
-        [layer for layer in rest if layer.verb == "inject"],
-        [layer for layer in rest if layer.verb == "default"],
+        [layer for layer in ranked if not layer.is_around_calls],
+        [layer for layer in ranked if layer.verb == "inject"],
+        [layer for layer in ranked if layer.verb == "default"],
     ):
         owners = {layer.owner for layer in giving} - {None}
         if "third" in owners and len(owners) > 1:
             raise Refused
     result: list[Layer] = []
-    for layer in rest:
-        for one in (*(other for other in rest if is_outside(other.owner, layer.owner)), layer):
-            if one not in result:
-                result.append(one)
+    for layer in ranked:
+        for candidate in (*(outer for outer in ranked if is_outside(outer.owner, layer.owner)), layer):
+            if candidate not in result:
+                result.append(candidate)
     return result
 
 
@@ -294,7 +294,7 @@ class Place:
             self._read_original()
         layers = in_order([*self.layers, layer])
         value, runs, left_out = self._laid(layers)
-        if any(not one.is_left_out for one in left_out):
+        if any(not skipped.is_left_out for skipped in left_out):
             raise Refused
         self._put(value, adding=True)
         self._commit(layers, value, runs, left_out)
@@ -305,7 +305,7 @@ class Place:
         assert entry is not None
         is_overwritten = self.is_overwritten(layer)
         layer.is_open = False
-        layers = [other for other in self.layers if other is not layer]
+        layers = [remaining for remaining in self.layers if remaining is not layer]
         value, runs, left_out = self._laid(layers)
         entry.state = "failed" if layer.is_left_out else "restored"
         self._commit(layers, value, runs, left_out)
@@ -346,12 +346,12 @@ class Place:
             return True
         if layer.home is None:
             return False
-        home, own, thing = layer.home
-        if home.content is own or home.content is thing:
+        home, own, value = layer.home
+        if home.content is own or home.content is value:
             return False
-        if home.layers and home.beneath() is thing:
+        if home.layers and home.beneath() is value:
             return home.is_overwritten(home.layers[0])
-        return not leads(home.content, [thing])
+        return not leads(home.content, [value])
 
     def refresh(self) -> None:
         """Lay the layers over the value that the slot holds now."""
@@ -363,13 +363,13 @@ class Place:
 
     def settle(self) -> None:
         """Restore the slot late, where our stand-in is back in the slot."""
-        for left in list(self._left):
-            ours, base, entry = left
+        for leftover in list(self._left):
+            ours, base, entry = leftover
             if self.content in ours:
                 self.content = base
                 if entry.state in ("unlinked", "dormant", "displaced", "overwritten"):
                     entry.state = "restored"
-                self._left.remove(left)
+                self._left.remove(leftover)
         if self.layers:
             self._put(self.wanted)
 
@@ -448,11 +448,11 @@ class Place:
         self.held = value
 
     def _proxy_over(self, wanted: list[Thing]) -> Foreign | None:
-        thing = self.content
-        while isinstance(thing, Foreign) and thing.is_proxy:
-            if thing.below in wanted:
-                return thing
-            thing = thing.below
+        value = self.content
+        while isinstance(value, Foreign) and value.is_proxy:
+            if value.below in wanted:
+                return value
+            value = value.below
         return None
 
     # --- foreign values
@@ -461,10 +461,10 @@ class Place:
         """Return True if a foreign value is in the slot, or was in the slot when our first layer came."""
         return bool(self._foreign) or (bool(self.layers) and self.base is not self.original)
 
-    def put_foreign(self, thing: Thing) -> None:
+    def put_foreign(self, value: Thing) -> None:
         """Put a foreign value into the slot."""
-        self._foreign.append((thing, self.content))
-        self.content = thing
+        self._foreign.append((value, self.content))
+        self.content = value
 
     def take_off_foreign(self) -> Thing:
         """Remove the last foreign value; return the value that the removal restores."""

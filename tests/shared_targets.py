@@ -60,8 +60,8 @@ def together(*bodies: Callable[[], object], within: float = 6 * PATIENCE) -> Non
         raise failures[0]
 
 
-# The result of a call names the patches on its way: each wrapper, and each derived or replaced function, pairs its Put
-# with the result from beneath. An original returns its name and the mark from an inject.
+# The result of a call names the patches on its way. Each wrapper, and each derived or replaced function, pairs its
+# `Layer` with the result from beneath. An original returns its name and the mark from an inject.
 SHARED = """
 from collections import OrderedDict
 
@@ -132,7 +132,7 @@ class Span:
 
 
 @dataclass(eq=False)
-class Put:
+class Layer:
     """A patch of a session at a spot."""
 
     spot: Spot
@@ -147,13 +147,13 @@ class Put:
 
     def may_hold(self, began: float, ended: float) -> bool:
         """Return True if the patch may have held at some moment of a call."""
-        here = self.span.thread in (None, threading.current_thread())
-        return here and self.span.opening < ended and self.span.closed > began
+        is_for_thread = self.span.thread in (None, threading.current_thread())
+        return is_for_thread and self.span.opening < ended and self.span.closed > began
 
     def must_hold(self, began: float, ended: float) -> bool:
         """Return True if the patch held from the beginning of a call to the end."""
-        here = self.span.thread in (None, threading.current_thread())
-        return here and self.span.opened < began and self.span.closing > ended
+        is_for_thread = self.span.thread in (None, threading.current_thread())
+        return is_for_thread and self.span.opened < began and self.span.closing > ended
 
     def __repr__(self) -> str:
         return f"<{self.verb} {self.rank} at {self.spot.address}>"
@@ -174,78 +174,78 @@ class Spot:
     inner: Spot | None = None
     kind: Callable[[Any], Any] = lambda function: function
     reach: Any = "slot"
-    puts: list[Put] = field(default_factory=list)
+    layers: list[Layer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.target = Target(self.address) if ":" in self.address else self.address
 
-    def patch(self, put: Put) -> hookpatch.Patch:
-        """Return a patch by the verb of a Put: the patch shows the Put in the result of a call."""
-        if put.verb == "wrap":
-            return hookpatch.wrap(self.target, lambda w, i, a, k: (put, w(*a, **k)), reach=self.reach)
-        if put.verb == "inject":
-            return hookpatch.inject(self.target, mark=put, reach=self.reach)
-        if put.verb == "replace":
-            return hookpatch.replace(self.target, self.kind(lambda *args, mark=None: (put, mark)))
-        if put.verb == "derive":
-            return hookpatch.derive(self.target, partial(derived_of, put))
-        if put.verb == "enter":
+    def patch(self, layer: Layer) -> hookpatch.Patch:
+        """Return a patch by the verb of a Layer: the patch shows the Layer in the result of a call."""
+        if layer.verb == "wrap":
+            return hookpatch.wrap(self.target, lambda w, i, a, k: (layer, w(*a, **k)), reach=self.reach)
+        if layer.verb == "inject":
+            return hookpatch.inject(self.target, mark=layer, reach=self.reach)
+        if layer.verb == "replace":
+            return hookpatch.replace(self.target, self.kind(lambda *args, mark=None: (layer, mark)))
+        if layer.verb == "derive":
+            return hookpatch.derive(self.target, partial(derived_of, layer))
+        if layer.verb == "enter":
             return hookpatch.enter(self.address, self.call)
         return hookpatch.remove(self.target)
 
 
-def derived_of(put: Put | None, below: Any) -> Any:
+def derived_of(layer: Layer | None, below: Any) -> Any:
     if isinstance(below, (staticmethod, classmethod)):
-        return type(below)(derived_of(put, below.__func__))
-    return lambda *args, **kwargs: (put, below(*args, **kwargs))
+        return type(below)(derived_of(layer, below.__func__))
+    return lambda *args, **kwargs: (layer, below(*args, **kwargs))
 
 
 def explain(spot: Spot, began: float, ended: float, result: Any) -> str | None:
     """Return the reason why no set of open patches can give the result of a call; None if some set can."""
     if result == ABSENT:
-        above = [put.rank for put in spot.puts if put.verb == "replace" and put.must_hold(began, ended)]
-        gone = [put.rank for put in spot.puts if put.verb == "remove" and put.may_hold(began, ended)]
-        return None if gone and max(gone) > max(above, default=(-1, 0)) else "nothing was removed"
-    puts: list[Put] = []
-    while isinstance(result, tuple) and isinstance(result[0], Put):
-        puts.append(result[0])
+        above = [layer.rank for layer in spot.layers if layer.verb == "replace" and layer.must_hold(began, ended)]
+        removed = [layer.rank for layer in spot.layers if layer.verb == "remove" and layer.may_hold(began, ended)]
+        return None if removed and max(removed) > max(above, default=(-1, 0)) else "nothing was removed"
+    layers: list[Layer] = []
+    while isinstance(result, tuple) and isinstance(result[0], Layer):
+        layers.append(result[0])
         result = result[1]
-        if puts[-1].verb == "replace":
+        if layers[-1].verb == "replace":
             break
-    replaced = bool(puts) and puts[-1].verb == "replace"
-    mark: Put | None = result if replaced else result[1] if isinstance(result, tuple) else None
-    if late := [put for put in (*puts, mark) if put is not None and not put.may_hold(began, ended)]:
+    replaced = bool(layers) and layers[-1].verb == "replace"
+    mark: Layer | None = result if replaced else result[1] if isinstance(result, tuple) else None
+    if late := [layer for layer in (*layers, mark) if layer is not None and not layer.may_hold(began, ended)]:
         return f"{late} did not hold"
     part: Spot | None = spot
     while part is not None:
-        here = list(itertools.takewhile(lambda put, part=part: put.spot is part, puts))
-        del puts[: len(here)]
-        ends = bool(here) and here[-1].verb == "replace"
-        floor = here[-1].rank if ends else (-1, 0)
-        held = [put for put in list(part.puts) if put.must_hold(began, ended) and put.rank > floor]
-        if [put.rank for put in here] != sorted((put.rank for put in here), reverse=True):
-            return f"{here} are not in order"
-        if missing := [put for put in held if put.verb != "inject" and put not in here]:
+        shown = list(itertools.takewhile(lambda layer, part=part: layer.spot is part, layers))
+        del layers[: len(shown)]
+        ends = bool(shown) and shown[-1].verb == "replace"
+        floor = shown[-1].rank if ends else (-1, 0)
+        holding = [layer for layer in list(part.layers) if layer.must_hold(began, ended) and layer.rank > floor]
+        if [layer.rank for layer in shown] != sorted((layer.rank for layer in shown), reverse=True):
+            return f"{shown} are not in order"
+        if missing := [layer for layer in holding if layer.verb != "inject" and layer not in shown]:
             return f"{missing} held and did not show"
         # The outermost inject gives the argument. A derived function makes a call of its own to the patches beneath.
-        derives = [put.rank for put in here if put.verb == "derive"]
-        below = [put for put in held if put.verb == "inject"]
+        derives = [layer.rank for layer in shown if layer.verb == "derive"]
+        below = [layer for layer in holding if layer.verb == "inject"]
         if mark is not None and mark.spot is part:
             if mark.rank <= floor:
                 return f"{mark} lies under what replaced it"
             lowest = max((rank for rank in derives if rank < mark.rank), default=floor)
-            below = [put for put in below if put.rank > mark.rank and not _lies_over(put, mark, derives)]
-            below += [put for put in held if put.verb == "inject" and put.rank < lowest]
+            below = [layer for layer in below if layer.rank > mark.rank and not _lies_over(layer, mark, derives)]
+            below += [layer for layer in holding if layer.verb == "inject" and layer.rank < lowest]
             mark = None
         elif mark is not None:
             below = []
         if below:
             return f"{below} held and did not show"
         part = None if ends else part.inner
-    return f"{[*puts, mark]} do not belong there" if puts or mark is not None else None
+    return f"{[*layers, mark]} do not belong there" if layers or mark is not None else None
 
 
-def _lies_over(outer: Put, inner: Put, derives: Sequence[Any]) -> bool:
+def _lies_over(outer: Layer, inner: Layer, derives: Sequence[Any]) -> bool:
     """Return True if a derive lies between two patches."""
     return any(inner.rank < rank < outer.rank for rank in derives)
 
@@ -292,18 +292,18 @@ def open_at_random(spots: Sequence[Spot], choose: Random) -> Opened | None:
     if scope == "task":
         chosen = [spot for spot in chosen if "wrap" in spot.verbs]
     span = Span(None, threading.current_thread() if scope == "task" else None)
-    puts = [
-        Put(spot, choose.choice([verb for verb in spot.verbs if scope == "process" or verb in CALLS]), place, span)
+    layers = [
+        Layer(spot, choose.choice([verb for verb in spot.verbs if scope == "process" or verb in CALLS]), place, span)
         for place, spot in enumerate(chosen)
     ]
-    puts = [
-        put
-        for at, put in enumerate(puts)
-        if not any(outer.spot is put.spot and hides(outer.verb, put.verb) for outer in puts[:at])
+    layers = [
+        layer
+        for index, layer in enumerate(layers)
+        if not any(outer.spot is layer.spot and hides(outer.verb, layer.verb) for outer in layers[:index])
     ]
-    span.session = session = hookpatch.active(*(put.spot.patch(put) for put in puts), scope=scope)
-    for put in puts:
-        put.spot.puts.append(put)
+    span.session = session = hookpatch.active(*(layer.spot.patch(layer) for layer in layers), scope=scope)
+    for layer in layers:
+        layer.spot.layers.append(layer)
     span.opening = tick()
     try:
         session.open()
@@ -324,17 +324,17 @@ def patch_at_random(
     """Open and close sessions, some from other threads; now and then drop a session, or check a call."""
     mine: list[Opened] = []
     for _ in range(steps):
-        what = choose.random()
-        if what < 0.4 and len(mine) < 3:
+        chance = choose.random()
+        if chance < 0.4 and len(mine) < 3:
             opened = open_at_random(patched, choose)
             mine += [opened] if opened is not None else []
-        elif what < 0.7 and mine:
+        elif chance < 0.7 and mine:
             mine.pop(choose.randrange(len(mine))).close()
-        elif what < 0.8 and mine:
+        elif chance < 0.8 and mine:
             pool.append(mine.pop())
             with suppress(IndexError):
                 mine.append(pool.pop(0))
-        elif what < 0.81 and mine:
+        elif chance < 0.81 and mine:
             mine.pop().drop()
         elif called:
             look_at(choose.choice(called))
@@ -361,7 +361,7 @@ def switching_often(seed: int) -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def contend(seed: int, workers: Sequence[Callable[[Random], None]], others: Sequence[Callable[..., None]]) -> None:
+def contend(seed: int, workers: Sequence[Callable[[Random], None]], companions: Sequence[Callable[..., None]]) -> None:
     """Run workers to their end, and others, each with an event that is set when the last worker has ended."""
     stop, ended = Event(), itertools.count(1)
 
@@ -374,7 +374,7 @@ def contend(seed: int, workers: Sequence[Callable[[Random], None]], others: Sequ
 
     together(
         *(partial(work, worker, Random(f"{seed} {number}")) for number, worker in enumerate(workers)),
-        *(partial(other, Random(f"{seed} {-number}"), stop) for number, other in enumerate(others, 1)),
+        *(partial(companion, Random(f"{seed} {-number}"), stop) for number, companion in enumerate(companions, 1)),
     )
 
 
@@ -387,7 +387,7 @@ def nothing_left(pool: list[Opened], spots: Sequence[Spot]) -> None:
     assert watched() == []
     assert hookpatch.report().patches == ()
     for spot in spots:
-        spot.puts.clear()
+        spot.layers.clear()
 
 
 def contents_of(owner: Any) -> list[tuple[Any, int]]:

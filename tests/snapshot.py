@@ -20,17 +20,19 @@ class Snapshot:
         self._home: Final = module.__name__
         self._owners: Final[dict[str, tuple[Any, list[MemberDescriptorType], Held]]] = {}
         todo: list[tuple[str, Any]] = [("", module)]
-        seen = set()
+        visited = set()
         for place, owner in todo:  # the list grows during the loop
-            if id(owner) in seen:
+            if id(owner) in visited:
                 continue
-            seen.add(id(owner))
+            visited.add(id(owner))
             kinds = [] if isinstance(owner, type) else [k for k in type(owner).__mro__ if k.__module__ == self._home]
             # Taken now: a patch may replace the descriptor of a member of __slots__ in the class.
-            members = [one for kind in kinds for one in vars(kind).values() if type(one) is MemberDescriptorType]
-            held = _held(owner, members)
-            self._owners[place] = owner, members, held
-            for step, _, value in held:
+            members = [
+                member for kind in kinds for member in vars(kind).values() if type(member) is MemberDescriptorType
+            ]
+            entries = _held(owner, members)
+            self._owners[place] = owner, members, entries
+            for step, _, value in entries:
                 if self._goes_into(value) and not (is_mapping(owner) and step.startswith(".")):
                     todo.append((_joined(place, step), getattr(value, "__func__", value)))
 
@@ -47,14 +49,14 @@ class Snapshot:
     def drop(self, place: str) -> None:
         """Note that a place was absent."""
         self._owners.pop(place, None)
-        for at, (_, _, held) in self._owners.items():
-            held[:] = [one for one in held if _joined(at, one[0]) != place]
+        for owner_place, (_, _, entries) in self._owners.items():
+            entries[:] = [entry for entry in entries if _joined(owner_place, entry[0]) != place]
 
     def now(self, place: str) -> Any:
         """Return the value at a place now, or ABSENT."""
-        for at, (owner, members, _) in self._owners.items():
-            for step, _, value in _held(owner, members) if place.startswith(at) else ():
-                if _joined(at, step) == place:
+        for owner_place, (owner, members, _) in self._owners.items():
+            for step, _, value in _held(owner, members) if place.startswith(owner_place) else ():
+                if _joined(owner_place, step) == place:
                     return value
         return ABSENT
 
@@ -64,23 +66,26 @@ class Snapshot:
         Args:
             moved: a place whose position in its owner does not count.
         """
-        found: list[str] = []
-        for at, (owner, members, before) in self._owners.items():
+        changes: list[str] = []
+        for owner_place, (owner, members, before) in self._owners.items():
             after = _held(owner, members)
             if len(before) == len(after) and all(map(_is_same, before, after)):
                 continue
-            old, new = ({_joined(at, one[0]): one for one in held} for held in (before, after))
+            old, new = ({_joined(owner_place, entry[0]): entry for entry in entries} for entries in (before, after))
             nothing = ("", ABSENT, ABSENT)
             pairs = {place: (old.get(place, nothing), new.get(place, nothing)) for place in (*old, *new)}
-            found += [
-                place for place, (one, other) in pairs.items() if one[1] is not other[1] or one[2] is not other[2]
+            changes += [
+                place
+                for place, (earlier, later) in pairs.items()
+                if earlier[1] is not later[1] or earlier[2] is not later[2]
             ]
-            both = [
-                [place for place in held if place in old and place in new and place != moved] for held in (old, new)
+            orders = [
+                [place for place in entries if place in old and place in new and place != moved]
+                for entries in (old, new)
             ]
-            if both[0] != both[1]:
-                found.append(f"order of {at}")
-        return found
+            if orders[0] != orders[1]:
+                changes.append(f"order of {owner_place}")
+        return changes
 
 
 def is_mapping(owner: object) -> bool:
@@ -88,8 +93,8 @@ def is_mapping(owner: object) -> bool:
     return hasattr(type(owner), "popitem")
 
 
-def _is_same(one: tuple[str, Any, Any], other: tuple[str, Any, Any]) -> bool:
-    return one[0] == other[0] and one[1] is other[1] and one[2] is other[2]
+def _is_same(before: tuple[str, Any, Any], after: tuple[str, Any, Any]) -> bool:
+    return before[0] == after[0] and before[1] is after[1] and before[2] is after[2]
 
 
 def _joined(place: str, step: str) -> str:
@@ -98,19 +103,19 @@ def _joined(place: str, step: str) -> str:
 
 def _held(owner: Any, members: list[MemberDescriptorType]) -> Held:
     """Return all values that an owner holds itself; bypass the owner's own methods of access."""
-    held: Held = [(".__class__", "", type(owner))]
+    entries: Held = [(".__class__", "", type(owner))]
     # importlib drops _initializing from a spec when the import has ended.
-    held += [(f".{name}", name, v) for name, v in getattr(owner, "__dict__", {}).items() if name != "_initializing"]
+    entries += [(f".{name}", name, v) for name, v in getattr(owner, "__dict__", {}).items() if name != "_initializing"]
     for member in members:
         try:
-            held.append((f".{member.__name__}", "", member.__get__(owner)))
+            entries.append((f".{member.__name__}", "", member.__get__(owner)))
         except AttributeError:
             continue
     if type(owner) is FunctionType:
-        held += [(f".{name}", "", getattr(owner, name)) for name in FUNCTION]
+        entries += [(f".{name}", "", getattr(owner, name)) for name in FUNCTION]
     elif type(owner) is list:
-        held += [(f"[{index}]", "", value) for index, value in enumerate(owner)]
+        entries += [(f"[{index}]", "", value) for index, value in enumerate(owner)]
     elif is_mapping(owner):
         kind = next((kind for kind in (OrderedDict, dict) if isinstance(owner, kind)), type(owner))
-        held += [(f"[{key!r}]", key, value) for key, value in kind.items(owner)]
-    return held
+        entries += [(f"[{key!r}]", key, value) for key, value in kind.items(owner)]
+    return entries

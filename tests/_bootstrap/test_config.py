@@ -147,12 +147,12 @@ def test_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     """Missing, a folder, not UTF-8, relative."""
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe")
-    found = []
+    messages = []
     for path in (str(tmp_path / "none"), str(tmp_path), str(binary), "ours.toml"):
         with pytest.raises(SettingError) as caught:
             read_config(path, "HOOKPATCH_CONFIG")
-        found.append(str(caught.value))
-    assert found == [
+        messages.append(str(caught.value))
+    assert messages == [
         f"HOOKPATCH_CONFIG: there is no file {tmp_path / 'none'}",
         f"HOOKPATCH_CONFIG: {tmp_path} cannot be read: Is a directory",
         f"{binary}: it is no TOML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
@@ -213,7 +213,7 @@ def test_variable_comes_before_the_key(configured: Callable[[str], Path], monkey
 
 
 @pytest.mark.parametrize(
-    ("environment", "given", "speed"),
+    ("environment", "argument", "speed"),
     [
         ({}, {}, "3 kmh"),
         ({"speed": 4}, {}, "4 kmh"),
@@ -228,7 +228,7 @@ def test_options_are_merged_value_by_value(
     make_module: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     environment: Mapping[str, object],
-    given: Mapping[str, object],
+    argument: Mapping[str, object],
     speed: str,
 ) -> None:
     """Options of active() come first, then HOOKPATCH_OPTIONS, then the file; spellings of a name are equal."""
@@ -236,7 +236,7 @@ def test_options_are_merged_value_by_value(
     monkeypatch.setenv("HOOKPATCH_OPTIONS", json.dumps({"tuned@kit": environment, "other": {"y": 2}}))
     make_distribution("kit", "1.0", {"tuned": "plugin_tuned"}, {"plugin_tuned": TUNED})
     vendor = make_module("vendor", "speed = 1")
-    with hookpatch.active("tuned", options={"tuned": given} if given else None):
+    with hookpatch.active("tuned", options={"tuned": argument} if argument else None):
         assert vendor.speed == speed
     assert json.loads(hookpatch.environment("tuned")["HOOKPATCH_OPTIONS"]) == {
         "tuned": {"speed": 3, "unit": "kmh", **environment}
@@ -251,19 +251,19 @@ def test_block_has_the_lock_file_and_the_policy(
     make_module("earlier", "limit = 3")
     make_module("vendor", "limit = 5")
     target = hookpatch.Target("earlier:limit")
-    found = of_slot(resolve(target, importlib.import_module("earlier"), "this test"))
-    write_lock(Lock((), {}, {"vendor:limit": Locked(found)}, str(tmp_path / "ours.lock")))
+    fingerprint = of_slot(resolve(target, importlib.import_module("earlier"), "this test"))
+    write_lock(Lock((), {}, {"vendor:limit": Locked(fingerprint)}, str(tmp_path / "ours.lock")))
     patch = hookpatch.replace("vendor:limit", 4)
     with hookpatch.active(patch) as session:
-        assert [one.state for one in session.report()] == ["skipped"]
+        assert [row.state for row in session.report()] == ["skipped"]
     monkeypatch.setenv("HOOKPATCH_ON_DRIFT", "error")
     with pytest.raises(DriftError):
         hookpatch.active(patch).open()
     with pytest.warns(DriftWarning), hookpatch.active(patch, on_drift="warn") as session:
-        assert [one.state for one in session.report()] == ["applied"]
+        assert [row.state for row in session.report()] == ["applied"]
     write_lock(Lock((), {}, {}, str(tmp_path / "other.lock")))
     with hookpatch.active(patch, lock=tmp_path / "other.lock") as session:
-        assert [one.state for one in session.report()] == ["applied"]
+        assert [row.state for row in session.report()] == ["applied"]
 
 
 def test_wrong_option_of_a_file_is_told_with_its_key(
@@ -433,10 +433,10 @@ def test_lock_and_check_take_what_the_project_asks_for(home: Environment) -> Non
     locked = said(home, "-m", "hookpatch", "lock", cwd="locking", PYTHONPATH=str(project))
     assert locked == (f"no distribution  vendor:speed\n{path} written", "", 0)
     assert "speed = 7" in path.read_text()
-    done = said(home, "-m", "hookpatch", "check", "--json", cwd="locking", PYTHONPATH=str(project))
-    found = json.loads(done[0])
-    assert (found["lock"], found["status"], done[2]) == (str(path), 0, 0)
-    assert [target["target"] for target in found["targets"]] == ["vendor:speed"]
+    completed = said(home, "-m", "hookpatch", "check", "--json", cwd="locking", PYTHONPATH=str(project))
+    answer = json.loads(completed[0])
+    assert (answer["lock"], answer["status"], completed[2]) == (str(path), 0, 0)
+    assert [target["target"] for target in answer["targets"]] == ["vendor:speed"]
 
 
 def test_options_for_a_plugin_that_is_not_installed_are_refused(

@@ -82,59 +82,59 @@ def test_objects_at_hand_need_no_finder() -> None:
 def test_cancelled_watch_never_fires(write_module: WriteModule) -> None:
     """A cancelled watch never fires; a second cancel does no harm; other watches go on."""
     write_module("later", SOURCE)
-    told: list[str] = []
-    cancelled = imports.watch("later", lambda module: told.append("cancelled"))
-    kept = imports.watch("later", lambda module: told.append("kept"))
+    calls: list[str] = []
+    cancelled = imports.watch("later", lambda module: calls.append("cancelled"))
+    watch = imports.watch("later", lambda module: calls.append("kept"))
     assert repr(cancelled) == "<Watch of later, waiting>"
     cancelled.cancel()
     cancelled.cancel()
     later = importlib.import_module("later")
-    assert told == ["kept"]
-    kept.cancel()
+    assert calls == ["kept"]
+    watch.cancel()
     importlib.reload(later)
-    assert told == ["kept"]
-    assert repr(kept) == "<Watch of later, cancelled>"
+    assert calls == ["kept"]
+    assert repr(watch) == "<Watch of later, cancelled>"
 
 
 def test_watch_cancelled_by_an_earlier_one_does_not_fire(write_module: WriteModule) -> None:
     """A watch cancelled while the module's import is being told is not told any more."""
     write_module("later", SOURCE)
-    told: list[str] = []
+    calls: list[str] = []
 
     def first(module: ModuleType) -> None:
-        told.append("first")
+        calls.append("first")
         second.cancel()
 
-    one = imports.watch("later", first)
-    second = imports.watch("later", lambda module: told.append("second"))
+    earlier = imports.watch("later", first)
+    second = imports.watch("later", lambda module: calls.append("second"))
     importlib.import_module("later")
-    one.cancel()
-    assert told == ["first"]
+    earlier.cancel()
+    assert calls == ["first"]
 
 
 def test_watch_hears_of_each_execution_with_the_live_module(write_module: WriteModule) -> None:
     """A watch fires once for each import and reload, with the module in sys.modules."""
     write_module("later", SOURCE)
-    told: list[ModuleType] = []
-    watch = imports.watch("later", told.append)
+    modules: list[ModuleType] = []
+    watch = imports.watch("later", modules.append)
     first = importlib.import_module("later")
     importlib.import_module("later")
     importlib.reload(first)
     del sys.modules["later"]
     second = importlib.import_module("later")
     watch.cancel()
-    assert [module is expected for module, expected in zip(told, [first, first, second], strict=True)] == [True] * 3
+    assert [module is expected for module, expected in zip(modules, [first, first, second], strict=True)] == [True] * 3
 
 
 def test_one_watch_that_raises_keeps_no_other_from_its_module(write_module: WriteModule) -> None:
     """All watches fire, then the import raises the first error and may be tried again."""
     write_module("later", SOURCE)
-    told: list[str] = []
+    calls: list[str] = []
 
     def fail(name: str) -> Callable[[ModuleType], None]:
         def arrival(module: ModuleType) -> None:
-            told.append(name)
-            if len(told) <= 3:
+            calls.append(name)
+            if len(calls) <= 3:
                 raise KeyError(name)
 
         return arrival
@@ -142,10 +142,10 @@ def test_one_watch_that_raises_keeps_no_other_from_its_module(write_module: Writ
     watches = [imports.watch("later", fail(name)) for name in "abc"]
     with pytest.raises(KeyError, match="a"):
         importlib.import_module("later")
-    assert told == ["a", "b", "c"]
+    assert calls == ["a", "b", "c"]
     assert "later" not in sys.modules
     later = importlib.import_module("later")
-    assert told == ["a", "b", "c"] * 2
+    assert calls == ["a", "b", "c"] * 2
     assert loaders(later) == REAL_LOADERS
     for watch in watches:
         watch.cancel()

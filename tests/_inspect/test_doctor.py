@@ -37,16 +37,16 @@ def doctor(home: Environment, status: int, **variables: str) -> list[tuple[str, 
     assert (completed.stderr, completed.returncode) == ("", status), completed.stdout
     heading, *rows, end = completed.stdout.splitlines()
     assert heading.split() == ["looked", "at", "found"]
-    found: list[tuple[str, str, str]] = []
+    findings: list[tuple[str, str, str]] = []
     for row in rows:
         mark, about, text = [*re.split(r"\s{2,}", row.strip(), maxsplit=2), "", ""][:3]
         if mark in ("ok", "fix"):
-            found.append((mark, about, text))
+            findings.append((mark, about, text))
         else:
-            found[-1] = (*found[-1][:2], f"{found[-1][2]} {row.strip()}")
-    wrong = sum(mark == "fix" for mark, *_ in found)
+            findings[-1] = (*findings[-1][:2], f"{findings[-1][2]} {row.strip()}")
+    wrong = sum(mark == "fix" for mark, *_ in findings)
     assert end == (f"{wrong} problem{'s' * (wrong > 1)}" if wrong else "all is well")
-    return found
+    return findings
 
 
 def wrong(home: Environment, **variables: str) -> list[tuple[str, str]]:
@@ -61,12 +61,12 @@ def test_line_is_that_of_the_start_up_file() -> None:
 
 def test_all_is_well(home: Environment) -> None:
     """doctor lists the start-up file and its folder, the variables, and the plan of each plugin."""
-    found = doctor(home, 0, HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(home.folder / "reports"))
+    findings = doctor(home, 0, HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(home.folder / "reports"))
     package = home.site_packages / "hookpatch"
-    assert [about for _, about, _ in found] == [
+    assert [about for _, about, _ in findings] == [
         *("python", "start-up file", "start-up", "HOOKPATCH_PLUGINS", "HOOKPATCH_REPORT", "plugin loud"),
     ]
-    assert [text for *_, text in found][1:] == [
+    assert [text for *_, text in findings][1:] == [
         str(home.site_packages / "hookpatch.pth"),
         f"active in a new Python, from {package}",
         "loud from loud-dist 1.0",
@@ -129,11 +129,11 @@ def test_two_installations(home: Environment, wheels: Path, tmp_path: Path) -> N
     import subprocess
     import sys
 
-    other = tmp_path / "other"
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(other)]
+    elsewhere = tmp_path / "other"
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(elsewhere)]
     subprocess.run([*command, *map(str, wheels.glob("hookpatch-*.whl"))], check=True, capture_output=True)
-    found = doctor(home, 0, PYTHONPATH=str(other))
-    assert ("ok", "start-up", f"active in a new Python, from {other / 'hookpatch'}") in found
+    findings = doctor(home, 0, PYTHONPATH=str(elsewhere))
+    assert ("ok", "start-up", f"active in a new Python, from {elsewhere / 'hookpatch'}") in findings
 
 
 def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> None:
@@ -143,21 +143,21 @@ def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> Non
         "[tool.hookpatch]\nplugins = ['loud']\non_error = 'warn'\non_drift = 'skip'\nallow = ['loud']\n"
         "[tool.hookpatch.options.loud]\n"
     )
-    told = {about: text for _, about, text in doctor(home, 0, HOOKPATCH_ON_ERROR="exit")}
-    assert told["configuration"] == (
+    texts = {about: text for _, about, text in doctor(home, 0, HOOKPATCH_ON_ERROR="exit")}
+    assert texts["configuration"] == (
         f"{config}, found from the current folder; 'hookpatch run' hands it on, python by itself does not look for it"
     )
-    assert (told["tool.hookpatch.plugins"], told["tool.hookpatch.on_drift"]) == ("loud from loud-dist 1.0", "skip")
-    assert told["HOOKPATCH_ON_ERROR"] == "exit"
-    assert told["tool.hookpatch.on_error"] == "warn; HOOKPATCH_ON_ERROR comes first"
-    assert (told["tool.hookpatch.options.loud"], told["tool.hookpatch.allow"]) == ("", "loud")
+    assert (texts["tool.hookpatch.plugins"], texts["tool.hookpatch.on_drift"]) == ("loud from loud-dist 1.0", "skip")
+    assert texts["HOOKPATCH_ON_ERROR"] == "exit"
+    assert texts["tool.hookpatch.on_error"] == "warn; HOOKPATCH_ON_ERROR comes first"
+    assert (texts["tool.hookpatch.options.loud"], texts["tool.hookpatch.allow"]) == ("", "loud")
     named = home.run("-m", "hookpatch", "doctor", "--json", HOOKPATCH_CONFIG=str(config), HOOKPATCH_PLUGINS="loud")
-    found = json.loads(named.stdout)
-    assert (found["status"], named.returncode) == (0, 0)
-    assert {key for finding in found["findings"] for key in finding} == {"about", "found", "mend"}
-    told = {finding["about"]: finding["found"] for finding in found["findings"]}
-    assert told["configuration"] == f"{config}, named by HOOKPATCH_CONFIG"
-    assert told["tool.hookpatch.plugins"] == "loud; HOOKPATCH_PLUGINS comes first"
+    answer = json.loads(named.stdout)
+    assert (answer["status"], named.returncode) == (0, 0)
+    assert {key for finding in answer["findings"] for key in finding} == {"about", "found", "mend"}
+    texts = {finding["about"]: finding["found"] for finding in answer["findings"]}
+    assert texts["configuration"] == f"{config}, named by HOOKPATCH_CONFIG"
+    assert texts["tool.hookpatch.plugins"] == "loud; HOOKPATCH_PLUGINS comes first"
     config.write_text("[tool.hookpatch]\non_error = 1\n")
     assert wrong(home) == [
         (
@@ -202,9 +202,9 @@ def test_each_setting_is_told_with_where_it_comes_from(home: Environment) -> Non
 )
 def test_variable_that_is_wrong(home: Environment, variables: dict[str, str], about: str, text: str) -> None:
     """The line has the variable's value and the remedy."""
-    ((found_about, found),) = wrong(home, **variables)
+    ((found_about, found_text),) = wrong(home, **variables)
     assert found_about == about
-    assert found.startswith(text)
+    assert found_text.startswith(text)
 
 
 def test_plugin_that_is_wrong(home: Environment) -> None:
@@ -214,14 +214,14 @@ def test_plugin_that_is_wrong(home: Environment) -> None:
     home.add_plugin("loud", LOUD, "twin-dist")
     options = "import dataclasses, hookpatch\n@dataclasses.dataclass(frozen=True)\nclass Options:\n    word: str\n"
     home.add_plugin("asks", f"'''Asks.'''\n{options}@hookpatch.hookimpl\ndef hookpatch_patches(options): return ()\n")
-    found = wrong(home)
-    assert [about for about, _ in found] == ["plugin broken", "plugin loud", "plugin loud", "plugin old"]
-    said = [text for _, text in found]
-    assert said[0].startswith("plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no")
-    assert said[1] == (
+    findings = wrong(home)
+    assert [about for about, _ in findings] == ["plugin broken", "plugin loud", "plugin loud", "plugin old"]
+    texts = [text for _, text in findings]
+    assert texts[0].startswith("plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no")
+    assert texts[1] == (
         "loud-dist 1.0 is not the only one to offer this name -> ask for loud@loud-dist, or uninstall one of the two"
     )
-    assert said[3].startswith("wrap vendor:speak -> made for pip<1, but pip ")
+    assert texts[3].startswith("wrap vendor:speak -> made for pip<1, but pip ")
     (home.python.parents[1] / "hookpatch.allow").write_text("loud@loud-dist\n")
     assert sum("is not allowed here" in text for _, text in wrong(home)) == 4
 

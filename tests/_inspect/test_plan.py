@@ -163,10 +163,10 @@ def test_cycle_is_printed_with_who_declares_it(install: Install, vendor: Path) -
     install({"a": "before='b'", "b": "before='a'"}, a="wrap()", b="wrap()")
     plan = hookpatch.plan("b", "a")
     assert chain(plan) == [(1, "b", "fits"), (None, "a", "conflict")]
-    said = (
+    cycle = (
         "a before b before a; plugin 'a' from d-a 1.0 declares before='b', plugin 'b' from d-b 1.0 declares before='a'"
     )
-    assert said in str(plan)
+    assert cycle in str(plan)
 
 
 def test_addresses_are_compared_as_they_are_written(install: Install, vendor: Path) -> None:
@@ -228,9 +228,9 @@ def test_patch_that_is_not_needed_any_more_is_a_warning(install: Install, vendor
 def test_target_that_is_imported_is_looked_at(make_module: MakeModule) -> None:
     """Signatures of an imported target are compared; an object at hand always."""
     module = make_module("vendor", "def call(deep): return []\nfor_c = len")
-    put = hookpatch.replace("vendor:call", lambda: None)
+    replacement = hookpatch.replace("vendor:call", lambda: None)
     at_hand = hookpatch.inject(hookpatch.Target.attribute(module, "call"), wide=1, required=False)
-    plan = hookpatch.plan(put, at_hand, hookpatch.inject("vendor:missing", wide=1))
+    plan = hookpatch.plan(replacement, at_hand, hookpatch.inject("vendor:missing", wide=1))
     called, missing = plan
     assert [patch.finding for patch in called.patches] == ["unfit", "skipped"]
     assert "what replace puts at vendor:call takes ()" in str(called.patches[0].reason)
@@ -241,8 +241,10 @@ def test_target_that_is_imported_is_looked_at(make_module: MakeModule) -> None:
 
 def test_objects_at_hand_that_look_alike_are_two_targets() -> None:
     """Both are a dict with a key."""
-    one, other = ({"key": 1} for _ in range(2))
-    patches = [hookpatch.replace(hookpatch.Target.item(mapping, "key"), 2, add=True) for mapping in (one, other, one)]
+    first, second = ({"key": 1} for _ in range(2))
+    patches = [
+        hookpatch.replace(hookpatch.Target.item(mapping, "key"), 2, add=True) for mapping in (first, second, first)
+    ]
     plan = hookpatch.plan(*patches)
     assert [len(target.patches) for target in plan] == [2, 1]
     assert {target.in_words for target in plan} == {"an object at hand"}
@@ -379,22 +381,22 @@ def look(*names: str, options: Mapping[str, Any] = {}) -> dict[str, Any]:
     """Plan in a new interpreter; return the result and all imported modules."""
     code = textwrap.dedent(LOOK.format(names=names, options=dict(options)))
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(completed.stdout)
-    return found
+    answer: dict[str, Any] = json.loads(completed.stdout)
+    return answer
 
 
 @pytest.mark.model
 def test_real_libraries_are_not_imported() -> None:
     """Plugins for onnxsim and torch: of theirs, the modules of the plugins alone."""
     names = ["fuse_qkv_off", "linear_kept", "onnxsim_skip", "symbolic_functions", "rmsnorm_node", "gelu_node"]
-    found = look(*names, options={"onnxsim_skip": {"passes": ["fuse_qkv"]}})
-    packages = {name.partition(".")[0] for name in found["new"]}
+    answer = look(*names, options={"onnxsim_skip": {"passes": ["fuse_qkv"]}})
+    packages = {name.partition(".")[0] for name in answer["new"]}
     assert not packages & {"onnxsim", "onnx", "torch", "numpy", "transformers", "onnxruntime", "onnxscript"}
     assert {"hookpatch_onnxsim", "hookpatch_onnx"} <= packages
-    assert found["targets"][:2] == ["onnxsim.onnx_simplifier:simplify", "onnxsim.onnx_simplifier"]
-    assert found["chain"][0] == ["fuse_qkv_off", "linear_kept", "onnxsim_skip"]
-    assert (found["patched"], found["watched"], found["status"]) == ([], [], 0)
-    assert all(found["versions"])
+    assert answer["targets"][:2] == ["onnxsim.onnx_simplifier:simplify", "onnxsim.onnx_simplifier"]
+    assert answer["chain"][0] == ["fuse_qkv_off", "linear_kept", "onnxsim_skip"]
+    assert (answer["patched"], answer["watched"], answer["status"]) == ([], [], 0)
+    assert all(answer["versions"])
 
 
 # --- the command
@@ -497,9 +499,9 @@ def test_command_prints_json(home: Environment) -> None:
     target = {"target": "vendor:speed", "module": "vendor", "distribution": "vendor", "version": "1.4"}
     target |= {"installed": True, "imported": False, "patches": [patch]}
     assert json.loads(completed.stdout) == {"status": 0, "targets": [target], "idle": []}
-    given = {"HOOKPATCH_PLUGINS": "tuned", "HOOKPATCH_OPTIONS": '{"tuned": {"speed": 4}}'}
-    assert '"why": "speed 4"' in home.run(script, "plan", "--json", **given).stdout
-    assert '"why": "speed 5"' in home.run(script, "plan", "--json", "-o", "tuned.speed=5", **given).stdout
-    assert '"why": "speed 4"' in home.run(script, "plan", "tuned", "--json", **given).stdout
+    variables = {"HOOKPATCH_PLUGINS": "tuned", "HOOKPATCH_OPTIONS": '{"tuned": {"speed": 4}}'}
+    assert '"why": "speed 4"' in home.run(script, "plan", "--json", **variables).stdout
+    assert '"why": "speed 5"' in home.run(script, "plan", "--json", "-o", "tuned.speed=5", **variables).stdout
+    assert '"why": "speed 4"' in home.run(script, "plan", "tuned", "--json", **variables).stdout
     completed = home.run(script, "plan", "tuned")
     assert "options of plugin 'tuned' (tuned-dist 1.0): 'speed' must be given" in completed.stderr

@@ -80,11 +80,11 @@ def another(word="other"): return word
 Short = tuple[str, str, str, int | None, bool]
 
 
-def short(found: hookpatch.SlotReport) -> list[Short]:
+def short(report: hookpatch.SlotReport) -> list[Short]:
     """Return the findings without file names and notes."""
     return [
-        (one.by, one.kind, one.name, int(one.place.rpartition(":")[2]) if one.place else None, one.reached)
-        for one in found
+        (layer.by, layer.kind, layer.name, int(layer.place.rpartition(":")[2]) if layer.place else None, layer.reached)
+        for layer in report
     ]
 
 
@@ -144,10 +144,10 @@ def test_original_is_told_with_its_place(
 
 def test_decorator_is_told_with_its_place(vendor: ModuleType) -> None:
     """The writer of a wrapper is unknown; the place of the wrapper's source is shown."""
-    found = hookpatch.why("vendor:decorated")
-    at = line_of(vendor, "    @functools.wraps(function)")
-    assert short(found) == [
-        ("somebody", "functools.wraps", "vendor:loud.<locals>.shouting", at, True),
+    report = hookpatch.why("vendor:decorated")
+    line = line_of(vendor, "    @functools.wraps(function)")
+    assert short(report) == [
+        ("somebody", "functools.wraps", "vendor:loud.<locals>.shouting", line, True),
         _original(vendor, "decorated", "@loud"),
     ]
 
@@ -156,22 +156,22 @@ def test_what_is_inherited_is_told_where_it_lies(vendor: ModuleType) -> None:
     """An inherited value is shown with its class, also with a patch in the subclass."""
     assert hookpatch.why("vendor:Sub.method").note == "inherited from vendor:Base"
     with hookpatch.active(_wrap("vendor:Sub.method"), _wrap("vendor:Base.method")):
-        found = hookpatch.why("vendor:Sub.method")
-    assert [(one.by, one.kind) for one in found] == [("hookpatch", "wrap")] * 2 + [("module", "original")]
-    assert found.note == "inherited from vendor:Base"
+        report = hookpatch.why("vendor:Sub.method")
+    assert [(layer.by, layer.kind) for layer in report] == [("hookpatch", "wrap")] * 2 + [("module", "original")]
+    assert report.note == "inherited from vendor:Base"
 
 
 def test_nothing_is_imported(vendor: ModuleType, write_module: Any) -> None:
     """Neither the address's module nor a key's."""
     write_module("late", "raise RuntimeError('it ran')")
     for address in ("late:speak", "vendor:REGISTRY[late:speak]"):
-        found = hookpatch.why(address)
-        assert (found.imported, found.layers, found.note) == (False, (), "late is not imported in this process")
+        report = hookpatch.why(address)
+        assert (report.imported, report.layers, report.note) == (False, (), "late is not imported in this process")
     assert "late" not in sys.modules
 
 
 @pytest.mark.parametrize(
-    ("address", "error", "said"),
+    ("address", "error", "message"),
     [
         ("vendor:speek", TargetNotFound, "vendor has no attribute 'speek'; did you mean 'speak'?"),
         ("vendor:Bose.x", TargetNotFound, "vendor has no attribute 'Bose'; did you mean 'Base'?"),
@@ -179,12 +179,12 @@ def test_nothing_is_imported(vendor: ModuleType, write_module: Any) -> None:
     ],
 )
 def test_address_that_leads_nowhere_is_an_error(
-    vendor: ModuleType, address: str, error: type[Exception], said: str | None
+    vendor: ModuleType, address: str, error: type[Exception], message: str | None
 ) -> None:
     """The error is that of a patch, with the nearest name; a lazy module is not loaded."""
     with pytest.raises(error) as caught:
         hookpatch.why(address)
-    assert said is None or str(caught.value) == f"{said} (target {address} of hookpatch.why())"
+    assert message is None or str(caught.value) == f"{message} (target {address} of hookpatch.why())"
 
 
 # --- ours
@@ -210,22 +210,22 @@ def test_layers_are_told_from_the_outermost_in(vendor: ModuleType, address: str,
     """Of overlapping sessions, by the same wrapper, on any kind of slot, in the slot and in the function itself."""
     (original,) = hookpatch.why(f"vendor:{address}")
     with hookpatch.active(_wrap(f"vendor:{address}")), hookpatch.active(*[_wrap(f"vendor:{address}", reach=reach)] * 2):
-        found = hookpatch.why(f"vendor:{address}")
-    assert short(found)[:3] == [OURS] * 3
+        report = hookpatch.why(f"vendor:{address}")
+    assert short(report)[:3] == [OURS] * 3
     in_function = reach == "everywhere" and address not in ("sqrt", "Base")
-    numbers = [one.session or 0 for one in found.layers[:3]]
+    numbers = [layer.session or 0 for layer in report.layers[:3]]
     later = [number > min(numbers) for number in numbers]
     assert later == ([False, True, True] if in_function else [True, True, False])
-    assert found.layers[3:] == (original,)
+    assert report.layers[3:] == (original,)
 
 
 def test_text_names_everything(vendor: ModuleType) -> None:
     """The text has the arguments of inject, and a short form of values."""
     patches = [hookpatch.inject("vendor:speak", word=["a", {"b": 1}, vendor.LAZY]), _wrap("vendor:speak")]
     with hookpatch.active(*patches):
-        found = hookpatch.why("vendor:speak")
-    number = found.layers[0].session
-    assert str(found) == (
+        report = hookpatch.why("vendor:speak")
+    number = report.layers[0].session
+    assert str(report) == (
         "vendor:speak\n"
         f"  inject by active(), session {number}\n"
         "      word=['a', {'b': 1}, a vendor:Lazy]\n"
@@ -234,7 +234,7 @@ def test_text_names_everything(vendor: ModuleType) -> None:
         "  the original\n"
         f"      vendor:speak at {vendor.__file__}:{line_of(vendor, _SPEAK)}"
     )
-    assert json.loads(found.to_json())["layers"][0] == {
+    assert json.loads(report.to_json())["layers"][0] == {
         "by": "hookpatch",
         "kind": "inject",
         "name": "vendor:speak",
@@ -260,9 +260,9 @@ def test_values_hide_what_lies_beneath_them(vendor: ModuleType, theirs: ModuleTy
     """A replaced or removed value is not reached; a derived value goes on to its source."""
     low = hookpatch.active(_wrap("vendor:speak"), hookpatch.remove("vendor:LIMIT"))
     with low, hookpatch.active(hookpatch.replace("vendor:speak", theirs.another)):
-        found = hookpatch.why("vendor:speak")
+        report = hookpatch.why("vendor:speak")
         limit = hookpatch.why("vendor:LIMIT")
-    assert short(found) == [
+    assert short(report) == [
         ("hookpatch", "replace", "theirs:another", line_of(theirs, 'def another(word="other"): return word'), True),
         (*OURS[:4], False),
         _original(vendor, "speak", _SPEAK, reached=False),
@@ -272,8 +272,8 @@ def test_values_hide_what_lies_beneath_them(vendor: ModuleType, theirs: ModuleTy
         ("module", "original", "3", None, False),
     ]
     with hookpatch.active(_wrap("vendor:speak"), hookpatch.derive("vendor:speak", derived), _wrap("vendor:speak")):
-        found = hookpatch.why("vendor:speak")
-    assert short(found) == [
+        report = hookpatch.why("vendor:speak")
+    assert short(report) == [
         OURS,
         ("hookpatch", "derive", f"{__name__}:derived", derived.__code__.co_firstlineno, True),
         OURS,
@@ -284,18 +284,18 @@ def test_values_hide_what_lies_beneath_them(vendor: ModuleType, theirs: ModuleTy
 def test_way_that_is_patched_itself_is_noted(vendor: ModuleType) -> None:
     """A patched step of an address is noted; addresses lead through original values."""
     with hookpatch.active(hookpatch.replace("vendor:Base", SimpleNamespace)):
-        found = hookpatch.why("vendor:Base.method")
-    assert found.note == "vendor:Base is patched itself; this is in what stands there without patches"
-    assert short(found) == [_original(vendor, "Base.method", "    def method(self): return 1")]
+        report = hookpatch.why("vendor:Base.method")
+    assert report.note == "vendor:Base is patched itself; this is in what stands there without patches"
+    assert short(report) == [_original(vendor, "Base.method", "    def method(self): return 1")]
 
 
 def test_object_at_hand_is_told(vendor: ModuleType) -> None:
     """For an instance why shows the own value, else the class's value."""
-    thing = vendor.Base()
-    target = hookpatch.Target.attribute(thing, "method")
+    instance = vendor.Base()
+    target = hookpatch.Target.attribute(instance, "method")
     assert short(hookpatch.why(target)) == [_original(vendor, "Base.method", "    def method(self): return 1")]
     with hookpatch.active(_wrap(target), _wrap("vendor:Base.method")):  # type: ignore[arg-type]  # a target is fine
-        kinds = [(one.by, one.kind) for one in hookpatch.why(target)]
+        kinds = [(layer.by, layer.kind) for layer in hookpatch.why(target)]
     assert kinds[0] == ("hookpatch", "wrap")
     assert kinds[-1] == ("module", "original")
 
@@ -311,20 +311,20 @@ def test_wrappers_of_others_are_told_over_and_under_ours(vendor: ModuleType, the
         wrapt.wrap_function_wrapper("vendor", "speak", theirs.passing)
         vendor.speak = functools.partial(vendor.speak, word=[1])
         with hookpatch.active(hookpatch.inject("vendor:speak", word="x")):
-            found = hookpatch.why("vendor:speak")
+            report = hookpatch.why("vendor:speak")
         vendor.speak = vendor.speak.func.__wrapped__
     vendor.speak = original
-    at = line_of(theirs, "    @functools.wraps(function)")
-    passing_at = line_of(theirs, "def passing(wrapped, instance, args, kwargs): return wrapped(*args, **kwargs)")
-    assert short(found) == [
+    inner_line = line_of(theirs, "    @functools.wraps(function)")
+    passing_line = line_of(theirs, "def passing(wrapped, instance, args, kwargs): return wrapped(*args, **kwargs)")
+    assert short(report) == [
         ("somebody", "functools.partial", "vendor:speak", None, True),
-        ("somebody", "wrapt.FunctionWrapper", "theirs:passing", passing_at, True),
+        ("somebody", "wrapt.FunctionWrapper", "theirs:passing", passing_line, True),
         ("hookpatch", "inject", "vendor:speak", None, True),
         OURS,
-        ("somebody", "functools.wraps", "theirs:telling.<locals>.inner", at, True),
+        ("somebody", "functools.wraps", "theirs:telling.<locals>.inner", inner_line, True),
         _original(vendor, "speak", _SPEAK),
     ]
-    assert found.layers[0].note == "gives word=[1]"
+    assert report.layers[0].note == "gives word=[1]"
 
 
 def test_foreign_function_hides_what_lies_beneath(vendor: ModuleType, theirs: ModuleType) -> None:
@@ -336,9 +336,9 @@ def test_foreign_function_hides_what_lies_beneath(vendor: ModuleType, theirs: Mo
         vendor.speak = theirs.another
         hidden = hookpatch.why("vendor:speak")
         vendor.speak = ours
-    at = line_of(theirs, "def silent(function):") + 1
-    assert short(closure)[0] == ("somebody", "function", "theirs:silent.<locals>.inner", at, True)
-    ways = [[(one.by, one.kind, one.reached, one.state) for one in found] for found in (closure, hidden)]
+    line = line_of(theirs, "def silent(function):") + 1
+    assert short(closure)[0] == ("somebody", "function", "theirs:silent.<locals>.inner", line, True)
+    ways = [[(layer.by, layer.kind, layer.reached, layer.state) for layer in report] for report in (closure, hidden)]
     theirs_first = ("somebody", "function", True, None)
     applied = [("hookpatch", "wrap", True, "applied"), ("module", "original", True, None)]
     assert ways == [[theirs_first, *applied], [theirs_first, ("hookpatch", "wrap", False, "overwritten")]]
@@ -349,15 +349,15 @@ def test_mocks_are_told(vendor: ModuleType) -> None:
     mock = ("somebody", "unittest.mock.MagicMock")
     with hookpatch.active(_wrap("vendor:speak")):
         with unittest.mock.patch("vendor.speak"):
-            in_block = [(one.by, one.kind, one.reached) for one in hookpatch.why("vendor:speak")]
+            in_block = [(layer.by, layer.kind, layer.reached) for layer in hookpatch.why("vendor:speak")]
         for patcher in (unittest.mock.patch("vendor.speak"), unittest.mock.patch("vendor.speak", autospec=True)):
             patcher.start()
-            started = [(one.by, one.kind, one.reached) for one in hookpatch.why("vendor:speak")]
+            started = [(layer.by, layer.kind, layer.reached) for layer in hookpatch.why("vendor:speak")]
             patcher.stop()
             beneath = [("hookpatch", "wrap", False), ("module", "original", False)]
             assert started == [(*mock, True), *beneath]
         with unittest.mock.patch("vendor.speak", wraps=vendor.speak):
-            wraps = [(one.by, one.kind, one.reached) for one in hookpatch.why("vendor:speak")]
+            wraps = [(layer.by, layer.kind, layer.reached) for layer in hookpatch.why("vendor:speak")]
     assert in_block == [(*mock, True), ("hookpatch", "wrap", False)]
     assert wraps == [(*mock, True), ("hookpatch", "wrap", True), ("module", "original", True)]
 
@@ -369,18 +369,18 @@ def test_what_a_session_has_left_is_told(vendor: ModuleType, theirs: ModuleType)
         ours = vendor.speak
         vendor.speak = theirs.telling(ours)
     assert [patch.state for patch in session.report()] == ["dormant"]
-    found = hookpatch.why("vendor:speak")
-    assert [(one.by, one.kind) for one in found] == [
+    report = hookpatch.why("vendor:speak")
+    assert [(layer.by, layer.kind) for layer in report] == [
         ("somebody", "functools.wraps"),
         ("hookpatch", "ended"),
         ("module", "original"),
     ]
-    assert str(found).splitlines()[3] == "  left there by hookpatch"
+    assert str(report).splitlines()[3] == "  left there by hookpatch"
     vendor.speak = ours
     del ours
     hookpatch.report()
     assert vendor.speak is original
-    assert [one.kind for one in hookpatch.why("vendor:speak")] == ["original"]
+    assert [layer.kind for layer in hookpatch.why("vendor:speak")] == ["original"]
 
 
 def test_looking_changes_nothing(vendor: ModuleType, theirs: ModuleType) -> None:
@@ -405,7 +405,7 @@ def test_command_imports_and_tells(environment: Environment) -> None:
     completed = command(environment, "why", "vendor:speak", "vendor:LIMIT", "-p", "loud", "--json")
     assert (completed.returncode, completed.stderr) == (0, "noise\n")
     speak, limit = json.loads(completed.stdout)["slots"]
-    assert [(one["kind"], one["plugin"], one["distribution"]) for one in speak["layers"]] == [
+    assert [(layer["kind"], layer["plugin"], layer["distribution"]) for layer in speak["layers"]] == [
         ("wrap", "loud", "loud-dist 1.0"),
         ("original", None, None),
     ]
@@ -414,7 +414,7 @@ def test_command_imports_and_tells(environment: Environment) -> None:
     text = command(environment, "why", "vendor:speak", HOOKPATCH_PLUGINS="loud").stdout.splitlines()
     assert text[:2] == ["vendor:speak", "  wrap by plugin 'loud' from loud-dist 1.0, session 1"]
     nowhere = "ModuleNotFoundError: No module named 'nowhere'; look in the Python that has it"
-    for address, said in (
+    for address, message in (
         ("nowhere:x", f"hookpatch why: nowhere cannot be imported: {nowhere} [hookpatch explain SettingError]"),
         (
             "vendor:s",
@@ -422,4 +422,4 @@ def test_command_imports_and_tells(environment: Environment) -> None:
         ),
     ):
         completed = command(environment, "why", address)
-        assert (completed.returncode, completed.stderr.splitlines()[-1]) == (78, f"hookpatch: error: {said}")
+        assert (completed.returncode, completed.stderr.splitlines()[-1]) == (78, f"hookpatch: error: {message}")

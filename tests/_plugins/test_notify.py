@@ -44,13 +44,13 @@ def listener(make_distribution: Callable[..., Path], make_module: Callable[[str,
 
 def test_plugin_hears_of_its_own_and_of_other_sessions_sites(listener: Any) -> None:
     """A plugin is notified of all sessions' sites while its session is open, and at the end of the session."""
-    other = hookpatch.replace("thing:other", 20)
-    with hookpatch.active(other):
+    patch = hookpatch.replace("thing:other", 20)
+    with hookpatch.active(patch):
         pass
-    with hookpatch.active("listener"), hookpatch.active(other):
+    with hookpatch.active("listener"), hookpatch.active(patch):
         assert listener.heard == [[("thing:own", 1, 2)], [("thing:other", 10, 20)]]
     assert listener.heard[2:] == [[("thing:other", 10, 10)], [("thing:own", 1, 1)]]
-    with hookpatch.active(other):
+    with hookpatch.active(patch):
         pass
     assert len(listener.heard) == 4
 
@@ -66,24 +66,24 @@ def test_plugin_hears_of_an_import_and_of_a_reload(listener: Any, write_module: 
 
 def test_plugin_that_fails_keeps_its_session_from_opening(listener: Any) -> None:
     """The error names the failing plugin, and all applied patches are restored."""
-    thing = importlib.import_module("thing")
+    module = importlib.import_module("thing")
     listener.fails.append(KeyError("cache"))
     with pytest.raises(
         PluginError, match=r"(?s)'listener'.*raised KeyError when told of changes at thing:own: 'cache'"
     ):
         hookpatch.active("listener").open()
-    assert thing.own == 1
+    assert module.own == 1
 
 
 def test_plugin_that_fails_at_an_end_is_told_of(listener: Any) -> None:
     """In the RestoreError; everything is restored."""
-    thing = importlib.import_module("thing")
+    module = importlib.import_module("thing")
     session = hookpatch.active("listener").open()
     listener.fails.append(KeyError("cache"))
     with pytest.raises(RestoreError) as caught:
         session.close()
     assert [type(error) for error in caught.value.exceptions] == [PluginError]
-    assert thing.own == 1
+    assert module.own == 1
 
 
 def test_plugin_that_fails_in_somebodys_import_is_a_warning(
@@ -205,13 +205,13 @@ def test_patch_that_comes_and_goes_often_meets_no_limit_of_torch(
     torch._dynamo.reset()
     compiled = CompileCounter()
     model = torch.compile(torch.nn.Sequential(getattr(models, name)()), backend=compiled, fullgraph=True)
-    other = torch.compile(torch.nn.Sequential(models.Other()), backend="eager", fullgraph=True)
+    other_model = torch.compile(torch.nn.Sequential(models.Other()), backend="eager", fullgraph=True)
     x = torch.ones(1)
     plain = model(x).item()
     for _ in range(10):
-        assert (model(x).item(), other(x).item()) == (plain, 3)
+        assert (model(x).item(), other_model(x).item()) == (plain, 3)
         with hookpatch.active(hookpatch.wrap(target, _tenfold, reach=reach)):
-            assert (model(x).item(), other(x).item()) == (pytest.approx(plain * 10), 3)
+            assert (model(x).item(), other_model(x).item()) == (pytest.approx(plain * 10), 3)
     # torch keeps guarded code, and finds the code again: compiled once with the patch, once without.
     assert name == "Norm" or compiled.frame_count == 2
     for factor in range(2, 8):
@@ -244,7 +244,11 @@ def test_what_torch_is_patched_with_for_others_is_taken_back(make_module: Callab
         ]
 
     def differing() -> list[int]:
-        return [at for at, (now, then) in enumerate(zip(there(), before, strict=True)) if now is not then]
+        return [
+            index
+            for index, (current, earlier) in enumerate(zip(there(), before, strict=True))
+            if current is not earlier
+        ]
 
     before = there()
     with hookpatch.active(hookpatch.wrap("models:Norm", _through), hookpatch.wrap("models:act", _through)):
@@ -332,7 +336,7 @@ def test_patch_of_a_method_of_tensors_is_warned_of() -> None:
         with hookpatch.active(hookpatch.wrap("torch:Tensor.relu", _tenfold)):
             assert torch.ones(1).relu().item() == 10
         assert torch.ones(1).relu().item() == 1
-    assert [one.category for one in heard] == [BypassWarning]
+    assert [warning.category for warning in heard] == [BypassWarning]
     (text,) = re.findall(r"```text\n(torch:Tensor.*)\n```", (DOCS / "messages.md").read_text())
     assert str(heard[0].message) == text
 

@@ -39,14 +39,16 @@ def _is_whole() -> list[bool]:
 
 def test_block_that_is_too_large_by_itself_keeps_no_room_from_others() -> None:
     """A block larger than the limit never gets room; later blocks get the room of an ended block."""
-    large, *others = (
-        hookpatch.active(*(hookpatch.replace(f"never_imported:{name}{at}", "x" * 40_000) for at in range(count))).open()
+    large, *small = (
+        hookpatch.active(
+            *(hookpatch.replace(f"never_imported:{name}{index}", "x" * 40_000) for index in range(count))
+        ).open()
         for name, count in {"large": 3, "a": 1, "b": 1, "c": 1}.items()
     )
     assert _is_whole() == [False, True, True, False]
-    others.pop(0).close()
+    small.pop(0).close()
     assert _is_whole() == [False, True, True]
-    for session in (large, *others):
+    for session in (large, *small):
         session.close()
 
 
@@ -62,21 +64,21 @@ def test_block_that_is_entered_again_hands_on_the_same_text() -> None:
     each request would grow for ever.
     """
     outer, inner = hookpatch.replace("never_imported:x", 1), hookpatch.replace("never_imported:y", 1)
-    seen = set()
+    texts = set()
     for _ in range(3):
         with hookpatch.active(outer):
             for _ in range(3):
                 with hookpatch.active(inner):
-                    seen.add(os.environ["HOOKPATCH_INHERIT"])
-    assert len(seen) == 1
+                    texts.add(os.environ["HOOKPATCH_INHERIT"])
+    assert len(texts) == 1
 
 
 def test_blocks_that_overlap_are_handed_on_in_the_order_of_opening() -> None:
     """Overlapping blocks, as of threads that serve requests, stay in the order of opening, whichever ends first."""
     blocks: list[tuple[str, hookpatch.Session]] = []
     chance = random.Random(0)
-    for at in range(1000):
-        address = f"never_imported:x{at % 16}"
+    for number in range(1000):
+        address = f"never_imported:x{number % 16}"
         blocks.append((address, hookpatch.active(hookpatch.replace(address, 1, required=False)).open()))
         assert _in_order() == [address for address, _ in blocks]
         if len(blocks) == 8:
@@ -132,7 +134,7 @@ def test_patches_that_differ_in_a_fact_are_packed_apart(make_module: Callable[[s
 def test_what_cannot_be_pickled_is_refused() -> None:
     """The error has pickle's reason."""
     with pytest.raises(NotCarriedError, match=r"the patch of vendor:speed: it cannot be pickled \(.*generator"):
-        hookpatch.active(hookpatch.replace("vendor:speed", (one for one in ())), children="require")
+        hookpatch.active(hookpatch.replace("vendor:speed", (item for item in ())), children="require")
 
 
 def test_another_word_is_refused() -> None:

@@ -44,12 +44,12 @@ def home(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return furnished(tmp_path_factory.mktemp("receipts"), wheels, {"loud": LOUD}, files)
 
 
-def run(home: Environment, reports: Path, lines: str, plugins: str = "loud", **more: str) -> tuple[str, str]:
+def run(home: Environment, reports: Path, lines: str, plugins: str = "loud", **variables: str) -> tuple[str, str]:
     """Run lines of a script; return its output and stderr."""
     indented = lines.strip("\n").replace("\n", "\n    ")
     script = home.folder / f"{reports.parent.name}.py"
     script.write_text(f"from work import *\nif __name__ == '__main__':\n    {indented}\n")
-    completed = home.run(script.name, HOOKPATCH_PLUGINS=plugins, HOOKPATCH_REPORT=str(reports), **more)
+    completed = home.run(script.name, HOOKPATCH_PLUGINS=plugins, HOOKPATCH_REPORT=str(reports), **variables)
     assert completed.returncode == 0, completed.stderr
     return completed.stdout, completed.stderr
 
@@ -70,14 +70,14 @@ print(os.getpid())
 """
     out, stderr = run(home, reports, lines)
     joined = hookpatch.receipts(reports)
-    first, *others = joined
+    first, *started = joined
     assert first.pid == int(out)
     assert (first.argv, first.rank, first.ended) == ((f"{reports.parent.name}.py",), None, True)
     assert first.host == os.uname().nodename
-    commands = [" ".join(one.argv) for one in others]
-    assert [one.ppid == first.pid for one in others] == [True] * 2 + [True, False] + [True], others
-    assert len(others) == 5, commands
-    speaking = [one for one in joined if [patch.state for patch in one.patches] == ["applied"]]
+    commands = [" ".join(process.argv) for process in started]
+    assert [process.ppid == first.pid for process in started] == [True] * 2 + [True, False] + [True], started
+    assert len(started) == 5, commands
+    speaking = [process for process in joined if [patch.state for patch in process.patches] == ["applied"]]
     assert len(speaking) == 5  # not the fork server: the fork server has not imported the target
     assert (joined.problems, stderr) == ((), "")
 
@@ -94,7 +94,9 @@ def test_folder_is_that_of_the_first_process(home: Environment, reports: Path) -
 def test_calls_are_in_it(home: Environment, reports: Path) -> None:
     """Report files have calls, also of a forked worker, which ends without atexit."""
     run(home, reports, "in_process('fork'); speak()", HOOKPATCH_COUNT="1")
-    assert [[patch.calls for patch in one.patches] for one in hookpatch.receipts(reports)] == [[{"eager": 1}]] * 2
+    assert [[patch.calls for patch in process.patches] for process in hookpatch.receipts(reports)] == [
+        [{"eager": 1}]
+    ] * 2
 
 
 def test_killed_worker_has_left_what_it_knew(home: Environment, reports: Path) -> None:
@@ -109,7 +111,7 @@ print(pid, os.waitpid(pid, 0)[1])
     out, _ = run(home, reports, lines)
     pid, status = map(int, out.split())
     assert status == signal.SIGKILL
-    killed = next(one for one in hookpatch.receipts(reports) if one.pid == pid)
+    killed = next(process for process in hookpatch.receipts(reports) if process.pid == pid)
     assert ([patch.state for patch in killed.patches], killed.ended) == (["applied"], False)
 
 
@@ -137,7 +139,7 @@ print(os.getpid())
     assert quiet.problems == (f"its environment asks for quiet; that of process {first.pid} asks for loud",)
     start = f"hookpatch[{int(out)}]: warning:"
     assert stderr.splitlines() == [
-        *(f"{start} process {one.pid}: {one.problems[0]}" for one in (quiet, isolated)),
+        *(f"{start} process {process.pid}: {process.problems[0]}" for process in (quiet, isolated)),
         f"{start} vendor:speak of plugin 'loud' from loud-dist 1.0: "
         "was never applied: the program did not import vendor",
     ]
@@ -166,7 +168,7 @@ in_program()
         _, stderr = run(home, reports, lines, HOOKPATCH_ON_ERROR="warn")
     finally:
         (home.folder / "vendor.py").write_text(VENDOR)
-    problems = [one.problems for one in hookpatch.receipts(reports)]
+    problems = [process.problems for process in hookpatch.receipts(reports)]
     why = "vendor has no attribute 'speak' (target vendor:speak of plugin 'loud' from loud-dist 1.0)"
     assert problems == [(), (), (f"vendor:speak of plugin 'loud' is failed: {why}",)]
     assert f"vendor:speak of plugin 'loud' is failed: {why}" in stderr
@@ -182,9 +184,9 @@ for _ in range(3):
 in_process("spawn")
 """
     run(home, reports, lines, plugins="")
-    first, *others = hookpatch.receipts(reports)
+    first, *started = hookpatch.receipts(reports)
     assert [(patch.plugin, patch.state) for patch in first.patches] == [(None, "restored"), ("loud", "restored")]
-    assert [[patch.state for patch in one.patches] for one in others[:3]] == [["applied", "applied"]] * 3
+    assert [[patch.state for patch in process.patches] for process in started[:3]] == [["applied", "applied"]] * 3
 
 
 def test_folder_that_cannot_be_written_is_one_warning(home: Environment, tmp_path: Path) -> None:
@@ -202,8 +204,8 @@ def test_full_disk_is_one_warning(home: Environment, reports: Path) -> None:
     lines += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); speak(); speak()"
     _, stderr = run(home, reports, lines)
     assert re.fullmatch(r"hookpatch: warning: no report left at .*\.json: File too large\n", stderr)
-    (left,) = hookpatch.receipts(reports)
-    assert [patch.state for patch in left.patches] == ["waiting"]  # as of the last written state
+    (process,) = hookpatch.receipts(reports)
+    assert [patch.state for patch in process.patches] == ["waiting"]  # as of the last written state
 
 
 def test_run_of_the_same_folder_is_told_apart(home: Environment, reports: Path) -> None:
@@ -220,7 +222,7 @@ def test_run_of_the_same_folder_is_told_apart(home: Environment, reports: Path) 
 def test_rank_is_that_of_the_launcher(home: Environment, reports: Path) -> None:
     """Of torchrun; the others have variables of their own."""
     run(home, reports, "speak()", RANK="3")
-    assert [one.rank for one in hookpatch.receipts(reports)] == [3]
+    assert [process.rank for process in hookpatch.receipts(reports)] == [3]
 
 
 def test_no_report_is_an_error(tmp_path: Path) -> None:
@@ -243,10 +245,10 @@ def test_command_prints_what_they_left(home: Environment, reports: Path) -> None
         f"`hookpatch run --report {reports}` has them do so [hookpatch explain SettingError]\n",
     )
     run(home, reports, "speak()", HOOKPATCH_COUNT="1")
-    (one,) = hookpatch.receipts(reports)
+    (process,) = hookpatch.receipts(reports)
     completed = home.run(*command)
     assert (completed.returncode, completed.stderr) == (0, "")
-    assert completed.stdout == f"{one.pid}  {one.argv[0]}\n  applied   wrap    vendor:speak  (loud)  1 made\n"
+    assert completed.stdout == f"{process.pid}  {process.argv[0]}\n  applied   wrap    vendor:speak  (loud)  1 made\n"
     run(home, reports, "in_program('-I')")
     completed = home.run(*command, "--json")
     assert completed.returncode == 1

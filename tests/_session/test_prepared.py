@@ -35,8 +35,8 @@ def entered(patch: Patch, call: Callable[[], Any]) -> tuple[Any, Any]:
     """Return what a call returns inside a block and after it."""
     with hookpatch.active(patch) as session:
         inside = call()
-        assert [(one.state, one.target) for one in session.report()] == [("applied", patch.address)]
-    assert [one.state for one in session.report()] == ["restored"]
+        assert [(row.state, row.target) for row in session.report()] == [("applied", patch.address)]
+    assert [row.state for row in session.report()] == ["restored"]
     return inside, call()
 
 
@@ -63,24 +63,24 @@ def test_wrapper_that_other_code_holds_is_not_used_again(vendor: Any) -> None:
     """A wrapper held by other code passes calls through, and is not used again."""
     patch = hookpatch.wrap("vendor:speak", loud)
     with hookpatch.active(patch):
-        held = vendor.speak
+        speak = vendor.speak
     with hookpatch.active(patch):
-        assert (vendor.speak("x"), held("x")) == ("VENDOR X", "vendor x")
+        assert (vendor.speak("x"), speak("x")) == ("VENDOR X", "vendor x")
 
 
 def test_call_on_its_way_has_the_wrapper_of_its_block(vendor: Any) -> None:
-    seen: list[str] = []
+    answers: list[str] = []
 
     def nested(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
         session.close()
         with hookpatch.active(patch):
-            seen.append(vendor.speak("y"))
+            answers.append(vendor.speak("y"))
             return wrapped(*args, **kwargs)
 
     patch = hookpatch.wrap("vendor:speak", loud)
     session = hookpatch.active(hookpatch.wrap("vendor:speak", nested)).open()
     assert vendor.speak("x") == "vendor x"
-    assert seen == ["VENDOR Y"]
+    assert answers == ["VENDOR Y"]
 
 
 def test_function_that_was_exchanged_meanwhile(vendor: Any) -> None:
@@ -143,12 +143,12 @@ def test_other_verbs(vendor: Any, verb: str) -> None:
         "remove": lambda: hookpatch.remove("vendor:speak"),
     }
     patch, original = changes[verb](), vendor.speak
-    seen = []
+    results = []
     for _ in range(3):
         with hookpatch.active(patch):
-            seen.append(vendor.speak("x") if verb != "remove" else hasattr(vendor, "speak"))
+            results.append(vendor.speak("x") if verb != "remove" else hasattr(vendor, "speak"))
         assert vendor.speak is original
-    assert seen == [{"replace": "x", "derive": "ve", "remove": False}[verb]] * 3
+    assert results == [{"replace": "x", "derive": "ve", "remove": False}[verb]] * 3
 
 
 def test_what_is_kept_is_no_part_of_the_patch(vendor: Any) -> None:

@@ -64,9 +64,9 @@ def test_too_few_calls_are_an_error_when_the_block_ends(vendor: ModuleType, verb
     patch = verb("vendor:speak", change, required_calls=2, reach=reach)
     with pytest.raises(CallsError) as caught, hookpatch.active(patch) as session:
         vendor.speak()
-        assert [one.calls for one in session.report() if one.target == "vendor:speak"] == [{"eager": 1}]
-    said = "vendor:speak of a patch given to active(): applied, called once (required_calls=2)"
-    assert (str(caught.value), caught.value.problems) == (said, (said,))
+        assert [row.calls for row in session.report() if row.target == "vendor:speak"] == [{"eager": 1}]
+    message = "vendor:speak of a patch given to active(): applied, called once (required_calls=2)"
+    assert (str(caught.value), caught.value.problems) == (message, (message,))
     assert (vendor.speak, vendor.speak.__code__) == (original, code)
     with hookpatch.active(patch):
         assert [vendor.speak(), vendor.speak()]
@@ -88,9 +88,9 @@ def test_values_that_are_put_there_are_counted(vendor: ModuleType, name: str, va
     with hookpatch.active(hookpatch.replace(f"vendor:{name}", value, required_calls=1)) as session:
         owner = vendor.Thing() if "." in name else vendor
         called = getattr(owner, name.rpartition(".")[2])
-        done = called("loud") if name != "speak" else called()
-        assert (done.word if name == "Thing" else done) == ("x" if name == "speak" else "loud")
-        assert [one.calls for one in session.report()] == [{"eager": 1}]
+        result = called("loud") if name != "speak" else called()
+        assert (result.word if name == "Thing" else result) == ("x" if name == "speak" else "loud")
+        assert [row.calls for row in session.report()] == [{"eager": 1}]
 
 
 def test_nothing_is_said_of_what_did_not_get_so_far(vendor: ModuleType) -> None:
@@ -293,9 +293,9 @@ def test_module_that_was_never_imported_is_a_warning(home: Environment, tmp_path
     home.add_plugin("waits", _plugin(), waits_for="vendor")
     home.add_plugin("may", _plugin('wrap("vendor:speak", louder, required=False)'))
     put_off = "plugin 'waits' from waits-dist 1.0: was never applied: the program did not import vendor"
-    for name, said in (("waits", [put_off]), ("may", [])):
+    for name, messages in (("waits", [put_off]), ("may", [])):
         completed = home.run("-c", "pass", HOOKPATCH_PLUGINS=name)
-        assert [line.partition(": warning: ")[2] for line in completed.stderr.splitlines()] == said
+        assert [line.partition(": warning: ")[2] for line in completed.stderr.splitlines()] == messages
     home.add_plugin("slip", _plugin('wrap("vendro:speak", louder)'))
     slip = home.run("-c", "import vendor", HOOKPATCH_PLUGINS="slip")
     assert slip.stderr.endswith(": was never applied: there is no module vendro; did you mean 'vendor'?\n")
@@ -317,9 +317,9 @@ def test_slot_that_other_code_has_overwritten_is_a_warning(home: Environment, tm
     reports = tmp_path / "reports"
     code = "import vendor; vendor.speak = len"
     completed = home.run("-c", code, HOOKPATCH_PLUGINS="plain", HOOKPATCH_REPORT=str(reports))
-    said = "overwritten: other code wrote builtins:len into vendor:speak"
+    message = "overwritten: other code wrote builtins:len into vendor:speak"
     (line,) = completed.stderr.splitlines()
-    assert line.endswith(f"warning: vendor:speak of plugin 'plain' from plain-dist 1.0: {said}")
+    assert line.endswith(f"warning: vendor:speak of plugin 'plain' from plain-dist 1.0: {message}")
     joined = hookpatch.receipts(reports)
-    assert joined.warnings == (f"vendor:speak of plugin 'plain': {said}",)
+    assert joined.warnings == (f"vendor:speak of plugin 'plain': {message}",)
     assert [patch.state for process in joined for patch in process.patches] == ["overwritten"]

@@ -102,9 +102,9 @@ def test_each_time_is_as_the_first(vendor: Any, name: str, children: Any) -> Non
             fast.append(is_fast(session))
             inside = [seen(vendor), bool(os.environ.get("HOOKPATCH_INHERIT"))]
             if number % 2:
-                reports.append([[one.state, one.reason, one.warnings] for one in session.report()])
+                reports.append([[row.state, row.reason, row.warnings] for row in session.report()])
             insides.append(inside)
-        reports.append([[one.state, one.reason, one.warnings] for one in session.report()])
+        reports.append([[row.state, row.reason, row.warnings] for row in session.report()])
         assert state(vendor) == before
     assert insides == [insides[0]] * 6
     assert insides[0][0] != seen(vendor)
@@ -117,10 +117,10 @@ def test_times_in_the_report(vendor: Any) -> None:
     session = warm(PATCHES["wrap"]())
     with session:
         assert is_fast(session)
-    [one] = session.report()
-    assert one.applied_at is not None
-    assert one.ended_at is not None
-    assert one.applied_at <= one.ended_at
+    [row] = session.report()
+    assert row.applied_at is not None
+    assert row.ended_at is not None
+    assert row.applied_at <= row.ended_at
 
 
 def test_session_of_two_patches_is_all_or_none(vendor: Any) -> None:
@@ -158,16 +158,16 @@ def test_other_session_on_the_same_site(vendor: Any, ends_first: str) -> None:
 
 def test_same_patch_in_two_sessions(vendor: Any) -> None:
     speak, patch = vendor.speak, hookpatch.wrap("vendor:speak", short)
-    one, two = warm(patch), active(patch)
-    with one:
-        assert is_fast(one)
-        with two:
+    first, second = warm(patch), active(patch)
+    with first:
+        assert is_fast(first)
+        with second:
             assert vendor.speak() == "v"
         assert vendor.speak() == "v"
-        assert is_fast(one)
+        assert is_fast(first)
     assert vendor.speak is speak
-    with one:
-        assert is_fast(one)
+    with first:
+        assert is_fast(first)
 
 
 def test_nested_recursive_and_by_other_threads(vendor: Any) -> None:
@@ -217,18 +217,18 @@ def test_foreign_value_over_ours(vendor: Any) -> None:
     with pytest.warns(hookpatch.errors.DisplacedWarning):
         session.close()
     assert vendor.speak is other
-    assert [one.state for one in session.report()] == ["overwritten"]
+    assert [row.state for row in session.report()] == ["overwritten"]
 
 
 def test_wrapper_that_leaks_passes_through(vendor: Any) -> None:
     session = warm(PATCHES["wrap"]())
     with session:
-        held = vendor.speak
-        assert held() == "VENDOR X"
-    assert held() == "vendor x"
-    assert "hookpatch" not in held.__code__.co_name
+        leaked = vendor.speak
+        assert leaked() == "VENDOR X"
+    assert leaked() == "vendor x"
+    assert "hookpatch" not in leaked.__code__.co_name
     with session:
-        assert (held(), vendor.speak()) == ("vendor x", "VENDOR X")
+        assert (leaked(), vendor.speak()) == ("vendor x", "VENDOR X")
 
 
 def test_dropped_session(vendor: Any) -> None:
@@ -261,7 +261,7 @@ def test_disabled(vendor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOKPATCH_DISABLE", "1")
     with session:
         assert vendor.speak() == "vendor x"
-        assert [one.state for one in session.report()] == ["skipped"]
+        assert [row.state for row in session.report()] == ["skipped"]
 
 
 def test_fork_inside(vendor: Any) -> None:

@@ -78,15 +78,15 @@ def _captured(mode: str, model: Any, x: Any) -> Any:
 
 
 @pytest.fixture
-def both(make_module: Callable[[str, str], ModuleType]) -> tuple[str, str, ModuleType]:
+def modules(make_module: Callable[[str, str], ModuleType]) -> tuple[str, str, ModuleType]:
     """Return the names of a vendor's module and of a caller's module, and a model with parts of two modules."""
     # A new name each time: Dynamo keeps traced modules by their names.
     number = next(_numbers)
-    vendor, meant, other = f"called_{number}", f"meant_{number}", f"other_{number}"
+    vendor, meant, bystander = f"called_{number}", f"meant_{number}", f"other_{number}"
     make_module(vendor, VENDOR)
-    for name in (meant, other):
+    for name in (meant, bystander):
         make_module(name, MODEL.format(vendor=vendor))
-    return vendor, meant, make_module(f"both_{number}", BOTH.format(meant=meant, other=other))
+    return vendor, meant, make_module(f"both_{number}", BOTH.format(meant=meant, other=bystander))
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def both(make_module: Callable[[str, str], ModuleType]) -> tuple[str, str, Modul
         for reach in ("slot", "everywhere")
     ],
 )
-def test_two_callers_in_one_capture(both: tuple[str, str, ModuleType], verb: str, mode: str, reach: Any) -> None:
+def test_two_callers_in_one_capture(modules: tuple[str, str, ModuleType], verb: str, mode: str, reach: Any) -> None:
     import torch
 
-    vendor, meant, models = both
+    vendor, meant, models = modules
     x = torch.ones(2)
     before = _captured(mode, models.Net(), x)
     assert before(x).tolist() == [202.0, 202.0]
@@ -116,13 +116,13 @@ def test_two_callers_in_one_capture(both: tuple[str, str, ModuleType], verb: str
 
 
 @pytest.mark.parametrize("mode", ["eager", "compile", "fullgraph", "export strict"])
-def test_a_call_through_c_code(both: tuple[str, str, ModuleType], mode: str) -> None:
+def test_a_call_through_c_code(modules: tuple[str, str, ModuleType], mode: str) -> None:
     """A call through map, for which Dynamo has its own frames, has the right caller."""
     import sys
 
     import torch
 
-    vendor, meant, _ = both
+    vendor, meant, _ = modules
     x, model = torch.ones(2), sys.modules[meant].Mapped()
     with hookpatch.active(PATCHES["inject"](f"{vendor}:scaled", callers=meant)):
         assert _captured(mode, model, x)(x).tolist() == [10.0, 10.0]
@@ -131,10 +131,10 @@ def test_a_call_through_c_code(both: tuple[str, str, ModuleType], mode: str) -> 
 def _refused(mode: str, model: Any, x: Any, text: str) -> None:
     with pytest.raises(Exception, match=text) as caught:
         _captured(mode, model, x)(x)
-    seen: BaseException | None = caught.value
-    while seen is not None and not isinstance(seen, BypassError):
-        seen = seen.__cause__ or seen.__context__
-    assert isinstance(seen, BypassError) or "BypassError" in str(caught.value)
+    error: BaseException | None = caught.value
+    while error is not None and not isinstance(error, BypassError):
+        error = error.__cause__ or error.__context__
+    assert isinstance(error, BypassError) or "BypassError" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def _refused(mode: str, model: Any, x: Any, text: str) -> None:
         for reach in ("slot", "everywhere")
     ],
 )
-def test_refused_where_there_is_no_caller(both: tuple[str, str, ModuleType], verb: str, reach: Any) -> None:
+def test_refused_where_there_is_no_caller(modules: tuple[str, str, ModuleType], verb: str, reach: Any) -> None:
     """Refuse callers= where no caller exists: in TorchScript, and for the captured function itself."""
     import sys
 
     import torch
 
-    vendor, meant, models = both
+    vendor, meant, models = modules
     module, x = sys.modules[vendor], torch.ones(2)
     with hookpatch.active(PATCHES[verb](f"{vendor}:scaled", callers=meant, reach=reach)):
         _refused("script", models.Net(), x, "callers= asks who calls")

@@ -107,28 +107,28 @@ QUICK: Final = {("replace, of=", False), ("a value, of=", False), ("submodules",
 
 
 @pytest.mark.parametrize(
-    ("what", "own"),
+    ("case", "own"),
     [
-        pytest.param(what, own, marks=[] if (what, own) in QUICK else [pytest.mark.ends])
-        for what in PATCHES
+        pytest.param(case, own, marks=[] if (case, own) in QUICK else [pytest.mark.ends])
+        for case in PATCHES
         for own in (False, True)
-        if not (own and what in ("a value", "a value, of=", "submodules"))
+        if not (own and case in ("a value", "a value, of=", "submodules"))
     ],
 )
-def test_no_capture_is_silent(vendor: ModuleType, what: str, own: bool) -> None:
+def test_no_capture_is_silent(vendor: ModuleType, case: str, own: bool) -> None:
     """Capture before, inside or after, with the class's forward and with the instance's own forward."""
     import torch
 
     model = vendor.model
     if own:
-        part = model if what == "the model's forward" else model.norm
+        part = model if case == "the model's forward" else model.norm
         part.forward = MethodType(type(part).forward, part)
-    patch = PATCHES[what](vendor.__name__, model)
+    patch = PATCHES[case](vendor.__name__, model)
     modes = ["eager", "compile", "compile fullgraph", "export", "export strict", "jit.trace", "jit.script", "fx"]
-    held = dict(vars(model.norm))
+    attributes = dict(vars(model.norm))
     with pristine(model._modules, model.norm._modules):  # torch leaves marks in models and classes
         result = effect(model, torch.randn(2, 4), what=patch, modes=modes)
-    assert {name: vars(model.norm)[name] for name in held} == held
+    assert {name: vars(model.norm)[name] for name in attributes} == attributes
     result.check()
     assert {cell.mode for cell in result.cells if cell.state == "loud"} <= {"jit.script"}
 
@@ -138,7 +138,7 @@ def test_submodules_are_exchanged_where_they_hang(vendor: ModuleType) -> None:
     import torch
 
     model, x = vendor.model, torch.randn(2, 4)
-    other = copy.deepcopy(model)
+    copied = copy.deepcopy(model)
     before, names, parts = model(x), [*model.state_dict()], [(name, id(part)) for name, part in model.named_modules()]
     patch = hookpatch.derive("torch.nn:Linear()", vendor.Wider, of=model)
     with hookpatch.active(patch, children="local") as session:
@@ -147,7 +147,7 @@ def test_submodules_are_exchanged_where_they_hang(vendor: ModuleType) -> None:
         assert [name for name, _ in model.named_children()] == ["first", "norm", "layers"]
         assert list(model._modules) == ["first", "norm", "layers", "again"]
         assert not torch.equal(model(x), before)
-        assert torch.equal(other(x), before)
+        assert torch.equal(copied(x), before)
         [row] = session.report()
         assert (row.state, row.instances) == ("applied", "3 exchanged in 4 places")
     assert torch.equal(model(x), before)
@@ -161,7 +161,7 @@ def test_parts_of_one_model(vendor: ModuleType) -> None:
     import torch
 
     model, x = vendor.model, torch.randn(2, 4)
-    other = copy.deepcopy(model)
+    copied = copy.deepcopy(model)
     before = model(x)
     first = hookpatch.active(
         hookpatch.wrap(f"{vendor.__name__}:Norm().forward", plus, of=model), children="local"
@@ -170,8 +170,8 @@ def test_parts_of_one_model(vendor: ModuleType) -> None:
         hookpatch.replace(f"{vendor.__name__}:Norm().eps", 2.0, of=f"{vendor.__name__}:model"), children="local"
     ).open()
     assert [row.instances for row in (*first.report(), *second.report())] == ["1 alive"] * 2
-    assert (model.norm.eps, other.norm.eps, copy.deepcopy(model).norm.eps) == (2.0, 1e-6, 1e-6)
-    assert torch.equal(other(x), before)
+    assert (model.norm.eps, copied.norm.eps, copy.deepcopy(model).norm.eps) == (2.0, 1e-6, 1e-6)
+    assert torch.equal(copied(x), before)
     assert not torch.equal(model(x), before)
     first.close()
     assert not torch.equal(model(x), before)
@@ -261,10 +261,10 @@ REFUSED: Final[dict[str, tuple[Callable[[str, Any], Any], type[Exception], str]]
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_refused(vendor: ModuleType, what: str) -> None:
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(vendor: ModuleType, case: str) -> None:
     """A refusal is a clear error, and leaves the model as before."""
-    make, kind, text = REFUSED[what]
+    make, kind, text = REFUSED[case]
     model = vendor.model
     with pristine(model, model._modules, model.norm, vendor.Norm):
         with pytest.raises(kind) as raised:

@@ -38,15 +38,15 @@ def times_of(timers: Mapping[str, Timer], rounds: int = 100, seconds: float = 0.
     Garbage of one statement is collected before the next statement is timed.
     """
     numbers = {}
-    for name, one in timers.items():
-        number, taken = one.autorange()
-        numbers[name] = max(1, round(number * seconds / taken))
-    found: dict[str, list[float]] = {name: [] for name in timers}
+    for name, timer in timers.items():
+        number, elapsed = timer.autorange()
+        numbers[name] = max(1, round(number * seconds / elapsed))
+    times: dict[str, list[float]] = {name: [] for name in timers}
     for _ in range(rounds):
-        for name, one in timers.items():
+        for name, timer in timers.items():
             gc.collect(1)
-            found[name].append(one.timeit(numbers[name]) / numbers[name])
-    return found
+            times[name].append(timer.timeit(numbers[name]) / numbers[name])
+    return times
 
 
 def compare(times: Mapping[str, Sequence[float] | None], goals: Mapping[str, float]) -> None:
@@ -61,13 +61,13 @@ def compare(times: Mapping[str, Sequence[float] | None], goals: Mapping[str, flo
     ours, *_ = times.values()
     assert ours is not None  # hookpatch is always measured
     unit, scale = ("ns", 1e9) if median(ours) < 1e-6 else ("µs", 1e6)
-    for name, taken in times.items():
-        if taken is None:
+    for name, measured in times.items():
+        if measured is None:
             print(f"  {name:<36}  not installed")
             continue
-        line = f"  {name:<36} {median(taken) * scale:9.1f} {unit}"
-        if taken is not ours:
-            ratio = median(one / other for one, other in zip(ours, taken, strict=True))
+        line = f"  {name:<36} {median(measured) * scale:9.1f} {unit}"
+        if measured is not ours:
+            ratio = median(own / compared for own, compared in zip(ours, measured, strict=True))
             line += f"  {ratio:6.2f} of it  {verdict(ratio, goals.get(name))}"
         print(line.rstrip())
 

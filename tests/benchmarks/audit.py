@@ -62,12 +62,12 @@ def run(python: Path, folder: Path, *words: str | Path) -> str:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     quiet = {"DD_TRACE_ENABLED": "false", "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "PYTHONWARNINGS": "ignore"}
     command = [str(python), *map(str, words)]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, capture_output=True, text=True, cwd=folder, env={**clean, **quiet}, timeout=300, check=False
     )
-    if done.returncode:
-        raise SystemExit(f"{command}: {done.stderr[-1500:]}")
-    return done.stdout
+    if completed.returncode:
+        raise SystemExit(f"{command}: {completed.stderr[-1500:]}")
+    return completed.stdout
 
 
 def truth(python: Path, folder: Path, program: Program) -> set[str]:
@@ -75,15 +75,19 @@ def truth(python: Path, folder: Path, program: Program) -> set[str]:
     (folder / "program.json").write_text(json.dumps([program.imports, program.apply]))
     run(python, folder, HERE / "audit_truth.py", "program", "program.json", "patched.json")
     patched = json.loads((folder / "patched.json").read_text())
-    others = [name for name in patched["modules"] if name.partition(".")[0] not in (*program.packages, *AT_IMPORT)]
-    (folder / "modules.json").write_text(json.dumps([name for name in others if name != "__main__"]))
+    other_modules = [
+        name for name in patched["modules"] if name.partition(".")[0] not in (*program.packages, *AT_IMPORT)
+    ]
+    (folder / "modules.json").write_text(json.dumps([name for name in other_modules if name != "__main__"]))
     run(python, folder, HERE / "audit_truth.py", "modules", "modules.json", "plain.json")
     plain = json.loads((folder / "plain.json").read_text())["slots"]
-    first, now = patched["slots"], patched["now"]
-    later = {address for address in now if f"{address.partition(':')[0]}:__name__" not in first}  # imported by the call
-    found = {address: (old, new) for address, (old, new) in patched["changed"].items() if is_patch(old, new)}
-    for address in now.keys() & (first.keys() | later):
-        old, new = plain.get(address), now[address] if address in later else first[address]
+    first, last = patched["slots"], patched["now"]
+    later = {
+        address for address in last if f"{address.partition(':')[0]}:__name__" not in first
+    }  # imported by the call
+    patches = {address: (old, new) for address, (old, new) in patched["changed"].items() if is_patch(old, new)}
+    for address in last.keys() & (first.keys() | later):
+        old, new = plain.get(address), last[address] if address in later else first[address]
         if old is None and address.rpartition(".")[2] not in plain.get(
             f"{address.rpartition('.')[0]}. (inherited)", ()
         ):
@@ -95,21 +99,21 @@ def truth(python: Path, folder: Path, program: Program) -> set[str]:
             and is_patch(old, new)
             and by(new, program)
         ):
-            found.setdefault(address, (old, new))
-    found |= {address: (None, now[address]) for address in THEIRS if address in now and is_theirs(now[address])}
+            patches.setdefault(address, (old, new))
+    patches |= {address: (None, last[address]) for address in THEIRS if address in last and is_theirs(last[address])}
     # A module imported by the call may bind a name that was patched before: the import copied the patched value.
-    bound = {address for address, change in found.items() if address in later and is_bound(address, change, found)}
-    return {address for address in found.keys() - bound if re.split("[.:]", address)[0] not in program.packages}
+    bound = {address for address, change in patches.items() if address in later and is_bound(address, change, patches)}
+    return {address for address in patches.keys() - bound if re.split("[.:]", address)[0] not in program.packages}
 
 
 def is_theirs(value: list[str]) -> bool:
     return any(f"/{package}" in value[1] for package in AT_IMPORT)
 
 
-def is_bound(address: str, change: tuple[Any, Any], found: dict[str, tuple[Any, Any]]) -> bool:
+def is_bound(address: str, change: tuple[Any, Any], patches: dict[str, tuple[Any, Any]]) -> bool:
     """Return True if the slot is not the value's home, and the home slot has the same patch."""
     return not is_home(address, change[0]) and any(
-        of == change and is_home(other, of[0]) for other, of in found.items()
+        of == change and is_home(home, of[0]) for home, of in patches.items()
     )
 
 
@@ -154,18 +158,18 @@ def running(python: Path, folder: Path, program: Program) -> set[str]:
 
 
 def measured(python: Path, name: str, program: Program) -> Row:
-    with tempfile.TemporaryDirectory() as there:
-        folder = Path(there)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
         true = truth(python, folder, program)
-        found, _ = audited(python, folder, program)
-        asked = running(python, folder, program)
-    true |= {address for address in THEIRS if any(package in found.get(address, "") for package in AT_IMPORT)}
+        authors, _ = audited(python, folder, program)
+        while_running = running(python, folder, program)
+    true |= {address for address in THEIRS if any(package in authors.get(address, "") for package in AT_IMPORT)}
     names = tuple(re.sub(r"\W", "", part).lower() for part in (*program.packages, *program.install[:1], *AT_IMPORT))
     due = {
-        address: any(re.sub(r"\W|_", "", part) in re.sub(r"\W|_", "", found[address]).lower() for part in names)
-        for address in true & found.keys()
+        address: any(re.sub(r"\W|_", "", part) in re.sub(r"\W|_", "", authors[address]).lower() for part in names)
+        for address in true & authors.keys()
     }
-    return Row(name, true, found, due, asked)
+    return Row(name, true, authors, due, while_running)
 
 
 def write(page: Path, rows: list[Row]) -> None:
@@ -177,8 +181,8 @@ def write(page: Path, rows: list[Row]) -> None:
         counts += [len(row.true & row.running), len(row.running - row.true)]
         lines.append(f"| {row.name} | {' | '.join(map(str, counts))} |")
     text = page.read_text()
-    head, rest = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    page.write_text("\n".join([f"{head}", *lines, "", rest]))
+    head, tail = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    page.write_text("\n".join([f"{head}", *lines, "", tail]))
 
 
 def main() -> None:
@@ -198,8 +202,8 @@ def main() -> None:
             row = measured(python, name, program)
             rows.append(row)
             figures = f"true {len(row.true):>4} found {len(row.found):>4} hits {len(row.hits):>4}"
-            asked = f"running {len(row.true & row.running):>4} of {len(row.running):>4}"
-            print(f"{name:<40} {figures} author {sum(row.owners.values()):>4} {asked}", flush=True)
+            in_process = f"running {len(row.true & row.running):>4} of {len(row.running):>4}"
+            print(f"{name:<40} {figures} author {sum(row.owners.values()):>4} {in_process}", flush=True)
             if chosen.misses:
                 print(*(f"   missed {address}" for address in sorted(row.true - row.found.keys())), sep="\n")
                 print(
@@ -217,15 +221,16 @@ def main() -> None:
                     ),
                     sep="\n",
                 )
-    true, found = (sum(map(len, sets)) for sets in zip(*((row.true, row.found) for row in rows), strict=True))
+    true, found_count = (sum(map(len, sets)) for sets in zip(*((row.true, row.found) for row in rows), strict=True))
     hits = sum(len(row.hits) for row in rows)
     if chosen.page is not None:
         write(chosen.page, rows)
-    who = sum(sum(row.owners.values()) for row in rows)
-    figures = f"recall {hits / true:.3f} ({hits} of {true}), precision {hits / found:.3f} ({hits} of {found})"
-    print(f"{figures}, author {who / hits:.3f} ({who} of {hits})")
-    asked, right = sum(len(row.running) for row in rows), sum(len(row.running & row.true) for row in rows)
-    print(f"running: recall {right / true:.3f} ({right} of {true}), precision {right / asked:.3f} ({right} of {asked})")
+    right_authors = sum(sum(row.owners.values()) for row in rows)
+    figures = f"recall {hits / true:.3f} ({hits} of {true}), precision {hits / found_count:.3f}"
+    print(f"{figures} ({hits} of {found_count}), author {right_authors / hits:.3f} ({right_authors} of {hits})")
+    running_count, right = sum(len(row.running) for row in rows), sum(len(row.running & row.true) for row in rows)
+    figures = f"recall {right / true:.3f} ({right} of {true}), precision {right / running_count:.3f}"
+    print(f"running: {figures} ({right} of {running_count})")
 
 
 if __name__ == "__main__":

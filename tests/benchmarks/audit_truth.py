@@ -57,33 +57,33 @@ def written(value: Any) -> list[str]:
 
 def owners() -> dict[int, tuple[str, Any, Any]]:
     """Return each module and class by id: the address, the live namespace, the object."""
-    found: dict[int, tuple[str, Any, Any]] = {}
+    by_id: dict[int, tuple[str, Any, Any]] = {}
 
     def walk(owner: Any, names: Any, address: str) -> None:
-        found[id(owner)] = address, names, owner
+        by_id[id(owner)] = address, names, owner
         for value in list(names.values()):
-            if issubclass(type(value), type) and id(value) not in found:
+            if issubclass(type(value), type) and id(value) not in by_id:
                 own = type.__dict__["__dict__"].__get__(value) or {}
                 walk(value, own, f"{own.get('__module__')}:{type.__dict__['__qualname__'].__get__(value)}.")
 
     for name, module in list(sys.modules.items()):
-        if issubclass(type(module), types.ModuleType) and name != "__main__" and id(module) not in found:
+        if issubclass(type(module), types.ModuleType) and name != "__main__" and id(module) not in by_id:
             names = types.ModuleType.__dict__["__dict__"].__get__(module)
             walk(module, names, f"{names.get('__name__')}:")
-    return found
+    return by_id
 
 
 def all_slots() -> dict[str, list[str]]:
     """Return the value of each slot of each module and class, by address."""
-    found = {}
+    slots = {}
     for address, names, owner in owners().values():
-        found |= {f"{address}{name}": written(value) for name, value in list(names.items()) if name not in _SKIPPED}
+        slots |= {f"{address}{name}": written(value) for name, value in list(names.items()) if name not in _SKIPPED}
         if not issubclass(type(owner), types.ModuleType):
             inherited = sorted(
                 {name for base in (type.__dict__["__mro__"].__get__(owner) or ())[1:] for name in vars(base)}
             )
-            found[f"{address} (inherited)"] = inherited
-    return found
+            slots[f"{address} (inherited)"] = inherited
+    return slots
 
 
 def code_of(value: Any) -> Any:
@@ -108,23 +108,23 @@ def changed(before: Any) -> dict[str, list[Any]]:
 
     The result has old and new, None for no value.
     """
-    found: dict[str, list[Any]] = {}
+    changes: dict[str, list[Any]] = {}
     for address, names, owner, values in before:
-        now = dict(names)
-        for name in {*values, *now} - _SKIPPED:
+        current = dict(names)
+        for name in {*values, *current} - _SKIPPED:
             old, code = values.get(name, (None, None))
-            new = now.get(name)
-            if name in values and name in now and old is new and code_of(new) is code:
+            new = current.get(name)
+            if name in values and name in current and old is new and code_of(new) is code:
                 continue
             is_hiding = (
                 name not in values and isinstance(owner, type) and any(name in vars(b) for b in owner.__mro__[1:])
             )
             if name in values or is_hiding:
-                found[f"{address}{name}"] = [
+                changes[f"{address}{name}"] = [
                     written(old) if name in values else None,
-                    written(new) if name in now else None,
+                    written(new) if name in current else None,
                 ]
-    return found
+    return changes
 
 
 if __name__ == "__main__":
@@ -132,16 +132,16 @@ if __name__ == "__main__":
     write = io.open  # a program may patch open
     content: dict[str, Any] = {}
     with write(source) as file:
-        given = json.load(file)
+        request = json.load(file)
     if kind == "modules":
-        for name in given:
+        for name in request:
             try:
                 importlib.import_module(name)
             except BaseException:
                 continue
         content["slots"] = all_slots()
     else:
-        imports, apply = given
+        imports, apply = request
         scope = {"__name__": "__main__"}
         exec(compile(imports, "program", "exec"), scope)
         content["slots"] = all_slots()

@@ -31,7 +31,7 @@ def run_row(tool: str, name: str, modes: list[str], verbs: list[str]) -> tuple[s
     sys.path.insert(0, str(Path(__file__).parents[1]))
     import effect
 
-    found: Found = {}
+    counted: Found = {}
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         sys.path.insert(0, folder)
@@ -40,13 +40,13 @@ def run_row(tool: str, name: str, modes: list[str], verbs: list[str]) -> tuple[s
                 continue
             outcome = effect.run(cell, tool, Path(folder))
             if outcome is not None:
-                found.setdefault((cell.verb, cell.mode), Counter()).update(outcome.states.values())
+                counted.setdefault((cell.verb, cell.mode), Counter()).update(outcome.states.values())
                 wrong += [
                     f"{tool}: {state}: {cell}, {time}: {outcome.said.get(time, '')[:200]}"
                     for time, state in outcome.states.items()
                     if state in ("silent", "broken")
                 ]
-    return tool, name, found, wrong
+    return tool, name, counted, wrong
 
 
 def main() -> None:
@@ -58,16 +58,16 @@ def main() -> None:
     options.add_argument("--tools", default=",".join(effect.TOOLS))
     options.add_argument("--modes", default=",".join(effect.MODES))
     options.add_argument("--verbs", default=",".join(VERBS))
-    given = options.parse_args()
-    tools, modes, verbs = given.tools.split(","), given.modes.split(","), given.verbs.split(",")
+    arguments = options.parse_args()
+    tools, modes, verbs = arguments.tools.split(","), arguments.modes.split(","), arguments.verbs.split(",")
     results: dict[tuple[str, str], Found] = {}
     wrong: list[str] = []
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
         runs = [pool.submit(run_row, tool, row.name, modes, verbs) for tool in tools for row in effect.ROWS]
-        for done in as_completed(runs):
-            tool, row, found, said = done.result()
-            results[tool, row] = found
-            wrong += said
+        for future in as_completed(runs):
+            tool, row, counted, problems = future.result()
+            results[tool, row] = counted
+            wrong += problems
             print(f"{len(results)} of {len(runs)}: {tool}, {row}", file=sys.stderr, flush=True)
     console = Console(width=None if sys.stdout.isatty() else 120)
     rows = [row.name for row in effect.ROWS]
@@ -92,8 +92,10 @@ def matrix(tool: str, rows: list[str], modes: list[str], results: dict[tuple[str
     for row in rows:
         letters = []
         for mode in modes:
-            seen = sum((count for (_, at), count in results[tool, row].items() if at == mode), Counter[str]())
-            letters.append(next((LETTERS[state] for state in STATES if seen[state]), ""))
+            counter = sum(
+                (count for (_, cell_mode), count in results[tool, row].items() if cell_mode == mode), Counter[str]()
+            )
+            letters.append(next((LETTERS[state] for state in STATES if counter[state]), ""))
         table.add_row(row, *letters)
     return table
 
@@ -105,10 +107,12 @@ def counts(tools: list[str], rows: list[str], verbs: list[str], results: dict[tu
         table.add_column(heading, justify="left" if heading in ("tool", "verb") else "right")
     for tool in tools:
         for verb in verbs:
-            of_verb = (count for row in rows for (at, _), count in results[tool, row].items() if at == verb)
-            seen = sum(of_verb, Counter[str]())
-            if seen:
-                table.add_row(tool, verb, str(seen.total()), *(str(seen[state]) for state in STATES))
+            of_verb = (
+                count for row in rows for (cell_verb, _), count in results[tool, row].items() if cell_verb == verb
+            )
+            counter = sum(of_verb, Counter[str]())
+            if counter:
+                table.add_row(tool, verb, str(counter.total()), *(str(counter[state]) for state in STATES))
     return table
 
 

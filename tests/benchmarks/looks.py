@@ -58,17 +58,17 @@ def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any
 
 def times_of(*ways: Callable[[], Any]) -> list[tuple[float, float]]:
     """Return for each block the least seconds to enter and to leave the block, warm."""
-    taken: list[list[tuple[float, float]]] = [[] for _ in ways]
+    durations: list[list[tuple[float, float]]] = [[] for _ in ways]
     for number in range(ROUNDS + 1):
-        for way, found in zip(ways, taken, strict=True):
+        for way, rounds in zip(ways, durations, strict=True):
             block = way()
             start = process_time()
             block.__enter__()
             inside = process_time()
             block.__exit__(None, None, None)
             if number:
-                found.append((inside - start, process_time() - inside))
-    return [(min(into for into, _ in found), min(out for _, out in found)) for found in taken]
+                rounds.append((inside - start, process_time() - inside))
+    return [(min(into for into, _ in rounds), min(out for _, out in rounds)) for rounds in durations]
 
 
 def line(name: str, value: float, unit: str, goal: float | None = None) -> None:
@@ -103,7 +103,7 @@ def steps(block: Callable[[], object]) -> tuple[int, int]:
         block()
     finally:
         sys.setprofile(None)
-    return len(set(files)), sum(one != other for one, other in pairwise(files))
+    return len(set(files)), sum(before != after for before, after in pairwise(files))
 
 
 def left_by(count: int, block: Callable[[int], object]) -> float:
@@ -149,8 +149,8 @@ def main() -> None:
     line("in and out", (into + out) * 1e3, "ms", 1.0)
 
     heading("what a block with another argument each time leaves behind")
-    left = left_by(10_000, lambda number: enter(hookpatch.inject(f"{m.__name__}:f", y=number)))
-    line("bytes a block, of 10,000", left, "", 1.0)
+    leftover = left_by(10_000, lambda number: enter(hookpatch.inject(f"{m.__name__}:f", y=number)))
+    line("bytes a block, of 10,000", leftover, "", 1.0)
 
     objects = [[number] for number in range(OBJECTS - len(gc.get_objects()))]
     heading(f'16 C functions with reach="everywhere", to one of them, {len(gc.get_objects()):,} objects alive')

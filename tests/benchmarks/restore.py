@@ -50,39 +50,43 @@ def column(tool: str, python: str, folder: Path, wheels: Path) -> Column | None:
     pip = [sys.executable, "-m", "pip", "--python", its, "--disable-pip-version-check", "install", "-qq"]
     brings, release = "0", ""
     if distribution is not None:
-        what = str(next(wheels.glob("hookpatch-*.whl"))) if distribution == "hookpatch" else distribution
-        if subprocess.run([*pip, what], capture_output=True).returncode:
+        requirement = str(next(wheels.glob("hookpatch-*.whl"))) if distribution == "hookpatch" else distribution
+        if subprocess.run([*pip, requirement], capture_output=True).returncode:
             return None
-        said = subprocess.run([its, "-c", COUNT.format(name=distribution)], check=True, capture_output=True, text=True)
-        brings, release = said.stdout.split()
+        counted = subprocess.run(
+            [its, "-c", COUNT.format(name=distribution)], check=True, capture_output=True, text=True
+        )
+        brings, release = counted.stdout.split()
     subprocess.run([*pip, "wrapt"], check=True, capture_output=True)  # for the probe with a wrapt wrapper on top
     command = [its, str(Path(__file__).with_name("restore_probes.py")), tool, "--costs"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-    return Column(tool, release, {**json.loads(done.stdout), "distributions installed": brings})
+    completed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    return Column(tool, release, {**json.loads(completed.stdout), "distributions installed": brings})
 
 
 def page(columns: list[Column], missing: list[str], python: str) -> str:
     """Return the table, and the meaning of each *no* in the table."""
     release = subprocess.run([python, "-V"], check=True, capture_output=True, text=True).stdout.strip()
-    versions = ", ".join(named(one) for one in columns if one.version)
+    versions = ", ".join(named(entry) for entry in columns if entry.version)
     lines = [f"{release}; {versions}."]
     if missing:
         lines[0] += f" Could not be installed: {', '.join(missing)}."
-    lines += ["", f"| | {' | '.join(one.tool for one in columns)} |", "|---" * (len(columns) + 1) + "|"]
+    lines += ["", f"| | {' | '.join(entry.tool for entry in columns)} |", "|---" * (len(columns) + 1) + "|"]
     for question in PROBES:
-        lines.append(f"| {question} | {' | '.join(short(one.found[question]) for one in columns)} |")
+        lines.append(f"| {question} | {' | '.join(short(entry.found[question]) for entry in columns)} |")
     for question in [*COSTS, "distributions installed"]:
-        lines.append(f"| {question} | {' | '.join(one.found[question] for one in columns)} |")
+        lines.append(f"| {question} | {' | '.join(entry.found[question] for entry in columns)} |")
     lines += ["", "What happens instead of each **no**:", ""]
     for question in PROBES:
         whose: dict[str, list[str]] = {}
-        for one in columns:
-            if short(answer := one.found[question]) == "**no**":
-                whose.setdefault(answer, []).append(one.tool)
+        for entry in columns:
+            if short(answer := entry.found[question]) == "**no**":
+                whose.setdefault(answer, []).append(entry.tool)
         if whose:
-            told = "; ".join(f"*{answer}* ({', '.join(tools)})" for answer, tools in whose.items() if answer != "no")
-            if told:
-                lines.append(f"- {question}: {told}")
+            meanings = "; ".join(
+                f"*{answer}* ({', '.join(tools)})" for answer, tools in whose.items() if answer != "no"
+            )
+            if meanings:
+                lines.append(f"- {question}: {meanings}")
     return "\n".join(lines) + "\n"
 
 
@@ -113,24 +117,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path)
     parser.add_argument("--python", default=usable())
-    asked = parser.parse_args()
-    head, begin, rest = asked.page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, tail = rest.partition(END)
+    arguments = parser.parse_args()
+    head, begin, after_begin = arguments.page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = after_begin.partition(END)
     if not (begin and end):
-        raise SystemExit(f"{asked.page} has no lines {BEGIN.strip()} and {END.strip()}")
+        raise SystemExit(f"{arguments.page} has no lines {BEGIN.strip()} and {END.strip()}")
     columns, missing = [], []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         build(ROOT, folder / "dist", "--wheel")
         for tool in TOOLS:
             sys.stderr.write(f"{tool}\n")
-            found = column(tool, asked.python, folder, folder / "dist")
-            if found is None:
+            measured = column(tool, arguments.python, folder, folder / "dist")
+            if measured is None:
                 missing.append(tool)
             else:
-                columns.append(found)
-    written = page(columns, missing, asked.python)
-    asked.page.write_text(f"{head}{BEGIN}{written}{END}{tail}", encoding="utf-8")
+                columns.append(measured)
+    written = page(columns, missing, arguments.python)
+    arguments.page.write_text(f"{head}{BEGIN}{written}{END}{tail}", encoding="utf-8")
     print(written)
 
 

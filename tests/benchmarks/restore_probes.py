@@ -83,8 +83,8 @@ def ends_in_order(tool: Tool) -> str:
     undo()
     if module.f is not before:
         return "another object"
-    left = sorted(set(vars(module)) - names)
-    return f"leaves {left[0]}" if left else YES if module.f() == "f" and module.f.__code__ is code else module.f()
+    added = sorted(set(vars(module)) - names)
+    return f"leaves {added[0]}" if added else YES if module.f() == "f" and module.f.__code__ is code else module.f()
 
 
 def ends_out_of_order(tool: Tool) -> str:
@@ -129,16 +129,16 @@ def wrapt_on_top(tool: Tool) -> str:
 
 
 def _after_theirs(module: ModuleType, error: str) -> str:
-    now = module.f()
-    if now == "theirs(f)":
+    result = module.f()
+    if result == "theirs(f)":
         return error or YES
     ends = {
         "f": "foreign wrapper is gone",
         "theirs(p(f))": "patch stays on",
         "p(f)": "foreign wrapper is gone, patch stays on",
     }
-    what = ends.get(now, now)
-    return f"{error}, {what}" if error else what
+    problem = ends.get(result, result)
+    return f"{error}, {problem}" if error else problem
 
 
 def subclass_residue(tool: Tool) -> str:
@@ -208,22 +208,22 @@ def one_thread(tool: Tool) -> str:
     if undo is None:
         return NO_WAY
     undo()
-    said: list[str] = []
+    answers: list[str] = []
     is_on = threading.Event()
 
     def ask() -> None:
         is_on.wait()
-        said.append(module.f())
+        answers.append(module.f())
 
     neighbour = threading.Thread(target=ask)
     neighbour.start()  # before the patch: a thread started inside inherits the patch
     undo = tool.for_task(module, "f", "p")
     is_on.set()
     neighbour.join()
-    here = module.f()
+    own_answer = module.f()
     if undo is not None:
         undo()
-    return YES if (here, said) == ("p(f)", ["f"]) else "no"
+    return YES if (own_answer, answers) == ("p(f)", ["f"]) else "no"
 
 
 # --- mappings
@@ -321,8 +321,8 @@ def undo_that_raises(tool: Tool) -> str:
         return NO_WAY
     Owner.sealed = True
     error = raised(undo)
-    left = [name for name in ("first", "third") if getattr(Owner(), name)() != "f"]
-    return f"{' and '.join(left)} left patched" if left else YES if error else "says nothing"
+    still_patched = [name for name in ("first", "third") if getattr(Owner(), name)() != "f"]
+    return f"{' and '.join(still_patched)} left patched" if still_patched else YES if error else "says nothing"
 
 
 PROBES: Final[dict[str, Callable[[Tool], str]]] = {
@@ -384,13 +384,13 @@ COSTS: Final[dict[str, Callable[[Tool], str]]] = {"time to apply and end a patch
 def main(name: str, costs: bool) -> dict[str, str]:
     tool = TOOLS[name]()
     tool.wrap(vendor(), "f", "p")()  # the import of the tool may change modules, too
-    found = {}
+    answers = {}
     for question, probe in {**PROBES, **(COSTS if costs else {})}.items():
         try:
-            found[question] = probe(tool)
+            answers[question] = probe(tool)
         except Exception as error:  # each tool raises another error for an impossible task
-            found[question] = type(error).__name__
-    return found
+            answers[question] = type(error).__name__
+    return answers
 
 
 if __name__ == "__main__":

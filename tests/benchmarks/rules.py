@@ -27,12 +27,12 @@ GOAL: Final = 1.0  # microseconds
 _chance: Final = random.Random(1)
 _names: Final = ["".join(_chance.choices(string.ascii_lowercase, k=8)) for _ in range(COUNT)]
 PATTERNS: Final[dict[str, Callable[[int], str]]] = {
-    "of fifty packages": lambda at: f"{_names[at]}.models.*.modeling_*",
-    "of one package": lambda at: f"transformers.models.{_names[at]}*.modeling_*",
-    "with a word": lambda at: f"*.{_names[at]}.modeling_*",
-    "with a beginning": lambda at: f"{_names[at]}*",
-    "with an end": lambda at: f"*_{_names[at]}",
-    "with a part": lambda at: f"*{_names[at]}*",
+    "of fifty packages": lambda index: f"{_names[index]}.models.*.modeling_*",
+    "of one package": lambda index: f"transformers.models.{_names[index]}*.modeling_*",
+    "with a word": lambda index: f"*.{_names[index]}.modeling_*",
+    "with a beginning": lambda index: f"{_names[index]}*",
+    "with an end": lambda index: f"*_{_names[index]}",
+    "with a part": lambda index: f"*{_names[index]}*",
 }
 
 
@@ -50,7 +50,7 @@ def cost(patterns: list[str]) -> float:
 
 def main() -> int:
     """Print a row for each kind of pattern; return 1 if the goal is missed."""
-    rows = {"none": [""][:0], **{words: [make(at) for at in range(COUNT)] for words, make in PATTERNS.items()}}
+    rows = {"none": [""][:0], **{words: [make(index) for index in range(COUNT)] for words, make in PATTERNS.items()}}
     costs: dict[str, list[float]] = {words: [] for words in rows}
     for _ in range(RUNS):
         for words, patterns in rows.items():

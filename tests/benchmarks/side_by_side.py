@@ -19,13 +19,13 @@ def ratios(python: str, benchmark: str) -> tuple[str, dict[tuple[str, str], str]
     """Run a benchmark; return Python's version, and the ratios by measurement and compared tool."""
     script = Path(__file__).with_name(f"{benchmark}.py")
     printed = subprocess.run([python, script], capture_output=True, text=True, check=True).stdout
-    found, what, version = {}, "", ""
+    by_pair, measurement, version = {}, "", ""
     for line in printed.splitlines():
         if heading := HEADING.match(line):
-            what, version = heading["what"], heading["version"]
+            measurement, version = heading["what"], heading["version"]
         elif ratio := RATIO.match(line):
-            found[what, ratio["other"]] = ratio["ratio"]
-    return version, found
+            by_pair[measurement, ratio["other"]] = ratio["ratio"]
+    return version, by_pair
 
 
 def main(pythons: list[str], benchmarks: list[str]) -> None:
@@ -33,15 +33,15 @@ def main(pythons: list[str], benchmarks: list[str]) -> None:
     columns: dict[str, dict[tuple[str, str], str]] = {}
     for benchmark in benchmarks:
         for python in pythons:
-            version, found = ratios(python, benchmark)
-            columns.setdefault(version, {}).update(found)
+            version, by_pair = ratios(python, benchmark)
+            columns.setdefault(version, {}).update(by_pair)
     print(f"| | to | {' | '.join(columns)} |")
     print(f"|---|---|{'---|' * len(columns)}")
-    for what, other in dict.fromkeys(key for found in columns.values() for key in found):
-        cells = " | ".join(found.get((what, other), "") for found in columns.values())
-        print(f"| {what} | `{other}` | {cells} |")
+    for measurement, tool in dict.fromkeys(key for by_pair in columns.values() for key in by_pair):
+        cells = " | ".join(by_pair.get((measurement, tool), "") for by_pair in columns.values())
+        print(f"| {measurement} | `{tool}` | {cells} |")
 
 
 if __name__ == "__main__":
-    at = sys.argv.index("--")
-    main(sys.argv[1:at], sys.argv[at + 1 :])
+    separator = sys.argv.index("--")
+    main(sys.argv[1:separator], sys.argv[separator + 1 :])

@@ -44,7 +44,7 @@ OTHERS: Final = {
     "opentelemetry-instrument": (
         "opentelemetry-distro",
         ["{bin}/opentelemetry-instrument", "{python}", "-c", "pass"],
-        {f"OTEL_{what}_EXPORTER": "none" for what in ("TRACES", "METRICS", "LOGS")},
+        {f"OTEL_{kind}_EXPORTER": "none" for kind in ("TRACES", "METRICS", "LOGS")},
     ),
     "ddtrace-run": ("ddtrace", ["{bin}/ddtrace-run", "{python}", "-c", "pass"], {"DD_TRACE_ENABLED": "false"}),
 }
@@ -75,33 +75,33 @@ def milliseconds(way: Way) -> float:
 
 def seconds_of_import(python: Path, variables: Mapping[str, str]) -> float:
     """Return the processor time of `import torch`, without the start."""
-    done = subprocess.run([python, "-c", IMPORT_TORCH], env={**os.environ, **variables}, capture_output=True)
-    return float(done.stdout)
+    completed = subprocess.run([python, "-c", IMPORT_TORCH], env={**os.environ, **variables}, capture_output=True)
+    return float(completed.stdout)
 
 
 def table(title: str, ways: Mapping[str, Way], runs: int, goals: Mapping[str, str]) -> None:
     """Run the ways in turn; print the medians, and the difference of each to the first."""
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for at in range(-2, runs):
+    for round_number in range(-2, runs):
         for name, way in ways.items():
-            taken = milliseconds(way)
-            if at >= 0:  # the first two rounds fill the page cache
-                times[name].append(taken)
+            elapsed = milliseconds(way)
+            if round_number >= 0:  # the first two rounds fill the page cache
+                times[name].append(elapsed)
     print(f"\n{title}: python -c pass, Python {sys.version.split()[0]}, medians of {runs} interleaved runs")
     first = statistics.median(next(iter(times.values())))
-    for name, found in times.items():
-        median = statistics.median(found)
+    for name, measured in times.items():
+        median = statistics.median(measured)
         goal = f"   goal {goals[name]}" if name in goals else ""
         print(f"  {name:<32} {median:8.2f} ms   {median - first:+8.2f} ms   ratio {median / first:6.2f}{goal}")
 
 
 def other(name: str, folder: Path) -> Way | None:
     """Return the way to start a program with another tool, or None if the tool cannot be installed."""
-    what, command, variables = OTHERS[name]
+    requirement, command, variables = OTHERS[name]
     venv = folder / name
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), "--disable-pip-version-check"]
-    if subprocess.run([*pip, "install", "-q", what], capture_output=True).returncode:
+    if subprocess.run([*pip, "install", "-q", requirement], capture_output=True).returncode:
         return None
     empty = folder / "empty"
     empty.touch()
@@ -125,12 +125,12 @@ def main(runs: int) -> None:
         build(ROOT, folder / "dist", "--wheel")
         without = Environment(folder / "without")
         few, many = (with_plugins(folder / name, folder / "dist") for name in ("few", "many"))
-        for at in range(300):
-            info = many.site_packages / f"thing_{at}-1.0.dist-info"
+        for index in range(300):
+            info = many.site_packages / f"thing_{index}-1.0.dist-info"
             info.mkdir()
-            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: thing-{at}\nVersion: 1.0\n")
-            if at % 2:
-                (info / "entry_points.txt").write_text(f"[console_scripts]\nthing{at} = thing:main\n")
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: thing-{index}\nVersion: 1.0\n")
+            if index % 2:
+                (info / "entry_points.txt").write_text(f"[console_scripts]\nthing{index} = thing:main\n")
         idle = {"HOOKPATCH_PLUGINS": "idle"}
         ways = {
             "not installed": start(without.python),
@@ -153,10 +153,12 @@ def main(runs: int) -> None:
                     times[name].append(seconds_of_import(few.python, variables))
             ratio = statistics.median(times["50 watches"]) / statistics.median(times["unset"])
             print(f"\nimport torch with 50 watches: {ratio:.3f} of without, medians of 9   goal 1.01")
-    with hookpatch.active(*(hookpatch.replace(f"never_imported_{at}:x", 1) for at in range(50)), children="local"):
+    with hookpatch.active(
+        *(hookpatch.replace(f"never_imported_{module_number}:x", 1) for module_number in range(50)), children="local"
+    ):
         number = 200_000
-        taken = min(repeat("find('nothing')", globals={"find": imports._Finder.find_spec}, number=number))
-    print(f"a miss of the finder: {taken / number * 1e9:.0f} ns, goal 100 ns")
+        elapsed = min(repeat("find('nothing')", globals={"find": imports._Finder.find_spec}, number=number))
+    print(f"a miss of the finder: {elapsed / number * 1e9:.0f} ns, goal 100 ns")
 
 
 if __name__ == "__main__":

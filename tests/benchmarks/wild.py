@@ -33,33 +33,37 @@ DOES_NOT_FIT: Final = "optimum-onnx"
 
 def names() -> list[str]:
     """Return the collections, first the collections without torch, which are cheap to measure."""
-    found = [path.stem for path in sorted((WILD / "beside").glob("*.py"))]
-    return sorted(found, key=lambda name: "import torch" in (WILD / "beside" / f"{name}.py").read_text())
+    stems = [path.stem for path in sorted((WILD / "beside").glob("*.py"))]
+    return sorted(stems, key=lambda name: "import torch" in (WILD / "beside" / f"{name}.py").read_text())
 
 
 def measured(name: str, folder: Path) -> Any:
     command = [sys.executable, "-W", "ignore", str(WILD / "measure.py"), name]
     path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=600)
-    if done.returncode:
-        raise SystemExit(f"{name}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout)
+    completed = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=600
+    )
+    if completed.returncode:
+        raise SystemExit(f"{name}: {completed.stderr[-2000:]}")
+    return json.loads(completed.stdout)
 
 
 def why_not(distribution: str) -> str:
     """Return the reason why pip does not install a distribution beside the pinned releases."""
     pinned = str(ROOT / "constraints.txt")
     command = [*PIP, "--dry-run", "-c", pinned, distribution]
-    done = subprocess.run(command, capture_output=True, text=True)
-    reasons = re.findall(r"^ +(\S+ \S+ depends on transformers\S*[^\n]*)", done.stdout + done.stderr, re.MULTILINE)
-    if done.returncode == 0:
+    completed = subprocess.run(command, capture_output=True, text=True)
+    reasons = re.findall(
+        r"^ +(\S+ \S+ depends on transformers\S*[^\n]*)", completed.stdout + completed.stderr, re.MULTILINE
+    )
+    if completed.returncode == 0:
         return "it installs now, so it is to be ported"
-    return sorted(reasons)[-1].strip() if reasons else done.stderr.strip().splitlines()[-1]
+    return sorted(reasons)[-1].strip() if reasons else completed.stderr.strip().splitlines()[-1]
 
 
-def row(name: str, found: Any) -> str:
+def row(name: str, result: Any) -> str:
     """Return a line of the table."""
-    own, port = found["own"], found["port"]
+    own, port = result["own"], result["port"]
 
     def takes(side: Any) -> str:
         return f"{sum(side['effect'].values())} of {len(side['effect'])}"
@@ -68,12 +72,12 @@ def row(name: str, found: Any) -> str:
         places = [line for line in side["left"] if not line.startswith("in effect: ")]
         return f"**{len(places)}**" if places else "nothing"
 
-    cells = [TITLES.get(name, found["release"]), takes(own), takes(port), leaves(own), leaves(port)]
+    cells = [TITLES.get(name, result["release"]), takes(own), takes(port), leaves(own), leaves(port)]
     if "covered" in own:
         cells += ["stays" if not side["covered"] else f"**{short(side['covered'])}**" for side in (own, port)]
     else:
         cells += ["", ""]
-    cells += [str(own["lines"] or "-"), str(port["lines"]), str(found["patches"])]
+    cells += [str(own["lines"] or "-"), str(port["lines"]), str(result["patches"])]
     return f"| {' | '.join(cells)} |"
 
 
@@ -81,22 +85,22 @@ def short(wrong: list[str]) -> str:
     return "goes, the patch stays" if len(wrong) > 1 else "goes"
 
 
-def told(name: str, found: Any) -> str:
+def told(name: str, result: Any) -> str:
     """Return a line about the missing effects and the leftovers of a collection."""
-    own = found["own"]
-    lacks = [what for what, holds in own["effect"].items() if not holds]
+    own = result["own"]
+    lacks = [effect for effect, holds in own["effect"].items() if not holds]
     places = [re.sub(r"^model\.[\w.]*\.(?=\w)", "", line) for line in own["left"] if not line.startswith("in effect")]
     parts = [f"does not reach *{', '.join(lacks)}*"] if lacks else []
     if places:
         counted = Counter(places)
         shown = [f"`{place}`" + (f" x {count}" if count > 1 else "") for place, count in [*counted.items()][:4]]
-        more = len(counted) - len(shown)
-        parts.append(f"leaves {', '.join(shown)}{f' and {more} more' if more else ''}")
+        hidden_count = len(counted) - len(shown)
+        parts.append(f"leaves {', '.join(shown)}{f' and {hidden_count} more' if hidden_count else ''}")
     if any(line.startswith("in effect") for line in own["left"]):
         parts.append("is still in effect at the end")
-    if found["misfits"]:
-        parts.append(f"of its functions {len(found['misfits'])} refuse calls that the replaced functions take")
-    return f"- {TITLES.get(name, found['release'])}: {'; '.join(parts) or 'nothing'}."
+    if result["misfits"]:
+        parts.append(f"of its functions {len(result['misfits'])} refuse calls that the replaced functions take")
+    return f"- {TITLES.get(name, result['release'])}: {'; '.join(parts) or 'nothing'}."
 
 
 def page(results: dict[str, Any], reason: str) -> str:
@@ -113,10 +117,10 @@ def page(results: dict[str, Any], reason: str) -> str:
         "patches",
     )
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
-    lines += [row(name, found) for name, found in results.items()]
-    ours = [found for found in results.values() if found["own"]["lines"]]
-    count = {side: sum(found[side]["lines"] for found in ours) for side in ("own", "port")}
-    patches = sum(found["patches"] for found in ours)
+    lines += [row(name, result) for name, result in results.items()]
+    ours = [result for result in results.values() if result["own"]["lines"]]
+    count = {side: sum(result[side]["lines"] for result in ours) for side in ("own", "port")}
+    patches = sum(result["patches"] for result in ours)
     each = f"{count['port'] / patches:.1f} for each of {patches} patches"
     lines += [
         "",
@@ -124,7 +128,7 @@ def page(results: dict[str, Any], reason: str) -> str:
         "",
         "How each collection differs from its port:",
         "",
-        *(told(name, found) for name, found in results.items()),
+        *(told(name, result) for name, result in results.items()),
         f"- {DOES_NOT_FIT} is not among them: {reason}.",
     ]
     return "\n".join(lines) + "\n"
@@ -133,11 +137,11 @@ def page(results: dict[str, Any], reason: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path)
-    asked = parser.parse_args()
-    head, begin, rest = asked.page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, tail = rest.partition(END)
+    arguments = parser.parse_args()
+    head, begin, after_begin = arguments.page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = after_begin.partition(END)
     if not (begin and end):
-        raise SystemExit(f"{asked.page} has no lines {BEGIN.strip()} and {END.strip()}")
+        raise SystemExit(f"{arguments.page} has no lines {BEGIN.strip()} and {END.strip()}")
     with tempfile.TemporaryDirectory() as temporary:
         pinned = ("-c", str(ROOT / "constraints.txt"))
         subprocess.run([*PIP, "-qq", *pinned, "--no-deps", "--target", temporary, *WITHOUT_DEPENDENCIES], check=True)
@@ -146,7 +150,7 @@ def main() -> None:
             sys.stderr.write(f"{name}\n")
             results[name] = measured(name, Path(temporary))
     written = page(results, why_not(DOES_NOT_FIT))
-    asked.page.write_text(f"{head}{BEGIN}{written}{END}{tail}", encoding="utf-8")
+    arguments.page.write_text(f"{head}{BEGIN}{written}{END}{tail}", encoding="utf-8")
     print(written)
 
 

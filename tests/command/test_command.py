@@ -31,8 +31,8 @@ pytestmark = pytest.mark.once
 def test_target_gets_its_own_arguments(home: Environment, target: list[str], name: str) -> None:
     """All words after the script, module or code go to the program, even options of hookpatch."""
     arguments = ["-p", "x", "--report", "--", "-m", "--help"]
-    done = hookpatch(home, "run", "-p", "loud", *target, *arguments)
-    assert (done.stdout, done.stderr, done.returncode) == (f"{arguments}\nVENDOR! {name}\n", "", 0)
+    completed = hookpatch(home, "run", "-p", "loud", *target, *arguments)
+    assert (completed.stdout, completed.stderr, completed.returncode) == (f"{arguments}\nVENDOR! {name}\n", "", 0)
 
 
 def test_code_is_one_word(home: Environment) -> None:
@@ -63,14 +63,14 @@ def test_main_is_the_program(home: Environment) -> None:
         "atexit.register(lambda: print(pickle.loads(pickle.dumps(P())).__class__ is P, __name__))\n"
         "print(sys.modules['__main__'].__file__, sys.path[0])\n"
     )
-    done = hookpatch(home, "run", "-p", "loud", str(home.folder / "pickles.py"))
-    assert done.stdout == f"{home.folder}/pickles.py {home.folder}\nTrue __main__\n"
+    completed = hookpatch(home, "run", "-p", "loud", str(home.folder / "pickles.py"))
+    assert completed.stdout == f"{home.folder}/pickles.py {home.folder}\nTrue __main__\n"
 
 
 def test_names_add_to_those_of_the_environment(home: Environment) -> None:
     """`-p` adds plugins to HOOKPATCH_PLUGINS, each name once."""
     home.add_plugin("mine", OPTIONS)
-    done = hookpatch(
+    completed = hookpatch(
         home,
         "run",
         "-p",
@@ -81,7 +81,7 @@ def test_names_add_to_those_of_the_environment(home: Environment) -> None:
         "import os; print(os.environ['HOOKPATCH_PLUGINS'])",
         HOOKPATCH_PLUGINS="loud",
     )
-    assert done.stdout == "loud,mine\n"
+    assert completed.stdout == "loud,mine\n"
 
 
 def test_options_are_read_as_the_plugin_declares_them(home: Environment) -> None:
@@ -127,8 +127,8 @@ def test_options_are_read_as_the_plugin_declares_them(home: Environment) -> None
 def test_mistake_is_one_line_and_the_program_is_not_run(home: Environment, words: list[str], problem: str) -> None:
     """A mistake gives a single line and status 78 before the program runs."""
     home.add_plugin("mine", OPTIONS)
-    done = hookpatch(home, "run", *words, "-c", "print('ran')")
-    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: {problem}\n", 78)
+    completed = hookpatch(home, "run", *words, "-c", "print('ran')")
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", f"hookpatch: error: {problem}\n", 78)
 
 
 def test_report_is_left_in_the_folder(home: Environment) -> None:
@@ -138,7 +138,7 @@ def test_report_is_left_in_the_folder(home: Environment) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "given", "target"),
+    ("words", "options", "target"),
     [
         (["-p", "a", "-pb", "--plugin=c", "s.py", "-p", "d"], {"--plugin": ["a", "b", "c"]}, ["s.py", "-p", "d"]),
         (["--count", "-o", "a.x=1", "-m", "json"], {"--count": [], "--option": ["a.x=1"]}, ["-m", "json"]),
@@ -150,10 +150,10 @@ def test_report_is_left_in_the_folder(home: Environment) -> None:
     ],
     ids=" ".join,
 )
-def test_words_of_run_are_parsed(words: list[str], given: dict[str, list[str]], target: list[str]) -> None:
+def test_words_of_run_are_parsed(words: list[str], options: dict[str, list[str]], target: list[str]) -> None:
     """Options before the program are parsed in each spelling. `--` ends the options."""
-    found = _run.parsed(words)
-    assert (found.given, list(found.target), found.of_plugin) == (given, target, None)
+    command_line = _run.parsed(words)
+    assert (command_line.given, list(command_line.target), command_line.of_plugin) == (options, target, None)
 
 
 @pytest.mark.parametrize(
@@ -184,32 +184,32 @@ def test_shell_completes_the_options_of_run() -> None:
 def test_help_names_words_as_they_are_written(home: Environment, word: str) -> None:
     """The help of each command names arguments as a user types the words. No Python type stands beside a name."""
     for name in OWN:
-        done = hookpatch(home, name, word)
-        assert (done.returncode, done.stderr, "<" in done.stdout) == (0, "", False)
-        assert done.stdout.startswith(f"Usage: hookpatch {name} [OPTIONS]")
+        completed = hookpatch(home, name, word)
+        assert (completed.returncode, completed.stderr, "<" in completed.stdout) == (0, "", False)
+        assert completed.stdout.startswith(f"Usage: hookpatch {name} [OPTIONS]")
     assert "[NAME]...\n" in hookpatch(home, "plan", word).stdout
 
 
 @pytest.mark.parametrize("word", ["nope", "help", "version"])
 def test_word_that_is_unknown_is_a_misspelt_command_line(home: Environment, word: str) -> None:
     """An unknown word gives status 2. The error does not list the plugins, because most plugins have no commands."""
-    done = hookpatch(home, word)
-    assert (done.stdout, done.returncode, "loud" in done.stderr) == ("", 2, False)
+    completed = hookpatch(home, word)
+    assert (completed.stdout, completed.returncode, "loud" in completed.stderr) == ("", 2, False)
 
 
 def test_plugins_are_named_without_an_option(home: Environment) -> None:
     """Only `run` and `why` take -p. The other commands take plugin names as arguments."""
     for name in ("plan", "lock", "check"):
-        done = hookpatch(home, name, "-p", "loud")
+        completed = hookpatch(home, name, "-p", "loud")
         hint = f"No such option: -p; name the plugins without it: 'hookpatch {name} NAME'"
-        assert (done.stderr, done.returncode) == (f"hookpatch: error: {hint}\n", 2)
+        assert (completed.stderr, completed.returncode) == (f"hookpatch: error: {hint}\n", 2)
 
 
 def test_why_takes_options(home: Environment) -> None:
     """`why` takes -o for the plugins that -p names."""
     home.add_plugin("mine", OPTIONS)
-    done = hookpatch(home, "why", "vendor:speak", "-p", "mine", "-o", "mine.word=7", PYTHONPATH=str(home.folder))
-    assert "by plugin 'mine'" in done.stdout
+    completed = hookpatch(home, "why", "vendor:speak", "-p", "mine", "-o", "mine.word=7", PYTHONPATH=str(home.folder))
+    assert "by plugin 'mine'" in completed.stdout
     wrong = hookpatch(home, "why", "vendor:speak", "-p", "mine", "-o", "mine.wrod=7")
     assert (wrong.returncode, "did you mean 'word'?" in wrong.stderr) == (78, True)
 
@@ -226,9 +226,9 @@ def test_table_in_a_pipe_is_not_folded(home: Environment) -> None:
 
 def test_nothing_to_run_is_a_usage_error(home: Environment) -> None:
     """`run` without a program is a usage error that shows the synopsis."""
-    done = hookpatch(home, "run", "-p", "loud")
-    assert done.returncode == 2
-    assert "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]" in done.stderr
+    completed = hookpatch(home, "run", "-p", "loud")
+    assert completed.returncode == 2
+    assert "SCRIPT | -m MODULE | -c CODE [ARGUMENTS]" in completed.stderr
 
 
 NOISY = """
@@ -248,11 +248,11 @@ def test_plugins_own_commands_are_under_its_name(home: Environment) -> None:
     """
     home.add_plugin("rule", COMMANDS)
     for name in ("rule", "Rule", "rule@rule-dist"):
-        done = hookpatch(home, name, "measure", "four", "--twice")
-        assert (done.stdout, done.stderr, done.returncode) == ("8\n", "", 0)
-    asked = hookpatch(home, "rule", "--help").stdout
-    assert "Measure and compare." in asked
-    assert "Say how long it is." in asked
+        completed = hookpatch(home, name, "measure", "four", "--twice")
+        assert (completed.stdout, completed.stderr, completed.returncode) == ("8\n", "", 0)
+    help_text = hookpatch(home, "rule", "--help").stdout
+    assert "Measure and compare." in help_text
+    assert "Say how long it is." in help_text
     wrong = hookpatch(home, "rule", "mesure", "four")
     assert wrong.returncode == 2
     assert "No such command 'mesure'" in wrong.stderr
@@ -261,8 +261,8 @@ def test_plugins_own_commands_are_under_its_name(home: Environment) -> None:
 def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> None:
     """A command with the plugin's own name is typed once: `hookpatch measure four`."""
     home.add_plugin("measure", COMMANDS)
-    done = hookpatch(home, "measure", "four", "--twice")
-    assert (done.stdout, done.stderr, done.returncode) == ("8\n", "", 0)
+    completed = hookpatch(home, "measure", "four", "--twice")
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("8\n", "", 0)
     assert "Say how long it is." in hookpatch(home, "measure", "--help").stdout
 
 
@@ -293,9 +293,9 @@ def test_command_of_its_plugins_name_is_the_plugins_word(home: Environment) -> N
 def test_word_that_is_no_command_is_one_line(home: Environment, word: str, problem: str) -> None:
     """An unknown word gives a single line with the known commands and the nearest name."""
     home.add_plugin("rule", COMMANDS)
-    done = hookpatch(home, word, "x")
+    completed = hookpatch(home, word, "x")
     status = 78 if word == "loud" else 2
-    assert (done.stdout, done.stderr, done.returncode) == ("", f"hookpatch: error: {problem}\n", status)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", f"hookpatch: error: {problem}\n", status)
 
 
 def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environment) -> None:
@@ -307,17 +307,17 @@ def test_plugin_is_loaded_for_its_commands_only_when_it_is_named(home: Environme
     home.add_plugin("noisy", NOISY)
     assert hookpatch(home, "rule", "measure", "x").stdout == "1\n"
     assert "imported" not in hookpatch(home, "--help").stdout
-    done = hookpatch(home, "noisy", "measure")
-    assert done.stdout == ""  # text printed at import is no output of the command
-    assert done.stderr == (
+    completed = hookpatch(home, "noisy", "measure")
+    assert completed.stdout == ""  # text printed at import is no output of the command
+    assert completed.stderr == (
         "imported\n"
         "hookpatch: error: plugin 'noisy' (noisy-dist 1.0) raised OSError when asked for its commands: no "
         "[hookpatch explain PluginError]\n"
     )
     allow = home.python.parents[1] / "hookpatch.allow"
     allow.write_text("rule\n")
-    done = hookpatch(home, "noisy", "measure")
-    assert (done.stdout, done.stderr) == (
+    completed = hookpatch(home, "noisy", "measure")
+    assert (completed.stdout, completed.stderr) == (
         "",
         "hookpatch: error: plugin 'noisy' of noisy-dist 1.0 (asked for by hookpatch noisy) is not allowed here: "
         f"{allow} does not name it [hookpatch explain NotAllowed]\n",
@@ -331,8 +331,8 @@ def test_version_is_printed(home: Environment) -> None:
 
 def test_command_works_whatever_the_variable_says(home: Environment) -> None:
     """`hookpatch list` runs even with a bad HOOKPATCH_PLUGINS, because the command helps to fix the variable."""
-    done = hookpatch(home, "list", HOOKPATCH_PLUGINS="nonsense")
-    assert (done.stderr, done.returncode) == ("", 0)
+    completed = hookpatch(home, "list", HOOKPATCH_PLUGINS="nonsense")
+    assert (completed.stderr, completed.returncode) == ("", 0)
 
 
 def test_module_is_the_command_too(home: Environment) -> None:
@@ -371,7 +371,7 @@ def test_every_command_has_an_example() -> None:
     sources = [path.read_text() for path in (ROOT / "plugins").glob("*/hookpatch_*/**/*.py")]
     of_plugins = [source for source in sources if "typer.Argument(" in source]
     examples = [
-        re.search(r"^    Example: hookpatch (onnx diff|runtimes|scan) ", one, re.MULTILINE) for one in of_plugins
+        re.search(r"^    Example: hookpatch (onnx diff|runtimes|scan) ", source, re.MULTILINE) for source in of_plugins
     ]
     assert sorted(example[1] for example in examples if example) == ["onnx diff", "runtimes", "scan"]
     assert all(examples)
@@ -387,8 +387,8 @@ def test_nothing_is_coloured_but_a_terminal(home: Environment) -> None:
     """A pipe gets no escape codes. A terminal gets colours, unless NO_COLOR or TERM=dumb is set."""
     home.add_plugin("old", LOUDER.replace("louder)", "louder, requires='pluggy<1')"))
     for words in (["list"], ["--help"], ["doctor"], ["lits"]):
-        done = hookpatch(home, *words, TERM="xterm-256color")
-        assert "\x1b" not in done.stdout + done.stderr
+        completed = hookpatch(home, *words, TERM="xterm-256color")
+        assert "\x1b" not in completed.stdout + completed.stderr
     for variables, coloured in [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]:
         shown = on_terminal(home, "list", **variables)
         assert ("\x1b[3" in shown, "\x1b[1m" in shown) == (coloured, coloured), variables
@@ -402,12 +402,12 @@ def on_terminal(home: Environment, *words: str, **variables: str) -> str:
     environment = {**clean, "TERM": "xterm-256color", **variables}
     with subprocess.Popen([home.python, *command], stdout=end, cwd=home.folder, env=environment):
         os.close(end)
-        found = b""
+        output = b""
         with contextlib.suppress(OSError):  # reading past the end raises OSError
             while part := os.read(screen, 65536):
-                found += part
+                output += part
     os.close(screen)
-    return found.decode()
+    return output.decode()
 
 
 RAISING = COMMANDS.replace("print(len(what) * (1 + twice))", "raise KeyError('what\\nis more')")
@@ -433,20 +433,20 @@ def test_error_is_one_line_and_its_traceback_only_on_demand(home: Environment) -
             "Option '--lock' requires an argument; 'hookpatch check --help' shows how it is written",
         ),
     ]:
-        done = hookpatch(home, *words)
-        assert (done.stdout, done.returncode, done.stderr.count("\n")) == ("", status, 1)
-        assert done.stderr.startswith(f"hookpatch: error: {line}")
+        completed = hookpatch(home, *words)
+        assert (completed.stdout, completed.returncode, completed.stderr.count("\n")) == ("", status, 1)
+        assert completed.stderr.startswith(f"hookpatch: error: {line}")
         traced = hookpatch(home, "--traceback", *words)
         assert traced.stderr.startswith("Traceback (most recent call last):\n")
-        assert traced.stderr.endswith(done.stderr)
+        assert traced.stderr.endswith(completed.stderr)
         assert traced.returncode == status
 
 
 def test_interrupted_command_says_nothing(home: Environment) -> None:
     """After Ctrl-C a command prints no message and ends with status 130, as shells do."""
     home.add_plugin("rule", COMMANDS.replace("print(len(what) * (1 + twice))", "raise KeyboardInterrupt"))
-    done = hookpatch(home, "rule", "measure", "x")
-    assert (done.stdout, done.stderr.strip(), done.returncode) == ("", "", 130)
+    completed = hookpatch(home, "rule", "measure", "x")
+    assert (completed.stdout, completed.stderr.strip(), completed.returncode) == ("", "", 130)
 
 
 def test_commands_and_statuses_are_documented() -> None:
@@ -462,8 +462,8 @@ def test_error_of_the_program_is_the_programs(home: Environment) -> None:
     """With `--traceback` or without, an error of the program is printed as python prints the error."""
     plain = home.run("-c", "raise ValueError('x')")
     for words in (["run"], ["--traceback", "run"]):
-        done = hookpatch(home, *words, "-p", "loud", "-c", "raise ValueError('x')")
-        assert (done.stderr, done.returncode) == (plain.stderr, 1)
+        completed = hookpatch(home, *words, "-p", "loud", "-c", "raise ValueError('x')")
+        assert (completed.stderr, completed.returncode) == (plain.stderr, 1)
 
 
 TYPES = """
@@ -484,26 +484,26 @@ def test_bash_completes_commands_and_names(home: Environment) -> None:
     """
     home.add_plugin("noisy", NOISY)
     path = f"{home.python.parent}:{os.environ['PATH']}"
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", "--norc", "-c", TYPES], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=120
     )
-    assert (done.stdout.splitlines(), done.stderr) == (["explain", "loud", "noisy", "", "--count"], "")
+    assert (completed.stdout.splitlines(), completed.stderr) == (["explain", "loud", "noisy", "", "--count"], "")
 
 
 @pytest.mark.parametrize("option", ["-I", "-q", "--plugn"])
 def test_option_that_is_none_of_ours_is_refused(home: Environment, option: str) -> None:
     """An unknown option is refused and not passed to python: -I would switch the patches off silently."""
-    done = hookpatch(home, "run", "-p", "loud", option, "script.py")
-    assert (done.stdout, done.returncode) == ("", 2)
-    assert f"No such option: {option}" in done.stderr
+    completed = hookpatch(home, "run", "-p", "loud", option, "script.py")
+    assert (completed.stdout, completed.returncode) == ("", 2)
+    assert f"No such option: {option}" in completed.stderr
 
 
 @pytest.mark.parametrize("flag", ["-I", "-E"])
 def test_python_that_ignores_the_environment_is_refused(home: Environment, flag: str) -> None:
     """A python with -I or -E is refused, because the program would run unpatched."""
-    done = home.run(flag, "-m", "hookpatch", "run", "-p", "loud", "script.py")
-    assert (done.stdout, done.returncode) == ("", 78)
-    assert done.stderr == (
+    completed = home.run(flag, "-m", "hookpatch", "run", "-p", "loud", "script.py")
+    assert (completed.stdout, completed.returncode) == ("", 78)
+    assert completed.stderr == (
         "hookpatch: error: hookpatch run: this python ignores the environment (-I or -E), so the program would run "
         "unpatched; leave the flag out [hookpatch explain SettingError]\n"
     )

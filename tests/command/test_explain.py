@@ -29,9 +29,9 @@ def classes(errors_file: Path) -> list[str]:
 def test_each_error_of_a_plugin_has_its_entry_and_no_entry_is_too_many(package: Path) -> None:
     """The entries follow the order of the classes. Each has a meaning, a message and advice."""
     sections = list(_explain._sections(package.name, package / "messages.md"))
-    assert [one.name for one in sections] == classes(PLUGINS[package])
-    for one in sections:
-        assert re.fullmatch(r"(?s).+\n\n```text\n.+\n```\n\nWhat to do: .+", one.text), one.name
+    assert [section.name for section in sections] == classes(PLUGINS[package])
+    for section in sections:
+        assert re.fullmatch(r"(?s).+\n\n```text\n.+\n```\n\nWhat to do: .+", section.text), section.name
 
 
 @pytest.mark.repository
@@ -65,8 +65,10 @@ def test_pages_of_plugins_show_what_their_classes_write() -> None:
 
     line = "if (shape): frozen: the branch of the example's sizes is taken for all"
     instead = "decide outside of the model, or export one model for each branch; torch.cond keeps both; in Net.forward"
-    found = "none of the 4 nodes of the one is among the 64 of the other, and input 'x' float32[8] → 'ids' int64[1, 8]"
-    now = "ONNX has it from opset 20 on: export with opset_version=20 or higher, or without this plugin"
+    nothing_shared = (
+        "none of the 4 nodes of the one is among the 64 of the other, and input 'x' float32[8] → 'ids' int64[1, 8]"
+    )
+    advice = "ONNX has it from opset 20 on: export with opset_version=20 or higher, or without this plugin"
     light = "weight 'fc.weight' has no data: a recorded model has none; compare the models themselves"
     no_model = "no model was recorded: neither torch.onnx.export nor onnxsim.simplify was called"
     examples = [
@@ -74,11 +76,11 @@ def test_pages_of_plugins_show_what_their_classes_write() -> None:
         FileError("scan.sarif", "Permission denied"),
         ExportScanError("torch.onnx.export", [], [f"net.py:7: {line}"]),
         ExportWarning("torch.jit.trace", f"{line}; instead: {instead}"),
-        NodeError("gelu_node", "1", f"cannot be a Gelu node at opset 18; {now}"),
+        NodeError("gelu_node", "1", f"cannot be a Gelu node at opset 18; {advice}"),
         CapturedWarning("rmsnorm_node", "ExportedProgram"),
         ModelFileError("m.onnx", "is not an ONNX model: it is text; give the binary .onnx file"),
         ModelRunError("out/plain/001-exported.onnx", light),
-        NothingInCommonError("norms.onnx", "neo.onnx", found),
+        NothingInCommonError("norms.onnx", "neo.onnx", nothing_shared),
         PictureError("out/plain and out/patched", no_model),
         NotWrittenWarning("/explained", "Permission denied"),
         RuntimesError("--batch", "'0' is no batch size; write whole numbers from 1, --batch 1,8"),
@@ -106,9 +108,9 @@ def test_line_on_stderr_ends_with_what_to_type() -> None:
 def test_traceback_ends_with_what_to_type(error: HookpatchError) -> None:
     """A traceback ends with the explain command once, even after pickling. The error's own text is unchanged."""
     note = f"'hookpatch explain {type(error).__name__}' tells what it means, and what to do"
-    for one in (error, pickle.loads(pickle.dumps(error))):
-        assert "".join(traceback.format_exception(one)).count(note) == 1
-        assert note not in str(one)
+    for shown in (error, pickle.loads(pickle.dumps(error))):
+        assert "".join(traceback.format_exception(shown)).count(note) == 1
+        assert note not in str(shown)
 
 
 def test_group_that_is_split_tells_it_once() -> None:
@@ -125,23 +127,23 @@ def test_group_that_is_split_tells_it_once() -> None:
 
 def test_name_is_found_however_it_is_written() -> None:
     """A name is found with or without the module path and in any letter case."""
-    found = _explain.message("UnknownPlugin")
-    assert (found.name, found.distribution) == ("UnknownPlugin", "hookpatch")
-    assert found.meaning == "No installed distribution has a plugin of this name."
-    assert _explain.message("hookpatch.errors.UnknownPlugin") == _explain.message("unknownplugin") == found
+    entry = _explain.message("UnknownPlugin")
+    assert (entry.name, entry.distribution) == ("UnknownPlugin", "hookpatch")
+    assert entry.meaning == "No installed distribution has a plugin of this name."
+    assert _explain.message("hookpatch.errors.UnknownPlugin") == _explain.message("unknownplugin") == entry
 
 
 def test_every_name_is_found() -> None:
     """Every error class of hookpatch has an entry."""
-    ours = [one.name for one in _explain.messages() if one.distribution == "hookpatch"]
+    ours = [entry.name for entry in _explain.messages() if entry.distribution == "hookpatch"]
     assert ours == classes(Path(errors.__file__))
 
 
 def test_unknown_name_is_refused_with_the_nearest() -> None:
     """An unknown name raises UnknownMessage with the nearest name."""
-    with pytest.raises(UnknownMessage) as told:
+    with pytest.raises(UnknownMessage) as caught:
         _explain.message("UnknwonPlugin")
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "no error or warning 'UnknwonPlugin' is explained here; did you mean 'UnknownPlugin'? "
         "'hookpatch explain' lists all"
     )
@@ -200,8 +202,8 @@ def test_command_prints_an_entry_and_a_list(environment: Environment) -> None:
     assert [line.split()[0] for line in listed.stdout.splitlines() if line.strip()][1:] == classes(
         Path(errors.__file__)
     )
-    told = json.loads(environment.run("-m", "hookpatch", "explain", "ConflictError", "--json").stdout)["messages"]
-    assert [(one["name"], one["distribution"], one["text"] in entry.stdout) for one in told] == [
+    messages = json.loads(environment.run("-m", "hookpatch", "explain", "ConflictError", "--json").stdout)["messages"]
+    assert [(message["name"], message["distribution"], message["text"] in entry.stdout) for message in messages] == [
         ("ConflictError", "hookpatch", True)
     ]
     wrong = environment.run("-m", "hookpatch", "explain", "Conflict")

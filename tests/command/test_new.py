@@ -72,12 +72,12 @@ def clean(folder: Path, written: list[str]) -> str:
 
     The order of isort is checked, too.
     """
-    said = ""
+    complaints = ""
     for words in (["check", "--quiet"], ["check", "--quiet", "--extend-select", "I,B,UP,SIM"], ["format", "--check"]):
         completed = subprocess.run(
             [sys.executable, "-m", "ruff", *words, *written], cwd=folder, capture_output=True, text=True
         )
-        said += completed.stdout if completed.returncode else ""
+        complaints += completed.stdout if completed.returncode else ""
     command = [
         sys.executable,
         "-m",
@@ -92,7 +92,7 @@ def clean(folder: Path, written: list[str]) -> str:
     completed = subprocess.run(
         command, cwd=folder, env={**os.environ, "MYPYPATH": paths}, capture_output=True, text=True
     )
-    return said + (completed.stdout if completed.returncode else "")
+    return complaints + (completed.stdout if completed.returncode else "")
 
 
 def test_it_says_what_it_has_written_and_what_to_do_next(at_home: Environment) -> None:
@@ -190,9 +190,9 @@ def test_what_cannot_be_is_told_and_nothing_is_written(
     (work / "a_file").touch()
     monkeypatch.chdir(work)
     before = sorted(work.rglob("*"))
-    with pytest.raises(NewPluginError) as told:
+    with pytest.raises(NewPluginError) as caught:
         write_plugin(name, **words)
-    assert str(told.value) == f"new plugin '{name}': {problem}"
+    assert str(caught.value) == f"new plugin '{name}': {problem}"
     assert sorted(work.rglob("*")) == before
 
 
@@ -201,9 +201,9 @@ def test_address_that_cannot_be_read_is_the_error_of_each_patch(
 ) -> None:
     """An unreadable address raises the same TargetSyntaxError as a patch."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(TargetSyntaxError) as told:
+    with pytest.raises(TargetSyntaxError) as caught:
         write_plugin("mine", "json.dumps")
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "target 'json.dumps' has no colon between module and name; did you mean 'json:dumps'? "
         "write module:name, module:Class.method or "
         "module:mapping['key']"
@@ -218,9 +218,9 @@ def test_what_fails_half_way_is_taken_back(is_there: bool, tmp_path: Path) -> No
     if is_there:
         folder.mkdir()
     name = "a" * 251  # with `.py` the file's name is longer than file systems allow
-    with pytest.raises(NewPluginError) as told:
+    with pytest.raises(NewPluginError) as caught:
         write_plugin(name, into=str(folder))
-    assert str(told.value) == (
+    assert str(caught.value) == (
         f"new plugin '{name}': {folder} cannot be written (File name too long); name another one with --into"
     )
     assert list(tmp_path.rglob("*")) == ([folder] if is_there else [])
@@ -243,6 +243,6 @@ def test_required_is_the_installed_release_until_one_that_may_break(version: str
 @pytest.mark.repository
 def test_template_is_among_the_plugins() -> None:
     """plugins/_template is a link to the template folder in the wheel."""
-    there = ROOT / "plugins" / "_template"
-    assert there.is_symlink()
-    assert there.resolve() == ROOT / "hookpatch" / "command" / "_template"
+    link = ROOT / "plugins" / "_template"
+    assert link.is_symlink()
+    assert link.resolve() == ROOT / "hookpatch" / "command" / "_template"

@@ -39,16 +39,18 @@ def execute(home: Environment, *cells: str) -> list[list[dict[str, Any]]]:
     """Run a notebook; return the outputs of its cells."""
     (home.folder / "cells.json").write_text(json.dumps(["import vendor", "%load_ext hookpatch", *cells]))
     code = "import sys; sys.stdin = open('cells.json'); exec(open('execute.py').read())"
-    done = home.run("-W", "ignore", "-c", code)
-    assert done.returncode == 0, done.stderr
-    outputs: list[list[dict[str, Any]]] = json.loads(done.stdout.splitlines()[-1])
+    completed = home.run("-W", "ignore", "-c", code)
+    assert completed.returncode == 0, completed.stderr
+    outputs: list[list[dict[str, Any]]] = json.loads(completed.stdout.splitlines()[-1])
     assert outputs[:2] == [[], []]
     return outputs[2:]
 
 
 def text(outputs: list[dict[str, Any]]) -> str:
     """Return the text of a cell's outputs."""
-    return "\n".join(one.get("text") or one.get("evalue") or one["data"]["text/plain"] for one in outputs).strip()
+    return "\n".join(
+        output.get("text") or output.get("evalue") or output["data"]["text/plain"] for output in outputs
+    ).strip()
 
 
 @pytest.mark.launcher
@@ -60,14 +62,14 @@ def test_plugins_are_switched_on_and_off(home: Environment) -> None:
         *(speak, "%hookpatch on loud", speak, "%hookpatch on twice loud", speak, "%hookpatch off loud", speak),
         *("%hookpatch off", speak, "%hookpatch"),
     )
-    said = [text(cell) for cell in outputs]
-    assert said[::2][:5] == ["vendor", "VENDOR", "VENDORVENDOR", "vendorvendor", "vendor"]
-    assert said[1].splitlines() == [
+    texts = [text(cell) for cell in outputs]
+    assert texts[::2][:5] == ["vendor", "VENDOR", "VENDORVENDOR", "vendorvendor", "vendor"]
+    assert texts[1].splitlines() == [
         "plugin       patch",
         "loud    on   vendor:speak  applied",
         "twice   off",
     ]
-    assert said[-1].splitlines() == ["plugin       patch", "loud    off", "twice   off"]
+    assert texts[-1].splitlines() == ["plugin       patch", "loud    off", "twice   off"]
     table = outputs[1][0]["data"]["text/html"]
     assert table.startswith("<table>")
     assert '<td style="text-align: left">vendor:speak</td>' in table
@@ -97,10 +99,10 @@ def test_one_cell_is_run_with_plugins(home: Environment) -> None:
     )
     assert text(outputs[0]) == "'VENDORVENDOR'"
     assert text(outputs[1]) == "VENDORVENDOR vendor"
-    assert [one["output_type"] for one in outputs[2]].count("error") >= 1
+    assert [output["output_type"] for output in outputs[2]].count("error") >= 1
     assert outputs[2][0]["text"] == "VENDOR\n"
     assert outputs[2][-1]["ename"] == "ZeroDivisionError"
-    shown = "\n".join("\n".join(one.get("traceback", ())) for one in outputs[2])
+    shown = "\n".join("\n".join(output.get("traceback", ())) for output in outputs[2])
     assert shown.count("division by zero") == 1
     assert text(outputs[3]) == "'vendor'"
     assert outputs[4][-1]["ename"] == "SyntaxError"
@@ -143,4 +145,4 @@ def test_extension_is_unloaded_and_loaded_again(home: Environment) -> None:
         "%unload_ext hookpatch",
         "print(vendor.speak())",
     )
-    assert [text(outputs[at]) for at in (3, 6, 8)] == ["vendorvendor", "VENDORVENDOR", "vendorvendor"]
+    assert [text(outputs[index]) for index in (3, 6, 8)] == ["vendorvendor", "VENDORVENDOR", "vendorvendor"]

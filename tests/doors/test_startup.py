@@ -73,33 +73,33 @@ def test_isolated_interpreter_is_not_patched(home: Environment, flag: str) -> No
 def test_misspelt_name_refuses_the_program_before_it_starts(home: Environment, way: list[str]) -> None:
     """A misspelt name is a line on stderr and status 78, before the program's first line."""
     completed = home.run(*way, HOOKPATCH_PLUGINS="luod")
-    said = (
+    message = (
         "hookpatch: error: no plugin 'luod' (asked for by HOOKPATCH_PLUGINS=luod); "
         "did you mean 'loud'? installed: loud [hookpatch explain UnknownPlugin]\n"
     )
-    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)
 
 
 def test_unknown_name_refuses_the_program(home: Environment) -> None:
     """A single bad name among good names refuses the program."""
     completed = home.run("script.py", HOOKPATCH_PLUGINS="loud,zebra")
-    said = (
+    message = (
         "hookpatch: error: no plugin 'zebra' (asked for by HOOKPATCH_PLUGINS=loud,zebra); installed: loud "
         "[hookpatch explain UnknownPlugin]\n"
     )
-    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)
 
 
 def test_ambiguous_name_refuses_the_program_and_the_distribution_settles_it(home: Environment) -> None:
     """No distribution wins in silence."""
     home.add_plugin("loud", LOUDER.replace(".upper()", ".title()"), distribution="other")
     completed = home.run("script.py", HOOKPATCH_PLUGINS="loud")
-    said = (
+    message = (
         "hookpatch: error: plugin 'loud' (asked for by HOOKPATCH_PLUGINS=loud) is offered by 2 distributions: "
         "loud-dist, other; ask for 'loud@loud-dist' or 'loud@other', or uninstall one "
         "[hookpatch explain AmbiguousPlugin]\n"
     )
-    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)
     assert home.run("script.py", HOOKPATCH_PLUGINS="loud@other").stdout == "Vendor! __main__\n"
 
 
@@ -107,11 +107,11 @@ def test_plugin_that_raises_when_loaded_refuses_the_program(home: Environment) -
     """The message has the plugin, its distribution and the error."""
     home.add_plugin("broken", "raise RuntimeError('no')")
     completed = home.run("script.py", HOOKPATCH_PLUGINS="broken")
-    said = (
+    message = (
         "hookpatch: error: plugin 'broken' (broken-dist 1.0) raised RuntimeError when it was loaded: no; "
         "fix or uninstall it [hookpatch explain PluginError]\n"
     )
-    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)
 
 
 def test_warn_policy_lets_the_program_run_unpatched_and_says_so(home: Environment) -> None:
@@ -124,11 +124,11 @@ def test_warn_policy_lets_the_program_run_unpatched_and_says_so(home: Environmen
 def test_policy_that_is_none_is_refused(home: Environment) -> None:
     """A misspelt policy is not taken for the default."""
     completed = home.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_ON_ERROR="wran")
-    said = (
+    message = (
         "hookpatch: error: HOOKPATCH_ON_ERROR: 'wran' is not a policy; it takes exit or warn "
         "[hookpatch explain SettingError]\n"
     )
-    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)
 
 
 def test_kill_switch_wins(home: Environment) -> None:
@@ -150,8 +150,8 @@ def test_target_that_is_gone_ends_the_program_at_its_import(home: Environment) -
         "(target vendor:spaek of plugin 'late' from late-dist 1.0)"
     )
     completed = home.run("-c", program, HOOKPATCH_PLUGINS="late")
-    said = f"hookpatch: error: {problem} [hookpatch explain TargetNotFound]\n"
-    assert (completed.stdout, completed.stderr, completed.returncode) == ("on\n", said, 78)
+    message = f"hookpatch: error: {problem} [hookpatch explain TargetNotFound]\n"
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("on\n", message, 78)
     warned = home.run("-c", program, HOOKPATCH_PLUGINS="late", HOOKPATCH_ON_ERROR="warn")
     assert (warned.stdout, warned.returncode) == ("on\nvendor\n", 0)
     assert f"PatchFailedWarning: not patched: {problem}" in warned.stderr
@@ -188,7 +188,7 @@ def test_options_come_from_the_environment(home: Environment) -> None:
     home.add_plugin("marked", source)
     good = home.run("script.py", HOOKPATCH_PLUGINS="marked", HOOKPATCH_OPTIONS='{"marked": {"mark": "?"}}')
     assert good.stdout == "? __main__\n"
-    for given, problem in [
+    for options, problem in [
         (
             '{"marked": {"mark": 3}}',
             "options of plugin 'marked' (marked-dist 1.0): Expected 'str', got 'int' - at 'mark'; it takes mark: str "
@@ -207,7 +207,7 @@ def test_options_come_from_the_environment(home: Environment) -> None:
             "[hookpatch explain SettingError]",
         ),
     ]:
-        bad = home.run("script.py", HOOKPATCH_PLUGINS="marked", HOOKPATCH_OPTIONS=given)
+        bad = home.run("script.py", HOOKPATCH_PLUGINS="marked", HOOKPATCH_OPTIONS=options)
         assert (bad.stdout, bad.returncode) == ("", 78)
         assert bad.stderr == f"hookpatch: error: {problem}\n"
 
@@ -295,7 +295,7 @@ def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Envir
 
 
 @pytest.mark.parametrize(
-    ("way", "said", "plugins"),
+    ("way", "output", "plugins"),
     [
         pytest.param(
             ["-c", "import package; print(package.speak())"], "PACKAGE!", "louder", id="copied-in-its-package"
@@ -312,14 +312,14 @@ def test_nothing_of_a_plugin_is_imported_before_what_it_waits_for(waiting: Envir
     ],
 )
 def test_patch_is_there_before_its_package_is_executed(
-    waiting: Environment, way: list[str], said: str, plugins: str
+    waiting: Environment, way: list[str], output: str, plugins: str
 ) -> None:
     """Names copied within the package are patched, as by a plugin without waits_for.
 
     At the end those are named whose packages were not imported.
     """
     completed = waiting.run(*way, HOOKPATCH_PLUGINS="loud,louder,loudest")
-    assert completed.stdout == f"{said}\n"
+    assert completed.stdout == f"{output}\n"
     unbound = re.findall(
         r"warning: .* of plugin '(\w+)' .*: was never applied: the program did not import [\w.]+\n", completed.stderr
     )
@@ -377,8 +377,8 @@ print(vendor.speak())
 def test_receipts_do_not_wait(waiting: Environment, tmp_path: Path) -> None:
     """A report file has the awaited packages."""
     waiting.run("-c", "pass", HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(tmp_path / "reports"))
-    (left,) = (tmp_path / "reports").glob("*.json")
-    (process,) = json.loads(left.read_text())["processes"]
+    (report_path,) = (tmp_path / "reports").glob("*.json")
+    (process,) = json.loads(report_path.read_text())["processes"]
     assert [(patch["plugin"], patch["state"]) for patch in process["patches"]] == [("loud", "waiting")]
 
 
@@ -403,31 +403,35 @@ BROKEN = (
 
 
 @pytest.mark.parametrize(
-    ("name", "source", "said"),
+    ("name", "source", "message"),
     [
         pytest.param("beyond", LOUDER, BEYOND, id="target-elsewhere"),
         pytest.param("broken", "raise RuntimeError('no')", BROKEN, id="broken"),
     ],
 )
 def test_plugin_that_is_wrong_ends_the_program_when_it_is_loaded(
-    waiting: Environment, name: str, source: str, said: str
+    waiting: Environment, name: str, source: str, message: str
 ) -> None:
     """A wrong plugin is a line at the awaited import; HOOKPATCH_ON_ERROR=warn goes on, with the line."""
     waiting.add_plugin(name, source, waits_for="package")
     program = "print('begun'); import package; print(package.speak())"
     completed = waiting.run("-c", program, HOOKPATCH_PLUGINS=name)
-    assert (completed.stdout, completed.stderr, completed.returncode) == ("begun\n", f"hookpatch: error: {said}\n", 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == (
+        "begun\n",
+        f"hookpatch: error: {message}\n",
+        78,
+    )
     completed = waiting.run("-c", program, HOOKPATCH_PLUGINS=name, HOOKPATCH_ON_ERROR="warn")
-    warned = f"hookpatch: warning: nothing is patched: {said}\n"
+    warned = f"hookpatch: warning: nothing is patched: {message}\n"
     assert (completed.stdout, completed.stderr, completed.returncode) == ("begun\npackage\n", warned, 0)
 
 
 def test_options_are_looked_at_before_the_program_starts(waiting: Environment) -> None:
     """A plugin with options, a twin or a misspelt plugin is loaded at the start."""
     completed = waiting.run("script.py", HOOKPATCH_PLUGINS="loud", HOOKPATCH_OPTIONS='{"loud": {"volume": 11}}')
-    said = (
+    message = (
         "hookpatch: error: options of plugin 'loud' (loud-dist 1.0): it has none, but 'volume' was given "
         "[hookpatch explain OptionsError]\n"
     )
-    assert (completed.stdout, completed.stderr, completed.returncode) == ("", said, 78)
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("", message, 78)
     assert waiting.run("script.py", HOOKPATCH_PLUGINS="luod").returncode == 78

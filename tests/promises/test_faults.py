@@ -92,10 +92,10 @@ def findings(home: Environment) -> dict[str, list[str]]:
     """Return the lines of `hookpatch doctor` for each plugin."""
     completed = hookpatch(home, "doctor", "--json")
     assert (completed.stderr, completed.returncode) == ("", 1)
-    found: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for finding in json.loads(completed.stdout)["findings"]:
-        found.setdefault(finding["about"], []).append(finding["found"])
-    return found
+        lines.setdefault(finding["about"], []).append(finding["found"])
+    return lines
 
 
 @pytest.mark.parametrize("name", [*RAISES, *IN_HOOK, *ENDS])
@@ -220,8 +220,10 @@ def test_program_named_like_an_installer_is_patched(home: Environment, tmp_path:
     (tmp_path / name).write_text(SCRIPT)
     (tmp_path / "vendor.py").write_text(VENDOR)
     script = str(tmp_path / name)
-    done = hookpatch(home, "run", "-p", "loud", script) if way == "run" else home.run(script, HOOKPATCH_PLUGINS="loud")
-    assert (done.stdout, done.stderr, done.returncode) == ("VENDOR! __main__\n", "", 0)
+    completed = (
+        hookpatch(home, "run", "-p", "loud", script) if way == "run" else home.run(script, HOOKPATCH_PLUGINS="loud")
+    )
+    assert (completed.stdout, completed.stderr, completed.returncode) == ("VENDOR! __main__\n", "", 0)
 
 
 @pytest.mark.parametrize("words", [["pip"], ["-m", "pip"], ["pip/__main__.py"], ["-m", "pip.other"]], ids=" ".join)
@@ -295,9 +297,11 @@ def test_words_of_a_command_line(command: str, words: str) -> None:
 # --- report files: folder, files, content
 
 
-def program(home: Environment, reports: Path | str, *words: str, **more: str) -> tuple[str, str, int]:
+def program(home: Environment, reports: Path | str, *words: str, **variables: str) -> tuple[str, str, int]:
     """Run a program with a report folder; return output, errors and status."""
-    completed = home.run(*(words or ("script.py",)), HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(reports), **more)
+    completed = home.run(
+        *(words or ("script.py",)), HOOKPATCH_PLUGINS="loud", HOOKPATCH_REPORT=str(reports), **variables
+    )
     return completed.stdout, completed.stderr, completed.returncode
 
 
@@ -494,13 +498,13 @@ TEXT: Final = json.dumps({"processes": [GOOD]})
 
 def with_field(field: str, value: object) -> bytes:
     """Return a report file with a changed field; ``...`` removes the field."""
-    process = {name: kept for name, kept in {**GOOD, field: value}.items() if kept is not ...}
+    process = {name: entry for name, entry in {**GOOD, field: value}.items() if entry is not ...}
     return json.dumps({"processes": [process]}).encode()
 
 
 def with_patch(field: str, value: object) -> bytes:
     """Return a report file with a changed field of its patch."""
-    patch = {name: kept for name, kept in {**PATCH, field: value}.items() if kept is not ...}
+    patch = {name: entry for name, entry in {**PATCH, field: value}.items() if entry is not ...}
     return json.dumps({"processes": [{**GOOD, "patches": [patch]}]}).encode()
 
 
@@ -549,12 +553,12 @@ def test_damaged_file_is_told_and_hides_no_other(tmp_path: Path, name: str) -> N
     assert line.split(": ", 1)[1][:40] in html.unescape(page_of(run))
 
 
-@pytest.mark.parametrize("what", ["pipe", "link", "folder", "unreadable", "large"])
-def test_what_is_no_file_is_told_and_does_not_hang(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "unreadable", "large"])
+def test_what_is_no_file_is_told_and_does_not_hang(tmp_path: Path, kind: str) -> None:
     """A pipe without a writer would be waited for."""
     (tmp_path / "hookpatch-7.json").write_text(TEXT)
     path = tmp_path / "hookpatch-8.json"
-    match what:
+    match kind:
         case "pipe":
             os.mkfifo(path)
         case "link":
@@ -665,7 +669,7 @@ def test_command_line_in_a_report(home: Environment, tmp_path: Path) -> None:
     """A command line has the target of -c and -m; secrets are hidden, in child processes too; a setting hides all."""
     code = "import vendor, subprocess, sys; subprocess.run([sys.executable, '-c', 'pass', '--token=abc'])"
     hidden = code.replace("abc", "***")
-    for number, (words, more, shown) in enumerate(
+    for number, (words, variables, shown) in enumerate(
         [
             (["-c", code, "--token=abc"], {}, {("-c", hidden, "--token=***"), ("-c", "pass", "--token=***")}),
             (["-m", "script", "x"], {}, {(str(home.folder / "script.py"), "x")}),
@@ -674,7 +678,7 @@ def test_command_line_in_a_report(home: Environment, tmp_path: Path) -> None:
         ]
     ):
         reports = tmp_path / str(number)
-        assert program(home, reports, *words, **more)[2] == 0
+        assert program(home, reports, *words, **variables)[2] == 0
         assert {process.argv for process in receipts(reports)} == shown
         assert "abc" not in "".join(path.read_text() for path in reports.iterdir())
 
@@ -711,42 +715,42 @@ LEFT: Final = ("~loud_dist-1.0.dist-info", "~oud_dist-1.0.dist-info", "~~oud_dis
 
 def test_what_a_killed_pip_leaves_is_no_distribution(home: Environment) -> None:
     """pip renames folders before deletion: the plugin is offered once, and doctor names the folder."""
-    for left in LEFT:
-        shutil.copytree(home.site_packages / "loud_dist-1.0.dist-info", home.site_packages / left)
+    for folder in LEFT:
+        shutil.copytree(home.site_packages / "loud_dist-1.0.dist-info", home.site_packages / folder)
     try:
         completed = home.run("script.py", HOOKPATCH_PLUGINS="loud")
         assert (completed.stdout, completed.stderr, completed.returncode) == ("VENDOR! __main__\n", "", 0)
-        found = json.loads(hookpatch(home, "doctor", "--json").stdout)["findings"]
+        rows = json.loads(hookpatch(home, "doctor", "--json").stdout)["findings"]
     finally:
-        for left in LEFT:
-            shutil.rmtree(home.site_packages / left)
-    assert [(one["found"], one["mend"]) for one in found if one["about"] == "distribution"] == [
-        (f"{home.site_packages / left} is left of an interrupted pip", "delete it") for left in LEFT
+        for folder in LEFT:
+            shutil.rmtree(home.site_packages / folder)
+    assert [(finding["found"], finding["mend"]) for finding in rows if finding["about"] == "distribution"] == [
+        (f"{home.site_packages / folder} is left of an interrupted pip", "delete it") for folder in LEFT
     ]
 
 
 @pytest.mark.parametrize("newer", ["1.1", pytest.param("1.0", marks=pytest.mark.ends)])
 def test_two_dist_infos_of_one_distribution_are_told(home: Environment, newer: str) -> None:
     """The newer of two dist-info folders counts; doctor names both, and the folder to delete."""
-    one, two = (home.site_packages / f"loud_dist-{version}.dist-info" for version in ("1.0", "1.1"))
-    shutil.copytree(one, two)
+    first, second = (home.site_packages / f"loud_dist-{version}.dist-info" for version in ("1.0", "1.1"))
+    shutil.copytree(first, second)
     (home.site_packages / "loud_dist_loud.py").touch()
-    os.utime(one if newer == "1.0" else two, (time.time() + 60,) * 2)
+    os.utime(first if newer == "1.0" else second, (time.time() + 60,) * 2)
     try:
         completed = hookpatch(home, "list", "--json")
-        found = json.loads(hookpatch(home, "doctor", "--json").stdout)["findings"]
+        rows = json.loads(hookpatch(home, "doctor", "--json").stdout)["findings"]
         refused = home.run("script.py", HOOKPATCH_PLUGINS="loud")
     finally:
-        shutil.rmtree(two)
-        os.utime(one)
+        shutil.rmtree(second)
+        os.utime(first)
     versions = [row["version"] for row in json.loads(completed.stdout)["plugins"] if row["name"] == "loud"]
     assert versions == [newer]
     assert (refused.stdout, refused.stderr) == ("VENDOR! __main__\n", "")
-    kept, other = (one, two) if newer == "1.0" else (two, one)
-    assert [(one["found"], one["mend"]) for one in found if one["about"] == "distribution"] == [
+    counting, surplus = (first, second) if newer == "1.0" else (second, first)
+    assert [(finding["found"], finding["mend"]) for finding in rows if finding["about"] == "distribution"] == [
         (
-            f"loud-dist is in {home.site_packages} 2 times: {one.name}, {two.name}; {kept.name} counts",
-            f"delete {other}; then install loud-dist anew",
+            f"loud-dist is in {home.site_packages} 2 times: {first.name}, {second.name}; {counting.name} counts",
+            f"delete {surplus}; then install loud-dist anew",
         )
     ]
 

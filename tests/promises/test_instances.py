@@ -139,16 +139,16 @@ def _times(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: (original(*args, **kwargs), 2)
 
 
-def _f(thing: Any) -> Any:
-    return thing.f()
+def _f(instance: Any) -> Any:
+    return instance.f()
 
 
-def _f3(thing: Any) -> Any:
-    return thing.f(3)
+def _f3(instance: Any) -> Any:
+    return instance.f(3)
 
 
-def _own(thing: Any) -> Any:
-    return thing.own()
+def _own(instance: Any) -> Any:
+    return instance.own()
 
 
 # Each patch, a read of an instance, and the patched result from the original result.
@@ -161,22 +161,26 @@ PATCHES: Final[dict[str, tuple[Callable[[str], Any], Callable[[Any], Any], Calla
     "derive a method": (lambda c: hookpatch.derive(f"{c}().f", _times), _f, lambda was: (was, 2)),
     "wrap a value": (lambda c: hookpatch.wrap(f"{c}().own", loud), _own, lambda was: ("loud", *was)),
     "inject into a value": (lambda c: hookpatch.inject(f"{c}().own", x=7), _own, lambda was: ("own", 7)),
-    "replace a value": (lambda c: hookpatch.replace(f"{c}().n", 9), lambda thing: thing.n, lambda was: 9),
+    "replace a value": (lambda c: hookpatch.replace(f"{c}().n", 9), lambda instance: instance.n, lambda was: 9),
     "replace a callable": (lambda c: hookpatch.replace(f"{c}().own", new_own), _own, lambda was: ("new", 1)),
-    "derive a value": (lambda c: hookpatch.derive(f"{c}().n", lambda n: [n]), lambda thing: thing.n, lambda was: [was]),
+    "derive a value": (
+        lambda c: hookpatch.derive(f"{c}().n", lambda n: [n]),
+        lambda instance: instance.n,
+        lambda was: [was],
+    ),
 }
 _SHARED: Final = "replace what the class has"
 PATCHES[_SHARED] = (
     lambda c: hookpatch.replace(f"{c}().shared", 8),
-    lambda thing: thing.shared,
+    lambda instance: instance.shared,
     lambda was: 8,
 )
 WAYS: Final[dict[str, Callable[[Any], Any]]] = {
-    "made": lambda thing: type(thing)(),
+    "made": lambda instance: type(instance)(),
     "copied": copy.copy,
     "deep copied": copy.deepcopy,
-    "pickled": lambda thing: pickle.loads(pickle.dumps(thing)),
-    "pickled, protocol 0": lambda thing: pickle.loads(pickle.dumps(thing, 0)),
+    "pickled": lambda instance: pickle.loads(pickle.dumps(instance)),
+    "pickled, protocol 0": lambda instance: pickle.loads(pickle.dumps(instance, 0)),
 }
 
 
@@ -185,48 +189,50 @@ def vendor(make_module: Callable[..., ModuleType]) -> ModuleType:
     return make_module("vendor", VENDOR)
 
 
-def state(thing: Any) -> dict[str, Any]:
+def state(instance: Any) -> dict[str, Any]:
     """Return an instance's own state, without the class."""
-    own = dict(vars(thing)) if hasattr(thing, "__dict__") else {}
-    return own | {name: getattr(thing, name) for name in getattr(type(thing), "__slots__", ()) if name != "__weakref__"}
+    own = dict(vars(instance)) if hasattr(instance, "__dict__") else {}
+    return own | {
+        name: getattr(instance, name) for name in getattr(type(instance), "__slots__", ()) if name != "__weakref__"
+    }
 
 
 def _cells() -> list[Any]:
-    cells = [(name, what) for name in CLASSES for what in PATCHES]
+    cells = [(name, case) for name in CLASSES for case in PATCHES]
     cells = [cell for cell in cells if cell != ("Slots", _SHARED) and (cell[0] != "Bare" or "method" in cell[1])]
     few = {"Plain", "Made"}
     return [cell if cell[0] in few else pytest.param(*cell, marks=pytest.mark.ends) for cell in cells]
 
 
-@pytest.mark.parametrize(("name", "what"), _cells())
-def test_alive_and_to_come(vendor: ModuleType, name: str, what: str) -> None:
+@pytest.mark.parametrize(("name", "case"), _cells())
+def test_alive_and_to_come(vendor: ModuleType, name: str, case: str) -> None:
     """Each instance, made in any way, is patched inside, and afterwards as without a patch."""
-    cls, (patch, read, patched) = getattr(vendor, name), PATCHES[what]
+    cls, (patch, read, patched) = getattr(vendor, name), PATCHES[case]
     pickle.dumps(cls())  # copyreg notes the slots in the class
     alive = cls()
-    was, held = read(alive), state(alive)
+    was, state_before = read(alive), state(alive)
     ways = {way: make for way, make in WAYS.items() if not (name == "Slots" and "protocol" in way)}
     with pristine(cls, alive, vendor.Plain, vendor.Child, vendor.Meta):
         with hookpatch.active(patch(f"vendor:{name}"), children="local") as session:
             assert read(alive) == patched(was)
-            made = {way: make(alive) for way, make in ways.items()}
-            assert {way: read(thing) for way, thing in made.items()} == dict.fromkeys(ways, patched(was))
+            instances = {way: make(alive) for way, make in ways.items()}
+            assert {way: read(instance) for way, instance in instances.items()} == dict.fromkeys(ways, patched(was))
             data = pickle.dumps(alive)
             [row] = session.report()
             assert (row.state, row.instances) == ("applied", row.instances)
-            assert str(row.instances).startswith(f"{1 + len(made)} alive")
-        assert state(alive) == held
-        assert {way: read(thing) for way, thing in made.items()} == dict.fromkeys(ways, was)
-        assert {way: state(thing) for way, thing in made.items()} == dict.fromkeys(ways, held)
-        assert state(pickle.loads(data)) == held  # the pickle has no trace of a patch
+            assert str(row.instances).startswith(f"{1 + len(instances)} alive")
+        assert state(alive) == state_before
+        assert {way: read(instance) for way, instance in instances.items()} == dict.fromkeys(ways, was)
+        assert {way: state(instance) for way, instance in instances.items()} == dict.fromkeys(ways, state_before)
+        assert state(pickle.loads(data)) == state_before  # the pickle has no trace of a patch
     [row] = session.report()
     assert row.state == "restored"
 
 
-@pytest.mark.parametrize("what", PATCHES)
-def test_subclasses(vendor: ModuleType, what: str) -> None:
+@pytest.mark.parametrize("case", PATCHES)
+def test_subclasses(vendor: ModuleType, case: str) -> None:
     """Class() is exact, and the report names what it leaves out; Class+() takes subclasses, too."""
-    patch, read, patched = PATCHES[what]
+    patch, read, patched = PATCHES[case]
     plain, child = vendor.Plain(), vendor.Child()
     was, of_child = read(plain), read(child)
     with hookpatch.active(patch("vendor:Plain"), children="local") as session:
@@ -241,37 +247,37 @@ def test_subclasses(vendor: ModuleType, what: str) -> None:
         assert (row.warnings, str(row.instances)[:7]) == ((), "2 alive")
 
 
-@pytest.mark.parametrize("what", PATCHES)
+@pytest.mark.parametrize("case", PATCHES)
 @pytest.mark.parametrize("first", ["the first", "the last"])
-def test_sessions_end_in_any_order(vendor: ModuleType, what: str, first: str) -> None:
+def test_sessions_end_in_any_order(vendor: ModuleType, case: str, first: str) -> None:
     """Two sessions over the same instances; also for an instance made while both were open."""
-    patch, read, patched = PATCHES[what]
+    patch, read, patched = PATCHES[case]
     alive = vendor.Plain()
     was = read(alive)
-    one, two = (hookpatch.active(patch("vendor:Plain"), children="local") for _ in range(2))
+    earlier, later = (hookpatch.active(patch("vendor:Plain"), children="local") for _ in range(2))
     with pristine(alive, vendor.Plain):
-        one.open()
-        two.open()
-        made = vendor.Plain()
-        assert read(made) == read(alive) != was or what == "default, given"
-        (one if first == "the first" else two).close()
-        assert (read(made), read(alive)) == (patched(was), patched(was))
-        (two if first == "the first" else one).close()
-        assert (read(made), read(alive)) == (was, was)
-        assert state(made) == state(vendor.Plain())
+        earlier.open()
+        later.open()
+        newcomer = vendor.Plain()
+        assert read(newcomer) == read(alive) != was or case == "default, given"
+        (earlier if first == "the first" else later).close()
+        assert (read(newcomer), read(alive)) == (patched(was), patched(was))
+        (later if first == "the first" else earlier).close()
+        assert (read(newcomer), read(alive)) == (was, was)
+        assert state(newcomer) == state(vendor.Plain())
 
 
 def test_an_instance_may_die(vendor: ModuleType) -> None:
     """No patch keeps an instance alive, neither by a reference nor by a cycle; and a call on a temporary works."""
-    patches = [PATCHES[what][0]("vendor:Plain") for what in ("wrap a method", "replace a value", "wrap a value")]
+    patches = [PATCHES[case][0]("vendor:Plain") for case in ("wrap a method", "replace a value", "wrap a value")]
     alive = vendor.Plain(1)
     gc.disable()
     try:
         with hookpatch.active(*patches, children="local") as session:
             assert vendor.Plain(4).f() == ("loud", 9, 1)
-            made = vendor.Plain(2)
-            died = [ref(alive), ref(made)]
-            del alive, made
+            newcomer = vendor.Plain(2)
+            died = [ref(alive), ref(newcomer)]
+            del alive, newcomer
             assert [weak() for weak in died] == [None, None]
             assert [row.instances for row in session.report()] == ["0 alive, 2 made inside"] * 3
             again = vendor.Plain(3)  # perhaps at the same address
@@ -284,37 +290,37 @@ def test_an_instance_may_die(vendor: ModuleType) -> None:
 def test_an_instance_where_a_dead_one_was(vendor: ModuleType) -> None:
     """The new instance gets the patch anew, although other code still holds what belonged to the dead one."""
     with hookpatch.active(hookpatch.replace("vendor:Plain().own", new_own), children="local") as session:
-        held: list[Any] = []
+        belongings: list[Any] = []
         place = 0
         for _ in range(100):
-            made = vendor.Plain()
-            held, place = [*held, *known()], id(made)
-            del made
-            made = vendor.Plain()
-            if id(made) == place:
+            newcomer = vendor.Plain()
+            belongings, place = [*belongings, *known()], id(newcomer)
+            del newcomer
+            newcomer = vendor.Plain()
+            if id(newcomer) == place:
                 break
-        assert id(made) == place
-        assert made.own is new_own
-        assert not any(one.owner is None for one in (site.slot for site in patched()))
+        assert id(newcomer) == place
+        assert newcomer.own is new_own
+        assert not any(slot.owner is None for slot in (site.slot for site in patched()))
         [row] = session.report()
-        assert (row.state, len(held) > 0) == ("applied", True)
-    assert made.own is vendor.called
+        assert (row.state, len(belongings) > 0) == ("applied", True)
+    assert newcomer.own is vendor.called
 
 
 @pytest.mark.parametrize("first", ["the oldest dies", "the oldest lives"])
-@pytest.mark.parametrize("what", ["wrap a value", "replace a value", "replace a callable"])
-def test_instances_that_share_one_dict(vendor: ModuleType, what: str, first: str) -> None:
+@pytest.mark.parametrize("case", ["wrap a value", "replace a value", "replace a callable"])
+def test_instances_that_share_one_dict(vendor: ModuleType, case: str, first: str) -> None:
     """The patch lies there once, until the last of them has died or the block ends."""
-    patch, read, patched_by = PATCHES[what]
-    one, two = vendor.Shared(), vendor.Shared()
-    was, held = read(two), {**vars(two)}
+    patch, read, patched_by = PATCHES[case]
+    oldest, middle = vendor.Shared(), vendor.Shared()
+    was, dict_before = read(middle), {**vars(middle)}
     with hookpatch.active(patch("vendor:Shared"), children="local"):
-        three = vendor.Shared()
-        assert [read(thing) for thing in (one, two, three)] == [patched_by(was)] * 3
+        youngest = vendor.Shared()
+        assert [read(instance) for instance in (oldest, middle, youngest)] == [patched_by(was)] * 3
         if first == "the oldest dies":
-            del one
-        assert [read(thing) for thing in (two, three)] == [patched_by(was)] * 2
-    assert vars(two) == vars(three) == held
+            del oldest
+        assert [read(instance) for instance in (middle, youngest)] == [patched_by(was)] * 2
+    assert vars(middle) == vars(youngest) == dict_before
 
 
 def test_what_init_calls_and_sets(vendor: ModuleType) -> None:
@@ -330,15 +336,15 @@ def test_what_init_calls_and_sets(vendor: ModuleType) -> None:
 
 def test_a_foreign_value_is_left_alone(vendor: ModuleType) -> None:
     """One instance of two is overwritten: the report says so, and the end leaves it."""
-    one, two = vendor.Plain(1), vendor.Plain(2)
+    first, second = vendor.Plain(1), vendor.Plain(2)
     session = hookpatch.active(hookpatch.replace("vendor:Plain().n", 9), children="local").open()
-    one.n = 4
+    first.n = 4
     [row] = session.report()
     assert row.state == "overwritten"
     assert "wrote 4 into" in str(row.reason)
     with pytest.warns(hookpatch.errors.DisplacedWarning):
         session.close()
-    assert (one.n, two.n) == (4, 2)
+    assert (first.n, second.n) == (4, 2)
     [row] = session.report()
     assert row.state == "overwritten"
 
@@ -346,44 +352,44 @@ def test_a_foreign_value_is_left_alone(vendor: ModuleType) -> None:
 def test_remove(vendor: ModuleType) -> None:
     """Own values are absent inside; a copy has the value afterwards."""
     alive = vendor.Plain(1)
-    held = state(alive)
+    state_before = state(alive)
     with hookpatch.active(hookpatch.remove("vendor:Plain().n"), children="local"):
         copies = [make(alive) for make in WAYS.values()]
-        assert not any(hasattr(thing, "n") for thing in (alive, *copies))
-    assert [state(thing) for thing in (alive, *copies[1:])] == [held] * len(copies)
+        assert not any(hasattr(instance, "n") for instance in (alive, *copies))
+    assert [state(instance) for instance in (alive, *copies[1:])] == [state_before] * len(copies)
 
 
 def test_calls_are_counted_for_all(vendor: ModuleType) -> None:
     """One count for the class and for instances with a method of their own."""
-    one, two = vendor.Plain(1), vendor.Plain(2)
-    two.f = partial(vendor.Plain.f, two)
+    first, second = vendor.Plain(1), vendor.Plain(2)
+    second.f = partial(vendor.Plain.f, second)
     wrapped = hookpatch.wrap("vendor:Plain().f", loud, required_calls=2)
     with hookpatch.active(wrapped, children="local") as session:
-        assert (one.f(), two.f(), vendor.Child().f()) == (("loud", 1, 1), ("loud", 2, 1), ("child", 6, 1))
+        assert (first.f(), second.f(), vendor.Child().f()) == (("loud", 1, 1), ("loud", 2, 1), ("child", 6, 1))
         [row] = session.report()
         assert row.calls == {"eager": 2}
 
 
 def test_a_task_alone(vendor: ModuleType) -> None:
     """scope="task": other threads call the original, of a class and of an instance's own value."""
-    thing, seen = vendor.Plain(1), []
+    instance, answers = vendor.Plain(1), []
     patches = [hookpatch.wrap("vendor:Plain().f", loud), hookpatch.wrap("vendor:Plain().own", loud)]
-    opened, done = threading.Event(), threading.Event()
+    opened, called = threading.Event(), threading.Event()
 
     def other() -> None:
         opened.wait(10)
-        seen.append((thing.f(), thing.own(), vendor.Plain(2).f()))
-        done.set()
+        answers.append((instance.f(), instance.own(), vendor.Plain(2).f()))
+        called.set()
 
     thread = threading.Thread(target=other)
     thread.start()
     with hookpatch.active(*patches, scope="task", children="local"):
         opened.set()
-        assert done.wait(10)
-        assert (thing.f(), thing.own()) == (("loud", 1, 1), ("loud", "own", 1))
+        assert called.wait(10)
+        assert (instance.f(), instance.own()) == (("loud", 1, 1), ("loud", "own", 1))
         assert vendor.Plain(2).f() == ("loud", 2, 1)
     thread.join()
-    assert seen == [((1, 1), ("own", 1), (2, 1))]
+    assert answers == [((1, 1), ("own", 1), (2, 1))]
 
 
 def test_an_import_to_come(write_module: Callable[[str, str], object]) -> None:
@@ -392,10 +398,10 @@ def test_an_import_to_come(write_module: Callable[[str, str], object]) -> None:
     with hookpatch.active(hookpatch.wrap("later:Class().f", loud), hookpatch.replace("later:Class().n", 2)) as session:
         import later  # type: ignore[import-not-found]
 
-        thing = later.Class()
-        assert thing.f() == ("loud", 2)
+        instance = later.Class()
+        assert instance.f() == ("loud", 2)
         assert [row.instances for row in session.report()] == ["1 alive, 1 made inside"] * 2
-    assert thing.f() == (1,)
+    assert instance.f() == (1,)
     assert [row.state for row in session.report()] == ["restored"] * 2
 
 
@@ -454,10 +460,10 @@ REFUSED: Final[dict[str, tuple[Callable[[], Any], type[Exception], str]]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_refused(vendor: ModuleType, what: str) -> None:
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(vendor: ModuleType, case: str) -> None:
     """One clear error, and nothing is left; with another patch beside it nothing of that either."""
-    make, kind, text = REFUSED[what]
+    make, kind, text = REFUSED[case]
     alive = vendor.Plain(1)
     with pristine(vendor.Plain, alive):
         for beside in ([], [hookpatch.replace("vendor:Plain().own", 3)]):
@@ -472,5 +478,5 @@ def test_an_instance_that_refuses(vendor: ModuleType) -> None:
     with hookpatch.active(patch, children="local"):
         vendor.called = None
         with pytest.warns(PatchFailedWarning, match="an instance made just now: .* cannot be called"):
-            thing = vendor.Plain()
-        assert thing.own is None
+            instance = vendor.Plain()
+        assert instance.own is None

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 import pytest
-from shared_targets import BODY, PATIENCE, STAYS, Put, Span, Spot, derived_of
+from shared_targets import BODY, PATIENCE, STAYS, Layer, Span, Spot, derived_of
 
 import hookpatch
 from hookpatch import Target
@@ -80,30 +80,30 @@ def test_session_ends_while_another_thread_derives_for_it(write_module: WriteMod
 def test_session_ends_while_another_thread_enters_for_it(write_module: WriteModule) -> None:
     """A context manager entered for a session that has ended meanwhile is exited again."""
     write_module("late", "")
-    gate, left = Gate(), Event()
+    gate, exited = Gate(), Event()
 
     @contextmanager
     def entering(module: ModuleType) -> Iterator[None]:
         gate()
         yield
-        left.set()
+        exited.set()
 
     session = hookpatch.active(hookpatch.enter("late", entering)).open()
     thread = _in_thread(lambda: importlib.import_module("late"), gate)
     session.close()
     gate.open.set()
     thread.join(PATIENCE)
-    assert left.is_set()
+    assert exited.is_set()
     assert "applied" not in [patch.state for patch in session.report()]
 
 
 def test_module_reloaded_while_another_thread_derives(make_module: MakeModule) -> None:
     """A factory that runs during a reload is called again for the new original. A single layer is applied."""
     m = make_module("twice", "def run():\n    return 'original'\noriginal = run\n")
-    gate, asked = Gate(), []
+    gate, originals = Gate(), []
 
     def factory(original: Any) -> Any:
-        asked.append(original)
+        originals.append(original)
         gate()
         return lambda: f"derived({original()})"
 
@@ -118,7 +118,7 @@ def test_module_reloaded_while_another_thread_derives(make_module: MakeModule) -
     reloading.join(PATIENCE)
     assert m.original is not first
     assert m.run() == "derived(original)"
-    assert asked[-1] is m.original
+    assert originals[-1] is m.original
     session.close()
     assert m.run is m.original
     assert [patch.state for patch in session.report()] == ["restored"]
@@ -148,7 +148,7 @@ def test_session_opened_while_another_thread_reloads_its_module(write_module: Wr
             gate.open.set()
             thread.join(PATIENCE)
             assert slow.run() == "patched(patched(original))"
-            assert [one.state for one in session.report()] == ["applied"]
+            assert [row.state for row in session.report()] == ["applied"]
         assert slow.run() == "patched(original)"
     assert slow.run is slow.original
 
@@ -226,9 +226,11 @@ def _at_instruction(
 @pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
 @pytest.mark.parametrize("ending", ["open", "close"])
 @pytest.mark.parametrize(
-    ("dropped", "kept"), [("wrap", "wrap"), ("wrap", "replace"), ("replace", "wrap"), ("derive", "derive")]
+    ("dropped", "surviving"), [("wrap", "wrap"), ("wrap", "replace"), ("replace", "wrap"), ("derive", "derive")]
 )
-def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped: str, kept: str, ending: str) -> None:
+def test_session_dropped_before_any_instruction(
+    make_module: MakeModule, dropped: str, surviving: str, ending: str
+) -> None:
     """Both sessions are restored if a finalizer ends one at any instruction of the other's change.
 
     A finalizer runs in the thread that makes the change, between any two instructions. No lock can prevent the
@@ -238,20 +240,20 @@ def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped
     spot = Spot("dropped_upon:run", STAYS, lambda: m.run())
     met, settings = set(), dict(os.environ)
     for number in itertools.count(1, 7):
-        first, second = (Put(spot, verb, 0, Span(None, None)) for verb in (dropped, kept))
-        held = [hookpatch.active(spot.patch(first)).open()]
+        first, second = (Layer(spot, verb, 0, Span(None, None)) for verb in (dropped, surviving))
+        sessions = [hookpatch.active(spot.patch(first)).open()]
         session = hookpatch.active(spot.patch(second))
         if ending == "open":
-            met |= _at_instruction(number, session.open, held.clear)
-            was_reached = not held
-            held.clear()
+            met |= _at_instruction(number, session.open, sessions.clear)
+            was_reached = not sessions
+            sessions.clear()
             assert m.run()[0] is second, number
             session.close()
         else:
             session.open()
-            met |= _at_instruction(number, session.close, held.clear)
-            was_reached = not held
-            held.clear()
+            met |= _at_instruction(number, session.close, sessions.clear)
+            was_reached = not sessions
+            sessions.clear()
         assert m.run is m.original, number
         assert (patched(), dict(os.environ)) == ([], settings), number
         if not was_reached:
@@ -263,8 +265,8 @@ def test_session_dropped_before_any_instruction(make_module: MakeModule, dropped
 @pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or a coverage tool traces already")
 @pytest.mark.filterwarnings("ignore:<Session of .* was dropped unclosed:ResourceWarning")
 @pytest.mark.parametrize("ending", ["open", "close"])
-@pytest.mark.parametrize("others", [[], ["first"]])
-def test_block_dropped_while_another_is_handed_on(make_module: MakeModule, others: list[str], ending: str) -> None:
+@pytest.mark.parametrize("open_names", [[], ["first"]])
+def test_block_dropped_while_another_is_handed_on(make_module: MakeModule, open_names: list[str], ending: str) -> None:
     """A finalizer may end a block at any instruction.
 
     Child processes inherit the open blocks in order, and at the end no block.
@@ -274,22 +276,22 @@ def test_block_dropped_while_another_is_handed_on(make_module: MakeModule, other
     patches = {name: hookpatch.replace(f"dropped_upon:{name}", 1) for name in names}
     settings = dict(os.environ)
     for number in itertools.count(1):
-        stay = [hookpatch.active(patches[name]).open() for name in others]
-        held = [hookpatch.active(patches["dropped"]).open()]
+        stay = [hookpatch.active(patches[name]).open() for name in open_names]
+        sessions = [hookpatch.active(patches["dropped"]).open()]
         session = hookpatch.active(patches["kept"])
         if ending == "open":
-            met = _at_instruction(number, session.open, held.clear, OF_THE_ENVIRONMENT)
+            met = _at_instruction(number, session.open, sessions.clear, OF_THE_ENVIRONMENT)
         else:
             session.open()
-            assert _inherited() == [*others, "dropped", "kept"]
-            met = _at_instruction(number, session.close, held.clear, OF_THE_ENVIRONMENT)
-        was_reached = not held
-        held.clear()
-        assert _inherited() == [*others, "kept"][: None if ending == "open" else -1], number
+            assert _inherited() == [*open_names, "dropped", "kept"]
+            met = _at_instruction(number, session.close, sessions.clear, OF_THE_ENVIRONMENT)
+        was_reached = not sessions
+        sessions.clear()
+        assert _inherited() == [*open_names, "kept"][: None if ending == "open" else -1], number
         session.close()
-        for one in stay:
-            assert _inherited() == others
-            one.close()
+        for open_session in stay:
+            assert _inherited() == open_names
+            open_session.close()
         assert dict(os.environ) == settings, number
         if not was_reached:
             break
@@ -299,8 +301,8 @@ def test_block_dropped_while_another_is_handed_on(make_module: MakeModule, other
 
 def _inherited() -> list[str]:
     """Return the names of the patches that a newly started program inherits."""
-    found = {name: text for name, text in os.environ.items() if name.startswith("HOOKPATCH_INHERIT")}
-    texts = [found[name] for name in sorted(found, key=lambda name: (len(name), name))]
+    inherited = {name: text for name, text in os.environ.items() if name.startswith("HOOKPATCH_INHERIT")}
+    texts = [inherited[name] for name in sorted(inherited, key=lambda name: (len(name), name))]
     return [
         item["of"].partition(":")[2] for text in texts for block in json.loads(text)["blocks"] for item in block["what"]
     ]

@@ -103,7 +103,7 @@ def test_outer_of_two_sessions_gives_the_argument(
     first = hookpatch.active(hookpatch.inject(address, a=1, b=2, reach=reach), scope=inner_scope)
     second = hookpatch.active(hookpatch.inject(address, a=10, reach=reach), scope=outer_scope)
     # The result in a thread started outside both sessions, where patches with scope="task" are not active.
-    there = {
+    elsewhere = {
         ("process", "process"): (10, 2),
         ("process", "task"): (1, 2),
         ("task", "process"): (10, 0),
@@ -117,7 +117,7 @@ def test_outer_of_two_sessions_gives_the_argument(
                 if kind != "any keyword":
                     assert called(find(vendor), 7) == (10, 2)
                     assert called(find(vendor)) == (10, 2)
-                    assert in_context_of_its_own(lambda: called(find(vendor))) == there
+                    assert in_context_of_its_own(lambda: called(find(vendor))) == elsewhere
             assert called(find(vendor), a=7) == (1, 2)
         with ExitStack() as stack:
             stack.enter_context(second)
@@ -150,13 +150,13 @@ def test_compiled_code_gives_what_the_session_of_a_task_says(make_module: Callab
 
     vendor = make_module("vendor", "def scale(x, by=1.0): return x * by\n")
     compiled = torch.compile(lambda x: vendor.scale(x), fullgraph=True, backend="eager")
-    ones = torch.ones(2)
+    tensor = torch.ones(2)
     with hookpatch.active(hookpatch.inject("vendor:scale", by=2.0)):
         with hookpatch.active(hookpatch.inject("vendor:scale", by=3.0), scope="task"):
-            assert compiled(ones).tolist() == [3.0, 3.0]
-            assert in_context_of_its_own(lambda: compiled(ones).tolist()) == [2.0, 2.0]
-        assert compiled(ones).tolist() == [2.0, 2.0]
-    assert compiled(ones).tolist() == [1.0, 1.0]
+            assert compiled(tensor).tolist() == [3.0, 3.0]
+            assert in_context_of_its_own(lambda: compiled(tensor).tolist()) == [2.0, 2.0]
+        assert compiled(tensor).tolist() == [2.0, 2.0]
+    assert compiled(tensor).tolist() == [1.0, 1.0]
 
 
 def test_wrapper_between_them_sees_what_the_outer_one_gives(vendor: ModuleType) -> None:
@@ -164,17 +164,17 @@ def test_wrapper_between_them_sees_what_the_outer_one_gives(vendor: ModuleType) 
 
     If the wrapper changes the value, the inner injection applies.
     """
-    seen = []
+    arguments = []
 
     def watching(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        seen.append(kwargs)
+        arguments.append(kwargs)
         return wrapped(*args, **{**kwargs, "b": 50})
 
     inner, outer = hookpatch.inject("vendor:function", a=1, b=2), hookpatch.inject("vendor:function", a=10, b=20)
     between = hookpatch.wrap("vendor:function", watching)
     with hookpatch.active(inner), hookpatch.active(between), hookpatch.active(outer):
         assert vendor.function() == (10, 2)
-    assert seen == [{"a": 10, "b": 20}]
+    assert arguments == [{"a": 10, "b": 20}]
 
 
 @pytest.mark.parametrize(("kind", "reach"), CELLS)
@@ -186,15 +186,15 @@ def test_two_plugins_that_inject_different_values_are_a_conflict(
     With a declared order the outer plugin wins.
     """
     address, find = KINDS[kind]
-    one = f"hookpatch.inject({address!r}, a={{}}, reach={reach!r}{{}})"
+    declaration = f"hookpatch.inject({address!r}, a={{}}, reach={reach!r}{{}})"
     install(
-        one=one.format(1, ""),
-        two=one.format(2, ""),
-        same=one.format(1, ""),
-        outside=one.format(3, ", before='one'"),
-        inside=one.format(4, ", after='one'"),
+        one=declaration.format(1, ""),
+        two=declaration.format(2, ""),
+        same=declaration.format(1, ""),
+        outside=declaration.format(3, ", before='one'"),
+        inside=declaration.format(4, ", after='one'"),
         other=f"hookpatch.inject({address!r}, b=5, reach={reach!r})",
-        optional=one.format(6, ", required=False"),
+        optional=declaration.format(6, ", required=False"),
     )
     with pristine():
         with pytest.raises(ConflictError) as raised:
@@ -225,9 +225,9 @@ def test_same_parameter_twice_of_one_owner(install: Callable[..., None], vendor:
     """Two values from one plugin, or from one active(), are refused. Equal values are no conflict."""
     install(a="hookpatch.inject('vendor:function', a=1), hookpatch.inject('vendor:function', a=2, b=3)")
     patches = hookpatch.inject("vendor:function", a=1), hookpatch.inject("vendor:function", a=2)
-    for what, owner in ((("a",), "plugin 'a' from d-a 1.0"), (patches, "a patch given to active()")):
+    for selected, owner in ((("a",), "plugin 'a' from d-a 1.0"), (patches, "a patch given to active()")):
         with pytest.raises(ConflictError, match=r"puts a value for a twice \(inject, inject\)") as raised:
-            hookpatch.active(*what).open()
+            hookpatch.active(*selected).open()
         assert str(raised.value).startswith(owner)
         assert vendor.function() == (0, 0)
     equal = [hookpatch.inject("vendor:function", {"a": ["x", {"y": 1}]}) for _ in range(2)]
@@ -235,9 +235,13 @@ def test_same_parameter_twice_of_one_owner(install: Callable[..., None], vendor:
         assert vendor.function() == (["x", {"y": 1}], 0)
 
 
-@pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), ([1], (1,)), ({"a": 1}, {"b": 1}), ("1", b"1")])
-def test_values_that_only_compare_equal_are_different(vendor: ModuleType, one: object, other: object) -> None:
-    patches = [hookpatch.inject("vendor:function", a=value) for value in (one, other)]
+@pytest.mark.parametrize(
+    ("first_value", "second_value"), [(1, True), (1, 1.0), ([1], (1,)), ({"a": 1}, {"b": 1}), ("1", b"1")]
+)
+def test_values_that_only_compare_equal_are_different(
+    vendor: ModuleType, first_value: object, second_value: object
+) -> None:
+    patches = [hookpatch.inject("vendor:function", a=value) for value in (first_value, second_value)]
     with pytest.raises(ConflictError):
         hookpatch.active(*patches).open()
 
@@ -268,17 +272,17 @@ def test_patch_given_by_hand_has_the_last_word_over_a_plugin(install: Callable[.
 
 
 @pytest.mark.parametrize("outer_scope", ["process", "task"])
-@pytest.mark.parametrize("others", [0, 1, 20])
+@pytest.mark.parametrize("session_count", [0, 1, 20])
 @pytest.mark.parametrize("reach", ["slot", "everywhere"])
 def test_call_on_its_way_keeps_the_outer_argument_when_the_outer_session_ends(
-    vendor: ModuleType, reach: Any, others: int, outer_scope: Any
+    vendor: ModuleType, reach: Any, session_count: int, outer_scope: Any
 ) -> None:
     """The innermost of three sessions never gives the argument, also if other sessions have come and gone meanwhile."""
     passed = object()
 
     def end_the_outer(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
         outer.close()
-        for number in range(others):
+        for number in range(session_count):
             with hookpatch.active(hookpatch.inject("vendor:function", a=(number, "other"), reach=reach)):
                 pass
         return wrapped(*args, **kwargs)
@@ -302,11 +306,11 @@ def test_plan_and_why_tell_who_gives_the_argument(install: Callable[..., None]) 
     (target,) = hookpatch.plan("a", "b").targets
     assert [patch.finding for patch in target.patches] == ["fits", "conflict"]
     assert "puts a value of its own for a, too (inject)" in str(target)
-    said = "without effect on a: given by plugin 'a' from d-a 1.0, which lies outside"
+    note = "without effect on a: given by plugin 'a' from d-a 1.0, which lies outside"
     (target,) = hookpatch.plan("a", "c").targets
-    assert [patch.warnings for patch in target.patches] == [(), (said,)]
+    assert [patch.warnings for patch in target.patches] == [(), (note,)]
     with hookpatch.active("a", "c"):
-        assert [layer.note for layer in hookpatch.why("vendor:function")] == [None, said, None]
+        assert [layer.note for layer in hookpatch.why("vendor:function")] == [None, note, None]
 
 
 # --- values
@@ -346,15 +350,15 @@ def test_value_that_stood_there_already_is_without_effect(vendor: ModuleType, ki
     if value is None:
         value = VALUES[kind](vendor)
     if verb == "replace":
-        patch, said = hookpatch.replace(address, value, reach=reach), "the slot held this value already"
+        patch, reason = hookpatch.replace(address, value, reach=reach), "the slot held this value already"
     else:
         patch = hookpatch.derive(address, lambda original: original, reach=reach)
-        said = "the factory gave back what it was given"
+        reason = "the factory gave back what it was given"
     with pristine():
         session = hookpatch.active(patch)
-        with pytest.warns(PatchUnneededWarning, match=f"without effect: {said}"):
+        with pytest.warns(PatchUnneededWarning, match=f"without effect: {reason}"):
             session.open()
-        assert session.report().patches[0].warnings == (f"without effect: {said}",)
+        assert session.report().patches[0].warnings == (f"without effect: {reason}",)
         assert (vendor.function(1), vendor.Kind().method(2), vendor.Kind.of_class(3)) == ((1, 0), (2, 0), (3, 0))
         session.close()
 
@@ -387,5 +391,5 @@ def test_a_patch_in_place_that_overrides_an_argument_of_the_slot_is_reported(ven
     for patches in ((outer, inside), (inside, outer)):
         with hookpatch.active(*patches) as session:
             assert vendor.function() == (2, 0)
-            warnings = sorted(one.warnings for one in session.report())
+            warnings = sorted(row.warnings for row in session.report())
         assert warnings == [(), ("without effect on a: injected by a patch given to active()",)]

@@ -77,39 +77,39 @@ def kinds(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
     return make_module("kinds", KINDS)
 
 
-def newer(name: str, **more: Any) -> Callable[[type], type]:
+def newer(name: str, **namespace: Any) -> Callable[[type], type]:
     """Return a factory of subclasses that answer with a name."""
 
     def factory(original: type) -> type:
         slots = {"__slots__": ()} if "__slots__" in vars(original) else {}
-        return type(original)(name, (original,), {"run": lambda self: name, **slots, **more})
+        return type(original)(name, (original,), {"run": lambda self: name, **slots, **namespace})
 
     return factory
 
 
-def derived(name: str, what: str = "new", **facts: Any) -> hookpatch.Patch:
-    return hookpatch.derive(f"kinds:{name}", newer(what), reach="everywhere", **facts)
+def derived(name: str, answer: str = "new", **facts: Any) -> hookpatch.Patch:
+    return hookpatch.derive(f"kinds:{name}", newer(answer), reach="everywhere", **facts)
 
 
 @pytest.mark.parametrize("verb", ["replace", "derive"])
 @pytest.mark.parametrize("name", FOLLOW)
 def test_instances_follow_and_are_given_back(kinds: ModuleType, name: str, verb: str) -> None:
     cls = getattr(kinds, name)
-    one, two = cls(), cls()
+    instance, sibling = cls(), cls()
     patch = (
         derived(name) if verb == "derive" else hookpatch.replace(f"kinds:{name}", newer("new")(cls), reach="everywhere")
     )
     with pristine():
         with hookpatch.active(patch) as session:
-            assert (one.run(), two.run()) == ("new", "new")
-            assert type(one) is type(two) is getattr(kinds, name) is not cls
-            made = getattr(kinds, name)()
-            first, *others = session.report()  # a frozen dataclass keeps its class in closures, which are rows, too
-            assert (first.state, first.stale) == ("applied", ())
-            assert f"2 living instances of kinds:{name}" in [patch.place for patch in others]
-        assert type(one) is type(two) is cls
-        assert one.run() == "old"
-        assert type(made).__name__ == "new"  # what was made inside is left as it is
+            assert (instance.run(), sibling.run()) == ("new", "new")
+            assert type(instance) is type(sibling) is getattr(kinds, name) is not cls
+            newcomer = getattr(kinds, name)()
+            row, *further_rows = session.report()  # a frozen dataclass keeps its class in closures, which are rows, too
+            assert (row.state, row.stale) == ("applied", ())
+            assert f"2 living instances of kinds:{name}" in [patch.place for patch in further_rows]
+        assert type(instance) is type(sibling) is cls
+        assert instance.run() == "old"
+        assert type(newcomer).__name__ == "new"  # what was made inside is left as it is
         assert {patch.state for patch in session.report()} == {"restored"}
 
 
@@ -124,42 +124,42 @@ def test_instances_follow_and_are_given_back(kinds: ModuleType, name: str, verb:
 )
 def test_instances_that_cannot_follow_are_counted(kinds: ModuleType, name: str, factory: Any) -> None:
     cls = getattr(kinds, name)
-    one, two = cls(), cls()
+    instance, sibling = cls(), cls()
     with (
         pristine(),
         hookpatch.active(hookpatch.derive(f"kinds:{name}", factory, reach="everywhere")) as session,
     ):
-        assert type(one) is type(two) is cls
-        first, *others = session.report()
-        assert (others, first.stale[-1]) == ([], "the class of 2 living instances")
+        assert type(instance) is type(sibling) is cls
+        row, *further_rows = session.report()
+        assert (further_rows, row.stale[-1]) == ([], "the class of 2 living instances")
 
 
 def test_instances_of_a_class_in_c_are_counted() -> None:
     """Nothing of the instances of the interpreter's own classes can be set."""
     tree = importlib.import_module("xml.etree.ElementTree")
-    held, longer = tree.Element("a"), type("Longer", (tree.Element,), {})
+    element, longer = tree.Element("a"), type("Longer", (tree.Element,), {})
     with hookpatch.active(hookpatch.replace("xml.etree.ElementTree:Element", longer, reach="everywhere")) as session:
-        assert type(held) is longer.__base__
+        assert type(element) is longer.__base__
         first, *_ = session.report()
         assert "living instance" in first.stale[-1]
 
 
 def test_without_reach_or_narrowed_they_are_left_and_counted(kinds: ModuleType) -> None:
-    one = kinds.Plain()
+    instance = kinds.Plain()
     for facts in ({"reach": "slot"}, {"reach": "everywhere", "except_in": ["elsewhere"]}):
         with pristine(), hookpatch.active(hookpatch.derive("kinds:Plain", newer("new"), **facts)) as session:
-            assert one.run() == "old"
+            assert instance.run() == "old"
             assert session.report().patches[0].stale[-1] == "the class of 1 living instance"
 
 
 def test_subclasses_are_named_with_their_instances(kinds: ModuleType) -> None:
     """Their bases stay: to change them would turn the order of ``__subclasses__`` round for good."""
-    held = [kinds.Sub(), kinds.Below(), kinds.Below()]
+    instances = [kinds.Sub(), kinds.Below(), kinds.Below()]
     before = kinds.Base.__subclasses__()
     with pristine(), hookpatch.active(derived("Base")) as session:
-        assert [one.run() for one in held] == ["old"] * 3
+        assert [instance.run() for instance in instances] == ["old"] * 3
         assert "kinds:Sub (a subclass, 3 living instances)" in session.report().patches[0].stale
-        held.clear()
+        instances.clear()
         assert "kinds:Sub (a subclass)" in session.report().patches[0].stale
     assert kinds.Base.__subclasses__()[: len(before)] == before
 
@@ -168,32 +168,32 @@ def test_subclasses_are_named_with_their_instances(kinds: ModuleType) -> None:
 def test_sessions_that_end_in_any_order(kinds: ModuleType, ends: tuple[int, ...]) -> None:
     """An instance has the class of the sessions that are open, and one that came inside the class that it came with."""
     first = kinds.Plain()
-    made: list[Any] = [first]
+    instances: list[Any] = [first]
     sessions: list[hookpatch.Session] = []
     with pristine():
         for number in range(3):
             sessions.append(hookpatch.active(derived("Plain", f"new{number}")).open())
-            made.append(kinds.Plain())
-        assert {one.run() for one in made} == {"new2"}
-        own = [type(one).__mro__ for one in made[1:]]
-        left = [*range(3)]
+            instances.append(kinds.Plain())
+        assert {instance.run() for instance in instances} == {"new2"}
+        own = [type(instance).__mro__ for instance in instances[1:]]
+        open_numbers = [*range(3)]
         for number in ends:
             sessions[number].close()
-            left.remove(number)
-            assert first.run() == (f"new{left[-1]}" if left else "old")
+            open_numbers.remove(number)
+            assert first.run() == (f"new{open_numbers[-1]}" if open_numbers else "old")
             assert type(first) is kinds.Plain
-        assert [type(one).__name__ for one in made] == ["Plain", "new0", "new1", "new2"]
-        assert own[-1][0] is type(made[-1])
+        assert [type(instance).__name__ for instance in instances] == ["Plain", "new0", "new1", "new2"]
+        assert own[-1][0] is type(instances[-1])
 
 
 def test_an_instance_whose_class_changed_meanwhile(kinds: ModuleType) -> None:
     """A foreign class is left alone, with a warning; an original class assigned by hand stays."""
-    other, back, came = kinds.Base(), kinds.Base(), kinds.Sub()
+    foreign, back, came = kinds.Base(), kinds.Base(), kinds.Sub()
     with hookpatch.active(derived("Base")) as session:
-        other.__class__ = kinds.Below
+        foreign.__class__ = kinds.Below
         back.__class__ = kinds.Base.__mro__[1]
         came.__class__ = kinds.Base
-    assert (type(other), type(back), type(came).__name__) == (kinds.Below, kinds.Base, "new")
+    assert (type(foreign), type(back), type(came).__name__) == (kinds.Below, kinds.Base, "new")
     assert [patch.reason for patch in session.report()] == [
         None,
         "but for 1 with a class that other code has given, which was left alone",
@@ -201,10 +201,10 @@ def test_an_instance_whose_class_changed_meanwhile(kinds: ModuleType) -> None:
 
 
 def test_no_instance_is_kept_alive(kinds: ModuleType) -> None:
-    one = kinds.Plain()
+    instance = kinds.Plain()
     with hookpatch.active(derived("Plain")):
-        weak = weakref.ref(one)
-        del one
+        weak = weakref.ref(instance)
+        del instance
         assert weak() is None
 
 
@@ -274,10 +274,10 @@ def test_a_model_whose_part_has_the_class(make_module: Callable[[str, str], Modu
 
         return Louder
 
-    model, one = sys.modules["norms"].Model(), torch.ones(1)
+    model, tensor = sys.modules["norms"].Model(), torch.ones(1)
     run = torch.compile(model, backend="eager")
     if compiled == "before":
-        assert run(one) == 3
+        assert run(tensor) == 3
     with hookpatch.active(hookpatch.derive("norms:Norm", factory, reach="everywhere")):
-        assert (run(one), model(one)) == (21, 21)
-    assert (run(one), model(one)) == (3, 3)
+        assert (run(tensor), model(tensor)) == (21, 21)
+    assert (run(tensor), model(tensor)) == (3, 3)

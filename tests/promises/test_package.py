@@ -85,8 +85,8 @@ def test_start_up_line_is_one_line_that_imports_nothing_of_ours_when_unset(wheel
     with zipfile.ZipFile(wheel) as archive:
         line, end = archive.read("hookpatch.pth").decode().split("\n")
     assert end == ""
-    asked = 'any(map(os.environ.get, ("HOOKPATCH_PLUGINS", "HOOKPATCH_CONFIG", "HOOKPATCH_INHERIT")))'
-    assert line.startswith(f"import os, sys; {asked} and not sys.flags.ignore_environment and ")
+    condition = 'any(map(os.environ.get, ("HOOKPATCH_PLUGINS", "HOOKPATCH_CONFIG", "HOOKPATCH_INHERIT")))'
+    assert line.startswith(f"import os, sys; {condition} and not sys.flags.ignore_environment and ")
     assert "exec" not in line
 
 
@@ -96,11 +96,11 @@ def test_wheel_from_the_sdist_has_the_whole_package_and_nothing_else(project: Pa
     """The wheel has each file of its packages, without tests, caches and settings; the packages are typed."""
     settings = tomllib.loads((project / "pyproject.toml").read_text())
     packages = settings["tool"]["hatch"]["build"]["targets"]["wheel"].get("packages", [package_of(project)])
-    found = {name for name in names_in(wheel_of(project, all_wheels)) if ".dist-info/" not in name}
+    packed = {name for name in names_in(wheel_of(project, all_wheels)) if ".dist-info/" not in name}
     from_docs = {"hookpatch/messages.md"} if project == ROOT else set()  # docs/messages.md, for `hookpatch explain`
     of_packages = {file for package in packages for file in files_below(project / package)}
-    assert found - STARTUP == of_packages | from_docs
-    assert {f"{package}/py.typed" for package in packages} <= found
+    assert packed - STARTUP == of_packages | from_docs
+    assert {f"{package}/py.typed" for package in packages} <= packed
 
 
 @pytest.mark.once
@@ -109,12 +109,12 @@ def test_sdist_has_its_tests_and_what_they_need(project: Path, all_wheels: Path)
     """An sdist has its tests, as `make test-dist` runs; no test of a plugin lies outside the project."""
     (sdist,) = all_wheels.glob(f"{package_of(project)}-*.tar.gz")
     with tarfile.open(sdist) as archive:
-        found = {name.partition("/")[2] for name in archive.getnames()}
+        packed = {name.partition("/")[2] for name in archive.getnames()}
     needed = files_below(project / "tests") | {"README.md", "LICENSE", "pyproject.toml"}
     if project == ROOT:
         needed |= {"conftest.py", "CHANGELOG.md", "startup/hookpatch.pth"} | files_below(ROOT / "docs")
-    assert needed <= found
-    assert not {name for name in found if name.endswith(".pyc")}
+    assert needed <= packed
+    assert not {name for name in packed if name.endswith(".pyc")}
 
 
 @pytest.mark.once
@@ -123,9 +123,9 @@ def test_licence_is_whole_and_goes_along(project: Path, all_wheels: Path) -> Non
     """The licence is MIT, the same text for all; foreign libraries in hookpatch-onnx's pages have their licences."""
     wheel = wheel_of(project, all_wheels)
     files = metadata_in(wheel).get_all("License-File", [])
-    others = [name for name in names_in(wheel) if name.endswith(".LICENSE") and "/licenses/" not in name]
-    assert files == ["LICENSE", *others]
-    assert len(others) == (2 if project.name == "hookpatch-onnx" else 0)
+    foreign = [name for name in names_in(wheel) if name.endswith(".LICENSE") and "/licenses/" not in name]
+    assert files == ["LICENSE", *foreign]
+    assert len(foreign) == (2 if project.name == "hookpatch-onnx" else 0)
     with zipfile.ZipFile(wheel) as archive:
         (folder,) = {name.partition("/")[0] for name in names_in(wheel) if ".dist-info/" in name}
         texts = {file: archive.read(f"{folder}/licenses/{file}").decode() for file in files}
@@ -145,18 +145,18 @@ def test_what_an_index_shows_is_true_of_all(project: Path, all_wheels: Path) -> 
 
     Of the Pythons a plugin names those that its tests run on: torch is at hand for one of them alone.
     """
-    ours, found = settings_of(ROOT), metadata_in(wheel_of(project, all_wheels))
-    assert (found["Version"], found["Requires-Python"]) == (__version__, ours["requires-python"])
-    assert (found["License-Expression"], found["Description-Content-Type"]) == ("MIT", "text/markdown")
-    assert found.get_payload() == (project / "README.md").read_text()
+    ours, metadata = settings_of(ROOT), metadata_in(wheel_of(project, all_wheels))
+    assert (metadata["Version"], metadata["Requires-Python"]) == (__version__, ours["requires-python"])
+    assert (metadata["License-Expression"], metadata["Description-Content-Type"]) == ("MIT", "text/markdown")
+    assert metadata.get_payload() == (project / "README.md").read_text()
     shared = {line for line in ours["classifiers"] if line.startswith(("Programming Language", "Development Status"))}
     newest = {f"Programming Language :: Python :: {version}" for version in ("3.14", "3.15")}
-    assert shared - newest < {*found.get_all("Classifier", [])}
+    assert shared - newest < {*metadata.get_all("Classifier", [])}
     if project in (ROOT, ROOT / "plugins" / "hookpatch-onnxsim"):
-        assert newest < shared & {*found.get_all("Classifier", [])}
-    assert found["Summary"]
-    assert found["Keywords"]
-    assert found.get_all("Project-URL") is None
+        assert newest < shared & {*metadata.get_all("Classifier", [])}
+    assert metadata["Summary"]
+    assert metadata["Keywords"]
+    assert metadata.get_all("Project-URL") is None
 
 
 @pytest.mark.once
@@ -195,16 +195,16 @@ def test_git_ignores_the_libraries_of_pages() -> None:
 def test_every_install_has_the_start_up_file(way: str, wheels: Path, tmp_path: Path) -> None:
     """`pip install .` and `-e .`, from sdist and wheel, install the start-up file; uninstalling removes the file."""
     source = tmp_path / "source"
-    kept = shutil.ignore_patterns(".*", "docs", "plugins", "tests", "__pycache__")
-    shutil.copytree(ROOT, source, ignore=kept)
+    ignored = shutil.ignore_patterns(".*", "docs", "plugins", "tests", "__pycache__")
+    shutil.copytree(ROOT, source, ignore=ignored)
     environment = Environment(tmp_path / "venv")
-    what: dict[str, list[str | Path]] = {
+    arguments: dict[str, list[str | Path]] = {
         "folder": [source],
         "editable": ["--editable", source],
         "sdist": [*wheels.glob("hookpatch-*.tar.gz")],
         "wheel": [*wheels.glob("hookpatch-*.whl")],
     }
-    environment.install(*what[way])
+    environment.install(*arguments[way])
     environment.add_plugin("quiet", "import hookpatch\n@hookpatch.hookimpl\ndef hookpatch_patches(): return []\n")
     on = environment.run("-c", PATCHED, HOOKPATCH_PLUGINS="quiet")
     off = environment.run("-c", PATCHED)

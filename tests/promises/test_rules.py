@@ -96,9 +96,9 @@ def vendor(make_module: Callable[[str, str], ModuleType], write_module: Callable
 
 def rows(report: hookpatch.Report) -> list[tuple[str, str]]:
     """Return the addresses and states of the matches; the rule itself is the first row."""
-    first, *others = report
-    assert all(row.rule == first.target for row in others)
-    return [(row.target.removeprefix("ruled_vendor:"), row.state) for row in others]
+    first, *matches = report
+    assert all(row.rule == first.target for row in matches)
+    return [(row.target.removeprefix("ruled_vendor:"), row.state) for row in matches]
 
 
 def own(owner: Any) -> dict[str, Any]:
@@ -134,19 +134,21 @@ def test_a_rule_stands_for(way: str, is_there: bool, vendor: Any) -> None:
     before = [own(owner) for owner in (vendor, vendor.ANorm, vendor.BNorm, vendor.Base, vendor.Sub, vendor.TABLE)]
     with hookpatch.active(hookpatch.replace(f"ruled_vendor:{way}", "new", matches=">=0")) as session:
         module: Any = importlib.import_module("ruled_vendor")
-        found = rows(session.report())
-        assert found == [(address, "applied") for address in MATCHES[way]]
+        matches = rows(session.report())
+        assert matches == [(address, "applied") for address in MATCHES[way]]
         count = len(MATCHES[way])
         assert session.report().patches[0].state == ("applied" if count else "waiting")
-        for address, _ in found:
+        for address, _ in matches:
             slot = hookpatch.why(f"ruled_vendor:{address}")
             assert [layer.by for layer in slot] == ["hookpatch", "module"]
     assert {state for _, state in rows(session.report())} <= {"restored"}
     if is_there:
         assert module is vendor
         after = [own(owner) for owner in (vendor, vendor.ANorm, vendor.BNorm, vendor.Base, vendor.Sub, vendor.TABLE)]
-        assert [[*map(id, one.values())] for one in after] == [[*map(id, one.values())] for one in before]
-        assert [[*one] for one in after] == [[*one] for one in before]
+        assert [[*map(id, namespace.values())] for namespace in after] == [
+            [*map(id, namespace.values())] for namespace in before
+        ]
+        assert [[*namespace] for namespace in after] == [[*namespace] for namespace in before]
 
 
 VERBS: dict[str, tuple[Callable[[str], hookpatch.Patch], Any]] = {
@@ -163,8 +165,8 @@ def test_each_verb_takes_a_rule(verb: str, vendor: Any) -> None:
     """Each verb acts on each match as on a single slot."""
     declare, expected = VERBS[verb]
     with hookpatch.active(declare("ruled_vendor:*Norm.forward"), children="local"):
-        said = tuple(cls().forward() for cls in (vendor.ANorm, vendor.BNorm, vendor.Other))
-    assert said == (expected or ("derived A", "derived B", "O"))
+        answers = tuple(cls().forward() for cls in (vendor.ANorm, vendor.BNorm, vendor.Other))
+    assert answers == (expected or ("derived A", "derived B", "O"))
     assert tuple(cls().forward() for cls in (vendor.ANorm, vendor.BNorm, vendor.Other)) == ("A", "B", "O")
 
 
@@ -239,8 +241,8 @@ def test_modules_imported_before_and_after(before: int, models: list[str]) -> No
     with hookpatch.active(hookpatch.wrap(RULE, louder)) as session:
         assert len([*session.report()]) == 1 + before
         loaded = [importlib.import_module(name) for name in [*models, "ruled_zoo.models.ape.configuration_ape"]]
-        said = [getattr(module, name)().forward() for module in loaded for name in vars(module) if "Norm" in name]
-        assert said == ["<ape>", "<bee>", "<cat>", "no"]
+        answers = [getattr(module, name)().forward() for module in loaded for name in vars(module) if "Norm" in name]
+        assert answers == ["<ape>", "<bee>", "<cat>", "no"]
         assert [row.state for row in session.report()] == ["applied"] * 4
     assert [loaded[0].ApeNorm().forward(), loaded[2].CatNorm().forward()] == ["ape", "cat"]
     assert imports.pending() == []
@@ -313,9 +315,9 @@ def test_an_open_rule_is_not_found_by_a_module_that_does_not_match(models: list[
 
 def test_threads_that_import_at_once(vendor: Any, write_module: Callable[[str, str], Path]) -> None:
     """Threads importing at once look at all subclasses: a match is patched once, and restored."""
-    names = [f"ruled_thread_{at}" for at in range(8)]
+    names = [f"ruled_thread_{number}" for number in range(8)]
     for name in names:
-        source = "".join(f"class C{at}(Base):\n    def run(self): return 'c'\n" for at in range(20))
+        source = "".join(f"class C{number}(Base):\n    def run(self): return 'c'\n" for number in range(20))
         write_module(name, f"from ruled_vendor import Base\n{source}")
     with hookpatch.active(hookpatch.wrap("ruled_vendor:Base+.run", louder)) as session:
         before = sys.getswitchinterval()
@@ -326,11 +328,11 @@ def test_threads_that_import_at_once(vendor: Any, write_module: Callable[[str, s
         for thread in threads:
             thread.join()
         sys.setswitchinterval(before)
-        made: list[Any] = [getattr(sys.modules[name], f"C{at}") for name in names for at in range(20)]
-        assert {cls().run() for cls in made} == {"<c>"}
+        classes: list[Any] = [getattr(sys.modules[name], f"C{number}") for name in names for number in range(20)]
+        assert {cls().run() for cls in classes} == {"<c>"}
         addresses = [row.target for row in session.report()]
-        assert len(addresses) == len({*addresses}) == 1 + 2 + len(made)
-    assert {cls().run() for cls in made} == {"c"}
+        assert len(addresses) == len({*addresses}) == 1 + 2 + len(classes)
+    assert {cls().run() for cls in classes} == {"c"}
 
 
 # --- how many
@@ -363,13 +365,13 @@ def test_a_number_that_is_not_met_at_entering(allowed: str, is_required: bool, v
     matches = int(allowed) if allowed.isdigit() else allowed
     rule = hookpatch.wrap("ruled_vendor:*Norm.forward", louder, matches=matches, required=is_required)
     problem = f"ruled_vendor:{ENTERING[allowed]}"
-    other = hookpatch.wrap("ruled_vendor:get_a", louder)
+    single = hookpatch.wrap("ruled_vendor:get_a", louder)
     if is_required:
-        with pytest.raises(MatchesError) as caught, hookpatch.active(other, rule):
+        with pytest.raises(MatchesError) as caught, hookpatch.active(single, rule):
             pass
         assert caught.value.problem == problem
     else:
-        with hookpatch.active(other, rule) as session:
+        with hookpatch.active(single, rule) as session:
             assert (vendor.get_a(), vendor.ANorm().forward()) == ("<a>", "A")
             [_, row] = session.report()
             assert (row.state, row.reason) == (
@@ -395,7 +397,7 @@ def test_too_few_at_the_end(models: list[str]) -> None:
     """The end judges the number for a pattern of modules; without an import only a given number."""
     with pytest.warns(TooFewMatchesWarning) as caught, hookpatch.active(hookpatch.wrap(RULE, louder, matches=3)):
         importlib.import_module(models[0])
-    assert [str(one.message) for one in caught] == [
+    assert [str(warning.message) for warning in caught] == [
         f"{RULE} matches 1 slot, and must match 3 (of a patch given to active())"
     ]
     nowhere = hookpatch.wrap("ruled_nowhere.*:*Norm.forward", louder, matches=3)
@@ -489,17 +491,17 @@ def test_a_source_that_does_not_exist_is_refused(vendor: Any) -> None:
 
 def test_a_hundred_names_at_once(make_module: Callable[[str, str], Any]) -> None:
     """Replace and restore 104 names, as of torch.cuda."""
-    names = [f"name_{at}" for at in range(104)]
-    here = make_module("ruled_cuda", "".join(f"def {name}(): return 'cuda'\n" for name in names) + "LIMIT = 1\n")
+    names = [f"name_{number}" for number in range(104)]
+    module = make_module("ruled_cuda", "".join(f"def {name}(): return 'cuda'\n" for name in names) + "LIMIT = 1\n")
     make_module("ruled_npu", "".join(f"def {name}(): return 'npu'\n" for name in names) + "LIMIT = 2\n")
-    before = own(here)
+    before = own(module)
     with hookpatch.active(
         hookpatch.replace("ruled_cuda:*", source="ruled_npu:*", only=callable, matches=104)
     ) as session:
-        assert ({getattr(here, name)() for name in names}, here.LIMIT) == ({"npu"}, 1)
+        assert ({getattr(module, name)() for name in names}, module.LIMIT) == ({"npu"}, 1)
         assert len([*session.report()]) == 105
-    assert own(here) == before
-    assert [*own(here)] == [*before]
+    assert own(module) == before
+    assert [*own(module)] == [*before]
 
 
 # --- with other patches
@@ -507,17 +509,17 @@ def test_a_hundred_names_at_once(make_module: Callable[[str, str], Any]) -> None
 
 def test_only_takes_the_original_value(vendor: Any) -> None:
     """only= gets the original value, also beneath another patch; its error refuses the session."""
-    seen: list[Any] = []
+    values: list[Any] = []
 
     def only(value: object) -> bool:
-        seen.append(value)
+        values.append(value)
         return callable(value)
 
     original = vendor.get_a
     rule = hookpatch.wrap("ruled_vendor:get_*", louder, only=only)
     with hookpatch.active(hookpatch.wrap("ruled_vendor:get_a", louder)), hookpatch.active(rule, children="local"):
         assert vendor.get_a() == "<<a>>"
-    assert set(seen) == {original, vendor.get_b}
+    assert set(values) == {original, vendor.get_b}
     with pytest.raises(ApplyError, match="only= raised ZeroDivisionError for ruled_vendor:get_a"):
         hookpatch.active(hookpatch.wrap("ruled_vendor:get_*", louder, only=lambda value: 1 / 0)).open()
     assert vendor.get_a is original
@@ -525,10 +527,10 @@ def test_only_takes_the_original_value(vendor: Any) -> None:
 
 def test_a_conflict_names_the_rule(vendor: Any) -> None:
     """The conflict of a rule with a single address names the rule."""
-    one = hookpatch.replace("ruled_vendor:get_b", louder, check_signature=False, why="a test")
+    single = hookpatch.replace("ruled_vendor:get_b", louder, check_signature=False, why="a test")
     rule = hookpatch.replace("ruled_vendor:get_*", louder, check_signature=False, why="a test")
-    for what in ((rule, one), (one, rule)):
-        with pytest.raises(ConflictError) as caught, hookpatch.active(*what):
+    for patches in ((rule, single), (single, rule)):
+        with pytest.raises(ConflictError) as caught, hookpatch.active(*patches):
             pass
         assert "replace by the rule ruled_vendor:get_*" in caught.value.problem
     assert vendor.get_b() == "b"
@@ -541,8 +543,8 @@ def test_a_rule_and_a_single_wrapper(order: tuple[int, int], vendor: Any) -> Non
     def other(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
         return f"({wrapped(*args, **kwargs)})"
 
-    both = [hookpatch.wrap("ruled_vendor:get_*", louder), hookpatch.wrap("ruled_vendor:get_a", other)]
-    with hookpatch.active(*(both[at] for at in order), children="local"):
+    patches = [hookpatch.wrap("ruled_vendor:get_*", louder), hookpatch.wrap("ruled_vendor:get_a", other)]
+    with hookpatch.active(*(patches[index] for index in order), children="local"):
         assert (vendor.get_a(), vendor.get_b()) == (("<(a)>", "(<a>)")[order[0]], "<b>")
 
 
@@ -564,7 +566,7 @@ def test_a_session_is_entered_again(models: list[str]) -> None:
         with session:
             module = importlib.import_module(name)
             assert len([*session.report()]) == count + 2
-            assert [getattr(module, one)().forward()[0] for one in vars(module) if "Norm" in one] == ["<"]
+            assert [getattr(module, name)().forward()[0] for name in vars(module) if "Norm" in name] == ["<"]
 
 
 def test_a_match_that_does_not_fit_refuses_all(vendor: Any) -> None:

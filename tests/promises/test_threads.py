@@ -69,13 +69,13 @@ def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule, libra
     if library:
         importlib.import_module(library)  # notified of every change
     m: Any = make_module("shared", SHARED)
-    spread, entered, left = m.spread, itertools.count(), itertools.count()
+    spread, entered, exited = m.spread, itertools.count(), itertools.count()
 
     @contextmanager
     def entering(module: ModuleType) -> Iterator[None]:
         next(entered)
         yield
-        next(left)
+        next(exited)
 
     everywhere = Spot("shared:spread", CALLS, lambda: spread(), reach="everywhere")
     of_class = Spot("shared:Base.of_class", STAYS, lambda: m.Base.of_class(), kind=classmethod)
@@ -97,7 +97,7 @@ def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule, libra
         Spot("shared:steps[1]", STAYS, lambda: m.steps[1]()),
         Spot("unicodedata:name", ("wrap", "replace", "derive"), lambda: unicodedata.name("a")),
     ]
-    neighbours = [Spot(f"shared:{held}['last']", (), getattr(m, held)["last"]) for held in ("table", "ordered")]
+    neighbours = [Spot(f"shared:{table}['last']", (), getattr(m, table)["last"]) for table in ("table", "ordered")]
     patched = [*called, NEVER, Spot("shared", ("enter",), entering)]
     owners = [m, m.Base, m.Child, m.child, spread, m.table, m.ordered, m.steps, unicodedata]
     before, code = (
@@ -115,12 +115,14 @@ def test_sessions_on_shared_targets_leave_nothing(make_module: MakeModule, libra
                 [partial(call_at_random, [*called, *neighbours])] * CALLERS,
             )
             nothing_left(pool, patched)
-            for owner, held in zip(owners, before, strict=True):
-                now = contents_of(owner)
-                assert [item for item in now if item[0] not in removed] == [i for i in held if i[0] not in removed]
-                assert sorted(now) == sorted(held)
+            for owner, earlier in zip(owners, before, strict=True):
+                content = contents_of(owner)
+                assert [item for item in content if item[0] not in removed] == [
+                    i for i in earlier if i[0] not in removed
+                ]
+                assert sorted(content) == sorted(earlier)
             assert (spread.__code__, spread.__kwdefaults__, spread.__defaults__) == code
-            assert next(entered) == next(left)
+            assert next(entered) == next(exited)
         seed += 1
 
 
@@ -171,14 +173,14 @@ def test_report_while_sessions_come_and_go() -> None:
 HOOKED: Final = ("hooked0", "hooked1", "hooked2")
 
 
-def _import_at_random(spot: Spot, seen: list[ModuleType], choose: Random, stop: Event) -> None:
+def _import_at_random(spot: Spot, modules: list[ModuleType], choose: Random, stop: Event) -> None:
     """Import a module anew, in this thread alone: sessions open before hold afterwards."""
     name = spot.address.partition(":")[0]
     while not stop.is_set():
         began = tick()
         sys.modules.pop(name, None)
         module = importlib.import_module(name)
-        seen.append(module)
+        modules.append(module)
         result = module.run()
         problem = explain(spot, began, tick(), result)
         assert problem is None, f"{name} gave {result}: {problem}"
@@ -206,15 +208,15 @@ def test_imports_while_sessions_come_and_go(write_module: WriteModule, monkeypat
     while time.monotonic() < end:
         with switching_often(seed):
             pool: list[Opened] = []
-            seen: list[ModuleType] = []
+            modules: list[ModuleType] = []
             contend(
                 seed,
                 [partial(patch_at_random, [*spots, NEVER], (), pool)] * 4,
-                [*(partial(_import_at_random, spot, seen) for spot in spots), _import_the_unhooked],
+                [*(partial(_import_at_random, spot, modules) for spot in spots), _import_the_unhooked],
             )
             nothing_left(pool, [*spots, NEVER])
             assert sys.meta_path == finders
-            for module in seen:
+            for module in modules:
                 assert module.run is module.original
                 spec = module.__spec__
                 assert spec is not None
@@ -237,9 +239,9 @@ def test_threads_that_import_hooked_modules_at_once_do_not_deadlock() -> None:
     script = ROOT / "tests" / "benchmarks" / "imports_at_once.py"
     given_up = {}
     for tool in ("plain", "hookpatch"):
-        done = subprocess.run([sys.executable, script, tool, "50"], capture_output=True, text=True, check=False)
-        ended, given_up[tool], deadlocks = (int(part.split()[0]) for part in done.stdout.split(","))
-        assert (ended + given_up[tool], deadlocks, done.stderr) == (50, 0, "")
+        completed = subprocess.run([sys.executable, script, tool, "50"], capture_output=True, text=True, check=False)
+        ended, given_up[tool], deadlocks = (int(part.split()[0]) for part in completed.stdout.split(","))
+        assert (ended + given_up[tool], deadlocks, completed.stderr) == (50, 0, "")
     assert given_up["hookpatch"] <= given_up["plain"] + 1
 
 
@@ -257,10 +259,10 @@ def test_finalizers_in_the_middle_of_changes_do_not_wait_for_each_other(make_mod
         def __eq__(self, other: object) -> bool:
             while inside:
                 inside.pop()
-                seen.append(dict(m.right))
+                contents.append(dict(m.right))
             return str.__eq__(self, str(other))
 
-    seen: list[dict[str, int]] = []
+    contents: list[dict[str, int]] = []
     m.left[Key("c")] = 3
     session = hookpatch.active(hookpatch.replace("crossed:right['a']", 7)).open()
     inside.append(session)
@@ -270,5 +272,5 @@ def test_finalizers_in_the_middle_of_changes_do_not_wait_for_each_other(make_mod
         patches.open()
     assert (m.left["c"], inside) == (8, [])
     patches.close()
-    assert seen == [{"a": 7, "b": 2}]
+    assert contents == [{"a": 7, "b": 2}]
     assert m.right == {"a": 1, "b": 2}

@@ -109,9 +109,9 @@ def test_what_is_inherited_is_patched_where_it_was_addressed(
     kinds: ModuleType, name: str, verb: str, reach: Any
 ) -> None:
     """The base class, its other children and holders of the same object are unchanged, with both reaches."""
-    patched, left = INHERITED[name]
-    plain, others = patched(kinds), left(kinds)
-    held = list(kinds.unrelated)
+    patched, unpatched = INHERITED[name]
+    plain, unchanged = patched(kinds), unpatched(kinds)
+    unrelated = list(kinds.unrelated)
 
     def replaced(*args: Any) -> Any:
         return "new"
@@ -123,14 +123,14 @@ def test_what_is_inherited_is_patched_where_it_was_addressed(
     }
 
     def of_kind(function: Any) -> Any:
-        return {"Mine.of_class": classmethod, "Mine.static": staticmethod}.get(name, lambda same: same)(function)
+        return {"Mine.of_class": classmethod, "Mine.static": staticmethod}.get(name, lambda value: value)(function)
 
     with pristine():
         with hookpatch.active(patch[verb]()) as session:
-            wanted = tuple(("new", one) for one in plain) if verb == "wrap" else ("new", "new")
+            wanted = tuple(("new", result) for result in plain) if verb == "wrap" else ("new", "new")
             assert patched(kinds) == wanted
-            assert left(kinds) == others
-            assert all(one is other for one, other in zip(kinds.unrelated, held, strict=True))
+            assert unpatched(kinds) == unchanged
+            assert all(value is before for value, before in zip(kinds.unrelated, unrelated, strict=True))
             (report,) = session.report()
             assert (report.state, report.place) == ("applied", None)
         assert patched(kinds) == plain
@@ -138,19 +138,19 @@ def test_what_is_inherited_is_patched_where_it_was_addressed(
 
 def test_init_that_a_class_does_not_have_itself(kinds: ModuleType) -> None:
     """An inherited ``__init__`` is object's, perhaps held in a list by chance."""
-    made = []
+    names = []
 
     def noting(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> None:
-        made.append(type(instance).__name__)
+        names.append(type(instance).__name__)
         wrapped(*args, **kwargs)
 
-    held = kinds.unrelated[0]
+    unrelated = kinds.unrelated[0]
     with pristine(), hookpatch.active(hookpatch.wrap("kinds:Bare.__init__", noting, reach="everywhere")) as session:
         kinds.Bare()
         kinds.Norm()
-        assert kinds.unrelated[0] is held
+        assert kinds.unrelated[0] is unrelated
         assert [(patch.state, patch.place) for patch in session.report()] == [("applied", None)]
-    assert made == ["Bare"]
+    assert names == ["Bare"]
 
 
 # --- only_in and except_in
@@ -189,8 +189,8 @@ def seen(name: str, *modules: str) -> dict[str, list[bool]]:
     """Return for each module whether name and table have the patch."""
     return {
         module: [
-            "new" in str(getattr(one(), "name", None) or one())
-            for one in (getattr(sys.modules[module], name), *tables(module, name))
+            "new" in str(getattr(value(), "name", None) or value())
+            for value in (getattr(sys.modules[module], name), *tables(module, name))
         ]
         for module in modules
     }
@@ -208,7 +208,9 @@ def patch_of(name: str, verb: str, **where: Any) -> hookpatch.Patch:
         return lambda: ("new", original())
 
     if verb == "wrap" and name == "Kind":
-        return hookpatch.wrap("vendor:Kind", lambda w, i, a, k: [setattr(made := w(), "name", "new"), made][1], **where)
+        return hookpatch.wrap(
+            "vendor:Kind", lambda w, i, a, k: [setattr(instance := w(), "name", "new"), instance][1], **where
+        )
     if verb == "wrap":
         return hookpatch.wrap(f"vendor:{name}", named("new"), **where)
     if verb == "derive":
@@ -235,7 +237,7 @@ def test_only_these_modules_and_no_others(shop: ModuleType, name: str, verb: str
             assert seen(name, "shop.late", "store") == {"shop.late": [True, False], "store": [True, False]}
             stale = [text for patch in session.report() for text in patch.stale]
             assert {text.partition(":")[0] for text in stale} == {"shop.late", "store"}, stale  # their tables
-        assert not any(any(found) for found in seen(name, *modules, "shop.late", "store").values())
+        assert not any(any(flags) for flags in seen(name, *modules, "shop.late", "store").values())
         for module in ("shop.late", "store"):
             del sys.modules[module]
 
@@ -259,7 +261,7 @@ def test_these_modules_excepted(shop: ModuleType, name: str, verb: str) -> None:
             }
             assert seen(name, "shop.late")["shop.late"][0] is False
             assert [text for patch in session.report() for text in patch.stale] == []
-        assert not any(any(found) for found in seen(name, *modules, "shop.late").values())
+        assert not any(any(flags) for flags in seen(name, *modules, "shop.late").values())
         for module in ("shop.late", "store"):
             del sys.modules[module]
 
@@ -282,13 +284,13 @@ def test_a_function_that_its_patch_keeps_is_not_changed_inside(shop: ModuleType)
     original = vendor.function
     closure = hookpatch.wrap("vendor:function", lambda w, i, a, k: ("new", original()), reach="everywhere")
     default = hookpatch.wrap("vendor:function", lambda w, i, a, k, own=original: ("new", own()), reach="everywhere")
-    other = hookpatch.replace("vendor:thing", lambda: original(), reach="everywhere")
+    beside = hookpatch.replace("vendor:thing", lambda: original(), reach="everywhere")
     plain = hookpatch.wrap("vendor:function", named("new"), reach="everywhere")
-    for patches in ((closure,), (default,), (other, plain)):
+    for patches in ((closure,), (default,), (beside, plain)):
         with pristine(), hookpatch.active(*patches):
             assert vendor.function() == sys.modules["stock"].function() == ("new", "plain")
             assert sys.modules["stock"].table["f"]() == ("new", "plain")
-            if other in patches:
+            if beside in patches:
                 assert vendor.thing() == "plain"
     assert vendor.function is original
 
@@ -312,12 +314,12 @@ def test_a_global_name_by_which_a_patch_calls_the_original(
     author, vendor = importlib.import_module("author"), sys.modules["vendor"]
     original, how = vendor.function, {"around": hookpatch.wrap, "instead": hookpatch.replace}.get(change)
     patch = (how or hookpatch.derive)("vendor:function", getattr(author, change), reach="everywhere")
-    other = hookpatch.wrap("vendor:thing", named("other"), reach="everywhere")
-    with pristine(), hookpatch.active(*((patch,) if is_at_once else (other, patch))) as session:
+    beside = hookpatch.wrap("vendor:thing", named("other"), reach="everywhere")
+    with pristine(), hookpatch.active(*((patch,) if is_at_once else (beside, patch))) as session:
         assert vendor.function() == sys.modules["stock"].function() == ("new", "plain")
         assert sys.modules["stock"].table["f"]() == ("new", "plain")
         assert author.real is original
-        stale = {text for one in session.report() if "function" in one.target for text in one.stale}
+        stale = {text for row in session.report() if "function" in row.target for text in row.stale}
         assert stale == {"author:real"}
     assert vendor.function is sys.modules["stock"].function is original
     del sys.modules["author"]
@@ -413,10 +415,10 @@ def test_a_replacement_that_wraps_the_original(kinds: ModuleType, name: str) -> 
     def newer(*args: Any, **kwargs: Any) -> Any:
         return "new", callee(*args, **kwargs)
 
-    put = newer if original is callee else type(original)(newer)
+    replacement = newer if original is callee else type(original)(newer)
     plain = getattr(kinds.norm, attribute)()
     with pristine():
-        with hookpatch.active(hookpatch.replace(f"kinds:{name}", put, reach="everywhere")) as session:
+        with hookpatch.active(hookpatch.replace(f"kinds:{name}", replacement, reach="everywhere")) as session:
             assert getattr(kinds.norm, attribute)() == ("new", plain)
             assert newer.__wrapped__ is callee
             assert inspect.signature(newer) == inspect.signature(callee)

@@ -49,9 +49,9 @@ def test_patch_is_right_or_a_product_in_each_mode(vendor: ModuleType, effect: Ef
     """A module of two inputs; the table shows each mode and moment."""
     modes = ["eager", "compile fullgraph", "export", "jit.trace", "onnx torchscript"]
     patch = hookpatch.inject("vendor:act", by=7.0)
-    found = effect(vendor.Net(), ones(), ones(), what=patch, modes=modes).check()
+    result = effect(vendor.Net(), ones(), ones(), what=patch, modes=modes).check()
     assert (
-        str(found)
+        str(result)
         == """\
 vendor:act: 14 right, 6 product
 captured, called   before, inside  inside, inside  inside, after  after, after
@@ -61,7 +61,7 @@ export             product         right           product        right
 jit.trace          product         right           product        right
 onnx torchscript   product         right           product        right"""
     )
-    first = found.cells[0]
+    first = result.cells[0]
     assert (first.mode, first.captured, first.called, first.state, first.said) == (
         *("eager", "before", "inside"),
         *("right", None),
@@ -79,11 +79,11 @@ def by_hand(module: Any) -> Iterator[None]:
 
 def test_patch_that_captured_code_passes_by_fails_with_the_table(vendor: ModuleType, effect: EffectOf) -> None:
     """The error names each silent cell, with the result."""
-    with pytest.raises(EffectFailed) as told:
+    with pytest.raises(EffectFailed) as caught:
         effect(
             vendor.Net(), ones(), ones(), what=hookpatch.enter("vendor", by_hand), modes=["eager", "compile"]
         ).check()
-    text = str(told.value)
+    text = str(caught.value)
     assert text.startswith(
         "2 of 8 cells are silent or broken\n"
         "silent: compile, captured before and called inside: it gives {'sum': [3.0, 3.0, 3.0]}\n"
@@ -99,17 +99,17 @@ def test_patch_that_torch_cannot_capture_is_broken(vendor: ModuleType, effect: E
     def asks(wrapped: Any, instance: object, args: Any, kwargs: Any) -> Any:
         return wrapped(*args, by=7.0 if args[0].sum().item() > 0 else 2.0)
 
-    found = effect(vendor.function, ones(), what=hookpatch.wrap("vendor:act", asks), modes=["export strict"])
-    assert [cell.state for cell in found.cells] == ["product", "broken", "right"]
+    result = effect(vendor.function, ones(), what=hookpatch.wrap("vendor:act", asks), modes=["export strict"])
+    assert [cell.state for cell in result.cells] == ["product", "broken", "right"]
     with pytest.raises(EffectFailed, match=r"broken: export strict, captured inside and called inside: \w+Error: "):
-        found.check()
+        result.check()
 
 
 def test_patch_that_torchscript_cannot_take_up_is_loud(vendor: ModuleType, effect: EffectOf) -> None:
     """An error of hookpatch is no failure: the error says that the patch has no effect in TorchScript."""
     patch = hookpatch.inject("vendor:Net.helper", by=7.0)
-    found = effect(vendor.Net(), ones(), ones(), what=patch, modes=["jit.script"]).check()
-    loud = [cell for cell in found.cells if cell.state == "loud"]
+    result = effect(vendor.Net(), ones(), ones(), what=patch, modes=["jit.script"]).check()
+    loud = [cell for cell in result.cells if cell.state == "loud"]
     assert [(cell.captured, cell.called) for cell in loud] == [("inside", "inside")]
     assert "by hookpatch" in str(loud[0].said)
 
@@ -118,8 +118,8 @@ def test_patch_that_warned_when_it_was_applied_is_loud(effect: EffectOf) -> None
     """Every capture takes methods of Tensor for operators; hookpatch warns when the patch is applied."""
     patch = hookpatch.wrap("torch:Tensor.relu", lambda wrapped, x, args, kwargs: wrapped(*args, **kwargs) + 1)
     with pytest.warns(BypassWarning):
-        found = effect(lambda x: x.relu(), ones(), what=patch, modes=["compile", "export strict"]).check()
-    states = {(cell.captured, cell.called): cell.state for cell in found.cells}
+        result = effect(lambda x: x.relu(), ones(), what=patch, modes=["compile", "export strict"]).check()
+    states = {(cell.captured, cell.called): cell.state for cell in result.cells}
     assert states["inside", "inside"] == "loud"
     assert states["after", "after"] == "right"
 
@@ -134,14 +134,14 @@ def test_modes_that_torch_cannot_do_unpatched_are_left_out_with_the_reason(
         return vendor.table["act"](x)
 
     patch = hookpatch.inject("vendor:table['act']", by=7.0)
-    found = effect(asks, ones(), what=patch)
-    assert {cell.mode for cell in found.cells} >= {"eager", "compile", "export", "export strict", "jit.trace"}
-    assert [*found.left_out] == ["jit.script"]
-    assert found.left_out["jit.script"].startswith("torch cannot capture it unpatched: ")
-    assert f"\nnot tried: jit.script: {found.left_out['jit.script']}" in str(found)
-    with pytest.raises(SettingError) as told:
+    result = effect(asks, ones(), what=patch)
+    assert {cell.mode for cell in result.cells} >= {"eager", "compile", "export", "export strict", "jit.trace"}
+    assert [*result.left_out] == ["jit.script"]
+    assert result.left_out["jit.script"].startswith("torch cannot capture it unpatched: ")
+    assert f"\nnot tried: jit.script: {result.left_out['jit.script']}" in str(result)
+    with pytest.raises(SettingError) as caught:
         effect(asks, ones(), what=patch, modes="jit.script")
-    assert str(told.value).startswith(
+    assert str(caught.value).startswith(
         "effect(): mode 'jit.script' was asked for, and cannot be tried: torch cannot capture it unpatched: "
     )
 
@@ -158,10 +158,10 @@ def test_what_could_tell_nothing_is_refused(vendor: ModuleType, effect: EffectOf
     """Refuse a patch without an effect, a model with random results, an unknown mode, an applied target."""
     import torch
 
-    def refused(model: Any, what: Any, **more: Any) -> str:
-        with pytest.raises(SettingError) as told:
-            effect(model, ones(), what=what, **more)
-        return str(told.value)
+    def refused(model: Any, declaration: Any, **settings: Any) -> str:
+        with pytest.raises(SettingError) as caught:
+            effect(model, ones(), what=declaration, **settings)
+        return str(caught.value)
 
     patch = hookpatch.inject("vendor:act", by=7.0)
     assert refused(vendor.function, hookpatch.inject("vendor:act", by=2.0)) == (

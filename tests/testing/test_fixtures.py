@@ -100,12 +100,12 @@ def test_fixtures_in_a_run(pytester: pytest.Pytester, monkeypatch: pytest.Monkey
     )
     pytester.maketxtfile(releases="# the releases\n\nvendor-kit==1.0\nother==2\n")
     folder = f"--hookpatch-releases={tmp_path / 'releases'}"
-    done = pytester.runpytest_subprocess(
+    result = pytester.runpytest_subprocess(
         "-p", "hookpatch._pytest", "-W", "error", "--strict-markers", "-rs", "-v", folder
     )
-    done.assert_outcomes(passed=12, errors=1, skipped=3)
-    assert "Watchman" not in done.stdout.str()  # a traceback is of the test's own lines
-    done.stdout.fnmatch_lines(
+    result.assert_outcomes(passed=12, errors=1, skipped=3)
+    assert "Watchman" not in result.stdout.str()  # a traceback is of the test's own lines
+    result.stdout.fnmatch_lines(
         [
             "test_releases.py::test_release[[]vendor-kit==1.0] PASSED*",
             "E   hookpatch.testing._pristine.NotPristine: 1 not as before:",
@@ -124,14 +124,14 @@ def test_mark_that_means_nothing_is_an_error_of_the_collection(
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     lines = ["the test asks for no fresh_process, and would run on what is installed alone"]
     pytester.makepyfile(test_0=NO_PROCESS)
-    for number, (given, said) in enumerate(WRONG.items(), 1):
-        text = f"import pytest\n@pytest.mark.hookpatch_releases{given}\ndef test_it(fresh_process): pass\n"
+    for number, (arguments, message) in enumerate(WRONG.items(), 1):
+        text = f"import pytest\n@pytest.mark.hookpatch_releases{arguments}\ndef test_it(fresh_process): pass\n"
         pytester.makepyfile(**{f"test_{number}": text})
-        lines.append(said)
+        lines.append(message)
     no_summary = "-rN"  # with CI set pytest repeats each line in full
-    done = pytester.runpytest_subprocess("-p", "hookpatch._pytest", "--strict-markers", no_summary)
-    done.assert_outcomes(errors=6)
-    told = done.stdout.str()
-    for number, said in enumerate(lines):
-        (line,) = [line for line in told.splitlines() if f"hookpatch_releases of test_{number}.py::test_it" in line]
-        assert line.endswith(said), line
+    result = pytester.runpytest_subprocess("-p", "hookpatch._pytest", "--strict-markers", no_summary)
+    result.assert_outcomes(errors=6)
+    output = result.stdout.str()
+    for number, message in enumerate(lines):
+        (line,) = [line for line in output.splitlines() if f"hookpatch_releases of test_{number}.py::test_it" in line]
+        assert line.endswith(message), line

@@ -69,13 +69,13 @@ def test_plugin_that_is_none_is_seen(fresh_process: FreshProcess, where: dict[st
     """With an unknown plugin the program does not begin; check() repeats the error."""
     completed = fresh_process("print('begun')", "lout", env=where)
     assert (completed.status, completed.output) == (78, "")
-    with pytest.raises(ProgramFailed) as told:
+    with pytest.raises(ProgramFailed) as caught:
         completed.check()
-    said = "no plugin 'lout' (asked for by HOOKPATCH_PLUGINS=lout); did you mean 'loud'?"
-    status, reported = told.value.problems
+    message = "no plugin 'lout' (asked for by HOOKPATCH_PLUGINS=lout); did you mean 'loud'?"
+    status, reported = caught.value.problems
     assert status == "it ended with status 78"
-    assert said in reported
-    assert f"\n--- its stderr:\nhookpatch: error: {said}" in str(told.value)
+    assert message in reported
+    assert f"\n--- its stderr:\nhookpatch: error: {message}" in str(caught.value)
 
 
 def test_options_reach_the_plugin(fresh_process: FreshProcess, make_distribution: MakeDistribution) -> None:
@@ -121,12 +121,12 @@ def test_report_is_of_all_processes(fresh_process: FreshProcess, where: dict[str
 
 def test_check_tells_a_patch_that_had_no_effect(fresh_process: FreshProcess, where: dict[str, str]) -> None:
     """A test of the status alone would pass on a program that never imports the target."""
-    with pytest.raises(ProgramFailed) as told:
+    with pytest.raises(ProgramFailed) as caught:
         fresh_process("print('done')", "loud", env=where).check()
-    assert told.value.problems == (
+    assert caught.value.problems == (
         "vendor:speak of plugin 'loud': was never applied: the program did not import its module",
     )
-    assert told.value.output == "done\n"
+    assert caught.value.output == "done\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process group is POSIX's")
@@ -137,22 +137,24 @@ def test_program_that_does_not_end_is_ended_with_what_it_started(fresh_process: 
         print("begun", flush=True)
         subprocess.run([sys.executable, "-c", "import time; time.sleep(3600)"])
     """
-    with pytest.raises(ProgramFailed) as told:
+    with pytest.raises(ProgramFailed) as caught:
         fresh_process(program, timeout=5)
-    assert str(told.value) == "the program failed: it did not end within 5 s\n--- its stdout:\nbegun"
+    assert str(caught.value) == "the program failed: it did not end within 5 s\n--- its stdout:\nbegun"
 
 
 def test_what_is_no_program_is_refused(fresh_process: FreshProcess, tmp_path: Path) -> None:
     """Before anything is run."""
-    with pytest.raises(SettingError) as told:
+    with pytest.raises(SettingError) as caught:
         fresh_process("export.py")
-    assert str(told.value) == "fresh_process(): 'export.py' is a file's name and not a program; give pathlib.Path(...)"
-    with pytest.raises(SettingError) as told:
+    assert (
+        str(caught.value) == "fresh_process(): 'export.py' is a file's name and not a program; give pathlib.Path(...)"
+    )
+    with pytest.raises(SettingError) as caught:
         fresh_process(tmp_path / "none.py")
-    assert str(told.value) == f"fresh_process(): there is no file {tmp_path / 'none.py'}"
-    with pytest.raises(SettingError) as told:
+    assert str(caught.value) == f"fresh_process(): there is no file {tmp_path / 'none.py'}"
+    with pytest.raises(SettingError) as caught:
         fresh_process("pass", options={"loud": {"word": {1}}})
-    assert str(told.value).startswith("options: an environment variable takes what JSON can hold: ")
+    assert str(caught.value).startswith("options: an environment variable takes what JSON can hold: ")
 
 
 # --- releases of the target
@@ -175,9 +177,9 @@ def starting(folder: Path, release: str | None = None) -> FreshProcess:
     numbers = iter(range(100))
 
     def new_folder() -> Path:
-        made = folder / f"run{next(numbers)}"
-        made.mkdir(parents=True)
-        return made
+        path = folder / f"run{next(numbers)}"
+        path.mkdir(parents=True)
+        return path
 
     return FreshProcess(new_folder, folder / "releases", release)
 
@@ -216,23 +218,23 @@ def test_release_that_is_installed_already_is_run_as_it_is(
 def test_release_that_cannot_be_had_is_an_error(index: Path, tmp_path: Path) -> None:
     """The error has pip's reason and a remedy; no half installed release is left."""
     run, releases = starting(tmp_path / "runs"), tmp_path / "runs" / "releases"
-    with pytest.raises(SettingError) as told:
+    with pytest.raises(SettingError) as caught:
         run(SPEAK, release="vendor-kit==9.9")
     folder = releases / "vendor-kit==9.9"
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "release vendor-kit==9.9: pip cannot install it here: No matching distribution found for vendor-kit==9.9; "
         f"put it there by 'pip install --no-deps --target {folder} vendor-kit==9.9', or name a folder that has it with "
         "--hookpatch-releases=FOLDER"
     )
     assert [*releases.iterdir()] == []
     folder.mkdir()
-    with pytest.raises(SettingError) as told:
+    with pytest.raises(SettingError) as caught:
         run(SPEAK, release="vendor-kit==9.9")
-    assert str(told.value) == f"release vendor-kit==9.9: {folder} is there, and does not hold it; delete it"
+    assert str(caught.value) == f"release vendor-kit==9.9: {folder} is there, and does not hold it; delete it"
     (tmp_path / "file").touch()
-    with pytest.raises(SettingError) as told:
+    with pytest.raises(SettingError) as caught:
         FreshProcess(lambda: tmp_path / "file", tmp_path / "file" / "x")(Path(__file__), release="vendor-kit==1.0")
-    assert str(told.value) == (
+    assert str(caught.value) == (
         f"release vendor-kit==1.0: nothing can be kept in {tmp_path / 'file' / 'x'}: Not a directory; "
         "name another folder with --hookpatch-releases=FOLDER"
     )
@@ -241,7 +243,7 @@ def test_release_that_cannot_be_had_is_an_error(index: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("text", ["kit", "kit>=1", "kit==1.*", "kit==1,<2", "kit[extra]==1", "=="])
 def test_what_names_no_release_is_refused(fresh_process: FreshProcess, text: str) -> None:
     """Refuse text that is not one version of one distribution."""
-    with pytest.raises(SettingError) as told:
+    with pytest.raises(SettingError) as caught:
         fresh_process(SPEAK, release=text)
-    assert str(told.value).startswith(f"fresh_process(): {text!r} names no release (")
-    assert str(told.value).endswith("); write it like 'onnxsim==0.7.3'")
+    assert str(caught.value).startswith(f"fresh_process(): {text!r} names no release (")
+    assert str(caught.value).endswith("); write it like 'onnxsim==0.7.3'")

@@ -53,15 +53,15 @@ class Side(NamedTuple):
 
 def everything(own: tuple[str, ...]) -> Iterator[object]:
     """Yield each module of the process and each class in a module, except the packages in ``own``."""
-    seen = set()
+    visited = set()
     for name, module in list(sys.modules.items()):
         if not isinstance(module, ModuleType) or name.partition(".")[0] in own:
             continue
         for value in (module, *list(vars(module).values())):
             if isinstance(value, type) and str(value.__module__).partition(".")[0] in own:
                 continue
-            if isinstance(value, ModuleType | type) and id(value) not in seen:
-                seen.add(id(value))
+            if isinstance(value, ModuleType | type) and id(value) not in visited:
+                visited.add(id(value))
                 yield value
 
 
@@ -78,7 +78,7 @@ def differences(block: AbstractContextManager[None], names: dict[int, str]) -> l
 def shown(difference: str, names: dict[int, str]) -> str:
     """Return a difference without numbers that vary from run to run."""
     place, was, _ = difference.partition(" was ")
-    place = re.sub(r"<[^<>]* at (0x[0-9a-f]+)>", lambda found: names.get(int(found[1], 16), found[0]), place)
+    place = re.sub(r"<[^<>]* at (0x[0-9a-f]+)>", lambda match: names.get(int(match[1], 16), match[0]), place)
     if " was absent, is " in difference:
         return f"{place} (added)"
     return f"{place} (missing)" if was and difference.endswith("is absent") else place
@@ -97,10 +97,10 @@ def look(beside: Any, apply: Callable[[], object], undo: Callable[[], object], l
     changed = [line for line in differences(meanwhile, names) if not ABOUT_ITSELF.search(line)]
     effect = beside.observe()
     undo()
-    left = differences(for_good, names)
-    left += [f"{name}: {values[name]} became {value}" for name, value in state().items() if value != values[name]]
-    left += [f"in effect: {what}" for what, holds in beside.observe().items() if holds]
-    return Side(lines, effect, changed, left)
+    leftovers = differences(for_good, names)
+    leftovers += [f"{name}: {values[name]} became {value}" for name, value in state().items() if value != values[name]]
+    leftovers += [f"in effect: {label}" for label, holds in beside.observe().items() if holds]
+    return Side(lines, effect, changed, leftovers)
 
 
 def covered(beside: Any, apply: Callable[[], object], undo: Callable[[], object]) -> list[str]:
@@ -113,22 +113,22 @@ def covered(beside: Any, apply: Callable[[], object], undo: Callable[[], object]
     setattr(owner, name, theirs)
     undo()
     wrong = [] if getattr(owner, name) is theirs else ["the other wrapper is gone"]
-    wrong += [f"in effect: {what}" for what, holds in beside.observe().items() if holds]
+    wrong += [f"in effect: {label}" for label, holds in beside.observe().items() if holds]
     setattr(owner, name, original)
     return wrong
 
 
 def misfits(patches: list[hookpatch.Patch]) -> list[str]:
     """Return the targets of patches that disable the signature check and would fail the check."""
-    found = []
+    addresses = []
     for patch in patches:
         if not patch.check_signature:
             try:
                 with hookpatch.active(dataclasses.replace(patch, check_signature=True)):
                     pass
             except SignatureError:
-                found.append(patch.address)
-    return found
+                addresses.append(patch.address)
+    return addresses
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -145,12 +145,12 @@ def measure(name: str) -> dict[str, Any]:
         "own": (beside.apply, beside.undo, lines_of_functions(beside.SOURCES, bodies) if beside.SOURCES else 0),
     }
     release = f"{beside.DISTRIBUTION} {version(beside.DISTRIBUTION)}" if beside.DISTRIBUTION else ""
-    found: dict[str, Any] = {"release": release, "patches": len(patches), "misfits": misfits(patches)}
+    results: dict[str, Any] = {"release": release, "patches": len(patches), "misfits": misfits(patches)}
     for side, (apply, undo, lines) in ways.items():
-        found[side] = look(beside, apply, undo, lines)._asdict()
+        results[side] = look(beside, apply, undo, lines)._asdict()
     for side, (apply, undo, _) in ways.items() if hasattr(beside, "covered") else ():
-        found[side]["covered"] = covered(beside, apply, undo)
-    return found
+        results[side]["covered"] = covered(beside, apply, undo)
+    return results
 
 
 if __name__ == "__main__":

@@ -172,9 +172,9 @@ def test_patches_come_and_go(module: ModuleType) -> None:
         result = called(module, "many", 1)
         return result[:-1] if result[0] == "plain" else result
 
-    kept = []
+    values = []
     with hookpatch.active(hookpatch.inject("short:many", y=5)):
-        kept.append(module.many)
+        values.append(module.many)
         assert seen() == ("plain", 1, 5, (), 3, {})
         with hookpatch.active(hookpatch.wrap("short:many", plus)):
             assert seen() == ("plus", "plain", 1, 5, (), 3, {})
@@ -187,7 +187,7 @@ def test_patches_come_and_go(module: ModuleType) -> None:
         with hookpatch.active(hookpatch.wrap("short:many", plus, reach="everywhere")):  # the original's own code
             assert seen() == ("plus", "plain", 1, 5, (), 3, {})
         assert seen() == ("plain", 1, 5, (), 3, {})
-    module.many = kept[0]
+    module.many = values[0]
     assert seen() == ("plain", 1, 2, (), 3, {})
 
 
@@ -219,35 +219,41 @@ def test_code_of_the_library_is_the_same_but_for_the_instructions() -> None:
             continue
         code = function.__code__
         last = code.co_varnames[code.co_argcount - 1]
-        made = shortcut(function, {last: 5}, {}, ("further",))
-        if made is None:
+        shortened = shortcut(function, {last: 5}, {}, ("further",))
+        if shortened is None:
             continue
         count += 1
-        was, now = _instructions(code), _instructions(made.code)
-        assert now[len(now) - len(was) :] == was, function
-        assert _handlers(made) == _handlers(Shortcut(function, code, code, None, None)), function
+        before, after = _instructions(code), _instructions(shortened.code)
+        assert after[len(after) - len(before) :] == before, function
+        assert _handlers(shortened) == _handlers(Shortcut(function, code, code, None, None)), function
     assert count > 100
 
 
 def _instructions(code: Any) -> list[Any]:
     """Return what follows the ``RESUME``, each with its place in the source."""
-    found = [(one.opname, one.argrepr, one.positions, one.is_jump_target) for one in dis.get_instructions(code)]
-    names = [name for name, *_ in found]
-    shown = found[names.index("RESUME") + 1 :]
+    rows = [
+        (instruction.opname, instruction.argrepr, instruction.positions, instruction.is_jump_target)
+        for instruction in dis.get_instructions(code)
+    ]
+    names = [name for name, *_ in rows]
+    shown = rows[names.index("RESUME") + 1 :]
     return [
-        (name, "" if "JUMP" in name or name in ("FOR_ITER", "SEND") else text, *more) for name, text, *more in shown
+        (name, "" if "JUMP" in name or name in ("FOR_ITER", "SEND") else text, *details)
+        for name, text, *details in shown
     ]
 
 
-def _handlers(made: Shortcut) -> list[str]:
+def _handlers(shortened: Shortcut) -> list[str]:
     """Return the instructions at which the handlers of errors begin, end and go on, by their place from the end."""
-    size = len(made.code.co_code)
-    entries = dis._parse_exception_table(made.code)  # type: ignore[attr-defined]  # private, in all Pythons from 3.11 on
-    begun = next(one.offset for one in dis.get_instructions(made.of) if one.opname == "RESUME")
+    size = len(shortened.code.co_code)
+    entries = dis._parse_exception_table(shortened.code)  # type: ignore[attr-defined]  # private, in all Pythons from 3.11 on
+    begun = next(
+        instruction.offset for instruction in dis.get_instructions(shortened.of) if instruction.opname == "RESUME"
+    )
     return [
-        str((size - one.end, size - one.target))
-        for one in entries
-        if one.start > begun + (made.code is not made.of) * 8
+        str((size - entry.end, size - entry.target))
+        for entry in entries
+        if entry.start > begun + (shortened.code is not shortened.of) * 8
     ]
 
 
@@ -255,9 +261,9 @@ def _handlers(made: Shortcut) -> list[str]:
 @pytest.mark.parametrize("verb", ["inject", "default"])
 def test_a_tuple_is_of_the_module_that_names_it(verb: Any, reach: Any) -> None:
     with hookpatch.active(getattr(hookpatch, verb)("collections:namedtuple", rename=True, reach=reach)) as session:
-        made = collections.namedtuple("Made", ["class"])
-        assert made._fields == ("_0",)
-        assert (made.__module__ == __name__) != _is_said(session)
+        tuple_class = collections.namedtuple("Made", ["class"])
+        assert tuple_class._fields == ("_0",)
+        assert (tuple_class.__module__ == __name__) != _is_said(session)
 
 
 @HIDES_PATCHES
@@ -269,10 +275,10 @@ def test_a_replacement_from_another_module_runs_with_its_own_names(
     """In place the function keeps its globals and cells: code of a replacement does not run there."""
     vendor = make_module("shortened", "K = 'vendor'\ndef f(x=1): return K, x")
     closure = "def make():\n    k = 'other'\n    def g(x=1): return k, x\n    return g\ng = make()"
-    other = make_module("replacing", closure if has_cells else "K = 'other'\ndef g(x=1): return K, x")
+    replacing = make_module("replacing", closure if has_cells else "K = 'other'\ndef g(x=1): return K, x")
     patches = [
         hookpatch.inject("shortened:f", x=7, reach="everywhere"),
-        hookpatch.replace("shortened:f", other.g, reach="everywhere"),
+        hookpatch.replace("shortened:f", replacing.g, reach="everywhere"),
     ]
     with hookpatch.active(*(reversed(patches) if reversed_ else patches), children="local"):
         assert vendor.f() == ("other", 1 if reversed_ else 7)

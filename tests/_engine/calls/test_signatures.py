@@ -30,7 +30,7 @@ TAKES_IT: dict[str, tuple[str, Any]] = {
     "other names by place": ("by_place", lambda a, b=1, /: "ours"),
     "names for places": ("by_place", lambda a, b=1: "ours"),
     "needs less": ("simplify", lambda model=None, skipped=None, *, check=0: "ours"),
-    "an open signature": ("open_ended", lambda x, **other: "ours"),
+    "an open signature": ("open_ended", lambda x, **keywords: "ours"),
     "what tells nothing": ("anything", lambda *args: "ours"),
     "no signature": ("simplify", max),
     "a partial": ("simplify", partial(lambda first, model, skipped=None, *, check=0: "ours", 1)),
@@ -153,8 +153,8 @@ def a_signature(random: Random) -> Signature:
         optional = random.random() < 0.5 or (optional and kind is not Parameter.KEYWORD_ONLY)
         parameters.append(Parameter(name, kind, default=None if optional else Parameter.empty))
     if random.random() < 0.3:
-        at = sum(parameter.kind is not Parameter.KEYWORD_ONLY for parameter in parameters)
-        parameters.insert(at, Parameter("args", Parameter.VAR_POSITIONAL))
+        index = sum(parameter.kind is not Parameter.KEYWORD_ONLY for parameter in parameters)
+        parameters.insert(index, Parameter("args", Parameter.VAR_POSITIONAL))
     return Signature(parameters)
 
 
@@ -169,8 +169,8 @@ def takes_call(function: Callable[..., None], count: int, names: Iterable[str]) 
 
 def a_function(signature: Signature) -> Callable[..., None]:
     """Return a function with a signature."""
-    made: Callable[..., None] = eval(f"lambda {str(signature)[1:-1]}: None")
-    return made
+    function: Callable[..., None] = eval(f"lambda {str(signature)[1:-1]}: None")
+    return function
 
 
 def test_no_misfit_is_missed() -> None:
@@ -183,10 +183,10 @@ def test_no_misfit_is_missed() -> None:
     calls = [(count, names) for count in range(7) for many in range(5) for names in combinations("abcd", many)]
     for _ in range(1000):
         like, new = a_signature(random), a_signature(random)
-        one, other = a_function(like), a_function(new)
-        fails = any(takes_call(one, *call) and not takes_call(other, *call) for call in calls)
-        found = misfit(new, from_text(as_text([*like.parameters.values()])), "f")
-        assert (found is not None) == fails or "is meant for" in str(found), (like, new, found)
+        like_function, new_function = a_function(like), a_function(new)
+        fails = any(takes_call(like_function, *call) and not takes_call(new_function, *call) for call in calls)
+        problem = misfit(new, from_text(as_text([*like.parameters.values()])), "f")
+        assert (problem is not None) == fails or "is meant for" in str(problem), (like, new, problem)
         assert misfit(like, like, "f") is None
 
 
@@ -203,10 +203,11 @@ def test_first_look_at_two_functions_sees_what_their_signatures_say() -> None:
         exec(f"def plain({head}): pass\ndef other({head}):\n    x = y = 1\n    return x, y", space)
         functions += space["plain"], space["other"]
     kinds = [
-        [(each.name, each.kind, each.default is each.empty) for each in takes(it, False) or ()] for it in functions
+        [(each.name, each.kind, each.default is each.empty) for each in takes(function, False) or ()]
+        for function in functions
     ]
-    for (one, of_one), (other, of_other) in product(zip(functions, kinds, strict=True), repeat=2):
-        assert take_the_same(one, other) == (of_one == of_other), (signature(one), signature(other))
+    for (first, of_first), (second, of_second) in product(zip(functions, kinds, strict=True), repeat=2):
+        assert take_the_same(first, second) == (of_first == of_second), (signature(first), signature(second))
     functions[2].__signature__ = signature(functions[4])
     assert not take_the_same(functions[2], functions[3])
     assert not take_the_same(functions[3], functions[2])

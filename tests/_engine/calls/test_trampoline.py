@@ -80,10 +80,10 @@ def test_kind_of_function_is_told_as_before(
     """inspect and asyncio tell a coroutine function, a generator function and their like as before."""
 
     def answer() -> bool:
-        found: Any = kinds
+        value: Any = kinds
         for step in name.split("."):
-            found = getattr(found, step)
-        return question(found)
+            value = getattr(value, step)
+        return question(value)
 
     before = answer()
     with hookpatch.active(wrap_of(name, reach)):
@@ -213,15 +213,15 @@ def test_leaked_wrapped_passes_through(kinds: ModuleType) -> None:
 def test_function_stays_the_same_object_while_layers_come_and_go(kinds: ModuleType) -> None:
     """A held trampoline sees layers added and removed later."""
     first = hookpatch.active(wrap_of("inner", "slot", around)).open()
-    held = kinds.inner
+    inner = kinds.inner
     second = hookpatch.active(wrap_of("inner", "slot", around)).open()
-    assert kinds.inner is held
-    assert held() == "patched(patched(11))"
+    assert kinds.inner is inner
+    assert inner() == "patched(patched(11))"
     first.close()
-    assert kinds.inner is held
-    assert held() == "patched(12)"
+    assert kinds.inner is inner
+    assert inner() == "patched(12)"
     second.close()
-    assert held() == 13
+    assert inner() == 13
 
 
 def test_functools_wraps_of_a_patched_function_outlives_the_patch(kinds: ModuleType) -> None:
@@ -230,9 +230,9 @@ def test_functools_wraps_of_a_patched_function_outlives_the_patch(kinds: ModuleT
 
         @functools.wraps(kinds.inner)
         def decorated() -> Any:
-            return held()
+            return inner()
 
-        held = kinds.inner
+        inner = kinds.inner
         assert decorated() == "patched(11)"
     assert decorated() == 12
 
@@ -343,8 +343,8 @@ def test_patched_method_is_traced_by_torch_without_a_graph_break(name: str) -> N
             return x + 1
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = getattr(self, name)(x)
-            return found
+            result: torch.Tensor = getattr(self, name)(x)
+            return result
 
     def hundredfold(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         return wrapped(*args, **kwargs) * 100
@@ -380,16 +380,16 @@ def test_call_on_the_class_without_an_argument_by_place(
     """The wrapper runs, without an object where the call has none."""
     owner = make_module("on_the_class", ON_THE_CLASS).Owner
     expected = getattr(owner, name)(**kwargs)
-    seen = []
+    calls = []
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        seen.append((instance, args, kwargs))
+        calls.append((instance, args, kwargs))
         return wrapped(*args, **kwargs)
 
     with hookpatch.active(hookpatch.wrap(f"on_the_class:Owner.{name}", wrapper, reach=reach)):
         assert getattr(owner, name)(**kwargs) == expected
-    rest = {key: value for key, value in kwargs.items() if key != "self"}
-    assert seen == [(kwargs.get("self"), (), rest)]
+    keywords = {key: value for key, value in kwargs.items() if key != "self"}
+    assert calls == [(kwargs.get("self"), (), keywords)]
 
 
 @pytest.mark.parametrize("reach", REACHES)
@@ -402,10 +402,10 @@ def test_call_on_the_class_with_none_as_the_object(
 ) -> None:
     """A function cannot be bound to None: the wrapper of such a call failed with "__get__(None, None) is invalid"."""
     owner = make_module("on_none", "class Owner:\n    def method(self=1, y=2): return self, y").Owner
-    expected, seen = owner.method(*args, **kwargs), []
+    expected, calls = owner.method(*args, **kwargs), []
 
     def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        seen.append((instance, args, kwargs))
+        calls.append((instance, args, kwargs))
         return wrapped(*args, **kwargs)
 
     patch = {
@@ -415,7 +415,7 @@ def test_call_on_the_class_with_none_as_the_object(
     }[verb]
     with hookpatch.active(patch):
         assert owner.method(*args, **kwargs) == expected
-    assert seen == ([(None, args, kwargs)] if verb == "wrap" else [])
+    assert calls == ([(None, args, kwargs)] if verb == "wrap" else [])
 
 
 @pytest.mark.parametrize("reach", REACHES)

@@ -36,14 +36,14 @@ def drifted(write_module: WriteModule, make_module: MakeModule, make_distributio
     """Return the lock file of a module with a changed vendor:speak and an unchanged vendor:limit."""
     make_distribution("vendor-kit", "1.5")
     make_module("earlier", "def speak(word): return word\nlimit = 3")
-    found = {
+    entries = {
         f"vendor:{name}": Locked(
             dataclasses.replace(taken(f"earlier:{name}"), distribution="vendor-kit", version="1.4")
         )
         for name in ("speak", "limit")
     }
     path = tmp_path / "hookpatch.lock"
-    write_lock(Lock((), {}, found, str(path)))
+    write_lock(Lock((), {}, entries, str(path)))
     write_module("vendor", "def speak(word): return word + '!'\nlimit = 3")
     return str(path)
 
@@ -102,12 +102,12 @@ def test_drift_is_skipped(drifted: str, late: bool) -> None:
 def test_drift_is_an_error_before_anything_is_applied(drifted: str) -> None:
     """No patch of the session is applied; an optional patch is skipped."""
     vendor = importlib.import_module("vendor")
-    speak, seen = vendor.speak, []
-    first = hookpatch.derive("vendor:limit", seen.append)
+    speak, values = vendor.speak, []
+    first = hookpatch.derive("vendor:limit", values.append)
     with pytest.raises(DriftError) as caught:
         hookpatch.active(first, PATCHES[1], lock=drifted, on_drift="error").open()
     assert str(caught.value) == f"{problem(drifted)} (target vendor:speak of {OURS})"
-    assert (vendor.speak is speak, seen) == (True, [])
+    assert (vendor.speak is speak, values) == (True, [])
     with pytest.raises(DriftError):
         hookpatch.active(PATCHES[1], lock=drifted, on_drift="error").open()
     optional = hookpatch.wrap("vendor:speak", loud, required=False)
@@ -117,9 +117,9 @@ def test_drift_is_an_error_before_anything_is_applied(drifted: str) -> None:
 
 def test_what_is_not_locked_is_not_compared(drifted: str, make_module: MakeModule) -> None:
     """Targets outside the lock file are not compared."""
-    other = make_module("other", "def speak(): return 'x'")
+    module = make_module("other", "def speak(): return 'x'")
     with hookpatch.active(hookpatch.wrap("other:speak", loud), lock=Path(drifted), on_drift="error"):
-        assert other.speak() == "X"
+        assert module.speak() == "X"
 
 
 def test_each_call_of_a_decorated_function_looks(drifted: str) -> None:
@@ -135,16 +135,16 @@ def test_each_call_of_a_decorated_function_looks(drifted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("arguments", "problem"),
     [
         ({"on_drift": "stop"}, "active(on_drift=): 'stop' is not a policy; it takes warn, skip or error"),
         ({"lock": 3}, "active(): lock= takes a path, not an int"),
     ],
 )
-def test_what_is_no_policy_or_path_is_refused(given: dict[str, Any], problem: str) -> None:
+def test_what_is_no_policy_or_path_is_refused(arguments: dict[str, Any], problem: str) -> None:
     """Before anything is applied."""
     with pytest.raises(SettingError) as caught:
-        hookpatch.active(hookpatch.remove("m:f"), **given)
+        hookpatch.active(hookpatch.remove("m:f"), **arguments)
     assert str(caught.value) == problem
 
 
@@ -163,8 +163,8 @@ def test_environment_has_a_lock_file_and_a_policy(
     with pytest.raises(DriftError):
         hookpatch.active(PATCHES[1]).open()
     assert os.environ["HOOKPATCH_LOCK"] == drifted  # an absolute path, for child processes in other folders
-    for given in ({"on_drift": "skip"}, {"lock": drifted, "on_drift": "skip"}):
-        with hookpatch.active(PATCHES[1], **given) as session:  # type: ignore[arg-type]  # typed words in a dict
+    for arguments in ({"on_drift": "skip"}, {"lock": drifted, "on_drift": "skip"}):
+        with hookpatch.active(PATCHES[1], **arguments) as session:  # type: ignore[arg-type]  # typed words in a dict
             assert [entry.state for entry in session.report()] == ["skipped"]
 
 
@@ -207,8 +207,8 @@ def test_program_runs_as_the_policy_has_it(home: Environment, policy: str, print
         *("-c", SCRIPT), HOOKPATCH_PLUGINS="loud", HOOKPATCH_LOCK="hookpatch.lock", HOOKPATCH_ON_DRIFT=policy
     )
     assert (completed.stdout, completed.returncode) == (printed, status)
-    what = f"vendor:speak has changed since it was locked in {home.folder}/hookpatch.lock: its source has changed"
-    assert (what in completed.stderr) == (policy != "skip")
+    message = f"vendor:speak has changed since it was locked in {home.folder}/hookpatch.lock: its source has changed"
+    assert (message in completed.stderr) == (policy != "skip")
 
 
 @pytest.mark.parametrize(

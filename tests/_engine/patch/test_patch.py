@@ -86,8 +86,8 @@ def test_patch_keeps_the_facts(verb: str) -> None:
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_before_and_after_take_one_name_or_several(verb: str, side: str) -> None:
     """A single name is not taken apart into letters, and any iterable of names will do."""
-    for given in ("fuse", ["fuse"], ("fuse",), iter(["fuse"])):
-        assert getattr(VERBS[verb](**{side: given}), side) == ("fuse",)
+    for names in ("fuse", ["fuse"], ("fuse",), iter(["fuse"])):
+        assert getattr(VERBS[verb](**{side: names}), side) == ("fuse",)
     assert getattr(VERBS[verb](**{side: ["fuse", "trim"]}), side) == ("fuse", "trim")
 
 
@@ -167,10 +167,10 @@ def test_wrap_runs_around_each_call(make_module: MakeModule) -> None:
         ("x, *, y", lambda f: f(1, y=2)),
     ],
 )
-@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("count", [0, 1])
 @pytest.mark.parametrize("path", ["f", "C.method", "Heir.method", "C.of_class", "Heir.of_class"])
 def test_injected_argument_takes_the_callers_place(
-    make_module: MakeModule, path: str, others: int, signature: str, call: Callable[[Any], object]
+    make_module: MakeModule, path: str, count: int, signature: str, call: Callable[[Any], object]
 ) -> None:
     """However the caller passes an argument, or does not, the callee gets the injected one, once, of a method too."""
     vendor = make_module(
@@ -185,17 +185,17 @@ def test_injected_argument_takes_the_callers_place(
         """,
     )
     owner, _, name = path.rpartition(".")
-    seen: list[object] = []
+    instances: list[object] = []
     heir = vendor.Heir()
 
     def around(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
-        seen.append(instance)
+        instances.append(instance)
         return wrapped(*args, **kwargs)
 
-    wraps = [hookpatch.wrap(f"vendor:{path}", around)] * others
+    wraps = [hookpatch.wrap(f"vendor:{path}", around)] * count
     with hookpatch.active(*wraps, hookpatch.inject(f"vendor:{path}", y=9), *wraps):
         assert call(getattr(heir if owner else vendor, name)) == (1, 9)
-        assert seen == [{"f": None, "method": heir, "of_class": vendor.Heir}[name]] * (2 * others)
+        assert instances == [{"f": None, "method": heir, "of_class": vendor.Heir}[name]] * (2 * count)
 
 
 def test_method_with_an_injected_argument_is_called_with_its_object_by_keyword(make_module: MakeModule) -> None:
@@ -224,8 +224,8 @@ def test_injected_argument_reaches_methods_of_every_kind(make_module: MakeModule
     )
     patches = [hookpatch.inject(f"vendor:C.{name}", y=9) for name in ("method", "of_class", "static")]
     with hookpatch.active(*patches):
-        thing = vendor.C()
-        assert [thing.method(1, 2), vendor.C.of_class(1, 2), thing.static(1, 2)] == [(1, 9)] * 3
+        instance = vendor.C()
+        assert [instance.method(1, 2), vendor.C.of_class(1, 2), instance.static(1, 2)] == [(1, 9)] * 3
 
 
 def test_injected_containers_are_new_at_each_call(make_module: MakeModule) -> None:
@@ -238,10 +238,10 @@ def test_injected_containers_are_new_at_each_call(make_module: MakeModule) -> No
             return names, table, marks
         """,
     )
-    given: dict[str, Any] = {"names": [], "table": {"deep": []}, "marks": set()}
-    with hookpatch.active(hookpatch.inject("vendor:f", given)):
+    arguments: dict[str, Any] = {"names": [], "table": {"deep": []}, "marks": set()}
+    with hookpatch.active(hookpatch.inject("vendor:f", arguments)):
         assert vendor.f() == vendor.f() == ([1], {"deep": [1]}, {1})
-    assert given == {"names": [], "table": {"deep": []}, "marks": set()}
+    assert arguments == {"names": [], "table": {"deep": []}, "marks": set()}
 
 
 def test_injected_object_is_the_same_at_each_call(make_module: MakeModule) -> None:
@@ -463,9 +463,9 @@ def test_function_of_another_form_is_refused_where_it_is_given(declare: Callable
 
 def test_function_that_takes_more_than_it_has_to_is_taken() -> None:
     """A function with further optional parameters is accepted."""
-    hookpatch.wrap("m:f", lambda *all: None)
-    hookpatch.wrap("m:f", lambda wrapped, *rest, mark=1: None)
-    hookpatch.wrap("m:f", lambda wrapped, instance, args, kwargs, more=1: None)
+    hookpatch.wrap("m:f", lambda *arguments: None)
+    hookpatch.wrap("m:f", lambda wrapped, *arguments, mark=1: None)
+    hookpatch.wrap("m:f", lambda wrapped, instance, args, kwargs, mark=1: None)
     hookpatch.derive("m:f", lambda original, by=2: original)
 
 
@@ -477,9 +477,9 @@ def test_factory_of_enter_is_typed_as_a_context_manager() -> None:
             self.module = module
 
         def __exit__(self, *error: object) -> None:
-            held.append(self.module)
+            modules.append(self.module)
 
-    held: list[ModuleType] = []
+    modules: list[ModuleType] = []
     with hookpatch.active(hookpatch.enter("sys", Held)):
-        assert held == []
-    assert held == [sys]
+        assert modules == []
+    assert modules == [sys]

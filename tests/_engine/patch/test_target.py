@@ -44,8 +44,8 @@ def written(module: str, steps: list[Step]) -> str:
 
 def addresses(keys: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[str, list[Step]]]:
     """Return addresses of a module and steps; the first step is an attribute."""
-    rest = st.lists(NAMES.map(Attribute) | keys.map(Item), max_size=4)
-    return st.tuples(MODULES, st.builds(lambda first, more: [Attribute(first), *more], NAMES, rest))
+    steps = st.lists(NAMES.map(Attribute) | keys.map(Item), max_size=4)
+    return st.tuples(MODULES, st.builds(lambda first, further: [Attribute(first), *further], NAMES, steps))
 
 
 PATTERNS = st.tuples(st.just("") | NAMES, st.just("") | st.from_regex(r"\w+", fullmatch=True)).map("*".join)
@@ -55,16 +55,18 @@ def rules(keys: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[str, list[
     """Return addresses of many slots: groups of a name and further steps, with instances."""
     name: st.SearchStrategy[Step] = NAMES.map(Attribute) | PATTERNS.map(NameGlob)
     step: st.SearchStrategy[list[Step]] = st.one_of(
-        name.map(lambda one: [one]),
+        name.map(lambda part: [part]),
         keys.map(lambda key: [Item(key)]),
         st.just([EachItem()]),
-        name.map(lambda one: [Subclasses(), one]),
+        name.map(lambda part: [Subclasses(), part]),
     )
     plain: st.SearchStrategy[list[Step]] = st.lists(NAMES.map(Attribute) | keys.map(Item), max_size=2)
-    instances = st.booleans().flatmap(lambda all_: plain.map(lambda more: [Instances(all_), *more]))
+    instances = st.booleans().flatmap(
+        lambda with_subclasses: plain.map(lambda further: [Instances(with_subclasses), *further])
+    )
     module = st.lists(NAMES | PATTERNS, min_size=1, max_size=3).map(".".join)
     ways = st.tuples(name, st.lists(step, max_size=3), st.just([]) | instances)
-    return st.tuples(module, ways.map(lambda way: [way[0], *(one for group in way[1] for one in group), *way[2]]))
+    return st.tuples(module, ways.map(lambda way: [way[0], *(part for group in way[1] for part in group), *way[2]]))
 
 
 ADDRESSES = addresses(LITERALS | addresses(LITERALS).map(lambda parts: Target(written(*parts)))) | rules(LITERALS)
@@ -385,10 +387,10 @@ def test_key_that_python_cannot_build_is_refused(key: str) -> None:
     """Whatever reading a literal raises is an error of ours."""
     with pytest.raises(TargetSyntaxError) as caught:
         Target(f"m:a[{key}]")
-    said = f"target 'm:a[{key}]' has the key {key}, which cannot be a key; {FORMS}"
-    if len(said) > 4_000:
-        said = f"{said[:2_000]} [{len(said) - 4_000} characters left out] {said[-2_000:]}"
-    assert str(caught.value) == said
+    message = f"target 'm:a[{key}]' has the key {key}, which cannot be a key; {FORMS}"
+    if len(message) > 4_000:
+        message = f"{message[:2_000]} [{len(message) - 4_000} characters left out] {message[-2_000:]}"
+    assert str(caught.value) == message
 
 
 def test_keys_nested_too_deeply_are_refused() -> None:

@@ -50,14 +50,14 @@ def _tagged(tag: str) -> Callable[..., Any]:
 
 def test_derived_class_is_the_same_object_while_layers_change(vendor: ModuleType) -> None:
     """The factory runs once: the class stays the identical object while wraps over it come and go."""
-    original, made = vendor.Model, []
+    original, classes = vendor.Model, []
 
     def derived(base: type) -> type:
-        made.append(type("Model", (base,), {"__module__": "vendor"}))
-        return made[-1]
+        classes.append(type("Model", (base,), {"__module__": "vendor"}))
+        return classes[-1]
 
     with hookpatch.active(hookpatch.derive("vendor:Model", derived)):
-        (model,) = made
+        (model,) = classes
         assert vendor.Model is model
         assert model.__mro__ == (model, original, object)
         for _ in range(2):
@@ -65,28 +65,28 @@ def test_derived_class_is_the_same_object_while_layers_change(vendor: ModuleType
                 assert vendor.Model is not model
                 assert type(vendor.Model()) is model
             assert vendor.Model is model
-    assert made == [model]
+    assert classes == [model]
     assert vendor.Model is original
     assert issubclass(model, vendor.Model)
 
 
 def test_derived_class_is_the_same_over_a_wrap_that_stays(vendor: ModuleType) -> None:
     """A class derived over a wrapped one is made once, though other wraps come and go beneath it and over it."""
-    made: list[Any] = []
+    functions: list[Any] = []
 
     def derived(below: Any) -> Any:
-        made.append(lambda *args: ("derived", below(*args)))
-        return made[-1]
+        functions.append(lambda *args: ("derived", below(*args)))
+        return functions[-1]
 
     first = hookpatch.active(hookpatch.wrap("vendor:anything", _tagged("first"))).open()
     second = hookpatch.active(hookpatch.derive("vendor:anything", derived)).open()
     third = hookpatch.active(hookpatch.wrap("vendor:anything", _tagged("third"))).open()
     assert vendor.anything() == ("third", ("derived", ("first", ((), {}))))
     third.close()
-    assert vendor.anything is made[0]
+    assert vendor.anything is functions[0]
     second.close()
     first.close()
-    assert len(made) == 1
+    assert len(functions) == 1
 
 
 def test_each_derive_gets_the_value_below_it() -> None:
@@ -226,24 +226,24 @@ def test_injected_argument_of_methods_of_every_kind(vendor: ModuleType, reach: A
 
 def test_injected_containers_are_fresh_for_each_call(vendor: ModuleType) -> None:
     """A callee that changes a list, dict or set that it was given changes neither the patch nor the next call."""
-    given = {"list": [1], "set": {1}, "dict": {"a": [1]}}
-    with hookpatch.active(hookpatch.inject("vendor:anything", given=given)):
+    containers = {"list": [1], "set": {1}, "dict": {"a": [1]}}
+    with hookpatch.active(hookpatch.inject("vendor:anything", given=containers)):
         first = vendor.anything()[1]["given"]
         first["list"].append(2)
         first["dict"]["a"].append(2)
         first["set"].add(2)
         first.clear()
         assert vendor.anything()[1]["given"] == {"list": [1], "set": {1}, "dict": {"a": [1]}}
-    assert given == {"list": [1], "set": {1}, "dict": {"a": [1]}}
+    assert containers == {"list": [1], "set": {1}, "dict": {"a": [1]}}
 
 
 def test_injected_objects_are_not_copied(vendor: ModuleType) -> None:
     """What is no built-in container, a model or a tensor, is given itself, inside containers too."""
     model = object()
     with hookpatch.active(hookpatch.inject("vendor:anything", model=model, models=[model])):
-        given = vendor.anything()[1]
-        assert given["model"] is model
-        assert given["models"][0] is model
+        keywords = vendor.anything()[1]
+        assert keywords["model"] is model
+        assert keywords["models"][0] is model
 
 
 def test_injected_argument_that_the_target_does_not_take_is_refused(vendor: ModuleType) -> None:
@@ -276,8 +276,8 @@ def test_ended_layer_passes_through_while_others_hold(vendor: ModuleType, addres
     names = address.split(".")
 
     def call() -> Any:
-        found: Any = vendor if len(names) == 1 else vendor.Model()
-        return getattr(found, names[-1])(1)
+        owner: Any = vendor if len(names) == 1 else vendor.Model()
+        return getattr(owner, names[-1])(1)
 
     plain = call()
     for order in ((0, 1), (1, 0)):

@@ -122,9 +122,9 @@ def test_overlapping_sessions_come_off_in_any_order(
     tags = ["a", "b", "c"]
     sessions = [hookpatch.active(hookpatch.wrap(f"callables:{address}", _tagged(tag))).open() for tag in tags]
     open_tags = list(tags)
-    for at in order:
-        sessions[at].close()
-        open_tags.remove(tags[at])
+    for index in order:
+        sessions[index].close()
+        open_tags.remove(tags[index])
         expected = result
         for tag in open_tags:
             expected = (tag, expected)
@@ -269,11 +269,11 @@ def test_what_a_proxy_of_a_class_refuses_names_hookpatch_or_is_reported(
     call(callables)
     (planned,) = by_target(Requested(patch), None).warnings
     with hookpatch.active(patch) as session:
-        said = [one.warnings for one in session.report() if one.place is None]
+        reported = [row.warnings for row in session.report() if row.place is None]
         with pytest.raises(TypeError) as refused:
             call(callables)
         assert type(callables.Model(1)) is not callables.Model
-    assert said == [(planned,)]
+    assert reported == [(planned,)]
     assert planned == (
         "a proxy stands for the class: `type(x) is Model` is False, and help(), super(Model, self), `except Model` and "
         "`case Model()` raise a TypeError; wrap Model.__init__ or derive a subclass where that matters"
@@ -283,7 +283,7 @@ def test_what_a_proxy_of_a_class_refuses_names_hookpatch_or_is_reported(
     with hookpatch.active(hookpatch.wrap("callables:Model.__init__", _through, reach=reach)) as session:
         call(callables)
         assert type(callables.Model(1)) is callables.Model
-        assert [one.warnings for one in session.report()] == [()]
+        assert [row.warnings for row in session.report()] == [()]
 
 
 def test_methods_of_a_wrapped_class_are_called_by_name(make_module: MakeModule) -> None:
@@ -403,15 +403,15 @@ def test_arguments_are_injected_into_c_functions_and_classes(callables: ModuleTy
 def test_proxy_stays_the_same_object_while_layers_come_and_go(callables: ModuleType) -> None:
     """A proxy that somebody holds sees layers that are added and removed later."""
     first = hookpatch.active(hookpatch.wrap("callables:sqrt", _tagged("a"))).open()
-    held = callables.sqrt
+    proxy = callables.sqrt
     second = hookpatch.active(hookpatch.wrap("callables:sqrt", _tagged("b"))).open()
-    assert callables.sqrt is held
-    assert held(4.0) == ("b", ("a", 2.0))
+    assert callables.sqrt is proxy
+    assert proxy(4.0) == ("b", ("a", 2.0))
     first.close()
-    assert callables.sqrt is held
-    assert held(4.0) == ("b", 2.0)
+    assert callables.sqrt is proxy
+    assert proxy(4.0) == ("b", 2.0)
     second.close()
-    assert held(4.0) == 2.0
+    assert proxy(4.0) == 2.0
 
 
 def test_c_function_of_the_standard_library_is_restored() -> None:

@@ -69,12 +69,12 @@ class World:
 
     def look(self, slot: str) -> str:
         if slot in ("entry", "key", "key2"):
-            found: Any = self.mapping.get(slot, ABSENT)
+            value: Any = self.mapping.get(slot, ABSENT)
         elif slot in ("method", "static", "inherited"):
-            found = getattr(self.owner(), slot, ABSENT)
+            value = getattr(self.owner(), slot, ABSENT)
         else:
-            found = getattr(self.module, slot, ABSENT)
-        return str(found()) if callable(found) else found
+            value = getattr(self.module, slot, ABSENT)
+        return str(value()) if callable(value) else value
 
     def patch(self, verb: str, slot: str, tag: str) -> hookpatch.Patch:
         target = self.target(slot)
@@ -92,12 +92,12 @@ class World:
 
     def assert_as_before(self) -> None:
         for owner, contents in zip(self.owners, self.before, strict=True):
-            now = dict(owner)
-            assert set(now) == {key for key, _ in contents}
-            assert all(now[key] is value for key, value in contents)
+            content = dict(owner)
+            assert set(content) == {key for key, _ in contents}
+            assert all(content[key] is value for key, value in contents)
         assert list(self.mapping) == [key for key, _ in self.before[3]]
-        kept = [key for key in vars(self.module) if key != "value"]  # a removed attribute comes back at the end
-        assert kept == [key for key, _ in self.before[0] if key != "value"]
+        names = [key for key in vars(self.module) if key != "value"]  # a removed attribute comes back at the end
+        assert names == [key for key, _ in self.before[0] if key != "value"]
         assert list(vars(self.owner)) == [key for key, _ in self.before[1]]
 
 
@@ -114,15 +114,15 @@ def _expected(slot: str, sessions: list[Plan]) -> str:
     """Return what the model says of a slot: sessions from the first opened, in each the last patch innermost."""
     value = ABSENT if slot == "added" else "o"
     for plan in sessions:
-        for verb, at, tag in reversed(plan):
-            if at == slot:
+        for verb, patched_slot, tag in reversed(plan):
+            if patched_slot == slot:
                 value = {"wrap": f"{tag}({value})", "derive": f"{tag}[{value}]", "replace": tag, "remove": ABSENT}[verb]
     return value
 
 
 def _fits(plan: Plan, opened: list[Plan]) -> bool:
     """Return True if each patch finds a value: the original, or one that an open session may have added."""
-    added = any(slot == "added" for other in opened for _, slot, _ in other)
+    added = any(slot == "added" for opened_plan in opened for _, slot, _ in opened_plan)
     return all(verb == "replace" or slot != "added" or added for verb, slot, _ in plan)
 
 
@@ -150,7 +150,7 @@ def test_random_overlapping_sessions_agree_with_a_simple_model(steps: list[Any])
             else:
                 plan = [(verb, slot, f"t{next(tags)}") for verb, slot in _without_conflicts(step)]
                 session = hookpatch.active(*(world.patch(*patch) for patch in plan))
-                if _fits(plan, [other for other, _ in opened]):
+                if _fits(plan, [opened_plan for opened_plan, _ in opened]):
                     opened.append((plan, session.open()))
                 else:
                     with pytest.raises(errors.TargetNotFound):
@@ -167,7 +167,7 @@ def _without_conflicts(step: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [
         (verb, slot)
         for place, (verb, slot) in enumerate(step)
-        if not any(slot == other and hides(outer, verb) for outer, other in step[:place])
+        if not any(slot == outer_slot and hides(outer, verb) for outer, outer_slot in step[:place])
     ]
 
 

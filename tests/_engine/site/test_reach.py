@@ -34,7 +34,7 @@ def test_every_name_bound_before_is_reached(
 ) -> None:
     """Functions, C functions and classes are reached under every name, and restored to the identical object."""
     holder = make_module("holder", HOLDERS.format(name=name))
-    thing = vars(vendor)[name]
+    unpatched = vars(vendor)[name]
     before = identities(whole(holder))
     patch = {
         "wrap": lambda: hookpatch.wrap(f"vendor:{name}", marked, reach="everywhere"),
@@ -49,9 +49,9 @@ def test_every_name_bound_before_is_reached(
         assert vars(vendor)[name](*argument)[0] == ("patched" if verb == "wrap" else "other")
         assert [stale for patch_report in session.report() for stale in patch_report.stale] == []
     assert identities(whole(holder)) == before
-    assert vars(vendor)[name] is thing
+    assert vars(vendor)[name] is unpatched
     for way, get in WAYS.items():
-        assert get(holder) is thing, way
+        assert get(holder) is unpatched, way
 
 
 def test_functions_are_reached_where_nothing_can_be_set(make_module: Callable[[str, str], ModuleType]) -> None:
@@ -87,7 +87,7 @@ def test_functions_are_reached_where_nothing_can_be_set(make_module: Callable[[s
         assert holder.cached(2)[0] == "patched"
         assert all(patch.stale == () for patch in session.report())
     assert [call()[0] for call in calls] == [
-        "plain" if at not in (0, 1) else ("method", "of_class")[at] for at in range(6)
+        "plain" if index not in (0, 1) else ("method", "of_class")[index] for index in range(6)
     ]
 
 
@@ -293,7 +293,7 @@ def test_a_reload_inside(make_module: Callable[[str, str], ModuleType]) -> None:
 
 def test_an_inherited_method_and_the_same_in_its_base(vendor: ModuleType) -> None:
     """Everywhere changes a class's own function in place; for an inherited function only the class's slot."""
-    method, held = vars(vendor.Kind)["method"], vendor.Kind.method
+    method, function = vars(vendor.Kind)["method"], vendor.Kind.method
 
     class Child(vendor.Kind):  # type: ignore[name-defined,misc]
         pass
@@ -306,7 +306,7 @@ def test_an_inherited_method_and_the_same_in_its_base(vendor: ModuleType) -> Non
         hookpatch.active(hookpatch.wrap("vendor:Kind.method", named("base"), reach="everywhere")),
         hookpatch.active(hookpatch.wrap(inherited, named("child"), reach="everywhere")),
     ):
-        assert held(vendor.Kind(), 1) == vendor.Kind().method(1) == ("base", ("method", 1))
+        assert function(vendor.Kind(), 1) == vendor.Kind().method(1) == ("base", ("method", 1))
         assert Child().method(1) == ("child", ("base", ("method", 1)))
     assert vars(vendor.Kind)["method"] is method
     assert "method" not in vars(Child)
@@ -405,11 +405,11 @@ def test_what_another_patch_has_made_keeps_the_original_for_itself(vendor: Any) 
 
 def test_what_was_derived_and_has_ended_is_left_alone(vendor: Any) -> None:
     """A function derived by an ended patch lives on beneath a wrap, unchanged."""
-    made: list[Any] = []
+    functions: list[Any] = []
 
     def derive(below: Any) -> Any:
-        made.append(lambda x: ("derived", below(x)))
-        return made[-1]
+        functions.append(lambda x: ("derived", below(x)))
+        return functions[-1]
 
     around = hookpatch.wrap("vendor:c", lambda w, i, a, k: w(*a, **k))
     original = vendor.c
@@ -417,7 +417,7 @@ def test_what_was_derived_and_has_ended_is_left_alone(vendor: Any) -> None:
     with hookpatch.active(around):
         low.close()
         with hookpatch.active(hookpatch.wrap("vendor:c", lambda w, i, a, k: w(*a, **k), reach="everywhere")):
-            assert made[0].__closure__[0].cell_contents is original
+            assert functions[0].__closure__[0].cell_contents is original
 
 
 def test_objects_held_side_by_side_in_one_session(make_module: Callable[[str, str], ModuleType]) -> None:
@@ -442,9 +442,9 @@ def test_objects_held_side_by_side_in_one_session(make_module: Callable[[str, st
             assert (m.part.func(0), m.part.args[0](0)) == (10, 11)
             assert m.call(0) == (10, 11)
             assert {patch.state for patch in session.report()} == {"applied"}
-        now = {name: value for name, value in vars(m).items() if name != "__builtins__"}, m.call.__defaults__
-        assert all(now[0][name] is value for name, value in before[0].items() if name != "pair")
-        assert now == before
+        after = {name: value for name, value in vars(m).items() if name != "__builtins__"}, m.call.__defaults__
+        assert all(after[0][name] is value for name, value in before[0].items() if name != "pair")
+        assert after == before
         assert (list(m.row), dict(m.table), (m.part.func, *m.part.args)) == contents
         assert [type(value) for value in (*m.pair[1], *m.call.__defaults__)] == [type(m.sin)] * 4
 

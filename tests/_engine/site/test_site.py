@@ -61,9 +61,9 @@ def test_overlapping_sessions_close_in_any_order(order: tuple[int, ...], kind: s
     sessions = [hookpatch.active(hookpatch.wrap(target, tagged(tag))).open() for tag in "abc"]
     open_tags = ["a", "b", "c"]
     assert call() == "c(b(a(o)))"
-    for at in order:
-        sessions[at].close()
-        open_tags.remove("abc"[at])
+    for index in order:
+        sessions[index].close()
+        open_tags.remove("abc"[index])
         expected = "o"
         for tag in open_tags:
             expected = f"{tag}({expected})"
@@ -151,13 +151,13 @@ def test_inherited_slot_stands_on_the_base_whatever_lies_over_it() -> None:
 
     limit, run = Target.attribute(Child, "limit"), Target.attribute(Child, "run")
     with hookpatch.active(hookpatch.derive(limit, lambda below: below + 1), hookpatch.wrap(run, tagged("a"))):
-        held = Child.run
+        method = Child.run
         with hookpatch.active(hookpatch.derive(limit, lambda below: below * 10), hookpatch.wrap(run, tagged("b"))):
             assert Child.limit == 20
-            assert Child.run is held
-            assert held(Child()) == "b(a(o))"
+            assert Child.run is method
+            assert method(Child()) == "b(a(o))"
         assert Child.limit == 2
-        assert Child.run is held
+        assert Child.run is method
     assert not {"limit", "run"} & set(vars(Child))
 
 
@@ -261,12 +261,12 @@ def test_held_method_of_an_instance_sees_later_layers() -> None:
     owner = Owner()
     target = Target.attribute(owner, "run")
     with hookpatch.active(hookpatch.wrap(target, tagged("a"))):
-        held = owner.run
+        method = owner.run
         with hookpatch.active(hookpatch.wrap(target, tagged("b"))):
-            assert owner.run is held
-            assert held() == "b(a(o))"
-        assert held() == "a(o)"
-    assert held() == "o"
+            assert owner.run is method
+            assert method() == "b(a(o))"
+        assert method() == "a(o)"
+    assert method() == "o"
     assert vars(owner) == {}
 
 
@@ -281,12 +281,12 @@ def test_function_stays_the_same_while_a_run_of_layers_below_it_goes() -> None:
     below = hookpatch.active(hookpatch.wrap(target, tagged("a"))).open()
     between = hookpatch.active(hookpatch.replace(target, lambda: "given")).open()
     above = hookpatch.active(hookpatch.wrap(target, tagged("b"))).open()
-    held = owner.run
+    function = owner.run
     below.close()
-    assert owner.run is held
-    assert held() == "b(given)"
+    assert owner.run is function
+    assert function() == "b(given)"
     above.close()
-    assert held() == "given"
+    assert function() == "given"
     between.close()
     assert owner.run is original
 
@@ -302,8 +302,8 @@ def test_method_of_a_wrapped_class_is_the_same_site(order: tuple[int, ...], make
         hookpatch.active(hookpatch.wrap("wrapped_class:Model.run", tagged("b"))).open(),
     ]
     assert module.Model().run() == "b(a(o))"
-    for at in order:
-        sessions[at].close()
+    for index in order:
+        sessions[index].close()
     assert module.Model is model
     assert [name for name, _ in before] == list(vars(model))
     assert all(vars(model)[name] is value for name, value in before)

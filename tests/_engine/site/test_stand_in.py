@@ -91,9 +91,9 @@ def marked():
 
 
 @pytest.fixture
-def things(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
+def vendor(make_module: Callable[[str, str], ModuleType]) -> ModuleType:
     """Make a module with functions of every kind, alone and in a class, and other callables."""
-    return make_module("things", SOURCE)
+    return make_module("vendor", SOURCE)
 
 
 def _through(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) -> Any:
@@ -105,7 +105,7 @@ def _around(wrapped: Callable[..., Any], instance: Any, args: Any, kwargs: Any) 
 
 
 def _wrap(address: str, reach: str = "slot", wrapper: Any = _through) -> Patch:
-    return hookpatch.wrap(f"things:{address}", wrapper, reach=reach)  # type: ignore[arg-type]  # parametrized
+    return hookpatch.wrap(f"vendor:{address}", wrapper, reach=reach)  # type: ignore[arg-type]  # parametrized
 
 
 def _found(owner: Any, address: str) -> Any:
@@ -118,9 +118,9 @@ def _found(owner: Any, address: str) -> Any:
 
 NAMES = ["name", "qualname", "module", "doc", "defaults", "annotations", "text_signature", "self", "wrapped"]
 QUESTIONS: dict[str, Callable[[Any], Any]] = {
-    **{f"__{name}__": lambda found, name=name: getattr(found, f"__{name}__") for name in NAMES},
+    **{f"__{name}__": lambda target, name=name: getattr(target, f"__{name}__") for name in NAMES},
     # In place a function has a further keyword default, with the trampoline.
-    "__kwdefaults__": lambda found: {**(found.__kwdefaults__ or {}), "__hookpatch__": None},
+    "__kwdefaults__": lambda target: {**(target.__kwdefaults__ or {}), "__hookpatch__": None},
     # By name: torch.package replaces inspect.getfile.
     **{
         f"{module.__name__}.{name}": getattr(module, name)
@@ -135,32 +135,32 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
         for name in names.split()
     },
     **{
-        f"isinstance {kind.__name__}": lambda found, kind=kind: isinstance(found, kind)
+        f"isinstance {kind.__name__}": lambda target, kind=kind: isinstance(target, kind)
         for kind in (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, partial, Callable)
     },
-    "place of the code": lambda found: (found.__code__.co_filename, found.__code__.co_firstlineno),
-    "is a key": lambda found: {found: "value"}[found],
+    "place of the code": lambda target: (target.__code__.co_filename, target.__code__.co_firstlineno),
+    "is a key": lambda target: {target: "value"}[target],
 }
 
 
-def _answers(*things: Any) -> dict[str, list[Any]]:
-    def ask(question: Callable[[Any], Any], thing: Any) -> Any:
+def _answers(*targets: Any) -> dict[str, list[Any]]:
+    def ask(question: Callable[[Any], Any], target: Any) -> Any:
         try:
-            return question(thing)
+            return question(target)
         except (TypeError, ValueError, AttributeError, OSError) as error:
             return type(error)
 
-    return {name: [ask(question, thing) for thing in things] for name, question in QUESTIONS.items()}
+    return {name: [ask(question, target) for target in targets] for name, question in QUESTIONS.items()}
 
 
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("address", [*ADDRESSES, *(name.replace("Model", "Sub") for name in ADDRESSES[4:])])
-def test_function_answers_as_the_original(things: ModuleType, address: str, reach: str) -> None:
+def test_function_answers_as_the_original(vendor: ModuleType, address: str, reach: str) -> None:
     """A patched function answers every question as before, found on the class and on an object; and after the end."""
-    on_an_object = types.SimpleNamespace(Model=things.Model(), Sub=things.Sub(), **dict.fromkeys(KINDS))
+    on_an_object = types.SimpleNamespace(Model=vendor.Model(), Sub=vendor.Sub(), **dict.fromkeys(KINDS))
 
     def answers() -> dict[str, list[Any]]:
-        return _answers(_found(things, address), _found(on_an_object, address))
+        return _answers(_found(vendor, address), _found(on_an_object, address))
 
     before = answers()
     assert f"def {address.rpartition('.')[2]}(" in before["inspect.getsource"][0]
@@ -171,13 +171,13 @@ def test_function_answers_as_the_original(things: ModuleType, address: str, reac
 
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("address", ["decorated", "dispatcher"])
-def test_decorated_function_answers_as_the_original(things: ModuleType, address: str, reach: str) -> None:
+def test_decorated_function_answers_as_the_original(vendor: ModuleType, address: str, reach: str) -> None:
     """Text, signature and type hints are the inner function's, though no attribute leads past the patch."""
     # The decorator's code lies in another file and takes any argument.
     names = {"place of the code", "inspect.getfile", "inspect.getsourcefile", "inspect.getfullargspec", "__wrapped__"}
 
     def answers() -> dict[str, Any]:
-        return {name: answer for name, answer in _answers(_found(things, address)).items() if name not in names}
+        return {name: answer for name, answer in _answers(_found(vendor, address)).items() if name not in names}
 
     before = answers()
     assert f"def {address}(" in before["inspect.getsource"][0]
@@ -186,11 +186,11 @@ def test_decorated_function_answers_as_the_original(things: ModuleType, address:
 
 
 @pytest.mark.parametrize("address", ["sqrt", "partial", "cached", "Model"])
-def test_what_is_no_python_function_answers_as_the_original(things: ModuleType, address: str) -> None:
+def test_what_is_no_python_function_answers_as_the_original(vendor: ModuleType, address: str) -> None:
     """A C function, a partial, a cached function and a class answer as before; hash and equality find them in a set."""
-    original, before = _found(things, address), _answers(_found(things, address))
+    original, before = _found(vendor, address), _answers(_found(vendor, address))
     with hookpatch.active(_wrap(address)):
-        standing = _found(things, address)
+        standing = _found(vendor, address)
         assert standing is not original
         assert (standing, hash(standing)) == (original, hash(original))
         wrapts = {
@@ -201,31 +201,31 @@ def test_what_is_no_python_function_answers_as_the_original(things: ModuleType, 
         assert {**_answers(standing), **wrapts} == {**before, **wrapts}
 
 
-def test_source_is_read_from_the_files_that_there_are(things: ModuleType) -> None:
+def test_source_is_read_from_the_files_that_there_are(vendor: ModuleType) -> None:
     """Showing the source puts only the original's file into linecache."""
     with hookpatch.active(_wrap("plain"), _wrap("coroutine", "everywhere")):
         linecache.clearcache()
-        assert inspect.getsource(things.plain) + "\n" + inspect.getsource(things.coroutine) in SOURCE
-    assert list(linecache.cache) == [things.__file__]
+        assert inspect.getsource(vendor.plain) + "\n" + inspect.getsource(vendor.coroutine) in SOURCE
+    assert list(linecache.cache) == [vendor.__file__]
 
 
 @pytest.mark.parametrize("reach", REACHES)
-def test_function_that_is_marked_as_a_coroutine_function_runs_when_it_is_called(things: ModuleType, reach: str) -> None:
+def test_function_that_is_marked_as_a_coroutine_function_runs_when_it_is_called(vendor: ModuleType, reach: str) -> None:
     """A function marked as a coroutine function runs at the call, not at the await."""
-    before = inspect.iscoroutinefunction(things.marked)
+    before = inspect.iscoroutinefunction(vendor.marked)
     with hookpatch.active(_wrap("marked", reach)):
-        coroutine = things.marked()
-        assert things.calls == ["called"]
+        coroutine = vendor.marked()
+        assert vendor.calls == ["called"]
         assert asyncio.run(coroutine) == "result"
-        assert inspect.iscoroutinefunction(things.marked) is before
+        assert inspect.iscoroutinefunction(vendor.marked) is before
 
 
 @pytest.mark.parametrize("address", [*KINDS, "Model.own_plain", "sqrt", "Model"])
-def test_what_stood_is_freed_after_the_end(things: ModuleType, address: str) -> None:
+def test_what_stood_is_freed_after_the_end(vendor: ModuleType, address: str) -> None:
     """A stand-in takes weak references, and dies after the session's end."""
     with hookpatch.active(_wrap(address)):
-        standing = weakref.ref(_found(things, address))
-        assert standing() is _found(things, address)
+        standing = weakref.ref(_found(vendor, address))
+        assert standing() is _found(vendor, address)
     gc.collect()
     assert standing() is None
 
@@ -234,28 +234,28 @@ def test_what_stood_is_freed_after_the_end(things: ModuleType, address: str) -> 
 
 
 @pytest.mark.parametrize("reach", REACHES)
-def test_patched_dispatcher_dispatches(things: ModuleType, reach: str) -> None:
+def test_patched_dispatcher_dispatches(vendor: ModuleType, reach: str) -> None:
     """A patched dispatcher finds and registers implementations, inside and after."""
-    original, registry = things.dispatcher, things.dispatcher.registry
+    original, registry = vendor.dispatcher, vendor.dispatcher.registry
     with hookpatch.active(_wrap("dispatcher", reach, _around)):
-        things.dispatcher.register(str, lambda value: "str")
-        assert [things.dispatcher(value) for value in (1, "", None)] == [
+        vendor.dispatcher.register(str, lambda value: "str")
+        assert [vendor.dispatcher(value) for value in (1, "", None)] == [
             ("patched", name) for name in ("int", "str", "object")
         ]
-        assert things.dispatcher.dispatch(bool) is things.of_int
-        assert things.dispatcher.registry is registry
-    assert things.dispatcher is original
-    assert [things.dispatcher(value) for value in (1, "", None)] == ["int", "str", "object"]
+        assert vendor.dispatcher.dispatch(bool) is vendor.of_int
+        assert vendor.dispatcher.registry is registry
+    assert vendor.dispatcher is original
+    assert [vendor.dispatcher(value) for value in (1, "", None)] == ["int", "str", "object"]
 
 
 @pytest.mark.parametrize("reach", REACHES)
-def test_patched_function_is_registered_with_a_dispatcher(things: ModuleType, reach: str) -> None:
+def test_patched_function_is_registered_with_a_dispatcher(vendor: ModuleType, reach: str) -> None:
     """A function registered by annotation stays registered after the end, and passes through."""
     with hookpatch.active(_wrap("of_int", reach, _around)):
-        assert things.dispatcher.register(things.of_int) is things.of_int
-        assert things.dispatcher.dispatch(int) is things.of_int
-        assert things.dispatcher(1) == ("patched", "int")
-    assert things.dispatcher(1) == "int"
+        assert vendor.dispatcher.register(vendor.of_int) is vendor.of_int
+        assert vendor.dispatcher.dispatch(int) is vendor.of_int
+        assert vendor.dispatcher(1) == ("patched", "int")
+    assert vendor.dispatcher(1) == "int"
 
 
 # --- tracebacks
@@ -268,8 +268,8 @@ FAILING = {
     "async_generator": ("async_generator", lambda m: asyncio.run(anext(m.async_generator()))),
     "Model.own_plain": ("own_plain", lambda m: m.Model().own_plain()),
     "Model.class_coroutine": ("class_coroutine", lambda m: asyncio.run(m.Model.class_coroutine())),
-    "sqrt": ("things:sqrt", lambda m: m.sqrt(4)),
-    "Model": ("things:Model", lambda m: m.Model()),
+    "sqrt": ("vendor:sqrt", lambda m: m.sqrt(4)),
+    "Model": ("vendor:Model", lambda m: m.Model()),
 }
 PLUGIN = """
     import hookpatch
@@ -277,7 +277,7 @@ PLUGIN = """
         raise ValueError("boom")
     @hookpatch.hookimpl
     def hookpatch_patches():
-        return [hookpatch.wrap("things:{}", fail, reach="{}")]
+        return [hookpatch.wrap("vendor:{}", fail, reach="{}")]
 """
 
 
@@ -285,14 +285,14 @@ PLUGIN = """
     ("address", "reach"), [*((name, "slot") for name in FAILING), *((name, "everywhere") for name in [*FAILING][:6])]
 )
 def test_traceback_of_an_error_in_a_wrapper_names_its_plugin(
-    things: ModuleType, make_distribution: Callable[..., Path], address: str, reach: str
+    vendor: ModuleType, make_distribution: Callable[..., Path], address: str, reach: str
 ) -> None:
     """The traceback has a frame with the owner for each layer, in the original's place; the error is unchanged."""
     name, call = FAILING[address]
-    place = [QUESTIONS["place of the code"](_found(things, address))] * 2 if ":" not in name else []
+    place = [QUESTIONS["place of the code"](_found(vendor, address))] * 2 if ":" not in name else []
     make_distribution("fuse-dist", "1.5", {"fuse_x": "plugin_x"}, {"plugin_x": PLUGIN.format(address, reach)})
     with hookpatch.active(_wrap(address, reach), "fuse_x"), pytest.raises(ValueError, match="boom") as caught:
-        call(things)
+        call(vendor)
     frames = traceback.extract_tb(caught.value.__traceback__)
     named = [frame for frame in frames if "hookpatch: " in frame.name]
     assert [frame.name for frame in named] == [
@@ -304,10 +304,10 @@ def test_traceback_of_an_error_in_a_wrapper_names_its_plugin(
     assert not hasattr(caught.value, "__notes__")
 
 
-def test_traceback_of_what_passes_through_names_nobody(things: ModuleType) -> None:
+def test_traceback_of_what_passes_through_names_nobody(vendor: ModuleType) -> None:
     """After the end the frame has the original's name alone."""
     with hookpatch.active(_wrap("plain")):
-        leaked = things.plain
+        leaked = vendor.plain
     with pytest.raises(TypeError) as caught:
         leaked(1, 2, 3)
     assert [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)][1:] == ["plain", "pass_through"]
@@ -321,10 +321,10 @@ def test_patched_function_is_traced_by_torch_and_traced_anew(make_module: Callab
     """torch traces a patched function without a graph break, and anew after each change of layers."""
     import torch
 
-    things = make_module("things", "def plain(x):\n    return x + 1\n")
+    vendor = make_module("vendor", "def plain(x):\n    return x + 1\n")
     results: list[float] = []
     torch._dynamo.reset()
-    compiled = torch.compile(lambda x: results.append(things.plain(x)), backend="eager", fullgraph=True)
+    compiled = torch.compile(lambda x: results.append(vendor.plain(x)), backend="eager", fullgraph=True)
 
     @contextlib.contextmanager
     def patched(factor: int) -> Iterator[None]:

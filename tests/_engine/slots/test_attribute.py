@@ -71,25 +71,25 @@ def test_descriptor_is_told_its_name(make_module: Callable[[str, str], ModuleTyp
         class Child(Base): pass
         """,
     )
-    told: list[tuple[type, str]] = []
+    calls: list[tuple[type, str]] = []
 
     class Telling:
         def __set_name__(self, owner: type, name: str) -> None:
-            told.append((owner, name))
+            calls.append((owner, name))
 
         def __get__(self, instance: object, owner: type) -> str:
             return "told"
 
     original = vars(vendor.Base)["plain"]
     owner = getattr(vendor, name.partition(".")[0])
-    for made, wanted in ((functools.cached_property(lambda self: "new"), "new"), (Telling(), "told")):
-        patch = hookpatch.replace(f"vendor:{name}", made) if verb == "replace" else None
-        session = hookpatch.active(patch or hookpatch.derive(f"vendor:{name}", lambda below, made=made: made))
+    for descriptor, wanted in ((functools.cached_property(lambda self: "new"), "new"), (Telling(), "told")):
+        patch = hookpatch.replace(f"vendor:{name}", descriptor) if verb == "replace" else None
+        session = hookpatch.active(patch or hookpatch.derive(f"vendor:{name}", lambda below, value=descriptor: value))
         for _ in range(2):
             with session:
                 assert owner().plain == wanted
         assert (vars(vendor.Base)["plain"], owner().plain) == (original, "plain")
-    assert told == ([] if verb == "replace" else [(owner, "plain"), (owner, "plain")])
+    assert calls == ([] if verb == "replace" else [(owner, "plain"), (owner, "plain")])
 
 
 def test_instance_attribute_hides_its_class_only_in_the_block(kinds: ModuleType) -> None:
@@ -229,7 +229,7 @@ def test_property_with_a_setter_is_refused_on_an_instance(make_module: MakeModul
         model = Model()
         """,
     )
-    model, kept, before = module.model, module.model.kept, vars(module.Model)["size"]
+    model, stored, before = module.model, module.model.kept, vars(module.Model)["size"]
     with pytest.raises(errors.TargetRefused) as caught, hookpatch.active(hookpatch.replace("properties:model.size", 7)):
         pass
     assert str(caught.value) == (
@@ -237,11 +237,11 @@ def test_property_with_a_setter_is_refused_on_an_instance(make_module: MakeModul
         "properties:Model.size (target properties:model.size of a patch given to active())"
     )
     assert list(vars(model)) == ["kept"]
-    assert model.kept is kept
+    assert model.kept is stored
     with hookpatch.active(hookpatch.replace("properties:Model.size", property(lambda self: 7))):
         assert model.size == 7
     assert vars(module.Model)["size"] is before
-    assert model.kept is kept
+    assert model.kept is stored
 
 
 @pytest.mark.model
@@ -249,11 +249,11 @@ def test_parameter_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
     """A parameter is refused as an attribute, and replaced as the entry named in the message."""
     import torch
 
-    layer, other = torch.nn.Linear(2, 2), torch.nn.Parameter(torch.zeros(2, 2))
+    layer, replacement = torch.nn.Linear(2, 2), torch.nn.Parameter(torch.zeros(2, 2))
     before, attributes, parameters = layer.weight, dict(vars(layer)), list(layer._parameters)
     with (
         pytest.raises(errors.TargetRefused) as caught,
-        hookpatch.active(hookpatch.replace(Target.attribute(layer, "weight"), other)),
+        hookpatch.active(hookpatch.replace(Target.attribute(layer, "weight"), replacement)),
     ):
         pass
     place = f"<Linear object at {id(layer):#x}>.weight"
@@ -262,8 +262,8 @@ def test_parameter_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
         f"(target {place} of a patch given to active())"
     )
     assert layer.weight is before
-    with hookpatch.active(hookpatch.replace(Target.item(layer._parameters, "weight"), other)):
-        assert layer.weight is other
+    with hookpatch.active(hookpatch.replace(Target.item(layer._parameters, "weight"), replacement)):
+        assert layer.weight is replacement
     assert layer.weight is before
     assert list(layer._parameters) == parameters
     assert list(vars(layer)) == list(attributes)
@@ -276,10 +276,10 @@ def test_submodule_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
     import torch
 
     model = torch.nn.Sequential(OrderedDict(a=torch.nn.ReLU(), b=torch.nn.Tanh()))
-    other, before, attributes = torch.nn.Tanh(), list(model._modules.items()), dict(vars(model))
+    replacement, before, attributes = torch.nn.Tanh(), list(model._modules.items()), dict(vars(model))
     with (
         pytest.raises(errors.TargetRefused) as caught,
-        hookpatch.active(hookpatch.replace(Target.attribute(model, "a"), other)),
+        hookpatch.active(hookpatch.replace(Target.attribute(model, "a"), replacement)),
     ):
         pass
     place = f"<Sequential object at {id(model):#x}>.a"
@@ -288,8 +288,8 @@ def test_submodule_of_a_torch_module_is_refused_where_it_is_not_kept() -> None:
         f"(target {place} of a patch given to active())"
     )
     assert model.a is before[0][1]
-    with hookpatch.active(hookpatch.replace(Target.item(model._modules, "a"), other)):
-        assert model.a is other
+    with hookpatch.active(hookpatch.replace(Target.item(model._modules, "a"), replacement)):
+        assert model.a is replacement
         assert [name for name, _ in model.named_children()] == ["a", "b"]
     assert [name for name, _ in before] == list(model._modules)
     assert all(model._modules[name] is submodule for name, submodule in before)
@@ -367,8 +367,8 @@ class Forwarding:
 
     __slots__ = ("_kept",)
 
-    def __init__(self, kept: Any) -> None:
-        object.__setattr__(self, "_kept", kept)
+    def __init__(self, backing: Any) -> None:
+        object.__setattr__(self, "_kept", backing)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kept, name)
@@ -385,8 +385,8 @@ class ForwardingAll:
 
     __slots__ = ("_kept",)
 
-    def __init__(self, kept: Any) -> None:
-        object.__setattr__(self, "_kept", kept)
+    def __init__(self, backing: Any) -> None:
+        object.__setattr__(self, "_kept", backing)
 
     def __getattribute__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "_kept"), name)
@@ -410,27 +410,27 @@ class Kept:
 @pytest.mark.parametrize("name", ["own", "method", "absent"])
 def test_proxy_that_hands_on_is_patched_as_mock_does(proxy: type[Any], name: str) -> None:
     """The object behind the proxy holds the same values as with mock.patch, inside and after."""
-    kept, by_mock = Kept(), Kept()
+    backing, by_mock = Kept(), Kept()
     with mock.patch.object(proxy(by_mock), name, "other", create=True):
         assert vars(by_mock)[name] == "other"
-    with hookpatch.active(hookpatch.replace(Target.attribute(proxy(kept), name), "other")):
-        assert vars(kept)[name] == "other"
-    assert list(vars(kept).items()) == list(vars(by_mock).items())
-    assert kept.method() == "method"
+    with hookpatch.active(hookpatch.replace(Target.attribute(proxy(backing), name), "other")):
+        assert vars(backing)[name] == "other"
+    assert list(vars(backing).items()) == list(vars(by_mock).items())
+    assert backing.method() == "method"
 
 
 @pytest.mark.parametrize("proxy", [Forwarding, ForwardingAll])
 def test_method_of_a_proxy_is_wrapped(proxy: type[Any]) -> None:
     """A method is patched through a proxy and directly; sessions overlap, and leave no trace."""
-    kept = Kept()
-    target = Target.attribute(proxy(kept), "method")
+    backing = Kept()
+    target = Target.attribute(proxy(backing), "method")
 
     def marking(name: str) -> hookpatch.Patch:
         return hookpatch.wrap(target, lambda wrapped, instance, args, kwargs: f"{wrapped()} {name}")
 
     first, second = hookpatch.active(marking("a")).open(), hookpatch.active(marking("b")).open()
-    assert kept.method() == "method a b"
+    assert backing.method() == "method a b"
     first.close()
-    assert kept.method() == "method b"
+    assert backing.method() == "method b"
     second.close()
-    assert vars(kept) == {"first": 1, "own": "own"}
+    assert vars(backing) == {"first": 1, "own": "own"}

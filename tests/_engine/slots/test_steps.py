@@ -98,7 +98,7 @@ def test_an_entry_of_an_enum(vendor: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "error", "said"),
+    ("address", "error", "message"),
     [
         ("tuple_[7].forward", TargetNotFound, "vendor:tuple_ has no key 7"),
         ("tuple_['a'].forward", TargetNotFound, "vendor:tuple_ has no key 'a'"),
@@ -109,10 +109,12 @@ def test_an_entry_of_an_enum(vendor: ModuleType) -> None:
         ("layers[0]", TargetRefused, "vendor:layers is a read-only Layers; patch what it shows instead"),
     ],
 )
-def test_what_cannot_be_read_or_set(vendor: ModuleType, address: str, error: type[HookpatchError], said: str) -> None:
+def test_what_cannot_be_read_or_set(
+    vendor: ModuleType, address: str, error: type[HookpatchError], message: str
+) -> None:
     with pytest.raises(error) as raised:
         hookpatch.active(hookpatch.wrap(f"vendor:{address}", named)).open()
-    assert str(raised.value).startswith(f"{said} (target vendor:{address} of ")
+    assert str(raised.value).startswith(f"{message} (target vendor:{address} of ")
 
 
 @pytest.mark.model
@@ -128,17 +130,17 @@ def test_layers_of_a_torch_model(make_module: Callable[[str, str], ModuleType]) 
         model.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Linear(2, 2))])
         """,
     )
-    ones = torch.ones(2)
+    tensor = torch.ones(2)
     with hookpatch.active(hookpatch.wrap("vendor:model.layers[1][0].forward", lambda w, i, a, k: w(*a, **k) * 0)):
-        assert vendor.model.layers[1](ones).tolist() == [0.0, 0.0]
+        assert vendor.model.layers[1](tensor).tolist() == [0.0, 0.0]
     with pytest.raises(
         TargetRefused, match=r"read-only ModuleList; take vendor:model\.layers\._modules\['1'\] \(target"
     ):
         hookpatch.active(hookpatch.replace("vendor:model.layers[1]", torch.nn.Identity())).open()
-    kept = list(vendor.model.layers)
+    layers = list(vendor.model.layers)
     with hookpatch.active(hookpatch.replace("vendor:model.layers._modules['1']", torch.nn.Identity())):
-        assert vendor.model.layers[1](ones).tolist() == [1.0, 1.0]
-    assert list(vendor.model.layers) == kept
+        assert vendor.model.layers[1](tensor).tolist() == [1.0, 1.0]
+    assert list(vendor.model.layers) == layers
 
 
 # --- a list's next place
@@ -158,7 +160,7 @@ def test_an_entry_is_appended_and_removed(vendor: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("patch", "said"),
+    ("patch", "message"),
     [
         (lambda: hookpatch.replace("vendor:other[3]", 4), "vendor:other has no key 3; add=True adds it"),
         (lambda: hookpatch.replace("vendor:other[4]", 4, add=True), "vendor:other has no key 4"),
@@ -169,11 +171,11 @@ def test_an_entry_is_appended_and_removed(vendor: ModuleType) -> None:
     ],
 )
 def test_there_is_nothing_at_the_end_of_a_list(
-    vendor: ModuleType, patch: Callable[[], hookpatch.Patch], said: str
+    vendor: ModuleType, patch: Callable[[], hookpatch.Patch], message: str
 ) -> None:
     with pytest.raises(TargetNotFound) as raised:
         hookpatch.active(patch()).open()
-    assert str(raised.value).partition(" (target")[0] == said
+    assert str(raised.value).partition(" (target")[0] == message
     assert vendor.other == [1, 2, 3]
 
 
@@ -184,10 +186,10 @@ def test_there_is_nothing_at_the_end_of_a_list(
 @pytest.mark.parametrize("scope", ["process", "task"])
 def test_a_property_is_wrapped_in_place(vendor: ModuleType, address: str, scope: Any) -> None:
     """A property's getter is changed in place; the property stays the same object."""
-    seen: list[object] = []
+    instances: list[object] = []
 
     def noting(wrapped: Callable[..., Any], instance: object, args: Any, kwargs: Any) -> Any:
-        seen.append(instance)
+        instances.append(instance)
         return ("new", wrapped(*args, **kwargs))
 
     before = vars(vendor.Part)["size"]
@@ -196,7 +198,7 @@ def test_a_property_is_wrapped_in_place(vendor: ModuleType, address: str, scope:
         assert vars(vendor.Part)["size"] is before
         assert session.report().patches[0].state == "applied"
     assert vendor.part.size == "plain"
-    assert seen[0] is (None if address.endswith("fget") else vendor.part)
+    assert instances[0] is (None if address.endswith("fget") else vendor.part)
 
 
 def test_a_property_keeps_its_setter(vendor: ModuleType) -> None:
@@ -233,12 +235,12 @@ def test_a_signature_that_tells_a_lie(vendor: ModuleType, declare: Callable[...,
     with pytest.raises(SignatureError):
         hookpatch.active(declare()).open()
     patch = declare(check_signature=False, why="it takes more than it says")
-    said = "the signature is not checked (check_signature=False)"
+    warning = "the signature is not checked (check_signature=False)"
     with pristine(), hookpatch.active(patch) as session:
         (report,) = session.report()
-        assert (report.state, report.warnings, report.why) == ("applied", (said,), "it takes more than it says")
+        assert (report.state, report.warnings, report.why) == ("applied", (warning,), "it takes more than it says")
     (planned,) = hookpatch.plan(patch).targets[0].patches
-    assert said in planned.warnings
+    assert warning in planned.warnings
     assert planned.why == "it takes more than it says"
 
 

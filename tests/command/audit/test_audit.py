@@ -57,23 +57,23 @@ def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProc
     return subprocess.run(command, cwd=folder, env={**clean, **variables}, capture_output=True, text=True, check=False)
 
 
-def findings(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+def findings(completed: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     """Return the findings by address, and the whole content under an empty address."""
-    assert done.returncode == 0, done.stderr
-    content = json.loads(done.stdout)
+    assert completed.returncode == 0, completed.stderr
+    content = json.loads(completed.stdout)
     return {finding["target"]: finding for finding in content["findings"]} | {"": content}
 
 
 def test_every_way_to_patch_is_found_and_nothing_else(tmp_path: Path) -> None:
     """The audit finds functions, methods, classes, code, constants, removals, builtins and entries of sys.modules."""
     (tmp_path / "ways.py").write_text(EVERY_WAY)
-    found = findings(run(tmp_path, "--json", "ways.py"))
-    content = found.pop("")
-    assert {(finding["target"], finding["kind"]) for finding in found.values()} == FOUND
-    assert found["json:dumps"]["place"] == f"{tmp_path}/ways.py:3"
-    assert found["json:dumps"]["before"] == "json:dumps"
-    assert found["json:loads"]["assigned_at"] == f"{tmp_path}/ways.py:11"
-    assert (found["textwrap:dedent"]["layers"], found["textwrap:dedent"]["undo"]) == (1, "__wrapped__")
+    by_address = findings(run(tmp_path, "--json", "ways.py"))
+    content = by_address.pop("")
+    assert {(finding["target"], finding["kind"]) for finding in by_address.values()} == FOUND
+    assert by_address["json:dumps"]["place"] == f"{tmp_path}/ways.py:3"
+    assert by_address["json:dumps"]["before"] == "json:dumps"
+    assert by_address["json:loads"]["assigned_at"] == f"{tmp_path}/ways.py:11"
+    assert (by_address["textwrap:dedent"]["layers"], by_address["textwrap:dedent"]["undo"]) == (1, "__wrapped__")
     assert content["recorded"] is True
 
 
@@ -101,9 +101,9 @@ def test_the_author_is_the_distribution_that_lists_the_file(home: Environment) -
     (home.site_packages / "space" / "two" / "later.py").write_text("import space.two\nspace.two.speak = lambda: 2\n")
     with (home.site_packages / "space_two-2.0.dist-info" / "RECORD").open("a") as record:
         record.write("space/two/later.py,,\n")
-    found = findings(hookpatch(home, "audit", "--json", "-c", "import space.one, space.two.later"))
-    assert found.pop("") is not None
-    assert [(address, finding["distribution"], finding["version"]) for address, finding in found.items()] == [
+    by_address = findings(hookpatch(home, "audit", "--json", "-c", "import space.one, space.two.later"))
+    assert by_address.pop("") is not None
+    assert [(address, finding["distribution"], finding["version"]) for address, finding in by_address.items()] == [
         ("json:dumps", "space-one", "2.0")
     ]
 
@@ -111,8 +111,8 @@ def test_the_author_is_the_distribution_that_lists_the_file(home: Environment) -
 @pytest.mark.ends
 def test_our_patches_are_in_the_same_table(home: Environment) -> None:
     """Patches of hookpatch appear in the same table, with the plugin's name."""
-    found = findings(hookpatch(home, "audit", "--json", "-p", "loud", "script.py"))
-    assert [(finding["target"], finding["plugin"], finding["undo"]) for finding in found[""]["findings"]] == [
+    by_address = findings(hookpatch(home, "audit", "--json", "-p", "loud", "script.py"))
+    assert [(finding["target"], finding["plugin"], finding["undo"]) for finding in by_address[""]["findings"]] == [
         ("vendor:speak", "loud", "session")
     ]
 
@@ -126,10 +126,10 @@ def test_sitecustomize_is_heard_and_children_are_not_recorded(tmp_path: Path) ->
     program = (
         "import os, subprocess, sys; subprocess.run([sys.executable, '-c', 'import os; print(sorted(os.environ))'])"
     )
-    done = run(tmp_path, "-c", program, PYTHONPATH=str(tmp_path))
-    assert "replaced   json:dumps  by the program" in done.stdout
-    assert "during sitecustomize" in done.stdout
-    assert "HOOKPATCH_AUDIT" not in done.stdout
+    completed = run(tmp_path, "-c", program, PYTHONPATH=str(tmp_path))
+    assert "replaced   json:dumps  by the program" in completed.stdout
+    assert "during sitecustomize" in completed.stdout
+    assert "HOOKPATCH_AUDIT" not in completed.stdout
 
 
 @pytest.mark.ends
@@ -138,14 +138,17 @@ def test_a_baseline_tells_what_is_new(tmp_path: Path) -> None:
     (tmp_path / "ways.py").write_text("import json\njson.dumps = len\n")
     assert run(tmp_path, "--write-baseline", "known.json", "ways.py").returncode == 0
     words = ("--baseline", "known.json", "--fail-on", "new", "ways.py")
-    done = run(tmp_path, *words)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "0 new since known.json")
+    completed = run(tmp_path, *words)
+    assert (completed.returncode, completed.stdout.splitlines()[-1]) == (0, "0 new since known.json")
     (tmp_path / "ways.py").write_text("import json\njson.dumps = json.loads = len\n")
-    done = run(tmp_path, *words)
-    assert (done.returncode, done.stdout.splitlines()[-2:]) == (1, ["1 new since known.json", "  json:loads"])
-    done = run(tmp_path, "--baseline", "nowhere.json", "ways.py")
+    completed = run(tmp_path, *words)
+    assert (completed.returncode, completed.stdout.splitlines()[-2:]) == (1, ["1 new since known.json", "  json:loads"])
+    completed = run(tmp_path, "--baseline", "nowhere.json", "ways.py")
     text = "--baseline: nowhere.json cannot be read: No such file or directory; --write-baseline makes it"
-    assert (done.returncode, done.stderr) == (78, f"hookpatch: error: {text} [hookpatch explain SettingError]\n")
+    assert (completed.returncode, completed.stderr) == (
+        78,
+        f"hookpatch: error: {text} [hookpatch explain SettingError]\n",
+    )
 
 
 @pytest.mark.ends
@@ -154,17 +157,20 @@ def test_a_baseline_tells_what_is_new(tmp_path: Path) -> None:
 )
 def test_the_status_is_the_programs(tmp_path: Path, program: str, status: int) -> None:
     """The audit of a program that fails is printed, too."""
-    done = run(tmp_path, "-c", program)
-    assert done.returncode == status
-    assert "0 slots patched" in done.stdout
+    completed = run(tmp_path, "-c", program)
+    assert completed.returncode == status
+    assert "0 slots patched" in completed.stdout
 
 
 @pytest.mark.ends
 def test_a_program_that_leaves_no_audit_is_an_error(tmp_path: Path) -> None:
     """A program that a signal killed, or that ended by os._exit, leaves no audit."""
-    done = run(tmp_path, "-c", "import os; os._exit(4)")
+    completed = run(tmp_path, "-c", "import os; os._exit(4)")
     text = "hookpatch audit: the program ended with status 4 and without an audit: it was killed, or ran os._exit"
-    assert (done.returncode, done.stderr) == (78, f"hookpatch: error: {text} [hookpatch explain SettingError]\n")
+    assert (completed.returncode, completed.stderr) == (
+        78,
+        f"hookpatch: error: {text} [hookpatch explain SettingError]\n",
+    )
 
 
 @pytest.mark.ends

@@ -71,9 +71,9 @@ def audited(folder: Path, program: str) -> dict[str, Any]:
     (folder / "program.py").write_text(program)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HOOKPATCH_")}
     command = [sys.executable, "program.py"]
-    done = subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    content: dict[str, Any] = json.loads(done.stdout)
+    completed = subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
+    content: dict[str, Any] = json.loads(completed.stdout)
     assert content["recorded"] is False
     return content
 
@@ -104,22 +104,22 @@ def test_every_way_to_patch_the_standard_library(tmp_path: Path) -> None:
     program = "\n".join([f"import {names}", "before = textwrap.dedent", MINE, *lines])
     content = audited(tmp_path, program + SHOW)
     assert slots(content) == {slot for slot in lines.values() if slot is not None}
-    found = {finding["target"]: finding for finding in content["findings"]}
-    assert found["json:dumps"]["before"] == "json:dumps"
-    assert found["json:dumps"]["place"] == f"{tmp_path}/program.py:3"
-    assert found["time:sleep"]["before"] == "not known"
-    assert (found["textwrap:dedent"]["layers"], found["textwrap:dedent"]["undo"]) == (1, "__wrapped__")
-    assert found["textwrap:dedent"]["stale"] == ["__main__:before"]
+    by_target = {finding["target"]: finding for finding in content["findings"]}
+    assert by_target["json:dumps"]["before"] == "json:dumps"
+    assert by_target["json:dumps"]["place"] == f"{tmp_path}/program.py:3"
+    assert by_target["time:sleep"]["before"] == "not known"
+    assert (by_target["textwrap:dedent"]["layers"], by_target["textwrap:dedent"]["undo"]) == (1, "__wrapped__")
+    assert by_target["textwrap:dedent"]["stale"] == ["__main__:before"]
 
 
 def test_what_the_source_itself_does_is_no_patch(tmp_path: Path) -> None:
     """Each module of HELD under a name of its own: the patches are found, decorators and imports are not."""
     (tmp_path / "used.py").write_text(USED)
     statements, expected = ["import used"], set()
-    for number, (source, statement, found) in enumerate(HELD):
+    for number, (source, statement, changes) in enumerate(HELD):
         (tmp_path / f"module{number}.py").write_text(f"import used\n{source}\n")
         statements += [f"import module{number} as module", statement]
-        expected |= {(target.replace("module", f"module{number}", 1), kind) for target, kind in found}
+        expected |= {(target.replace("module", f"module{number}", 1), kind) for target, kind in changes}
     assert len(expected) == 12
     assert slots(audited(tmp_path, "\n".join(statements) + SHOW)) == expected
 
@@ -149,10 +149,10 @@ with hookpatch.active(*patches):
     inside = hookpatch.audit()
 print(inside.to_json() if not hookpatch.audit().findings else "left behind")
 """
-    found = {finding["target"]: finding for finding in audited(tmp_path, program)["findings"]}
-    ours = {target: one["kind"] for target, one in found.items() if target.startswith("vendor:")}
+    by_target = {finding["target"]: finding for finding in audited(tmp_path, program)["findings"]}
+    ours = {target: finding["kind"] for target, finding in by_target.items() if target.startswith("vendor:")}
     assert ours == {"vendor:speak": "replaced", "vendor:walk": "code"}
-    assert {(found[target]["plugin"], found[target]["undo"]) for target in ours} == {("active()", "session")}
+    assert {(by_target[target]["plugin"], by_target[target]["undo"]) for target in ours} == {("active()", "session")}
 
 
 def test_under_the_command_the_notes_are_compared(tmp_path: Path) -> None:
@@ -160,5 +160,5 @@ def test_under_the_command_the_notes_are_compared(tmp_path: Path) -> None:
     program = "import logging, hookpatch; logging.BASIC_FORMAT = 'mine'; "
     program += "found = hookpatch.audit(); print(found.recorded, *found)"
     command = [sys.executable, "-m", "hookpatch", "audit", "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("True replaced   logging:BASIC_FORMAT"), done.stderr
+    completed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert completed.stdout.startswith("True replaced   logging:BASIC_FORMAT"), completed.stderr
