@@ -4,6 +4,7 @@
 # usage: sh tests/lane.sh .venv long|models|plugins|3.12|3.12-ends
 set -u
 venv=$1 lane=$2 log=$1/$2.log
+echo "the lane $lane begins"
 pytest="$venv/bin/python -m pytest -p no:cacheprovider"
 case $lane in
 long)
