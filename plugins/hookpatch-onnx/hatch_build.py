@@ -54,15 +54,15 @@ def take(package: str, files: dict[str, tuple[str, str]], folder: Path) -> None:
                 f"hookpatch-onnx cannot be built: {' '.join(command[1:])} failed: {completed.stderr.strip()}"
             )
         with tarfile.open(archives[0]) as archive:
-            contents = {name: archive.extractfile(f"package/{name}") for name in files}
-            found = {name: content.read() for name, content in contents.items() if content is not None}
+            members = {name: archive.extractfile(f"package/{name}") for name in files}
+            contents = {name: content.read() for name, content in members.items() if content is not None}
     folder.mkdir(exist_ok=True)
     for name, (target, digest) in files.items():
-        if hashlib.sha256(found[name]).hexdigest() != digest:
+        if hashlib.sha256(contents[name]).hexdigest() != digest:
             raise SystemExit(
                 f"hookpatch-onnx cannot be built: {name} of {package} is not the file that is known by its SHA-256"
             )
-        (folder / target).write_bytes(found[name])
+        (folder / target).write_bytes(contents[name])
 
 
 def _is(path: Path, digest: str) -> bool:

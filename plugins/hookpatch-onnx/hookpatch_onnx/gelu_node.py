@@ -34,16 +34,16 @@ def mark_gelus(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
     from hookpatch_onnx._nodes.gelu import writes_out_gelu  # torch is imported by now
     from hookpatch_onnx._nodes.written_out import written_out_gelus
 
-    found = [name for name, module in export.modules(NAME) if writes_out_gelu(module)]
-    if found and export.opset < _OPSET_OF_GELU:
+    names = [name for name, module in export.modules(NAME) if writes_out_gelu(module)]
+    if names and export.opset < _OPSET_OF_GELU:
         problem = (
             f"cannot be a Gelu node at opset {export.opset}; ONNX has it from opset {_OPSET_OF_GELU} on: export with "
         )
         problem += f"opset_version={_OPSET_OF_GELU} or higher, or without this plugin"
-        raise NodeError(NAME, found[0], problem)
-    export.want(NAME, bool(found))
-    export.account(Receipt(NAME, "tanh-approximated GELUs", options.strict, written_out_gelus, found))
-    for name in found:
+        raise NodeError(NAME, names[0], problem)
+    export.want(NAME, bool(names))
+    export.account(Receipt(NAME, "tanh-approximated GELUs", options.strict, written_out_gelus, names))
+    for name in names:
         yield hookpatch.wrap(
             hookpatch.Target.attribute(export.model.get_submodule(name), "forward"),
             _forward(export, name),

@@ -52,18 +52,18 @@ def mark_modules(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
         else:
             receipt.miss({parts["address"]: "has no instance: its module was not imported"})
     modules = dict(export.modules(NAME))
-    found = {name: module for name, module in modules.items() if type(module) in wanted}
-    export.want(NAME, bool(found))
-    for kind in wanted.keys() - {type(module) for module in found.values()}:
+    instances = {name: module for name, module in modules.items() if type(module) in wanted}
+    export.want(NAME, bool(instances))
+    for kind in wanted.keys() - {type(module) for module in instances.values()}:
         receipt.miss({_address(kind): "has no instance in the model"})
     for name, module in modules.items():
-        if name not in found and (kind := next((kind for kind in wanted if isinstance(module, kind)), None)):
+        if name not in instances and (kind := next((kind for kind in wanted if isinstance(module, kind)), None)):
             receipt.miss({_part(name, module): f"is of a subclass of {_address(kind)}; name that class, too"})
-    receipt.marked += (_part(name, module) for name, module in found.items())
-    if found:
+    receipt.marked += (_part(name, module) for name, module in instances.items())
+    if instances:
         receipt.remarks.append(inlined("these functions", "keep them for another runtime"))
     export.account(receipt)
-    for name, module in found.items():
+    for name, module in instances.items():
         yield hookpatch.wrap(
             hookpatch.Target.attribute(module, "forward"),
             _forward(export, name, *wanted[type(module)]),
@@ -84,18 +84,18 @@ def _class_at(module_name: str, path: str) -> type | None:
         if importlib.util.find_spec(module_name) is None:
             raise NodeError(NAME, address, f"is not there: no module '{module_name}' can be imported")
         return None
-    found: Any = module
+    resolved: Any = module
     for name in path.split("."):
-        if not hasattr(found, name):
+        if not hasattr(resolved, name):
             near = difflib.get_close_matches(
-                name, [other for other, value in vars(found).items() if _is_class(value)], 1
+                name, [candidate for candidate, value in vars(resolved).items() if _is_class(value)], 1
             )
             hint = f"; did you mean '{near[0]}'?" if near else ""
             raise NodeError(NAME, address, f"is not there: {module_name} has no '{path}'{hint}")
-        found = getattr(found, name)
-    if not isinstance(found, type) or not issubclass(found, torch.nn.Module):
+        resolved = getattr(resolved, name)
+    if not isinstance(resolved, type) or not issubclass(resolved, torch.nn.Module):
         raise NodeError(NAME, address, "is no subclass of torch.nn.Module; only modules become functions")
-    return found
+    return resolved
 
 
 def _address(kind: type) -> str:
@@ -115,10 +115,10 @@ def _forward(export: Export, part: str, domain: str, name: str) -> Callable[...,
     from hookpatch_onnx._nodes.function import put_function
 
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        said = _part(part, instance)
+        label = _part(part, instance)
         weights = [own for own, _ in [*instance.named_parameters(), *instance.named_buffers()]]
-        build = partial(put_function, domain=domain, name=name, part=said, weights=weights)
-        return run_marked(export, Region(NAME, said, build), wrapped, args, kwargs)
+        build = partial(put_function, domain=domain, name=name, part=label, weights=weights)
+        return run_marked(export, Region(NAME, label, build), wrapped, args, kwargs)
 
     return forward
 

@@ -45,15 +45,17 @@ def mark_norms(export: Export, options: Options) -> Iterator[hookpatch.Patch]:
     from hookpatch_onnx._nodes.written_out import written_out_norms
 
     modules = dict(export.modules(NAME))
-    found = {name: (module, norms) for name, module in modules.items() if (norms := rmsnorms(module))}
-    export.want(NAME, bool(found))
-    receipt = Receipt(NAME, "norm-like parts", options.strict, written_out_norms, [*found], refused=_REFUSED)
-    if found and options.domain and options.body:
+    norm_modules = {name: (module, norms) for name, module in modules.items() if (norms := rmsnorms(module))}
+    export.want(NAME, bool(norm_modules))
+    receipt = Receipt(NAME, "norm-like parts", options.strict, written_out_norms, [*norm_modules], refused=_REFUSED)
+    if norm_modules and options.domain and options.body:
         receipt.remarks.append(inlined(f"{options.domain}::{options.op_type}", "export with rmsnorm_node.body=false"))
-    others = {name: why for name, module in modules.items() if name not in found and (why := why_no_rmsnorm(module))}
-    receipt.miss(others)
+    reasons = {
+        name: why for name, module in modules.items() if name not in norm_modules and (why := why_no_rmsnorm(module))
+    }
+    receipt.miss(reasons)
     export.account(receipt)
-    for name, (module, norms) in found.items():
+    for name, (module, norms) in norm_modules.items():
         yield hookpatch.wrap(
             hookpatch.Target.attribute(module, "forward"),
             _forward(export, options, name, norms),
@@ -69,17 +71,17 @@ def _forward(export: Export, options: Options, name: str, norms: Any) -> Callabl
     from hookpatch_onnx._nodes.rmsnorm_nodes import put_norm, takes_weight
 
     def forward(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given: list[Any] = [one for one in (*args, *kwargs.values()) if one is not None]
-        if len(given) != 1 or (norm := norms.get(getattr(given[0], "dtype", None))) is None:
+        arguments: list[Any] = [arg for arg in (*args, *kwargs.values()) if arg is not None]
+        if len(arguments) != 1 or (norm := norms.get(getattr(arguments[0], "dtype", None))) is None:
             return wrapped(*args, **kwargs)  # a call with a gate, say, computes other results
-        shape, dtype = given[0].shape[-norm.axes :], given[0].dtype
+        shape, dtype = arguments[0].shape[-norm.axes :], arguments[0].dtype
         weight = next(instance.parameters(), None)
-        inputs = [given[0], weight] if takes_weight(norm, weight, dtype) else given
+        inputs = [arguments[0], weight] if takes_weight(norm, weight, dtype) else arguments
         build = partial(put_norm, norm=norm, options=options, module=instance, name=name, shape=shape, dtype=dtype)
 
         def run(x: torch.Tensor, *_: torch.Tensor) -> Any:
-            new = [x if arg is given[0] else arg for arg in args]
-            return wrapped(*new, **{key: x if one is given[0] else one for key, one in kwargs.items()})
+            new = [x if arg is arguments[0] else arg for arg in args]
+            return wrapped(*new, **{key: x if arg is arguments[0] else arg for key, arg in kwargs.items()})
 
         refute = partial(refuted, module=instance, norm=norm)
         return run_marked(export, Region(NAME, name, build, alike=norm.dtype == dtype, refute=refute), run, inputs)

@@ -55,12 +55,12 @@ class GraphComparison:
     @property
     def gained(self) -> list[Node]:
         """The nodes of ``after`` without a match."""
-        there = set(self.matches.values())
-        return [node for node in self.after.nodes if node.index not in there]
+        matched = set(self.matches.values())
+        return [node for node in self.after.nodes if node.index not in matched]
 
     def nodes_of(self, place: Place) -> tuple[list[Node], list[Node]]:
         """Return the lost and the gained nodes of a place."""
-        return [self.before.nodes[at] for at in place.lost], [self.after.nodes[at] for at in place.gained]
+        return [self.before.nodes[index] for index in place.lost], [self.after.nodes[index] for index in place.gained]
 
     def label_of(self, place: Place) -> str:
         """Return a name for a place: the name of one node, not a name made up by a simplifier if possible."""
@@ -72,7 +72,7 @@ class GraphComparison:
     def renamed(self) -> int:
         """How many matched nodes have other output names."""
         pairs = self.matches.items()
-        return sum(self.before.nodes[one].outputs != self.after.nodes[other].outputs for one, other in pairs)
+        return sum(self.before.nodes[index].outputs != self.after.nodes[match].outputs for index, match in pairs)
 
     @property
     def is_empty(self) -> bool:
@@ -130,8 +130,8 @@ def compare(before: onnx.ModelProto, after: onnx.ModelProto, names: tuple[str, s
     smaller = min(len(main.before.nodes), len(main.after.nodes))
     if (smaller == 0 or len(main.matches) < _ENOUGH * smaller) and main.ends:
         ours, theirs = len(main.before.nodes), len(main.after.nodes)
-        found = f"{len(main.matches) or 'none'} of the {ours} nodes of the one is among the {theirs} of the other"
-        raise NothingInCommonError(*names, f"{found}, and {main.ends[0]}")
+        overlap = f"{len(main.matches) or 'none'} of the {ours} nodes of the one is among the {theirs} of the other"
+        raise NothingInCommonError(*names, f"{overlap}, and {main.ends[0]}")
     functions, lines = _functions(before, after)
     graphs = [*first, *functions]
     return Comparison(*names, tuple(graphs), (*opset_lines(before, after), *lines), (_patches(before), _patches(after)))
@@ -146,12 +146,14 @@ def _graphs(
         for graph, leaves in zip((before, after), leaves_of(before, after, outer), strict=True)
     ]
     Matching(*sides).run()
-    matches = dict(sorted(sides[0].other.items()))
+    matches = dict(sorted(sides[0].matches.items()))
     differences = NodeDifferences(before, after, matches, outer)
-    changed = {one: lines for one, other in matches.items() if (lines := tuple(differences.differences(one, other)))}
+    changed = {
+        index: lines for index, match in matches.items() if (lines := tuple(differences.differences(index, match)))
+    }
     inner: list[GraphComparison] = []
-    for one, match in matches.items():
-        ours, theirs = before.nodes[one], after.nodes[match]
+    for index, match in matches.items():
+        ours, theirs = before.nodes[index], after.nodes[match]
         for name in (name for name in ours.graphs if name in theirs.graphs):
             within = f"{ours.op} '{ours.label}' {name}"
             names = differences.names()
@@ -161,7 +163,7 @@ def _graphs(
                 graph_of(theirs.graphs[name], after.opsets),
                 names,
             )
-    found = GraphComparison(
+    comparison = GraphComparison(
         title=title,
         before=before,
         after=after,
@@ -174,7 +176,7 @@ def _graphs(
         ),
         initializers=tuple(initializer_lines(before, after)),
     )
-    return [found, *inner]
+    return [comparison, *inner]
 
 
 def _functions(before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[list[GraphComparison], list[str]]:
@@ -186,14 +188,14 @@ def _functions(before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[list[Gr
         }
         for model in (before, after)
     )
-    found = [
+    comparisons = [
         graph
         for name in ours.keys() & theirs.keys()
         for graph in _graphs(f"function {name}", body_of(ours[name]), body_of(theirs[name]))
     ]
     lines = [f"function {name} is lost" for name in sorted(ours.keys() - theirs.keys())]
     lines += [f"function {name} is gained" for name in sorted(theirs.keys() - ours.keys())]
-    return sorted(found, key=lambda graph: graph.title), lines
+    return sorted(comparisons, key=lambda graph: graph.title), lines
 
 
 def _ops(graph: Graph) -> Counter[str]:

@@ -16,8 +16,8 @@ def leaves_of(
     leaves: tuple[dict[str, Hashable], dict[str, Hashable]] = (dict(outer[0]), dict(outer[1]))
     for kind, ours, theirs in (("input", before.inputs, after.inputs), ("output", before.outputs, after.outputs)):
         common = set(ours) & set(theirs)
-        rest = ([name for name in ours if name not in common], [name for name in theirs if name not in common])
-        for side, mine in zip(leaves, rest, strict=True):
+        own_names = ([name for name in ours if name not in common], [name for name in theirs if name not in common])
+        for side, mine in zip(leaves, own_names, strict=True):
             side.update({name: (kind, name) for name in common})
             side.update({name: (kind, index) for index, name in enumerate(mine)})
     return leaves
@@ -37,12 +37,12 @@ class NodeDifferences:
         self._before: Final = before
         self._after: Final = after
         self._matches: Final = matches
-        self._there: Final = set(matches.values())
+        self._matched: Final = set(matches.values())
         self._outer: Final = outer
 
-    def differences(self, one: int, other: int) -> Iterator[str]:
+    def differences(self, index: int, match: int) -> Iterator[str]:
         """Yield a line for each difference of two matched nodes; another name is no difference."""
-        ours, theirs = self._before.nodes[one], self._after.nodes[other]
+        ours, theirs = self._before.nodes[index], self._after.nodes[match]
         for name in sorted(ours.settings.keys() | theirs.settings.keys()):
             mine, its = ours.settings.get(name, "not given"), theirs.settings.get(name, "not given")
             if mine != its:
@@ -66,12 +66,13 @@ class NodeDifferences:
         yield from straight
 
     def _slot_differences(self, ours: tuple[str, ...], theirs: tuple[str, ...]) -> Iterator[str]:
-        for slot, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-            if not one or not other:
-                if one or other:
-                    yield f"input {slot}: {'given' if one else 'left out'} → {'given' if other else 'left out'}"
+        for slot, (our_name, their_name) in enumerate(zip(ours, theirs, strict=False)):
+            if not our_name or not their_name:
+                if our_name or their_name:
+                    words = ["given" if name else "left out" for name in (our_name, their_name)]
+                    yield f"input {slot}: {words[0]} → {words[1]}"
                 continue
-            mine, its = self._before.values[one], self._after.values[other]
+            mine, its = self._before.values[our_name], self._after.values[their_name]
             if mine.kind == its.kind == "constant":
                 if (mine.dtype, mine.shape) != (its.dtype, its.shape):
                     yield f"input {slot}: {mine.type} → {its.type}"
@@ -87,7 +88,7 @@ class NodeDifferences:
             return mine.slot == its.slot
         if mine.producer is not None and mine.producer not in self._matches:
             return True
-        if its.producer is not None and its.producer not in self._there:
+        if its.producer is not None and its.producer not in self._matched:
             return True
         if mine.producer is not None or its.producer is not None or "constant" in (mine.kind, its.kind):
             return False
@@ -105,20 +106,20 @@ class NodeDifferences:
         """Return keys for the values of these graphs, for comparing the graphs inside nodes."""
         ours = {name: name for name in self._before.values}
         theirs = {name: name for name in self._after.values}
-        for one, match in self._matches.items():
-            outputs = self._before.nodes[one].outputs, self._after.nodes[match].outputs
+        for index, match in self._matches.items():
+            outputs = self._before.nodes[index].outputs, self._after.nodes[match].outputs
             theirs.update({its: mine for mine, its in zip(*outputs, strict=False)})
         return ours, theirs
 
 
-def same_type(one: Value, other: Value) -> bool:
+def same_type(mine: Value, its: Value) -> bool:
     """Return True if two types agree as far as known; names of dimensions do not count."""
-    if one.dtype and other.dtype and one.dtype != other.dtype:
+    if mine.dtype and its.dtype and mine.dtype != its.dtype:
         return False
-    if one.shape is None or other.shape is None:
+    if mine.shape is None or its.shape is None:
         return True
-    if len(one.shape) != len(other.shape):
+    if len(mine.shape) != len(its.shape):
         return False
     return all(
-        a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(one.shape, other.shape, strict=True)
+        a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(mine.shape, its.shape, strict=True)
     )

@@ -19,10 +19,10 @@ def end_lines(kind: str, before: Graph, after: Graph, ours: tuple[str, ...], the
         mine, its = before.values[name], after.values[name]
         if not same_type(mine, its):
             yield f"{kind} '{name}': {mine.type} → {its.type}"
-    for one, other in zip(lost, gained, strict=False):
-        types = before.values[one].type, after.values[other].type
+    for lost_name, gained_name in zip(lost, gained, strict=False):
+        types = before.values[lost_name].type, after.values[gained_name].type
         if types[0] != types[1]:
-            yield f"{kind} '{one}' {types[0]} → '{other}' {types[1]}"
+            yield f"{kind} '{lost_name}' {types[0]} → '{gained_name}' {types[1]}"
     for name in lost[len(gained) :]:
         yield f"{kind} '{name}' {before.values[name].type} is lost"
     for name in gained[len(lost) :]:
@@ -37,11 +37,11 @@ def initializer_lines(before: Graph, after: Graph) -> Iterator[str]:
     ours, theirs = (Counter(graph.values[name].type for name in graph.initializers) for graph in (before, after))
     named = [name for name in before.initializers if name in after.initializers and not name[-1:].isdigit()]
     for name in named:
-        one, other = before.values[name].type, after.values[name].type
-        if one != other:
-            yield f"initializer '{name}': {one} → {other}"
-        ours[one] -= 1
-        theirs[other] -= 1
+        our_type, their_type = before.values[name].type, after.values[name].type
+        if our_type != their_type:
+            yield f"initializer '{name}': {our_type} → {their_type}"
+        ours[our_type] -= 1
+        theirs[their_type] -= 1
     for word, types in (("lost", ours - theirs), ("gained", theirs - ours)):
         for kind, count in types.most_common():
             yield f"{count} initializer{'s' * (count > 1)} {kind} {word}"
@@ -49,7 +49,9 @@ def initializer_lines(before: Graph, after: Graph) -> Iterator[str]:
 
 def opset_lines(before: onnx.ModelProto, after: onnx.ModelProto) -> Iterator[str]:
     """Yield a line for each domain with another opset version."""
-    ours, theirs = ({one.domain or "ai.onnx": one.version for one in model.opset_import} for model in (before, after))
+    ours, theirs = (
+        {opset.domain or "ai.onnx": opset.version for opset in model.opset_import} for model in (before, after)
+    )
     for domain in sorted(ours.keys() | theirs.keys()):
         if ours.get(domain) != theirs.get(domain):
             yield f"opset {domain}: {ours.get(domain, 'none')} → {theirs.get(domain, 'none')}"

@@ -48,12 +48,12 @@ class Labels:
         for _ in range(RADIUS):
             last = self.around[-1]
             self.around.append(
-                [hash((self._from_inputs(at, last), self._from_outputs(at, last))) for at in range(len(last))]
+                [hash((self._from_inputs(index, last), self._from_outputs(index, last))) for index in range(len(last))]
             )
 
-    def same(self, ours: Iterable[str], theirs: Iterable[str], other: Labels) -> Iterator[tuple[str, str]]:
+    def same(self, ours: Iterable[str], theirs: Iterable[str], their_labels: Labels) -> Iterator[tuple[str, str]]:
         """Yield the pairs of inputs, or of outputs, that have the same key in both graphs."""
-        names = {other._leaves.get(name): name for name in theirs}
+        names = {their_labels._leaves.get(name): name for name in theirs}
         return ((name, names[leaf]) for name in ours if (leaf := self._leaves.get(name)) in names)
 
     def _own(self, node: Node) -> int:
@@ -68,25 +68,25 @@ class Labels:
 
     def _from_inputs(self, index: int, labels: list[int]) -> int:
         node = self._graph.nodes[index]
-        found: list[int] = []
+        sources: list[int] = []
         for name in node.inputs:
             value = self._graph.values[name] if name else None
             if value is None or value.kind == "constant":
-                found.append(0)
+                sources.append(0)
             elif value.producer is None:
-                found.append(hash(self._leaves.get(name, name)))
+                sources.append(hash(self._leaves.get(name, name)))
             else:
-                found.append(hash((labels[value.producer], value.slot)))
-        return hash((self.own[index], tuple(sorted(found) if node.commutes else found)))
+                sources.append(hash((labels[value.producer], value.slot)))
+        return hash((self.own[index], tuple(sorted(sources) if node.commutes else sources)))
 
     def _from_outputs(self, index: int, labels: list[int]) -> int:
         node, graph = self._graph.nodes[index], self._graph
-        found: list[tuple[object, ...]] = []
+        uses: list[tuple[object, ...]] = []
         for name in node.outputs:
             users = graph.consumers.get(name, ()) if name else ()
             slots = sorted((labels[user], 0 if graph.nodes[user].commutes else slot) for user, slot in users)
-            found.append((*slots, self._leaves.get(name) if name in graph.outputs else None))
-        return hash((self.own[index], tuple(found)))
+            uses.append((*slots, self._leaves.get(name) if name in graph.outputs else None))
+        return hash((self.own[index], tuple(uses)))
 
 
 def topological(graph: Graph) -> list[int]:
@@ -96,20 +96,20 @@ def topological(graph: Graph) -> list[int]:
     its nodes nevertheless.
     """
     order: list[int] = []
-    seen = [False] * len(graph.nodes)
+    visited = [False] * len(graph.nodes)
     used = {name for node in graph.nodes for name in node.inputs}
     ends = [graph.values[name].producer for name in graph.outputs]
     ends += [node.index for node in graph.nodes if not any(name in used for name in node.outputs)]  # unused
     for end in [*ends, *range(len(graph.nodes))]:
-        stack = [] if end is None or seen[end] else [(end, False)]
+        stack = [] if end is None or visited[end] else [(end, False)]
         while stack:
             index, is_done = stack.pop()
             if is_done:
                 order.append(index)
-            elif not seen[index]:
-                seen[index] = True
+            elif not visited[index]:
+                visited[index] = True
                 stack.append((index, True))
                 names = [name for name in graph.nodes[index].inputs if name]
                 producers = [graph.values[name].producer for name in reversed(names)]
-                stack += [(producer, False) for producer in producers if producer is not None and not seen[producer]]
+                stack += [(producer, False) for producer in producers if producer is not None and not visited[producer]]
     return order

@@ -40,19 +40,19 @@ class Side:
     Attributes:
         graph: the graph.
         labels: the structure of the graph.
-        other: by node, the number of the matched node in the other graph.
+        matches: by node, the number of the matched node in the other graph.
     """
 
-    __slots__ = ("graph", "labels", "other")
+    __slots__ = ("graph", "labels", "matches")
 
     def __init__(self, graph: Graph, labels: Labels) -> None:
         self.graph: Final = graph
         self.labels: Final = labels
-        self.other: Final[dict[int, int]] = {}
+        self.matches: Final[dict[int, int]] = {}
 
     def free(self) -> Iterator[int]:
         """Yield the nodes without a match, in topological order."""
-        return (index for index in self.labels.order if index not in self.other)
+        return (index for index in self.labels.order if index not in self.matches)
 
     def node(self, index: int) -> Node:
         """Return a node."""
@@ -70,12 +70,12 @@ class Side:
     def consumers(self, name: str) -> list[tuple[int, int]]:
         """Return the users of a value that have no match yet, with the input index; 0 for inputs that commute."""
         users = self.graph.consumers.get(name, ()) if name else ()
-        return [(user, 0 if self.node(user).commutes else slot) for user, slot in users if user not in self.other]
+        return [(user, 0 if self.node(user).commutes else slot) for user, slot in users if user not in self.matches]
 
     def producer(self, name: str) -> tuple[int, int] | None:
         """Return the producer of a value, and the index of the output, if the producer has no match yet."""
         value = self.graph.values[name] if name else None
-        if value is None or value.producer is None or value.producer in self.other:
+        if value is None or value.producer is None or value.producer in self.matches:
             return None
         return value.producer, value.slot
 
@@ -93,20 +93,24 @@ class Matching:
     def run(self) -> None:
         """Match all nodes that can be matched."""
         whole: list[Key] = [
-            lambda side, at: (side.labels.upstream[at], side.labels.downstream[at]),
-            lambda side, at: side.labels.upstream[at],
-            lambda side, at: side.labels.downstream[at],
+            lambda side, index: (side.labels.upstream[index], side.labels.downstream[index]),
+            lambda side, index: side.labels.upstream[index],
+            lambda side, index: side.labels.downstream[index],
         ]
         for key in whole:
             self._by(key, as_many=True)
-        self._by(lambda side, at: (side.node(at).op, names) if (names := side.weights(at)) else None)
-        self._by(lambda side, at: None if _NUMBERED.search(name := side.node(at).label) else (side.node(at).op, name))
-        self._by(lambda side, at: (side.labels.own[at], scope) if (scope := side.node(at).scope) else None)
+        self._by(lambda side, index: (side.node(index).op, names) if (names := side.weights(index)) else None)
+        self._by(
+            lambda side, index: (
+                None if _NUMBERED.search(name := side.node(index).label) else (side.node(index).op, name)
+            )
+        )
+        self._by(lambda side, index: (side.labels.own[index], scope) if (scope := side.node(index).scope) else None)
         for reach in range(RADIUS, _OWN - 1, -1):
             self._spread_all(reach)
-        self._by(lambda side, at: (side.labels.around[1][at], side.node(at).label))
+        self._by(lambda side, index: (side.labels.around[1][index], side.node(index).label))
         for radius in range(RADIUS, 0, -1):
-            self._by(lambda side, at, radius=radius: side.labels.around[radius][at])  # type: ignore[misc]  # a default binds it
+            self._by(lambda side, index, radius=radius: side.labels.around[radius][index])  # type: ignore[misc]  # a default binds it
         for radius in range(RADIUS, -1, -1):
             self._in_order(radius)
         self._spread_all(_OPERATOR)
@@ -119,40 +123,40 @@ class Matching:
         them apart.
         """
         groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-        for at, side in enumerate((self._before, self._after)):
+        for graph_index, side in enumerate((self._before, self._after)):
             for index in side.free():
-                if (found := key(side, index)) is not None:
-                    groups[found][at].append(index)
+                if (label := key(side, index)) is not None:
+                    groups[label][graph_index].append(index)
         for ours, theirs in groups.values():
             if len(ours) == len(theirs) and (as_many or len(ours) == 1):
-                for one, other in self._paired(ours, theirs):
-                    self._match(one, other)
+                for index, match in self._paired(ours, theirs):
+                    self._match(index, match)
 
     def _paired(self, ours: Sequence[int], theirs: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield pairs of equally many nodes: by names of weights, by modules, by names of outputs, by order."""
-        rest, left = list(ours), list(theirs)
+        free_ours, free_theirs = list(ours), list(theirs)
         keys: tuple[Key, ...] = (
             Side.weights,
             lambda side, index: side.node(index).scope,
             lambda side, index: side.node(index).label,
         )
         for key in keys:
-            mine, its = _alone(self._before, rest, key), _alone(self._after, left, key)
+            mine, its = _alone(self._before, free_ours, key), _alone(self._after, free_theirs, key)
             for name in (name for name in mine if name in its):
-                rest.remove(mine[name])
-                left.remove(its[name])
+                free_ours.remove(mine[name])
+                free_theirs.remove(its[name])
                 yield mine[name], its[name]
-        yield from zip(rest, left, strict=True)
+        yield from zip(free_ours, free_theirs, strict=True)
 
-    def _match(self, one: int, other: int) -> None:
-        if one not in self._before.other and other not in self._after.other:
-            self._set(one, other)
+    def _match(self, index: int, match: int) -> None:
+        if index not in self._before.matches and match not in self._after.matches:
+            self._set(index, match)
             self._spread()
 
-    def _set(self, one: int, other: int) -> None:
-        self._before.other[one] = other
-        self._after.other[other] = one
-        self._fresh.append((one, other))
+    def _set(self, index: int, match: int) -> None:
+        self._before.matches[index] = match
+        self._after.matches[match] = index
+        self._fresh.append((index, match))
 
     def _spread_all(self, reach: int) -> None:
         """Match neighbours of inputs, outputs and all matches if alike as far as ``reach``, and so on."""
@@ -162,64 +166,69 @@ class Matching:
             self._match_consumers(self._before.consumers(mine), self._after.consumers(its))
         for mine, its in self._before.labels.same(ours.outputs, theirs.outputs, self._after.labels):
             self._match_producers(mine, its)
-        self._fresh.extend(self._before.other.items())
+        self._fresh.extend(self._before.matches.items())
         self._spread()
 
     def _spread(self) -> None:
         """Match neighbours of new matches, and so on."""
         while self._fresh:
-            one, other = self._fresh.popleft()
+            index, match = self._fresh.popleft()
             if self._reach == _NOTHING:
                 continue
-            ours, theirs = self._before.node(one), self._after.node(other)
+            ours, theirs = self._before.node(index), self._after.node(match)
             for mine, its in _aligned(ours, theirs):
                 self._match_producers(mine, its)
             for mine, its in zip(ours.outputs, theirs.outputs, strict=False):
                 self._match_consumers(self._before.consumers(mine), self._after.consumers(its))
 
     def _match_producers(self, mine: str, its: str) -> None:
-        made, makes = self._before.producer(mine), self._after.producer(its)
-        if made and makes and made[1] == makes[1] and self._alike(made[0], makes[0]):
-            self._set(made[0], makes[0])
+        ours, theirs = self._before.producer(mine), self._after.producer(its)
+        if ours and theirs and ours[1] == theirs[1] and self._alike(ours[0], theirs[0]):
+            self._set(ours[0], theirs[0])
 
     def _match_consumers(self, ours: Sequence[tuple[int, int]], theirs: Sequence[tuple[int, int]]) -> None:
         """Match the users of a value at the same input, if equally many; the most alike first."""
         radii = range(RADIUS, max(self._reach, _OWN) - 1, -1)
-        keys: list[Key] = [lambda side, at, radius=radius: side.labels.around[radius][at] for radius in radii]  # type: ignore[misc]  # likewise
+        keys: list[Key] = [lambda side, index, radius=radius: side.labels.around[radius][index] for radius in radii]  # type: ignore[misc]  # likewise
         if self._reach == _OPERATOR:
-            keys += [lambda side, at: (side.node(at).op, side.types(at)), lambda side, at: side.node(at).op]
+            keys += [
+                lambda side, index: (side.node(index).op, side.types(index)),
+                lambda side, index: side.node(index).op,
+            ]
         for key in keys:
             groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-            for index, (side, users) in enumerate(((self._before, ours), (self._after, theirs))):
+            for graph_index, (side, users) in enumerate(((self._before, ours), (self._after, theirs))):
                 for user, slot in users:
-                    if user not in side.other and user not in groups[key(side, user), slot][index]:
-                        groups[key(side, user), slot][index].append(user)
+                    if user not in side.matches and user not in groups[key(side, user), slot][graph_index]:
+                        groups[key(side, user), slot][graph_index].append(user)
             for mine, its in groups.values():
                 if len(mine) == len(its) and (len(mine) == 1 or self._reach == _OPERATOR):
-                    for one, other in self._paired(mine, its):
-                        self._set(one, other)
+                    for index, match in self._paired(mine, its):
+                        self._set(index, match)
 
-    def _alike(self, one: int, other: int) -> bool:
+    def _alike(self, index: int, match: int) -> bool:
         if self._reach == _OPERATOR:
-            return self._before.node(one).op == self._after.node(other).op
-        return self._before.labels.around[self._reach][one] == self._after.labels.around[self._reach][other]
+            return self._before.node(index).op == self._after.node(match).op
+        return self._before.labels.around[self._reach][index] == self._after.labels.around[self._reach][match]
 
     def _in_order(self, radius: int) -> None:
         """Match nodes between matches by order; at radius 0, without neighbours, only nodes with weights."""
         ours, theirs = list(self._before.labels.order), list(self._after.labels.order)
-        place = {index: at for at, index in enumerate(theirs)}
+        place = {index: position for position, index in enumerate(theirs)}
         anchors = [
-            (at, place[self._before.other[index]]) for at, index in enumerate(ours) if index in self._before.other
+            (position, place[self._before.matches[index]])
+            for position, index in enumerate(ours)
+            if index in self._before.matches
         ]
         ends = [(-1, -1), *rising(anchors), (len(ours), len(theirs))]
         for (begin, start), (end, stop) in pairwise(ends):
-            gap = [index for index in ours[begin + 1 : end] if index not in self._before.other]
-            other = [index for index in theirs[start + 1 : stop] if index not in self._after.other]
-            words = [self._word(self._before, index, radius) for index in gap]
-            others = [self._word(self._after, index, radius) for index in other]
-            for block in SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks():
+            our_gap = [index for index in ours[begin + 1 : end] if index not in self._before.matches]
+            their_gap = [index for index in theirs[start + 1 : stop] if index not in self._after.matches]
+            our_words = [self._word(self._before, index, radius) for index in our_gap]
+            their_words = [self._word(self._after, index, radius) for index in their_gap]
+            for block in SequenceMatcher(None, our_words, their_words, autojunk=False).get_matching_blocks():
                 for step in range(block.size):
-                    self._match(gap[block.a + step], other[block.b + step])
+                    self._match(our_gap[block.a + step], their_gap[block.b + step])
 
     def _word(self, side: Side, index: int, radius: int) -> Hashable:
         has_weights = any(value.shape and value.data is None for value in side.graph.constants_of(side.node(index)))
@@ -231,24 +240,24 @@ class Matching:
         In a circle a node would be drawn both before and after another node.
         """
         while circle := self._circles():
-            worst = next(one for one in reversed([*self._before.other]) if self._merged(0, one) in circle)
-            del self._after.other[self._before.other.pop(worst)]
+            worst = next(index for index in reversed([*self._before.matches]) if self._merged(0, index) in circle)
+            del self._after.matches[self._before.matches.pop(worst)]
 
     def _circles(self) -> set[Hashable]:
         """Return the nodes on circles, and between circles, in the union of both graphs."""
         needs: dict[Hashable, set[Hashable]] = {}
-        for index, side in enumerate((self._before, self._after)):
+        for graph_index, side in enumerate((self._before, self._after)):
             for node in side.graph.nodes:
-                made = (side.graph.values[name].producer for name in node.inputs if name)
-                needed = needs.setdefault(self._merged(index, node.index), set())
-                needed.update(self._merged(index, one) for one in made if one is not None)
+                producers = (side.graph.values[name].producer for name in node.inputs if name)
+                needed = needs.setdefault(self._merged(graph_index, node.index), set())
+                needed.update(self._merged(graph_index, producer) for producer in producers if producer is not None)
         return circles(needs)
 
-    def _merged(self, at: int, index: int) -> Hashable:
-        side = self._after if at else self._before
-        if index not in side.other:
-            return at, index, None
-        return (side.other[index], index) if at else (index, side.other[index])
+    def _merged(self, graph_index: int, index: int) -> Hashable:
+        side = self._after if graph_index else self._before
+        if index not in side.matches:
+            return graph_index, index, None
+        return (side.matches[index], index) if graph_index else (index, side.matches[index])
 
 
 def _aligned(ours: Node, theirs: Node) -> Iterator[tuple[str, str]]:
@@ -260,7 +269,7 @@ def _aligned(ours: Node, theirs: Node) -> Iterator[tuple[str, str]]:
 
 def _alone(side: Side, nodes: Iterable[int], key: Key) -> dict[Hashable, int]:
     """Return the nodes by key, of keys that occur once; empty keys are left out."""
-    found: dict[Hashable, list[int]] = defaultdict(list)
+    groups: dict[Hashable, list[int]] = defaultdict(list)
     for index in nodes:
-        found[key(side, index)].append(index)
-    return {name: indices[0] for name, indices in found.items() if name and len(indices) == 1}
+        groups[key(side, index)].append(index)
+    return {name: indices[0] for name, indices in groups.items() if name and len(indices) == 1}

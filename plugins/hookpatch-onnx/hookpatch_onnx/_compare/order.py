@@ -16,26 +16,26 @@ def circles(needs: Mapping[Hashable, set[Hashable]]) -> set[Hashable]:
 
 
 def _turned(needs: Mapping[Hashable, set[Hashable]]) -> dict[Hashable, set[Hashable]]:
-    found: dict[Hashable, set[Hashable]] = {one: set() for one in needs}
-    for one, needed in needs.items():
-        for other in needed:
-            found[other].add(one)
-    return found
+    followers: dict[Hashable, set[Hashable]] = {element: set() for element in needs}
+    for element, needed in needs.items():
+        for predecessor in needed:
+            followers[predecessor].add(element)
+    return followers
 
 
 def _without_ends(needs: Mapping[Hashable, set[Hashable]]) -> dict[Hashable, set[Hashable]]:
     """Remove elements that need no other element until none is left; return the rest (Kahn, 1962)."""
-    left = {one: set(needed) for one, needed in needs.items()}
+    remaining = {element: set(needed) for element, needed in needs.items()}
     followers = _turned(needs)
-    ready = [one for one, needed in left.items() if not needed]
+    ready = [element for element, needed in remaining.items() if not needed]
     while ready:
-        one = ready.pop()
-        del left[one]
-        for follower in followers[one]:
-            left[follower].discard(one)
-            if not left[follower]:
+        element = ready.pop()
+        del remaining[element]
+        for follower in followers[element]:
+            remaining[follower].discard(element)
+            if not remaining[follower]:
                 ready.append(follower)
-    return left
+    return remaining
 
 
 def rising(anchors: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -44,12 +44,12 @@ def rising(anchors: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     chains: list[tuple[int, int]] = []
     before: dict[tuple[int, int], tuple[int, int] | None] = {}
     for anchor in anchors:
-        at = bisect_left(ends, anchor[1])
-        before[anchor] = chains[at - 1] if at else None
-        ends[at : at + 1], chains[at : at + 1] = [anchor[1]], [anchor]
-    found: list[tuple[int, int]] = []
+        position = bisect_left(ends, anchor[1])
+        before[anchor] = chains[position - 1] if position else None
+        ends[position : position + 1], chains[position : position + 1] = [anchor[1]], [anchor]
+    chain: list[tuple[int, int]] = []
     last = chains[-1] if chains else None
     while last is not None:
-        found.append(last)
+        chain.append(last)
         last = before[last]
-    return found[::-1]
+    return chain[::-1]

@@ -46,31 +46,31 @@ def places_of(before: Graph, after: Graph, matches: Mapping[int, int]) -> tuple[
     )
     joined = _Joined()
     for side in sides:
-        for one, other in side.within():
-            joined.join(one, other)
-    both: set[_Only] = set()
+        for producer, user in side.within():
+            joined.join(producer, user)
+    mixed: set[_Only] = set()
     for direction in ("down", "up"):  # up only where down joined nothing: a value may have many users
         meeting: dict[Hashable, tuple[list[_Only], list[_Only]]] = defaultdict(lambda: ([], []))
-        for at, side in enumerate(sides):
+        for graph_index, side in enumerate(sides):
             for point, node in side.ends(direction):
-                if joined.root(node) not in both:
-                    meeting[point][at].append(node)
+                if joined.root(node) not in mixed:
+                    meeting[point][graph_index].append(node)
         met = [(*ours, *theirs) for ours, theirs in meeting.values() if ours and theirs]
         for nodes in met:
             for node in nodes:
                 joined.join(nodes[0], node)
-        both = {joined.root(nodes[0]) for nodes in met}
+        mixed = {joined.root(nodes[0]) for nodes in met}
     groups: dict[_Only, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for at, side in enumerate(sides):
+    for graph_index, side in enumerate(sides):
         for index in side.only:
-            groups[joined.root((at, index))][at].append(index)
+            groups[joined.root((graph_index, index))][graph_index].append(index)
     return tuple(_place(sides, tuple(lost), tuple(gained)) for lost, gained in groups.values())
 
 
 def _place(sides: tuple[_Side, _Side], lost: tuple[int, ...], gained: tuple[int, ...]) -> Place:
     nothing = [
-        "a constant" if sides[at].ends_in_constant(only, sides[1 - at]) else "nothing"
-        for at, only in ((1, gained), (0, lost))
+        "a constant" if sides[graph_index].ends_in_constant(only, sides[1 - graph_index]) else "nothing"
+        for graph_index, only in ((1, gained), (0, lost))
     ]
     words = words_of(sides[0].graph, lost) or nothing[0], words_of(sides[1].graph, gained) or nothing[1]
     nodes = [sides[0].graph.nodes[index] for index in lost] + [sides[1].graph.nodes[index] for index in gained]
@@ -87,10 +87,10 @@ def words_of(graph: Graph, nodes: Iterable[int]) -> str:
 class _Side:
     """The nodes of one graph without a match, and their neighbours with a match."""
 
-    def __init__(self, graph: Graph, common: Mapping[int, int], at: int) -> None:
+    def __init__(self, graph: Graph, common: Mapping[int, int], graph_index: int) -> None:
         self.graph: Final = graph
         self._common: Final = common  # the number in the first graph, of each matched node
-        self._at: Final = at
+        self._at: Final = graph_index
         self.only: Final = [node.index for node in graph.nodes if node.index not in common]
 
     def within(self) -> Iterator[tuple[_Only, _Only]]:
@@ -121,7 +121,7 @@ class _Side:
                 elif value.producer is not None and value.producer in self._common:
                     yield (self._common[value.producer], value.slot), (self._at, index)
 
-    def ends_in_constant(self, only: Iterable[int], other: _Side) -> bool:
+    def ends_in_constant(self, only: Iterable[int], opposite: _Side) -> bool:
         """Return True if a matched user of these nodes takes a constant instead in the other graph."""
         users = {
             user
@@ -129,10 +129,12 @@ class _Side:
             for name in self.graph.nodes[index].outputs
             for user, _ in self.graph.consumers.get(name, ())
         }
-        there = {one: index for index, one in other._common.items()}
+        by_common = {common: index for index, common in opposite._common.items()}
         for user in users & self._common.keys():
-            same = other.graph.nodes[there[self._common[user]]]
-            if len(list(other.graph.constants_of(same))) > len(list(self.graph.constants_of(self.graph.nodes[user]))):
+            match = opposite.graph.nodes[by_common[self._common[user]]]
+            if len(list(opposite.graph.constants_of(match))) > len(
+                list(self.graph.constants_of(self.graph.nodes[user]))
+            ):
                 return True
         return False
 
@@ -150,5 +152,5 @@ class _Joined:
             node = up
         return node
 
-    def join(self, one: _Only, other: _Only) -> None:
-        self._up[self.root(one)] = self.root(other)
+    def join(self, first: _Only, second: _Only) -> None:
+        self._up[self.root(first)] = self.root(second)

@@ -29,16 +29,16 @@ def check(model: ir.Model, receipts: Mapping[str, Receipt]) -> None:
     for plugin, op_type, reason in _refusals(_without_weights(model)):
         receipt = receipts.get(plugin) or next(iter(receipts.values()))
         part = f"{op_type} at opset {model.opset_imports['']}" if op_type else "the model"
-        said = f"onnx.checker refuses {part} ({reason})"
-        receipt.remarks.append(f"{said}: {receipt.refused}" if op_type and receipt.refused else said)
+        remark = f"onnx.checker refuses {part} ({reason})"
+        receipt.remarks.append(f"{remark}: {receipt.refused}" if op_type and receipt.refused else remark)
         if not (op_type and receipt.refused):
             warnings.warn(CheckerWarning(receipt.plugin, part, reason), stacklevel=2)
 
 
 def _refusals(proto: onnx.ModelProto) -> list[tuple[str, str, str]]:
     """Return the plugin, the operator and the reason of each refusal; no operator if no plugin made the node."""
-    made = [(node, by) for node in _nodes([*proto.graph.node, *_bodies(proto)]) if (by := _made_by(node))]
-    found: list[tuple[str, str, str]] = []
+    added = [(node, by) for node in _nodes([*proto.graph.node, *_bodies(proto)]) if (by := _made_by(node))]
+    refusals: list[tuple[str, str, str]] = []
     while True:
         try:
             onnx.checker.check_model(proto)
@@ -46,23 +46,23 @@ def _refusals(proto: onnx.ModelProto) -> list[tuple[str, str, str]]:
             reason = str(error).strip().partition("\n")[0]
             refused = re.search(r"(?:OpType:|No Op registered for) (\S+)", str(error))
             op_type = refused[1] if refused else ""
-            guilty = [(node, by) for node, by in made if node.op_type == op_type and node.domain != _UNCHECKED]
+            guilty = [(node, by) for node, by in added if node.op_type == op_type and node.domain != _UNCHECKED]
             if not guilty:  # a node of torch's, which no plugin has touched
-                return [*found, ("", "", reason)]
-            found.append((guilty[0][1], op_type, reason))
+                return [*refusals, ("", "", reason)]
+            refusals.append((guilty[0][1], op_type, reason))
             for node, _ in guilty:
                 node.domain = _UNCHECKED
-            for imports in [one.opset_import for one in (proto, *proto.functions)]:
-                if all(one.domain != _UNCHECKED for one in imports):
+            for imports in [part.opset_import for part in (proto, *proto.functions)]:
+                if all(opset.domain != _UNCHECKED for opset in imports):
                     imports.add(domain=_UNCHECKED, version=1)
         else:
-            return found
+            return refusals
 
 
 def _without_weights(model: ir.Model) -> onnx.ModelProto:
     """Return a model whose initializers are inputs instead."""
     proto = onnx.ModelProto(ir_version=model.ir_version, producer_name="hookpatch")
-    proto.opset_import.extend(onnx.helper.make_opsetid(*one) for one in model.opset_imports.items())
+    proto.opset_import.extend(onnx.helper.make_opsetid(*opset) for opset in model.opset_imports.items())
     proto.functions.extend(ir.to_proto(function) for function in model.functions.values())
     graph = proto.graph
     graph.name = model.graph.name or "graph"
@@ -81,8 +81,8 @@ def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """Yield nodes, and the nodes of the graphs in them."""
     for node in nodes:
         yield node
-        for given in node.attribute:
-            for graph in (given.g, *given.graphs):
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
                 yield from _nodes(graph.node)
 
 

@@ -80,9 +80,9 @@ class Export:
             except NodeError as error:
                 raise self.refuse(error) from None
 
-    def want(self, plugin: str, found: bool = True) -> None:
+    def want(self, plugin: str, has_parts: bool = True) -> None:
         """Note that a plugin has found a part of the model that is to become a node."""
-        if found:
+        if has_parts:
             self.wanted.add(plugin)
 
     def refuse(self, error: Exception) -> Exception:

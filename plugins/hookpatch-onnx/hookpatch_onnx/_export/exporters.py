@@ -59,9 +59,9 @@ def _see_failure(export: Export) -> Callable[..., Any]:
             return wrapped(*args, **kwargs)
         except Exception as error:
             if export.wanted and export.refusal is None:
-                said = str(error).strip().partition("\n")[0]
+                reason = str(error).strip().partition("\n")[0]
                 problem = "cannot be captured with strict=False, and otherwise nothing in it can be marked: "
-                problem += f"{type(error).__name__}: {said}"
+                problem += f"{type(error).__name__}: {reason}"
                 refusal = NodeError(min(export.wanted), "the model", problem)
                 refusal.__cause__ = error
                 export.refuse(refusal)
@@ -83,8 +83,8 @@ def _after_torchscript(export: Export) -> Callable[..., None]:
     def write(wrapped: Callable[..., None], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not (export.regions or export.receipts):
             return wrapped(*args, **kwargs)
-        done, file, *_ = args
-        light, weights = taken_apart(memoryview(done))
+        serialized, file, *_ = args
+        light, weights = taken_apart(memoryview(serialized))
         model = ir.from_proto(onnx.load_model_from_string(light))
         join_marks(model)
         rewrite(model, export)
@@ -144,8 +144,8 @@ def _end_node(inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], region: i
 def _mark(kind: str, inputs: Sequence[ir.Value], outputs: int, **attributes: int) -> Sequence[ir.Value]:
     from torch.onnx._internal.exporter import _core
 
-    given = [ir.AttrInt64(name, value) for name, value in attributes.items()]
-    node = ir.Node(DOMAIN, kind, inputs, given, num_outputs=outputs, version=1)
+    ir_attributes = [ir.AttrInt64(name, value) for name, value in attributes.items()]
+    node = ir.Node(DOMAIN, kind, inputs, ir_attributes, num_outputs=outputs, version=1)
     tracer: Any = _core.current_tracer  # of the running translation
     tracer.nodes.append(node)
     return node.outputs
@@ -154,13 +154,13 @@ def _mark(kind: str, inputs: Sequence[ir.Value], outputs: int, **attributes: int
 def _unmark(module: torch.fx.GraphModule) -> None:
     """Remove the marks from a captured program, which the caller keeps."""
     marks = {torch.ops.hookpatch_onnx.begin.default: 0, torch.ops.hookpatch_onnx.end.default: 1}
-    for one in module.modules():
-        if not isinstance(one, torch.fx.GraphModule):
+    for submodule in module.modules():
+        if not isinstance(submodule, torch.fx.GraphModule):
             continue
-        for node in [node for node in one.graph.nodes if node.target in marks]:
+        for node in [node for node in submodule.graph.nodes if node.target in marks]:
             through: Any = node.args[marks[node.target]]
             for user in list(node.users):  # the items of the list that the mark returns
                 user.replace_all_uses_with(through[user.args[1]])
-                one.graph.erase_node(user)
-            one.graph.erase_node(node)
-        one.recompile()
+                submodule.graph.erase_node(user)
+            submodule.graph.erase_node(node)
+        submodule.recompile()

@@ -65,12 +65,12 @@ def _run(export: Export, program: torch.export.ExportedProgram) -> str:
     """Run the program; return the reason for a failure, empty after a success."""
     if program.example_inputs is None:
         return "the captured program has no example inputs"
-    given: Any = program._graph_module_flat_inputs(*program.example_inputs)
-    if any(isinstance(leaf, FakeTensor) for leaf in pytree.tree_leaves(given)):
+    inputs: Any = program._graph_module_flat_inputs(*program.example_inputs)
+    if any(isinstance(leaf, FakeTensor) for leaf in pytree.tree_leaves(inputs)):
         return "the model or its example inputs are fake tensors"
     with torch.no_grad(), torch.random.fork_rng(devices=[]), _proving_of(export):
         try:
-            torch.fx.Interpreter(program.graph_module).run(*given)
+            torch.fx.Interpreter(program.graph_module).run(*inputs)
         except Exception as error:  # of the model on the inputs
             return f"the captured program raised {type(error).__name__}: {str(error).partition(chr(10))[0]}"
     return ""

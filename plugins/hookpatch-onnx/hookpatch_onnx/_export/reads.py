@@ -15,7 +15,11 @@ def read(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
     for node in nodes:
         yield from (value for value in node.inputs if value is not None)
         for graph in subgraphs(node):
-            own = {*graph.inputs, *graph.initializers.values(), *(value for one in graph for value in one.outputs)}
+            own = {
+                *graph.inputs,
+                *graph.initializers.values(),
+                *(value for inner_node in graph for value in inner_node.outputs),
+            }
             yield from (value for value in (*read(graph), *graph.outputs) if value not in own)
 
 
@@ -25,8 +29,8 @@ def read_instead(node: ir.Node, old: ir.Value, new: ir.Value) -> None:
         if value is old:
             node.replace_input_with(index, new)
     for graph in subgraphs(node):
-        for one in graph:
-            read_instead(one, old, new)
+        for inner_node in graph:
+            read_instead(inner_node, old, new)
         for index, value in enumerate(graph.outputs):
             if value is old:
                 graph.outputs[index] = new

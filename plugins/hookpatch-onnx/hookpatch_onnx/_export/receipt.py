@@ -54,21 +54,21 @@ class Receipt:
         Raises:
             NodeError: a part is left, and the plugin is strict.
         """
-        seen = {*self.made, *self.missed}
-        self.miss({part: "was not called by its forward" for part in self.marked if part not in seen})
+        accounted = {*self.made, *self.missed}
+        self.miss({part: "was not called by its forward" for part in self.marked if part not in accounted})
         if self.find is not None:
             self.miss(self.find(model))
         if self.is_strict and self.missed:
             part, reason = next(iter(self.missed.items()))
-            more = f"; and {len(self.missed) - 1} more" if len(self.missed) > 1 else ""
-            raise NodeError(self.plugin, part, f"is no node: {reason}{more}; strict=false exports it as it is")
+            ending = f"; and {len(self.missed) - 1} more" if len(self.missed) > 1 else ""
+            raise NodeError(self.plugin, part, f"is no node: {reason}{ending}; strict=false exports it as it is")
 
     def __str__(self) -> str:
-        done, left = len(self.made), len(self.missed)
+        node_count, missed_count = len(self.made), len(self.missed)
         named = [f"{part} {reason}" for part, reason in list(self.missed.items())[:_MOST]]
-        more = f", and {left - _MOST} more" if left > _MOST else ""
-        tail = f"; {left} not: {', '.join(named)}{more}" if left else ""
-        return "; ".join([f"{done} of {done + left} {self.kind} became nodes{tail}", *self.remarks])
+        ending = f", and {missed_count - _MOST} more" if missed_count > _MOST else ""
+        tail = f"; {missed_count} not: {', '.join(named)}{ending}" if missed_count else ""
+        return "; ".join([f"{node_count} of {node_count + missed_count} {self.kind} became nodes{tail}", *self.remarks])
 
 
 _receipts: Final[dict[str, list[str]]] = {}  # of the process, by plugin
@@ -78,9 +78,9 @@ _KEPT: Final = 20  # a program may export without end
 def keep(receipts: Iterable[Receipt]) -> None:
     """Keep the receipts of an export for the report."""
     for receipt in receipts:
-        kept = _receipts.setdefault(receipt.plugin, [])
-        kept.append(str(receipt))
-        del kept[:-_KEPT]
+        texts = _receipts.setdefault(receipt.plugin, [])
+        texts.append(str(receipt))
+        del texts[:-_KEPT]
 
 
 def kept(plugin: str) -> list[str]:
@@ -88,6 +88,6 @@ def kept(plugin: str) -> list[str]:
     return list(_receipts.get(plugin, ()))
 
 
-def inlined(what: str, otherwise: str) -> str:
+def inlined(functions: str, otherwise: str) -> str:
     """Return the remark on a function with a body: a tool may inline the body."""
-    return f"onnxruntime's quant_pre_process inlines the body of {what}: quantize without it, or {otherwise}"
+    return f"onnxruntime's quant_pre_process inlines the body of {functions}: quantize without it, or {otherwise}"

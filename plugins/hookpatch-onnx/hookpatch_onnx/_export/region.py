@@ -80,9 +80,9 @@ def run_marked(
     for index, marked in zip(places, inputs, strict=True):
         leaves[index] = marked
     args, kwargs = pytree.tree_unflatten(leaves, form)
-    versions = [one._version for one in inputs]
+    versions = [tensor._version for tensor in inputs]
     result = run(*args, **kwargs)
-    if versions != [one._version for one in inputs]:
+    if versions != [tensor._version for tensor in inputs]:
         problem = "cannot be one node: it changes an input in place, and a node of ONNX cannot; work on a clone"
         raise export.refuse(NodeError(region.plugin, region.part, problem))
     outputs = [result] if isinstance(result, torch.Tensor) else result
@@ -111,7 +111,7 @@ def _kind(value: object) -> str:
 @torch.library.custom_op(f"{DOMAIN}::begin", mutates_args=(), schema="(Tensor[] inputs, int region) -> Tensor[]")
 def begin_mark(inputs: list[torch.Tensor], region: int) -> list[torch.Tensor]:
     """Mark the begin of a region: all inputs of the region go through the mark."""
-    return [one.clone() for one in inputs]
+    return [tensor.clone() for tensor in inputs]
 
 
 @torch.library.custom_op(
@@ -123,7 +123,7 @@ def end_mark(inputs: list[torch.Tensor], outputs: list[torch.Tensor], region: in
     return [output.clone() for output in outputs]
 
 
-begin_mark.register_fake(lambda inputs, region: [torch.empty_like(one) for one in inputs])
+begin_mark.register_fake(lambda inputs, region: [torch.empty_like(tensor) for tensor in inputs])
 end_mark.register_fake(lambda inputs, outputs, region: [torch.empty_like(output) for output in outputs])
 
 
@@ -133,7 +133,7 @@ end_mark.register_fake(lambda inputs, outputs, region: [torch.empty_like(output)
 class _Begin(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, region: int, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(one.view_as(one) for one in inputs)
+        return tuple(tensor.view_as(tensor) for tensor in inputs)
 
     @staticmethod
     def symbolic(g: Any, region: int, *inputs: Any) -> Any:
@@ -142,12 +142,12 @@ class _Begin(torch.autograd.Function):
 
 class _End(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, region: int, taken: int, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(value.view_as(value) for value in values[taken:])
+    def forward(ctx: Any, region: int, begin_count: int, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(value.view_as(value) for value in values[begin_count:])
 
     @staticmethod
-    def symbolic(g: Any, region: int, taken: int, *values: Any) -> Any:
-        return _mark(g, END, region, values[taken:], values[:taken])
+    def symbolic(g: Any, region: int, begin_count: int, *values: Any) -> Any:
+        return _mark(g, END, region, values[begin_count:], values[:begin_count])
 
 
 class _Whole(torch.autograd.Function):
@@ -168,10 +168,10 @@ def _mark(g: Any, kind: str, region: int, values: Sequence[Any], begins: Sequenc
 
     Each node of an end reads the outputs of the begin and all values, since torch removes the nodes of unused values.
     """
-    more = [*begins, *values] if kind == END else []
+    extra = [*begins, *values] if kind == END else []
     attributes = {f"{MARK}_s": kind, f"{REGION}_i": region, f"{TAKEN}_i": len(begins)}
     return tuple(
-        g.op(TRACED, value, *more, **attributes, **{f"{PLACE}_i": place}) for place, value in enumerate(values)
+        g.op(TRACED, value, *extra, **attributes, **{f"{PLACE}_i": place}) for place, value in enumerate(values)
     )
 
 

@@ -54,8 +54,8 @@ class Place:
         graph: ir.Graph | None = None,
     ) -> Sequence[ir.Value]:
         """Put a node before the end of the region, or at the end of a graph inside it; return the node's outputs."""
-        given = ir.convenience.convert_attributes(attributes) if isinstance(attributes, Mapping) else attributes
-        node = ir.Node(domain, op_type, inputs, given, num_outputs=outputs)
+        converted = ir.convenience.convert_attributes(attributes) if isinstance(attributes, Mapping) else attributes
+        node = ir.Node(domain, op_type, inputs, converted, num_outputs=outputs)
         node.metadata_props.update(_origin(self.end))
         node.metadata_props[MADE_BY] = self.plugin
         if graph is None:
@@ -78,8 +78,8 @@ class Place:
         """Return a value that holds a tensor: a new initializer, or a Constant inside a function."""
         if isinstance(self.graph, ir.Function):  # a function cannot read initializers of the model
             return self.put("", "Constant", [], {"value": tensor})[0]
-        taken = self.model.graph.initializers
-        while name in taken:
+        initializers = self.model.graph.initializers
+        while name in initializers:
             name += "_"
         value = ir.Value(
             name=name, shape=ir.Shape(tensor.shape.numpy()), type=ir.TensorType(tensor.dtype), const_value=tensor
@@ -90,18 +90,18 @@ class Place:
 
 def _origin(mark: ir.Node) -> dict[str, str]:
     """Return torch's metadata about the origin of a mark, without the mark itself."""
-    told = {key: value for key, value in mark.metadata_props.items() if not key.endswith(".fx_node")}
+    metadata = {key: value for key, value in mark.metadata_props.items() if not key.endswith(".fx_node")}
     for key in ("pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.name_scopes"):
-        if key in told:
-            told[key] = repr(ast.literal_eval(told[key])[:-1])
-    if "namespace" in told:
-        told["namespace"] = told["namespace"].rpartition("/")[0]
-    return told
+        if key in metadata:
+            metadata[key] = repr(ast.literal_eval(metadata[key])[:-1])
+    if "namespace" in metadata:
+        metadata["namespace"] = metadata["namespace"].rpartition("/")[0]
+    return metadata
 
 
 def rewrite(model: ir.Model, export: Export) -> None:
     """Replace each marked region by the nodes that its plugin builds; remove all marks; close the receipts."""
-    for graph in [*graphs(model.graph), *(one for f in model.functions.values() for one in graphs(f))]:
+    for graph in [*graphs(model.graph), *(graph for f in model.functions.values() for graph in graphs(f))]:
         # In the order of the graph, an inner region ends before the outer one.
         for end in [node for node in graph if is_mark(node, END)]:
             _replace(model, graph, end, export)
@@ -114,10 +114,10 @@ def rewrite(model: ir.Model, export: Export) -> None:
 
 
 def _replace(model: ir.Model, graph: GraphLike, end: ir.Node, export: Export) -> None:
-    taken = end.attributes["taken"].as_int()
-    given = _present(end.inputs)
-    marked, results = given[:taken], given[taken:]
-    begin = marked[0].producer() if taken else None
+    begin_count = end.attributes["taken"].as_int()
+    end_inputs = _present(end.inputs)
+    marked, results = end_inputs[:begin_count], end_inputs[begin_count:]
+    begin = marked[0].producer() if begin_count else None
     inputs = _present(begin.inputs) if begin is not None else []
     number = end.attributes["region"].as_int()
     region = export.regions[number]

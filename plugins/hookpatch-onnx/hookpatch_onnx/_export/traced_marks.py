@@ -17,26 +17,26 @@ _Key: TypeAlias = tuple[int, str]  # the number of the region; the begin or the 
 def join_marks(model: ir.Model) -> None:
     """Replace the marks that TorchScript's exporter left by the marks that the other exporter leaves."""
     for graph in graphs(model.graph):
-        found: dict[_Key, list[ir.Node]] = {}
+        marks: dict[_Key, list[ir.Node]] = {}
         for node in graph:
             if node.op_type == TRACED and MARK in node.attributes:
                 key = (node.attributes[REGION].as_int(), node.attributes[MARK].as_string())
-                found.setdefault(key, []).append(node)
-        for (region, kind), nodes in found.items():
+                marks.setdefault(key, []).append(node)
+        for (region, kind), nodes in marks.items():
             _join(graph, kind, region, nodes)
-        for output in graph.outputs if found else ():
+        for output in graph.outputs if marks else ():
             if output.shape is not None:
                 output.shape = ir.Shape([_without_mark(size) for size in output.shape])
 
 
 def _join(graph: GraphLike, kind: str, region: int, nodes: Sequence[ir.Node]) -> None:
-    given = [ir.AttrInt64(REGION, region)]
+    attributes = [ir.AttrInt64(REGION, region)]
     inputs = [node.inputs[0] for node in nodes]
-    taken = nodes[0].attributes[TAKEN].as_int()
+    begin_count = nodes[0].attributes[TAKEN].as_int()
     if kind == END:
-        given.append(ir.AttrInt64(TAKEN, taken))
+        attributes.append(ir.AttrInt64(TAKEN, begin_count))
         inputs = list(nodes[0].inputs[1:])
-    mark = ir.Node(DOMAIN, kind, inputs, given, num_outputs=len(inputs) - taken)
+    mark = ir.Node(DOMAIN, kind, inputs, attributes, num_outputs=len(inputs) - begin_count)
     mark.metadata_props.update(nodes[-1].metadata_props)
     graph.insert_after(nodes[-1], mark)
     for node in nodes:

@@ -35,46 +35,46 @@ class Boundaries:
 
     def __init__(self, comparison: GraphComparison) -> None:
         self._graphs: Final = comparison.before, comparison.after
-        self._there: Final = comparison.matches, {other: one for one, other in comparison.matches.items()}
+        self._match_of: Final = comparison.matches, {match: index for index, match in comparison.matches.items()}
         self._matches: Final = comparison.matches
 
-    def of_node(self, one: int) -> Boundary:
+    def of_node(self, index: int) -> Boundary:
         """Return the values around a changed node."""
-        ours, theirs = self._graphs[0].nodes[one], self._graphs[1].nodes[self._matches[one]]
+        ours, theirs = self._graphs[0].nodes[index], self._graphs[1].nodes[self._matches[index]]
         outputs = tuple(pair for pair in zip(ours.outputs, theirs.outputs, strict=False) if all(pair))
-        return Boundary(tuple(dict.fromkeys(self._coming_in([ours], 0))), (outputs, *self._behind([one])))
+        return Boundary(tuple(dict.fromkeys(self._coming_in([ours], 0))), (outputs, *self._behind([index])))
 
     def of_place(self, place: Place) -> Boundary:
         """Return the values around lost and gained nodes."""
         before: list[Pair] = []
         nearest: list[Pair] = []
         users: list[int] = []
-        for at, numbers in ((0, place.lost), (1, place.gained)):
-            nodes = [self._graphs[at].nodes[number] for number in numbers]
-            before += self._coming_in(nodes, at)
+        for side, numbers in ((0, place.lost), (1, place.gained)):
+            nodes = [self._graphs[side].nodes[number] for number in numbers]
+            before += self._coming_in(nodes, side)
             for name in (name for node in nodes for name in node.outputs if name):
-                nearest += self._ends(name, at)
-                for user, slot in self._graphs[at].consumers.get(name, ()):
-                    if user in self._there[at]:
-                        users.append(self._there[1][user] if at else user)
+                nearest += self._ends(name, side)
+                for user, slot in self._graphs[side].consumers.get(name, ()):
+                    if user in self._match_of[side]:
+                        users.append(self._match_of[1][user] if side else user)
                         nearest += self._fed(users[-1], slot)
         return Boundary(tuple(dict.fromkeys(before)), (tuple(dict.fromkeys(nearest)), *self._behind(users)))
 
-    def _coming_in(self, nodes: Iterable[Node], at: int) -> Iterator[Pair]:
+    def _coming_in(self, nodes: Iterable[Node], side: int) -> Iterator[Pair]:
         """Yield the pairs of values that matched nodes compute and these nodes use."""
-        graph, other = self._graphs[at], self._graphs[1 - at]
+        graph, opposite = self._graphs[side], self._graphs[1 - side]
         for name in (name for node in nodes for name in node.inputs if name):
             value = graph.values[name]
-            if value.producer is None or value.producer not in self._there[at]:
+            if value.producer is None or value.producer not in self._match_of[side]:
                 continue
-            outputs = other.nodes[self._there[at][value.producer]].outputs
+            outputs = opposite.nodes[self._match_of[side][value.producer]].outputs
             if value.slot < len(outputs) and outputs[value.slot]:
-                yield (outputs[value.slot], name) if at else (name, outputs[value.slot])
+                yield (outputs[value.slot], name) if side else (name, outputs[value.slot])
 
-    def _ends(self, name: str, at: int) -> Iterator[Pair]:
+    def _ends(self, name: str, side: int) -> Iterator[Pair]:
         """Yield the outputs of the graphs, paired by position, if a value is one."""
         ours, theirs = (graph.outputs for graph in self._graphs)
-        mine = self._graphs[at].outputs
+        mine = self._graphs[side].outputs
         if name in mine and len(ours) == len(theirs):
             yield ours[mine.index(name)], theirs[mine.index(name)]
 
@@ -88,19 +88,19 @@ class Boundaries:
 
     def _behind(self, users: Iterable[int]) -> Iterator[tuple[Pair, ...]]:
         """Yield the outputs of matched nodes behind a change, one node further each time."""
-        here = list(dict.fromkeys(users))
-        seen: set[int] = set()
+        frontier = list(dict.fromkeys(users))
+        visited: set[int] = set()
         for _ in range(_DEPTH):
-            seen.update(here)
+            visited.update(frontier)
             pairs: dict[Pair, None] = {}
-            for one in here:
-                outputs = self._graphs[0].nodes[one].outputs, self._graphs[1].nodes[self._matches[one]].outputs
+            for index in frontier:
+                outputs = self._graphs[0].nodes[index].outputs, self._graphs[1].nodes[self._matches[index]].outputs
                 pairs.update(dict.fromkeys(pair for pair in zip(*outputs, strict=False) if all(pair)))
             yield tuple(pairs)
-            here = list(dict.fromkeys(self._users(self._graphs[0], here, seen)))
+            frontier = list(dict.fromkeys(self._users(self._graphs[0], frontier, visited)))
 
-    def _users(self, graph: Graph, nodes: Iterable[int], seen: set[int]) -> Iterator[int]:
-        for name in (name for one in nodes for name in graph.nodes[one].outputs if name):
+    def _users(self, graph: Graph, nodes: Iterable[int], visited: set[int]) -> Iterator[int]:
+        for name in (name for index in nodes for name in graph.nodes[index].outputs if name):
             for user, _ in graph.consumers.get(name, ()):
-                if user in self._matches and user not in seen:
+                if user in self._matches and user not in visited:
                     yield user

@@ -48,15 +48,15 @@ def distance(before: Any, after: Any) -> Distance | None:
         if ours.shape != theirs.shape or "O" in (ours.dtype.kind, theirs.dtype.kind):
             return None
         wide = numpy.complex128 if "complex" in f"{ours.dtype}{theirs.dtype}" else numpy.float64
-        mine, its = (numpy.atleast_1d(one).astype(wide) for one in (ours, theirs))
+        mine, its = (numpy.atleast_1d(array).astype(wide) for array in (ours, theirs))
     except (TypeError, ValueError):
         return None
-    rounding = max(_ROUNDING.get(str(one.dtype), 0.0) for one in (ours, theirs))
+    rounding = max(_ROUNDING.get(str(array.dtype), 0.0) for array in (ours, theirs))
     with numpy.errstate(invalid="ignore", over="ignore"):
         apart = numpy.abs(mine - its)
     apart[(mine == its) | (numpy.isnan(mine) & numpy.isnan(its))] = 0  # two infinities differ by NaN
     apart[numpy.isnan(apart)] = math.inf
     largest = float(apart.max(initial=0))
-    finite = [numpy.abs(one[numpy.isfinite(one)]).max(initial=0) for one in (mine, its)]
+    finite = [numpy.abs(array[numpy.isfinite(array)]).max(initial=0) for array in (mine, its)]
     magnitude = float(max(finite))
     return Distance(largest, largest / magnitude if magnitude else math.inf if largest else 0.0, rounding)

@@ -19,7 +19,7 @@ _FIRST_SIZE: Final = 2  # of a first dimension whose size no model says
 _OTHER_SIZE: Final = 8
 
 
-def feeds_of(comparison: GraphComparison, given: Mapping[str, Any], seed: int) -> tuple[Feed, Feed]:
+def feeds_of(comparison: GraphComparison, arrays: Mapping[str, Any], seed: int) -> tuple[Feed, Feed]:
     """Return the inputs of both models: the same numbers for inputs of one name, or else of one position.
 
     Floats are drawn from a normal distribution. Integers that index a table are drawn from its rows. Other integers are
@@ -27,34 +27,34 @@ def feeds_of(comparison: GraphComparison, given: Mapping[str, Any], seed: int) -
 
     Args:
         comparison: the comparison of the models' graphs.
-        given: arrays to use instead, by the name of the input.
+        arrays: arrays to use instead, by the name of the input.
         seed: the seed.
 
     Raises:
         ModelRunError: no input fits both models.
     """
     before, after = comparison.before, comparison.after
-    if unknown := [name for name in given if name not in (*before.inputs, *after.inputs)]:
-        there = ", ".join(dict.fromkeys((*before.inputs, *after.inputs)))
-        raise ModelRunError(f"input '{unknown[0]}'", f"no model has it; the inputs are {there}")
+    if unknown := [name for name in arrays if name not in (*before.inputs, *after.inputs)]:
+        inputs = ", ".join(dict.fromkeys((*before.inputs, *after.inputs)))
+        raise ModelRunError(f"input '{unknown[0]}'", f"no model has it; the inputs are {inputs}")
     numbers = numpy.random.default_rng(seed)
     sizes: dict[str, int] = {}
     feeds: tuple[Feed, Feed] = ({}, {})
     for mine, its in _pairs(before.inputs, after.inputs):
         sides = [(before, mine, feeds[0]), (after, its, feeds[1])]
         values = [graph.values[name] for graph, name, _ in sides if name is not None]
-        array = next((given[name] for name in (mine, its) if name is not None and name in given), None)
+        array = next((arrays[name] for name in (mine, its) if name is not None and name in arrays), None)
         if array is None:
             rows = [_rows(graph, name) for graph, name, _ in sides if name is not None]
-            known = [one for one in rows if one is not None]
-            array = _drawn(numbers, values, _shape(values, sizes), min(known, default=None))
+            row_counts = [count for count in rows if count is not None]
+            array = _drawn(numbers, values, _shape(values, sizes), min(row_counts, default=None))
         for (_, name, feed), value in zip([side for side in sides if side[1] is not None], values, strict=True):
             assert name is not None
             feed[name] = array if value.dtype == str(array.dtype) else array.astype(_numpy(value))
     return feeds
 
 
-def given_in(path: Path) -> Mapping[str, Any]:
+def arrays_in(path: Path) -> Mapping[str, Any]:
     """Return the arrays in a file of NumPy (``.npz``), by name.
 
     Raises:
@@ -68,7 +68,9 @@ def given_in(path: Path) -> Mapping[str, Any]:
 
 
 def _pairs(ours: tuple[str, ...], theirs: tuple[str, ...]) -> Iterator[tuple[str | None, str | None]]:
-    lost, gained = ([name for name in one if name not in other] for one, other in ((ours, theirs), (theirs, ours)))
+    lost, gained = (
+        [name for name in names if name not in opposite] for names, opposite in ((ours, theirs), (theirs, ours))
+    )
     yield from ((name, name) for name in ours if name in theirs)
     yield from zip(lost, gained, strict=False)
     yield from ((name, None) for name in lost[len(gained) :])
@@ -81,18 +83,18 @@ def _shape(values: list[Value], sizes: dict[str, int]) -> list[int]:
     problem = f"{' before and '.join(value.type for value in values)} after: no input fits both; give --inputs FILE.npz"
     if any(shape is None or len(shape) != len(shapes[0] or ()) for shape in shapes):
         raise ModelRunError(f"input '{values[0].name}'", problem)
-    found: list[int] = []
-    for at, dims in enumerate(zip(*(shape for shape in shapes if shape is not None), strict=True)):
+    dimensions: list[int] = []
+    for axis, dims in enumerate(zip(*(shape for shape in shapes if shape is not None), strict=True)):
         numbers = {dim for dim in dims if isinstance(dim, int)}
         names = [dim for dim in dims if isinstance(dim, str)]
         if len(numbers) > 1:
             raise ModelRunError(f"input '{values[0].name}'", problem)
-        named = next((sizes[name] for name in names if name in sizes), _OTHER_SIZE if at else _FIRST_SIZE)
+        named = next((sizes[name] for name in names if name in sizes), _OTHER_SIZE if axis else _FIRST_SIZE)
         size = numbers.pop() if numbers else named
         for name in names:
             sizes.setdefault(name, size)
-        found.append(size)
-    return found
+        dimensions.append(size)
+    return dimensions
 
 
 def _drawn(numbers: numpy.random.Generator, values: list[Value], shape: list[int], rows: int | None) -> Any:
@@ -106,24 +108,24 @@ def _drawn(numbers: numpy.random.Generator, values: list[Value], shape: list[int
 
 def _numpy(value: Value) -> numpy.dtype[Any]:
     try:
-        found = numpy.dtype(value.dtype)
+        dtype = numpy.dtype(value.dtype)
     except TypeError:
-        found = numpy.dtype(object)
-    if found.kind not in "biuf" or not value.dtype:
+        dtype = numpy.dtype(object)
+    if dtype.kind not in "biuf" or not value.dtype:
         problem = f"an input of {value.type or 'an unknown type'} cannot be made; give --inputs FILE.npz"
         raise ModelRunError(f"input '{value.name}'", problem)
-    return found
+    return dtype
 
 
 def _rows(graph: Graph, name: str) -> int | None:
     """Return the rows of the smallest table indexed by an input, also behind a cast; None for no table."""
-    found: list[int] = []
-    users: list[tuple[Node, int]] = [(graph.nodes[at], slot) for at, slot in graph.consumers.get(name, ())]
+    row_counts: list[int] = []
+    users: list[tuple[Node, int]] = [(graph.nodes[index], slot) for index, slot in graph.consumers.get(name, ())]
     for node, slot in users:
         if node.op == "Cast":
-            users += [(graph.nodes[at], slot) for at, slot in graph.consumers.get(node.outputs[0], ())]
+            users += [(graph.nodes[index], slot) for index, slot in graph.consumers.get(node.outputs[0], ())]
         if node.op == "Gather" and slot == 1:
             shape = graph.values[node.inputs[0]].shape
             size = shape[int(node.settings.get("axis", "0"))] if shape else None
-            found += [size] if isinstance(size, int) and size else []
-    return min(found, default=None)
+            row_counts += [size] if isinstance(size, int) and size else []
+    return min(row_counts, default=None)

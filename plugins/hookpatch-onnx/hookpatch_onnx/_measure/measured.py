@@ -77,7 +77,7 @@ class Measured:
 def measure(
     comparison: Comparison,
     files: tuple[str | os.PathLike[str], str | os.PathLike[str]],
-    given: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, Any] | None = None,
     seed: int | None = None,
 ) -> Measured:
     """Return the distances of two models; graphs inside nodes and functions are not measured on their own.
@@ -85,7 +85,7 @@ def measure(
     Args:
         comparison: the comparison of the models.
         files: the models' files.
-        given: inputs to use, by name; other inputs are made.
+        arrays: inputs to use, by name; other inputs are made.
         seed: the seed of what is made; None: only the weights are compared.
 
     Raises:
@@ -97,13 +97,15 @@ def measure(
     weights = compare_weights(graph, *models)
     if seed is None:
         return Measured(weights)
-    feeds = feeds_of(graph, given or {}, seed)
-    found = Boundaries(graph)
-    places = [found.of_place(place) for place in graph.places]
-    changed = {one: found.of_node(one) for one in graph.changed}
+    feeds = feeds_of(graph, arrays or {}, seed)
+    boundaries = Boundaries(graph)
+    places = [boundaries.of_place(place) for place in graph.places]
+    changed = {index: boundaries.of_node(index) for index in graph.changed}
     ends = _ends(graph)
     pairs = {
-        pair for one in (*places, *changed.values()) for pair in (*one.before, *(p for row in one.behind for p in row))
+        pair
+        for boundary in (*places, *changed.values())
+        for pair in (*boundary.before, *(p for row in boundary.behind for p in row))
     }
     pairs.update(ends.values())
     distances = _distances(models, pairs, feeds)
@@ -113,16 +115,18 @@ def measure(
         inputs={name: f"{array.dtype}{list(array.shape)}" for name, array in {**feeds[1], **feeds[0]}.items()},
         outputs={name: Measure(distances[pair], None, pair) for name, pair in ends.items()},
         places=tuple(_measure(place, distances) for place in places),
-        changed={one: _measure(boundary, distances) for one, boundary in changed.items()},
+        changed={index: _measure(boundary, distances) for index, boundary in changed.items()},
     )
 
 
 def _ends(graph: GraphComparison) -> dict[str, Pair]:
     """Return the outputs of both models, paired by name, the rest by position."""
     ours, theirs = graph.before.outputs, graph.after.outputs
-    lost, gained = ([name for name in one if name not in other] for one, other in ((ours, theirs), (theirs, ours)))
+    lost, gained = (
+        [name for name in names if name not in opposite] for names, opposite in ((ours, theirs), (theirs, ours))
+    )
     return {name: (name, name) for name in ours if name in theirs} | {
-        f"{name} → {other}": (name, other) for name, other in zip(lost, gained, strict=False)
+        f"{name} → {their_name}": (name, their_name) for name, their_name in zip(lost, gained, strict=False)
     }
 
 
@@ -130,7 +134,9 @@ def _distances(
     models: tuple[Tensors, Tensors], pairs: Iterable[Pair], feeds: tuple[Feed, Feed]
 ) -> dict[Pair, Distance | None]:
     wanted = sorted(pairs)
-    ours, theirs = (values_of(one, [pair[at] for pair in wanted], feeds[at]) for at, one in enumerate(models))
+    ours, theirs = (
+        values_of(tensors, [pair[side] for pair in wanted], feeds[side]) for side, tensors in enumerate(models)
+    )
     return {pair: distance(ours[pair[0]], theirs[pair[1]]) for pair in wanted}
 
 
@@ -138,8 +144,8 @@ def _measure(boundary: Boundary, distances: Mapping[Pair, Distance | None]) -> M
     """Return the measure of a change: the largest distance of the nearest row of which a value can be compared."""
     incoming = [apart for pair in boundary.before if (apart := distances[pair]) is not None]
     for row in boundary.behind:
-        known = [(apart, pair) for pair in row if (apart := distances[pair]) is not None]
-        if known:
-            behind, at = max(known, key=lambda one: one[0].relative)
-            return Measure(behind, max(incoming, key=lambda one: one.relative, default=None), at)
+        candidates = [(apart, pair) for pair in row if (apart := distances[pair]) is not None]
+        if candidates:
+            behind, farthest = max(candidates, key=lambda candidate: candidate[0].relative)
+            return Measure(behind, max(incoming, key=lambda value: value.relative, default=None), farthest)
     return Measure()

@@ -34,12 +34,12 @@ def values_of(tensors: Tensors, names: Iterable[str], feed: Feed) -> Mapping[str
         problem = "onnxruntime is not installed; pip install onnxruntime, or leave --run out"
         raise ModelRunError(tensors.path, problem) from None
     wanted = dict.fromkeys(names)
-    found = {name: feed[name] for name in wanted if name in feed}
-    found |= {name: tensors.array(name) for name in wanted if name in tensors}
-    computed = [name for name in wanted if name not in found]
+    values = {name: feed[name] for name in wanted if name in feed}
+    values |= {name: tensors.array(name) for name in wanted if name in tensors}
+    computed = [name for name in wanted if name not in values]
     model = onnx.ModelProto()
     model.CopyFrom(tensors.model)
-    declared = {one.name for one in model.graph.output}
+    declared = {output.name for output in model.graph.output}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in computed if name not in declared)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -52,4 +52,4 @@ def values_of(tensors: Tensors, names: Iterable[str], feed: Feed) -> Mapping[str
     except Exception as error:  # onnxruntime has a class of errors for each status
         problem = f"ONNX Runtime refuses: {_SOURCE.sub('', ' '.join(str(error).split()))[:300]}"
         raise ModelRunError(tensors.path, problem) from None
-    return found | dict(zip(computed, results, strict=True))
+    return values | dict(zip(computed, results, strict=True))

@@ -84,11 +84,11 @@ class Tensors:
             raise ModelFileError(path, f"cannot be read: {type(error).__name__}") from None
         nodes = [node for node in self.model.graph.node if node.op_type == "Constant" and not node.domain]
         self._tensors: Final = {
-            node.output[0]: one.t for node in nodes for one in node.attribute if one.name == "value"
+            node.output[0]: attribute.t for node in nodes for attribute in node.attribute if attribute.name == "value"
         }
         self._tensors.update({tensor.name: tensor for tensor in self.model.graph.initializer})
         for name, tensor in self._tensors.items():
-            if math.prod(tensor.dims) and not any(len(getattr(tensor, one)) for one in DATA):
+            if math.prod(tensor.dims) and not any(len(getattr(tensor, field_name)) for field_name in DATA):
                 problem = f"weight '{name}' has no data: a recorded model has none; compare the models themselves"
                 raise ModelRunError(path, problem)
 
@@ -113,18 +113,18 @@ def compare_weights(comparison: GraphComparison, before: Tensors, after: Tensors
     pairs = dict(_pairs(comparison, before, after))
     changes: list[WeightChange] = []
     equal = 0
-    for name, other in pairs.items():
-        ours, theirs = comparison.before.values[name].type, comparison.after.values[other].type
+    for name, their_name in pairs.items():
+        ours, theirs = comparison.before.values[name].type, comparison.after.values[their_name].type
         if ours != theirs:
-            changes.append(WeightChange("another type or shape", name, other, f"{ours} → {theirs}"))
+            changes.append(WeightChange("another type or shape", name, their_name, f"{ours} → {theirs}"))
             continue
-        mine, its = before.array(name), after.array(other)
+        mine, its = before.array(name), after.array(their_name)
         apart = distance(mine, its)
         if (mine == its).all() if apart is None else not apart.largest:  # strings have no distance
             equal += 1
         else:
-            changes.append(WeightChange("other values", name, other, ours, apart))
-    there = set(pairs.values())
+            changes.append(WeightChange("other values", name, their_name, ours, apart))
+    matched = set(pairs.values())
     changes += [
         WeightChange("only before", name, None, comparison.before.values[name].type)
         for name in comparison.before.initializers
@@ -133,7 +133,7 @@ def compare_weights(comparison: GraphComparison, before: Tensors, after: Tensors
     changes += [
         WeightChange("only after", None, name, comparison.after.values[name].type)
         for name in comparison.after.initializers
-        if name not in there
+        if name not in matched
     ]
     return Weights(equal, tuple(changes))
 
@@ -141,31 +141,35 @@ def compare_weights(comparison: GraphComparison, before: Tensors, after: Tensors
 def _pairs(comparison: GraphComparison, before: Tensors, after: Tensors) -> Iterator[tuple[str, str]]:
     """Yield the pairs of initializers: inputs of matched nodes, then equal content, then equal names."""
     ours, theirs = comparison.before, comparison.after
-    left = dict.fromkeys(name for name in ours.initializers if name in before)
-    free = dict.fromkeys(name for name in theirs.initializers if name in after)
+    free_ours = dict.fromkeys(name for name in ours.initializers if name in before)
+    free_theirs = dict.fromkeys(name for name in theirs.initializers if name in after)
 
-    def taken(name: str, other: str) -> Iterator[tuple[str, str]]:
-        if name in left and other in after and (other in free or other not in theirs.initializers):
-            del left[name]
-            free.pop(other, None)
-            yield name, other
+    def pair_up(name: str, their_name: str) -> Iterator[tuple[str, str]]:
+        if (
+            name in free_ours
+            and their_name in after
+            and (their_name in free_theirs or their_name not in theirs.initializers)
+        ):
+            del free_ours[name]
+            free_theirs.pop(their_name, None)
+            yield name, their_name
 
-    for one, match in comparison.matches.items():
-        mine, its = ours.nodes[one], theirs.nodes[match]
+    for index, match in comparison.matches.items():
+        mine, its = ours.nodes[index], theirs.nodes[match]
         straight = list(zip(mine.inputs, its.inputs, strict=False))
-        if mine.commutes and not any(name in before and other in after for name, other in straight):
+        if mine.commutes and not any(name in before and their_name in after for name, their_name in straight):
             straight = list(zip(mine.inputs, reversed(its.inputs), strict=False))
-        for name, other in straight:
-            yield from taken(name, other)
-    by_content = {_content(after.array, name): name for name in free}
-    for name in list(left):
-        if (found := by_content.get(_content(before.array, name))) is not None:
-            yield from taken(name, found)
-    for name in [name for name in left if name in free]:
-        yield from taken(name, name)
+        for name, their_name in straight:
+            yield from pair_up(name, their_name)
+    by_content = {_content(after.array, name): name for name in free_theirs}
+    for name in list(free_ours):
+        if (equal_name := by_content.get(_content(before.array, name))) is not None:
+            yield from pair_up(name, equal_name)
+    for name in [name for name in free_ours if name in free_theirs]:
+        yield from pair_up(name, name)
 
 
 def _content(array: Callable[[str], Any], name: str) -> tuple[object, ...]:
-    found = array(name)
-    data = found.tobytes() if found.dtype.kind != "O" else repr(found.tolist()).encode()  # "O": strings
-    return str(found.dtype), found.shape, hashlib.sha256(data).digest()
+    content = array(name)
+    data = content.tobytes() if content.dtype.kind != "O" else repr(content.tolist()).encode()  # "O": strings
+    return str(content.dtype), content.shape, hashlib.sha256(data).digest()

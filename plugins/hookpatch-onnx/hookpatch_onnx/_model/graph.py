@@ -72,8 +72,8 @@ class Node:
     @property
     def scope(self) -> str:
         """The module that the node comes from: by torch's metadata, or by the name of the node; empty if unknown."""
-        if (told := self.notes.get("pkg.torch.onnx.name_scopes")) is not None:
-            return told.rpartition(", ")[0].rpartition("'")[0].rpartition("'")[2]
+        if (scopes := self.notes.get("pkg.torch.onnx.name_scopes")) is not None:
+            return scopes.rpartition(", ")[0].rpartition("'")[0].rpartition("'")[2]
         return self.name.rpartition("/")[0]
 
 
@@ -127,28 +127,28 @@ def graph_of(proto: onnx.GraphProto, opsets: Opsets) -> Graph:
         graph.values[info.name] = Value(info.name, "input", *type_of(info.type))
     graph.inputs = tuple(info.name for info in inputs)
     graph.outputs = tuple(info.name for info in proto.output)
-    known = {info.name: type_of(info.type) for info in (*proto.value_info, *proto.output)}
-    return _with_nodes(graph, proto.node, known)
+    types = {info.name: type_of(info.type) for info in (*proto.value_info, *proto.output)}
+    return _with_nodes(graph, proto.node, types)
 
 
 def body_of(function: onnx.FunctionProto) -> Graph:
     """Return the body of a local function as a graph."""
     graph = Graph(inputs=tuple(function.input), outputs=tuple(function.output), opsets=opsets_of(function))
     graph.values = {name: Value(name, "input") for name in function.input}
-    known = {info.name: type_of(info.type) for info in function.value_info}
-    return _with_nodes(graph, function.node, known)
+    types = {info.name: type_of(info.type) for info in function.value_info}
+    return _with_nodes(graph, function.node, types)
 
 
 def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> Opsets:
     """Return the opset versions of a model or a local function by domain; ONNX's own domain is empty."""
-    return {_domain(one.domain): one.version for one in proto.opset_import}
+    return {_domain(opset.domain): opset.version for opset in proto.opset_import}
 
 
 def _domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
-def _with_nodes(graph: Graph, protos: Iterable[onnx.NodeProto], known: dict[str, tuple[str, Shape | None]]) -> Graph:
+def _with_nodes(graph: Graph, protos: Iterable[onnx.NodeProto], types: dict[str, tuple[str, Shape | None]]) -> Graph:
     for proto in protos:
         if proto.op_type == "Constant" and not proto.domain and len(proto.output) == 1:
             graph.constants += 1
@@ -158,7 +158,7 @@ def _with_nodes(graph: Graph, protos: Iterable[onnx.NodeProto], known: dict[str,
         graph.nodes.append(node)
         for slot, name in enumerate(node.outputs):
             if name:
-                dtype, shape = known.get(name, ("", None))
+                dtype, shape = types.get(name, ("", None))
                 graph.values[name] = Value(name, "node", dtype, shape, None, node.index, slot)
     for node in graph.nodes:
         for slot, name in enumerate(node.inputs):
@@ -171,12 +171,16 @@ def _with_nodes(graph: Graph, protos: Iterable[onnx.NodeProto], known: dict[str,
 
 
 def _node(index: int, proto: onnx.NodeProto, opsets: Opsets) -> Node:
-    graphs = {one.name: one.g for one in proto.attribute if one.type == AttributeProto.GRAPH}
-    for one in proto.attribute:
-        graphs |= {f"{one.name}[{at}]": graph for at, graph in enumerate(one.graphs)}
+    graphs = {attribute.name: attribute.g for attribute in proto.attribute if attribute.type == AttributeProto.GRAPH}
+    for attribute in proto.attribute:
+        graphs |= {f"{attribute.name}[{position}]": graph for position, graph in enumerate(attribute.graphs)}
     domain = _domain(proto.domain)
     overload = f":{proto.overload}" if proto.overload else ""
-    attributes = {one.name: attribute_words(one) for one in proto.attribute if not (one.HasField("g") or one.graphs)}
+    attributes = {
+        attribute.name: attribute_words(attribute)
+        for attribute in proto.attribute
+        if not (attribute.HasField("g") or attribute.graphs)
+    }
     defaults = _defaults(proto.op_type, domain, opsets.get(domain, 0))
     notes = {prop.key: prop.value for prop in proto.metadata_props}
     if proto.doc_string:

@@ -44,13 +44,13 @@ def parse(model: memoryview, path: object) -> onnx.ModelProto:
         ModelFileError: the bytes are no ONNX model.
     """
     try:
-        found = onnx.ModelProto()
-        found.ParseFromString(without_weights(model))
+        proto = onnx.ModelProto()
+        proto.ParseFromString(without_weights(model))
     except (ValueError, DecodeError):
-        found.Clear()
-    if not found.HasField("graph") or not found.opset_import:
+        proto.Clear()
+    if not proto.HasField("graph") or not proto.opset_import:
         raise ModelFileError(path, f"is not an ONNX model: {_what_else(bytes(model[:64]))}")
-    return found
+    return proto
 
 
 def _what_else(start: bytes) -> str:
@@ -79,13 +79,13 @@ def _copy(source: Any, target: Any) -> None:
     for field, value in source.ListFields():
         is_repeated = hasattr(value, "extend")  # field.is_repeated is not in older releases of protobuf
         if field.message_type is not None:
-            held = getattr(target, field.name)
+            part = getattr(target, field.name)
             if is_repeated:
-                for one in value:
-                    _copy(one, held.add())
+                for element in value:
+                    _copy(element, part.add())
             else:
-                held.SetInParent()
-                _copy(value, held)
+                part.SetInParent()
+                _copy(value, part)
         elif is_repeated:
             getattr(target, field.name).extend(value)
         else:

@@ -74,9 +74,9 @@ def attribute_words(proto: AttributeProto) -> str:
         case AttributeProto.FLOAT:
             return f"{value:.7g}"
         case AttributeProto.FLOATS:
-            return _listed([f"{one:.7g}" for one in value])
+            return _listed([f"{number:.7g}" for number in value])
         case AttributeProto.INTS:
-            return _listed([str(one) for one in value])
+            return _listed([str(number) for number in value])
     return str(value)
 
 
@@ -94,20 +94,22 @@ def _listed(words: Sequence[str]) -> str:
 
 def constant_of(proto: onnx.NodeProto) -> Value:
     """Return the value of a ``Constant`` node, from whichever attribute holds the value."""
-    name, one = proto.output[0], proto.attribute[0] if proto.attribute else AttributeProto()
-    match one.name:
+    name, attribute = proto.output[0], proto.attribute[0] if proto.attribute else AttributeProto()
+    match attribute.name:
         case "value":
-            return constant(name, one.t)
+            return constant(name, attribute.t)
         case "sparse_value":
-            return sparse_constant(name, one.sparse_tensor)
+            return sparse_constant(name, attribute.sparse_tensor)
         case "value_float" | "value_int" | "value_string":
-            dtype, shape = {"f": "float32", "i": "int64", "s": "string"}[one.name[6]], ()
+            dtype, shape = {"f": "float32", "i": "int64", "s": "string"}[attribute.name[6]], ()
         case "value_floats" | "value_ints" | "value_strings":
-            dtype = {"f": "float32", "i": "int64", "s": "string"}[one.name[6]]
-            return Value(name, "constant", dtype, (len(onnx.helper.get_attribute_value(one)),), attribute_words(one))
+            dtype = {"f": "float32", "i": "int64", "s": "string"}[attribute.name[6]]
+            return Value(
+                name, "constant", dtype, (len(onnx.helper.get_attribute_value(attribute)),), attribute_words(attribute)
+            )
         case _:
             return Value(name, "constant")
-    return Value(name, "constant", dtype, shape, attribute_words(one))
+    return Value(name, "constant", dtype, shape, attribute_words(attribute))
 
 
 def constant(name: str, tensor: TensorProto) -> Value:

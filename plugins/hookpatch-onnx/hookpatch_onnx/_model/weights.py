@@ -33,9 +33,9 @@ def taken_apart(model: memoryview) -> tuple[bytes, Weights]:
             parts.append(model[field.start : field.end])
             continue
         inner: list[bytes | memoryview] = []
-        for one in fields_of(model, field.payload, field.end):
-            whole = model[one.start : one.end]
-            light = _light(model, one.payload, one.end) if one.number == _INITIALIZER else None
+        for subfield in fields_of(model, field.payload, field.end):
+            whole = model[subfield.start : subfield.end]
+            light = _light(model, subfield.payload, subfield.end) if subfield.number == _INITIALIZER else None
             if light is not None:
                 weights[light.name] = whole
             inner += [whole] if light is None else _field(_INITIALIZER, [light.SerializeToString()])
@@ -47,8 +47,8 @@ def joined(model: onnx.ModelProto, weights: Weights) -> Iterator[bytes | memoryv
     """Yield a serialized model in pieces, with its weights; the model is empty afterwards."""
     tensors: list[bytes | memoryview] = []
     for tensor in model.graph.initializer:
-        known = weights.get(tensor.name) if not any(len(getattr(tensor, name)) for name in DATA) else None
-        tensors += _field(_INITIALIZER, [tensor.SerializeToString()]) if known is None else [known]
+        weight = weights.get(tensor.name) if not any(len(getattr(tensor, name)) for name in DATA) else None
+        tensors += _field(_INITIALIZER, [tensor.SerializeToString()]) if weight is None else [weight]
     del model.graph.initializer[:]
     graph = _field(_GRAPH, [model.graph.SerializeToString(), *tensors])
     model.ClearField("graph")
@@ -61,8 +61,8 @@ def _light(model: memoryview, start: int, end: int) -> onnx.TensorProto | None:
     fields = list(fields_of(model, start, end))
     if math.prod(dims_of(model, fields)) <= SMALL:
         return None
-    kept = b"".join(model[field.start : field.end] for field in fields if field.number not in _DATA)
-    tensor = onnx.TensorProto.FromString(kept)
+    without_data = b"".join(model[field.start : field.end] for field in fields if field.number not in _DATA)
+    tensor = onnx.TensorProto.FromString(without_data)
     return tensor if tensor.data_type in _FLOATS else None
 
 

@@ -54,8 +54,8 @@ def _kept(view: memoryview, start: int, end: int, message: Any) -> list[bytes]:
         if inner is None:
             parts.append(bytes(view[field.start : field.end]))
             continue
-        kept = b"".join(_kept(view, field.payload, field.end, inner))
-        parts += [number(field.number << 3 | 2), number(len(kept)), kept]
+        content = b"".join(_kept(view, field.payload, field.end, inner))
+        parts += [number(field.number << 3 | 2), number(len(content)), content]
     return parts
 
 
@@ -72,66 +72,66 @@ def _hold_tensors(message: Any, on_the_way: frozenset[str] = frozenset()) -> set
         return {message.name}
     inner = [field.message_type for field in message.fields if field.message_type is not None]
     way = on_the_way | {message.name}
-    found = set().union(*(_hold_tensors(one, way) for one in inner if one.name not in way))
-    return found | {message.name} if found else found
+    names = set().union(*(_hold_tensors(kind, way) for kind in inner if kind.name not in way))
+    return names | {message.name} if names else names
 
 
 _HOLD_TENSORS: Final = _hold_tensors(onnx.ModelProto.DESCRIPTOR)
 
 
-def fields_of(view: memoryview, at: int, end: int) -> Iterator[Field]:
+def fields_of(view: memoryview, offset: int, end: int) -> Iterator[Field]:
     """Yield the fields of a message.
 
     Raises:
         ValueError: the bytes are not in protobuf's encoding.
     """
-    while at < end:
-        start = at
-        tag, at = _read_number(view, at, end)
+    while offset < end:
+        start = offset
+        tag, offset = _read_number(view, offset, end)
         number, kind = tag >> 3, tag & 7
-        payload = at
+        payload = offset
         if kind == 0:
-            _, at = _read_number(view, at, end)
+            _, offset = _read_number(view, offset, end)
         elif kind == 1:
-            at += 8
+            offset += 8
         elif kind == 2:
-            length, payload = _read_number(view, at, end)
-            at = payload + length
+            length, payload = _read_number(view, offset, end)
+            offset = payload + length
         elif kind == 5:
-            at += 4
+            offset += 4
         else:
             raise ValueError(f"no field begins at byte {start}")
-        if at > end or number == 0:
+        if offset > end or number == 0:
             raise ValueError(f"the field at byte {start} has no end")
-        yield Field(number, kind, start, payload, at)
+        yield Field(number, kind, start, payload, offset)
 
 
 def dims_of(view: memoryview, fields: list[Field]) -> Iterator[int]:
     """Yield the dimensions of a tensor, from the fields of its message."""
     for field in fields:
-        at = field.payload
-        while field.number == _DIMS and at < field.end:  # packed or not
-            dim, at = _read_number(view, at, field.end)
+        offset = field.payload
+        while field.number == _DIMS and offset < field.end:  # packed or not
+            dim, offset = _read_number(view, offset, field.end)
             yield dim
 
 
-def _read_number(view: memoryview, at: int, end: int) -> tuple[int, int]:
+def _read_number(view: memoryview, offset: int, end: int) -> tuple[int, int]:
     value = shift = 0
-    while at < end and shift < 70:
-        byte = view[at]
-        at += 1
+    while offset < end and shift < 70:
+        byte = view[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value, offset
         shift += 7
-    raise ValueError(f"the number before byte {at} has no end")
+    raise ValueError(f"the number before byte {offset} has no end")
 
 
 def number(value: int) -> bytes:
     """Return a number in protobuf's encoding."""
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)

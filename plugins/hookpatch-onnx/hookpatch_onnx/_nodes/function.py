@@ -35,25 +35,25 @@ def put_function(place: Place, domain: str, name: str, part: str, weights: Seque
         raise place.export.refuse(NodeError(place.plugin, part, problem))
     marked = list(place.begin.outputs) if place.begin is not None else []
     nodes = _inside(place, marked, weights)
-    made = {value for node in nodes for value in node.outputs}
+    computed = {value for node in nodes for value in node.outputs}
     within = {*nodes, place.end}
     users = users_in(place.graph)
-    for value in made:
+    for value in computed:
         if value.is_graph_output() or not within.issuperset(users.get(value, ())):
             problem = f"cannot be one node: what it computes on the way ('{value.name}') is used outside of it, too"
             raise place.export.refuse(NodeError(place.plugin, part, problem))
-    known = {*made, *marked}
-    others = [value for value in dict.fromkeys([*read(nodes), *place.results]) if value not in known]
-    inputs = [ir.Value(name=new) for new in _names(marked, others, weights)]
+    internal = {*computed, *marked}
+    outer = [value for value in dict.fromkeys([*read(nodes), *place.results]) if value not in internal]
+    inputs = [ir.Value(name=new) for new in _names(marked, outer, weights)]
     outputs = list(place.results)
-    for old, new in zip([*marked, *others], inputs, strict=True):
+    for old, new in zip([*marked, *outer], inputs, strict=True):
         for node in nodes:
             read_instead(node, old, new)
         outputs = [new if value is old else value for value in outputs]
     place.graph.remove(nodes)
     function = _new_function(place, domain, nodes, inputs, outputs)
     op_type = _add(place, function, name)
-    return place.put(domain, op_type, [*place.inputs, *others], outputs=len(place.end.outputs))
+    return place.put(domain, op_type, [*place.inputs, *outer], outputs=len(place.end.outputs))
 
 
 def _inside(place: Place, marked: Sequence[ir.Value], weights: Sequence[str]) -> list[ir.Node]:
@@ -118,10 +118,10 @@ def _dependents(place: Place, marked: Sequence[ir.Value]) -> set[ir.Node]:
     return nodes
 
 
-def _names(marked: Sequence[ir.Value], others: Sequence[ir.Value], weights: Sequence[str]) -> list[str]:
+def _names(marked: Sequence[ir.Value], outer: Sequence[ir.Value], weights: Sequence[str]) -> list[str]:
     """Return names for the inputs of a function; a weight has its name in the module."""
     names = ["x"] if len(marked) == 1 else [f"x{index}" for index in range(1, len(marked) + 1)]
-    for index, value in enumerate(others, 1):
+    for index, value in enumerate(outer, 1):
         name = _own_name(value, weights) or f"value_{index}"
         names.append(name if name not in names else f"{name}_{index}")
     return names
@@ -147,14 +147,14 @@ def _new_function(
             value.name, value.type, value.shape = f"v{index}_{number}", None, None
             value.metadata_props.clear()
     domains = {node.domain for node in nodes} | {""}
-    imports = {one: place.model.opset_imports[one] for one in sorted(domains)}
+    imports = {name: place.model.opset_imports[name] for name in sorted(domains)}
     passed = [index for index, value in enumerate(outputs) if value in inputs or value in outputs[:index]]
     body, results = list(nodes), list(outputs)
     for index in passed:  # each output of a function needs a node of its own inside the function
-        same = ir.Node("", "Identity", [results[index]], num_outputs=1)
-        same.outputs[0].name = f"same_{index}"
-        body.append(same)
-        results[index] = same.outputs[0]
+        identity = ir.Node("", "Identity", [results[index]], num_outputs=1)
+        identity.outputs[0].name = f"same_{index}"
+        body.append(identity)
+        results[index] = identity.outputs[0]
     return ir.Function(domain, "", graph=ir.Graph(inputs, results, nodes=body, opset_imports=imports), attributes=[])
 
 
@@ -164,12 +164,12 @@ def _add(place: Place, function: ir.Function, name: str) -> str:
     number = 1
     while True:
         function.name = name if number == 1 else f"{name}_{number}"
-        known = place.model.functions.get(function.identifier())
-        if known is None:
+        existing = place.model.functions.get(function.identifier())
+        if existing is None:
             place.model.functions[function.identifier()] = function
             place.require(function.domain)
             return function.name
-        if _text(known) == text:
+        if _text(existing) == text:
             return function.name
         number += 1
 

@@ -56,7 +56,7 @@ def rmsnorms(module: torch.nn.Module) -> dict[torch.dtype, RMSNorm]:
         copied = copy.deepcopy(module).to(device="cpu")
     except Exception:  # a module that only normalizes can be copied
         return {}
-    found = {}
+    norms = {}
     generator = torch.Generator().manual_seed(0)
     shape = tuple(weights[0].shape) if weights else tuple(getattr(module, "normalized_shape", (16,)))
     with torch.no_grad(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -66,8 +66,8 @@ def rmsnorms(module: torch.nn.Module) -> dict[torch.dtype, RMSNorm]:
         measured = _measured_eps(copied, shape)
         for dtype in _DTYPES:
             if (norm := _compare(copied, dtype, shape, generator, measured)) is not None:
-                found[dtype] = norm
-    return found
+                norms[dtype] = norm
+    return norms
 
 
 def why_no_rmsnorm(module: torch.nn.Module) -> str:
@@ -129,8 +129,8 @@ def _distance(got: torch.Tensor, wanted: torch.Tensor) -> float:
     Relative to at least the mean magnitude: rounding of large components may disturb a component near zero.
     """
     error = (got - wanted).abs() / wanted.abs().clamp(min=wanted.abs().nanmean())
-    same = (got == wanted) | (got.isnan() & wanted.isnan())
-    return float(error.masked_fill(same, 0).double().nan_to_num(nan=torch.inf).amax()) if got.numel() else 0.0
+    equal = (got == wanted) | (got.isnan() & wanted.isnan())
+    return float(error.masked_fill(equal, 0).double().nan_to_num(nan=torch.inf).amax()) if got.numel() else 0.0
 
 
 def _rounding(dtype: torch.dtype) -> float:

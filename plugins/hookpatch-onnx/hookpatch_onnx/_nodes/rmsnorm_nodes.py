@@ -49,8 +49,8 @@ def put_norm(
         if options.body:
             _tell_what_it_computes(place, domain, op_type, name)
     else:
-        known = place.opset >= _OPSET_OF_RMS_NORMALIZATION
-        domain, op_type = "", "RMSNormalization" if known else "SimplifiedLayerNormalization"
+        is_standard = place.opset >= _OPSET_OF_RMS_NORMALIZATION
+        domain, op_type = "", "RMSNormalization" if is_standard else "SimplifiedLayerNormalization"
     y = place.put(domain, op_type, [x, _scale(place, norm, module, name, shape, inside)], axes)[0]
     y.dtype, y.shape = _core.torch_dtype_to_onnx_dtype(inside), place.inputs[0].shape
     return [y if inside == norm.dtype else _cast(place, y, norm.dtype)]

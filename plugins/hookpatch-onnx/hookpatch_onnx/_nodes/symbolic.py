@@ -23,7 +23,7 @@ _Values: TypeAlias = dict[int, ir.Value]  # by TorchScript's number of the value
 
 _GRAPHS: Final = {"onnx::If": ("then_branch", "else_branch"), "onnx::Loop": ("body",)}
 _COUNT_AND_CONDITION: Final = (ir.DataType.INT64, ir.DataType.BOOL)  # the first inputs of a Loop's body
-_TO_TORCH: Final = {_core.torch_dtype_to_onnx_dtype(one): one for one in _core._TORCH_DTYPE_TO_ONNX}
+_TO_TORCH: Final = {_core.torch_dtype_to_onnx_dtype(dtype): dtype for dtype in _core._TORCH_DTYPE_TO_ONNX}
 
 
 def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str) -> Sequence[ir.Value]:
@@ -49,7 +49,7 @@ def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str)
         return inside
 
     inputs = iter(place.inputs)
-    given = [enter(next(inputs)) if arg is _TENSOR else arg for arg in args]
+    arguments = [enter(next(inputs)) if arg is _TENSOR else arg for arg in args]
     if next(inputs, None) is not None:
         problem = (
             "cannot be declared: it takes tensors inside of a list, which symbolic does not see; give them one by one"
@@ -59,7 +59,7 @@ def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str)
     before = GLOBALS.export_onnx_opset_version
     GLOBALS.export_onnx_opset_version = place.opset
     try:
-        returned = function.symbolic(context, *given)  # type: ignore[attr-defined]  # the caller has checked for the method
+        returned = function.symbolic(context, *arguments)  # type: ignore[attr-defined]  # the caller has checked for the method
     except Exception as error:
         raise place.export.refuse(
             NodeError(place.plugin, part, f"cannot be declared: its symbolic raised {type(error).__name__}: {error}")
@@ -68,18 +68,18 @@ def declared_nodes(place: Place, function: type, args: Sequence[Any], part: str)
         GLOBALS.export_onnx_opset_version = before
     outputs = list(returned) if isinstance(returned, tuple | list) else [returned]
     if len(outputs) != len(place.results):
-        made = "1 tensor" if len(place.results) == 1 else f"{len(place.results)} tensors"
-        problem = f"returns {made}, but its symbolic {len(outputs)} values; return as many"
+        tensors = "1 tensor" if len(place.results) == 1 else f"{len(place.results)} tensors"
+        problem = f"returns {tensors}, but its symbolic {len(outputs)} values; return as many"
         raise place.export.refuse(NodeError(place.plugin, part, problem))
     for node in graph.nodes():
         _take_over(place, node, values, part)
-    taken = [values[value.unique()] for value in outputs]
+    results = [values[value.unique()] for value in outputs]
     # Each output needs a value of its own: an input that is returned, or a value returned twice, gets an Identity.
     return [
         value
-        if value.producer() is not None and value not in taken[:index] and value not in place.inputs
+        if value.producer() is not None and value not in results[:index] and value not in place.inputs
         else place.put("", "Identity", [value])[0]
-        for index, value in enumerate(taken)
+        for index, value in enumerate(results)
     ]
 
 
@@ -104,8 +104,10 @@ def _take_over(place: Place, node: torch._C.Node, values: _Values, part: str, gr
     attributes = [_attribute(place, node, name, part) for name in node.attributeNames()]
     attributes += _graphs(place, node, values, part)
     outputs = list(node.outputs())
-    made = place.put("" if domain == "onnx" else domain, op_type, inputs, attributes, outputs=len(outputs), graph=graph)
-    for old, value in zip(outputs, made, strict=True):
+    copies = place.put(
+        "" if domain == "onnx" else domain, op_type, inputs, attributes, outputs=len(outputs), graph=graph
+    )
+    for old, value in zip(outputs, copies, strict=True):
         _declare(value, old.type())
         values[old.unique()] = value
 
@@ -118,23 +120,23 @@ def _graphs(place: Place, node: torch._C.Node, values: _Values, part: str) -> li
         inside = f"{len(blocks)} graph{'s' * (len(blocks) != 1)} inside; an If has two, and a Loop has one"
         problem = f"cannot be declared: its symbolic makes a {node.kind()} with {inside}"
         raise place.export.refuse(NodeError(place.plugin, part, problem))
-    made = []
+    attributes = []
     for name, block in zip(names, blocks, strict=True):
-        known, inputs = dict(values), [ir.Value(name=f"{name}_{one.unique()}") for one in block.inputs()]
+        inner_values, inputs = dict(values), [ir.Value(name=f"{name}_{old.unique()}") for old in block.inputs()]
         for value, dtype in zip(inputs, _COUNT_AND_CONDITION, strict=False):
             value.dtype, value.shape = dtype, ir.Shape([])
         for old, value in zip(block.inputs(), inputs, strict=True):
             _declare(value, old.type())
-            known[old.unique()] = value
+            inner_values[old.unique()] = value
         graph = ir.Graph(inputs, [], nodes=[], name=name)
-        for one in block.nodes():
-            _take_over(place, one, known, part, graph)
-        own = {value for one in graph for value in one.outputs}
+        for inner_node in block.nodes():
+            _take_over(place, inner_node, inner_values, part, graph)
+        own = {value for inner_node in graph for value in inner_node.outputs}
         for old in block.outputs():  # a graph returns values of its own
-            value = known[old.unique()]
+            value = inner_values[old.unique()]
             graph.outputs.append(value if value in own else place.put("", "Identity", [value], graph=graph)[0])
-        made.append(ir.AttrGraph(name, graph))
-    return made
+        attributes.append(ir.AttrGraph(name, graph))
+    return attributes
 
 
 def _attribute(place: Place, node: torch._C.Node, name: str, part: str) -> ir.Attr:
@@ -142,13 +144,13 @@ def _attribute(place: Place, node: torch._C.Node, name: str, part: str) -> ir.At
     if kind == "t":
         return ir.AttrTensor(name, _core.TorchTensor(node.t(name)))
     if kind == "ts":
-        return ir.AttrTensors(name, [_core.TorchTensor(one) for one in node.ts(name)])
+        return ir.AttrTensors(name, [_core.TorchTensor(tensor) for tensor in node.ts(name)])
     make: dict[str, Any] = {"f": ir.AttrFloat32, "fs": ir.AttrFloat32s, "i": ir.AttrInt64, "is": ir.AttrInt64s}
     make |= {"s": ir.AttrString, "ss": ir.AttrStrings}
-    for known in (kind, "fs"):  # torch 2.13 calls a list of floats "c", which it cannot read by that name
+    for candidate in (kind, "fs"):  # torch 2.13 calls a list of floats "c", which it cannot read by that name
         try:
-            made: ir.Attr = make[known](name, getattr(node, known)(name))
-            return made
+            attribute: ir.Attr = make[candidate](name, getattr(node, candidate)(name))
+            return attribute
         except (KeyError, RuntimeError):
             continue
     problem = f"cannot be declared: its symbolic gives the attribute '{name}', of a kind that ONNX does not have"

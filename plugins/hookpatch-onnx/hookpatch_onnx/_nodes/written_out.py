@@ -41,10 +41,10 @@ def _is_of_norm(root: ir.Node) -> bool:
 
 def _is_of_gelu(tanh: ir.Node) -> bool:
     """Return True if 0.044715, to the digits of half precision, is among the numbers that lead to a tanh."""
-    waiting, seen = [(tanh, 0)], 0
-    while waiting and seen < 24:
+    waiting, visits = [(tanh, 0)], 0
+    while waiting and visits < 24:
         node, depth = waiting.pop()
-        seen += 1
+        visits += 1
         for value in node.inputs:
             number = _number(value)
             if number is not None and abs(number - 0.044715) < 1e-4:
@@ -57,14 +57,14 @@ def _is_of_gelu(tanh: ir.Node) -> bool:
 
 def _before(node: ir.Node, *op_types: str | Callable[[ir.Node], ir.Node | None]) -> ir.Node | None:
     """Return what makes an input of a node, by operator; with a function, what the function finds from there."""
-    names = [one for one in op_types if isinstance(one, str)]
-    further = next((one for one in op_types if not isinstance(one, str)), None)
+    names = [op_type for op_type in op_types if isinstance(op_type, str)]
+    further = next((op_type for op_type in op_types if not isinstance(op_type, str)), None)
     for value in node.inputs:
         producer = value.producer() if value is not None else None
         if producer is not None and producer.op_type in names:
-            found = further(producer) if further is not None else producer
-            if found is not None:
-                return found
+            origin = further(producer) if further is not None else producer
+            if origin is not None:
+                return origin
     return None
 
 

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from hookpatch_onnx._compare.compare import Comparison, compare
-from hookpatch_onnx._measure.inputs import given_in
+from hookpatch_onnx._measure.inputs import arrays_in
 from hookpatch_onnx._measure.measured import Measured, measure
 from hookpatch_onnx._model.read import read
 from hookpatch_onnx._picture.html_page import page_of
@@ -47,20 +47,22 @@ def diff(
     Example: hookpatch onnx diff before.onnx after.onnx --run -o diff.html
     """
     is_run = run or inputs is not None
-    given = {} if inputs is None else given_in(inputs)
+    arrays = {} if inputs is None else arrays_in(inputs)
 
-    def measured(comparison: Comparison, one: Path, other: Path) -> Measured | None:
-        return measure(comparison, (one, other), given, seed if is_run else None) if is_run or weights else None
+    def measured(comparison: Comparison, our_path: Path, their_path: Path) -> Measured | None:
+        return (
+            measure(comparison, (our_path, their_path), arrays, seed if is_run else None) if is_run or weights else None
+        )
 
     if before.is_dir() and after.is_dir():
-        found = [_show_pair(pair, output, not json, measured) for pair in pairs_of(before, after)]
+        comparisons = [_show_pair(pair, output, not json, measured) for pair in pairs_of(before, after)]
     else:
         comparison = compare(read(before), read(after), (before.name, after.name))
         numbers = measured(comparison, before, after)
-        found = [as_json(comparison, numbers)]
+        comparisons = [as_json(comparison, numbers)]
         _show(comparison, numbers, output, not json)
     if json:
-        typer.echo(_json.dumps({"comparisons": found}, indent=2))
+        typer.echo(_json.dumps({"comparisons": comparisons}, indent=2))
 
 
 def _show_pair(pair: Pair, folder: Path | None, in_words: bool, measured: _Measuring) -> dict[str, Any]:
@@ -69,9 +71,9 @@ def _show_pair(pair: Pair, folder: Path | None, in_words: bool, measured: _Measu
     say(typer.style(f"\n{pair.name}", bold=True))
     if pair.before is None or pair.after is None:
         run = "second" if pair.before is None else "first"
-        said = f"only the {run} run has made it: there is nothing to compare it with"
-        say(said)
-        return {"pair": pair.name, "problem": said}
+        problem = f"only the {run} run has made it: there is nothing to compare it with"
+        say(problem)
+        return {"pair": pair.name, "problem": problem}
     names = f"{pair.before.parent.name}/{pair.before.name}", f"{pair.after.parent.name}/{pair.after.name}"
     try:
         comparison = compare(read(pair.before), read(pair.after), names)
@@ -97,13 +99,13 @@ def _show(comparison: Comparison, numbers: Measured | None, path: Path | None, i
             typer.echo(f"drawn in {path}")
 
 
-def _nothing(said: str) -> None:
+def _nothing(text: str) -> None:
     pass
 
 
-def _print(what: RenderableType) -> None:
+def _print(renderable: RenderableType) -> None:
     console = Console(highlight=False)
-    console.print(what, soft_wrap=not console.is_terminal)  # into a pipe no line is wrapped
+    console.print(renderable, soft_wrap=not console.is_terminal)  # into a pipe no line is wrapped
 
 
 def _words(comparison: Comparison, numbers: Measured | None) -> str:

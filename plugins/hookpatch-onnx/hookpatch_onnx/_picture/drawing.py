@@ -25,20 +25,20 @@ def drawing_of(comparison: GraphComparison, measured: Measured | None = None) ->
     """
     union = _Union(comparison)
     folds = folds_of(union.nodes, union.edges)
-    nodes = [{**node, "fold": folds.get(at)} for at, node in enumerate(union.nodes)]
+    nodes = [{**node, "fold": folds.get(index)} for index, node in enumerate(union.nodes)]
     places = []
     for number, place in enumerate(comparison.places):
-        members = [union.of[0][one] for one in place.lost] + [union.of[1][one] for one in place.gained]
+        members = [union.of[0][index] for index in place.lost] + [union.of[1][index] for index in place.gained]
         lost, gained = place.pattern
         label = comparison.label_of(place)
-        found: dict[str, Any] = {"lost": lost, "gained": gained, "by": place.by, "label": label, "nodes": members}
+        entry: dict[str, Any] = {"lost": lost, "gained": gained, "by": place.by, "label": label, "nodes": members}
         if measured is not None and measured.places:
-            found["measure"] = _measure(measured.places[number])
-        places.append(found)
+            entry["measure"] = _measure(measured.places[number])
+        places.append(entry)
         for member in members:
             nodes[member]["place"] = number
-    for number, one in ((measured and measured.changed) or {}).items():
-        nodes[union.of[0][number]]["measure"] = _measure(one)
+    for number, measure in ((measured and measured.changed) or {}).items():
+        nodes[union.of[0][number]]["measure"] = _measure(measure)
     return {
         "title": comparison.title,
         "counts": {
@@ -58,8 +58,8 @@ def drawing_of(comparison: GraphComparison, measured: Measured | None = None) ->
     }
 
 
-def _measure(one: Measure) -> dict[str, Any]:
-    return {"effect": one.effect, "words": one.words, "at": one.at}
+def _measure(measure: Measure) -> dict[str, Any]:
+    return {"effect": measure.effect, "words": measure.words, "at": measure.at}
 
 
 @final
@@ -80,27 +80,27 @@ class _Union:
         self._inputs: Final[tuple[dict[str, int], dict[str, int]]] = ({}, {})
         self._outputs: Final[tuple[dict[str, int], dict[str, int]]] = ({}, {})
         self._add_ends("input", self._inputs)
-        for number, at in _in_order(comparison):
-            self._add_node(number, at)
+        for number, side in _in_order(comparison):
+            self._add_node(number, side)
         self._add_ends("output", self._outputs)
         self.edges: Final = self._edges()
 
-    def _add(self, **what: Any) -> int:
-        self.nodes.append({"id": len(self.nodes), "place": None, **what})
+    def _add(self, **details: Any) -> int:
+        self.nodes.append({"id": len(self.nodes), "place": None, **details})
         return len(self.nodes) - 1
 
-    def _add_node(self, number: int, at: int) -> None:
+    def _add_node(self, number: int, side: int) -> None:
         comparison = self._comparison
-        node = self._sides[at].nodes[number]
-        details = _details(self._sides[at], node)
-        if at:
+        node = self._sides[side].nodes[number]
+        details = _details(self._sides[side], node)
+        if side:
             self.of[1][number] = self._add(
                 op=node.op, state="gained", kind="node", before=None, after=details, differences=[]
             )
             return
-        other = comparison.matches.get(number)
-        theirs = None if other is None else _details(comparison.after, comparison.after.nodes[other])
-        state = "lost" if other is None else "changed" if number in comparison.changed else "same"
+        match = comparison.matches.get(number)
+        theirs = None if match is None else _details(comparison.after, comparison.after.nodes[match])
+        state = "lost" if match is None else "changed" if number in comparison.changed else "same"
         self.of[0][number] = self._add(
             op=node.op,
             state=state,
@@ -109,8 +109,8 @@ class _Union:
             after=None if theirs == details else theirs,
             differences=list(comparison.changed.get(number, ())),
         )
-        if other is not None:
-            self.of[1][other] = self.of[0][number]
+        if match is not None:
+            self.of[1][match] = self.of[0][number]
 
     def _add_ends(self, kind: str, numbers: tuple[dict[str, int], dict[str, int]]) -> None:
         """Add the inputs or outputs of the graphs, paired by name, the rest by position."""
@@ -128,7 +128,7 @@ class _Union:
             differs = values[0] is not None and values[1] is not None and not same_type(values[0], values[1])
             state = "gained" if mine is None else "lost" if its is None else "changed" if differs else "same"
             types = [f"{values[0].type} → {values[1].type}"] if differs and values[0] and values[1] else []
-            here = self._add(
+            index = self._add(
                 op=mine or its,
                 state=state,
                 kind=kind,
@@ -138,54 +138,56 @@ class _Union:
             )
             for name, numbered in zip((mine, its), numbers, strict=True):
                 if name is not None:
-                    numbered[name] = here
+                    numbered[name] = index
 
     def _edges(self) -> list[list[Any]]:
         edges: dict[tuple[int, int], list[Any]] = {}
-        for at, graph in enumerate(self._sides):
-            for start, end, kind in self._edges_of(at, graph):
+        for side, graph in enumerate(self._sides):
+            for start, end, kind in self._edges_of(side, graph):
                 edge = edges.setdefault((start, end), [start, end, kind, False, False])
-                edge[3 + at] = True
+                edge[3 + side] = True
         return list(edges.values())
 
-    def _edges_of(self, at: int, graph: Graph) -> Iterator[tuple[int, int, str]]:
+    def _edges_of(self, side: int, graph: Graph) -> Iterator[tuple[int, int, str]]:
         def source(name: str) -> int | None:
             value = graph.values[name]
-            return self._inputs[at].get(name) if value.producer is None else self.of[at][value.producer]
+            return self._inputs[side].get(name) if value.producer is None else self.of[side][value.producer]
 
         for node in graph.nodes:
             for name in filter(None, node.inputs):
                 if (start := source(name)) is not None:
-                    yield start, self.of[at][node.index], graph.values[name].type
+                    yield start, self.of[side][node.index], graph.values[name].type
         for name in graph.outputs:
             if (start := source(name)) is not None:
-                yield start, self._outputs[at][name], graph.values[name].type
+                yield start, self._outputs[side][name], graph.values[name].type
 
 
 def _in_order(comparison: GraphComparison) -> Iterator[tuple[int, int]]:
     """Yield the nodes of the union in topological order: the number, and 0 or 1 for the graph."""
-    there = {other: one for one, other in comparison.matches.items()}
-    seen: set[tuple[int, int]] = set()
+    counterparts = {match: index for index, match in comparison.matches.items()}
+    visited: set[tuple[int, int]] = set()
 
-    def needs(number: int, at: int) -> Iterator[tuple[int, int]]:
-        graph = (comparison.before, comparison.after)[at]
+    def needs(number: int, side: int) -> Iterator[tuple[int, int]]:
+        graph = (comparison.before, comparison.after)[side]
         for name in filter(None, graph.nodes[number].inputs):
             producer = graph.values[name].producer
             if producer is not None:
-                yield (there[producer], 0) if at and producer in there else (producer, at)
+                yield (counterparts[producer], 0) if side and producer in counterparts else (producer, side)
 
     for end in [(node.index, 0) for node in comparison.before.nodes] + [(node.index, 1) for node in comparison.gained]:
         stack = [(end, False)]
         while stack:
-            (number, at), is_done = stack.pop()
+            (number, side), is_done = stack.pop()
             if is_done:
-                yield number, at
-            elif (number, at) not in seen:
-                seen.add((number, at))
-                stack.append(((number, at), True))
-                stack += [(one, False) for one in needs(number, at) if one not in seen]
-                if not at and number in comparison.matches:
-                    stack += [(one, False) for one in needs(comparison.matches[number], 1) if one not in seen]
+                yield number, side
+            elif (number, side) not in visited:
+                visited.add((number, side))
+                stack.append(((number, side), True))
+                stack += [(needed, False) for needed in needs(number, side) if needed not in visited]
+                if not side and number in comparison.matches:
+                    stack += [
+                        (needed, False) for needed in needs(comparison.matches[number], 1) if needed not in visited
+                    ]
 
 
 def _details(graph: Graph, node: Node) -> dict[str, Any]:

@@ -26,25 +26,25 @@ def folds_of(nodes: Sequence[Mapping[str, Any]], edges: Sequence[Sequence[Any]])
             is_seen[start] = is_seen[end] = True
     for kind in ("input", "output"):
         ends = [node["id"] for node in nodes if node["kind"] == kind]
-        for at in ends if len(ends) <= _FEW_ENDS else ():
-            is_seen[at] = True
+        for index in ends if len(ends) <= _FEW_ENDS else ():
+            is_seen[index] = True
     depth = [0] * count
-    for at in range(count):
-        for end in following[at]:
-            depth[end] = max(depth[end], depth[at] + is_seen[at])
-    for at in reversed(range(count)):  # a node without inputs gets the depth of its first user, not depth 0
-        if not depth[at] and not is_seen[at] and following[at]:
-            depth[at] = min(depth[end] for end in following[at])
+    for index in range(count):
+        for end in following[index]:
+            depth[end] = max(depth[end], depth[index] + is_seen[index])
+    for index in reversed(range(count)):  # a node without inputs gets the depth of its first user, not depth 0
+        if not depth[index] and not is_seen[index] and following[index]:
+            depth[index] = min(depth[end] for end in following[index])
     near: dict[int, list[int]] = defaultdict(list)
     for start, end, *_ in edges:
         if not is_seen[start] and not is_seen[end] and depth[start] == depth[end]:
             near[start].append(end)
             near[end].append(start)
     folds: dict[int, int] = {}
-    for at in range(count):
-        if at in folds or is_seen[at]:
+    for index in range(count):
+        if index in folds or is_seen[index]:
             continue
-        run = _reached(at, near)
+        run = _reached(index, near)
         if len(run) >= _RUN:
             number = len(set(folds.values()))
             folds.update(dict.fromkeys(run, number))
@@ -52,10 +52,10 @@ def folds_of(nodes: Sequence[Mapping[str, Any]], edges: Sequence[Sequence[Any]])
 
 
 def _reached(start: int, near: Mapping[int, Iterable[int]]) -> set[int]:
-    found, waiting = {start}, [start]
+    reached, waiting = {start}, [start]
     while waiting:
-        for one in near.get(waiting.pop(), ()):
-            if one not in found:
-                found.add(one)
-                waiting.append(one)
-    return found
+        for neighbour in near.get(waiting.pop(), ()):
+            if neighbour not in reached:
+                reached.add(neighbour)
+                waiting.append(neighbour)
+    return reached

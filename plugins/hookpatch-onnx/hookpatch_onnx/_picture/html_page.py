@@ -60,8 +60,8 @@ def data_of(comparison: Comparison, measured: Measured | None = None) -> dict[st
         "ops": comparison.ops(),
         "model": list(comparison.model),
         "graphs": [
-            {**drawing_of(graph, None if at else measured), "isEmpty": graph.is_empty}
-            for at, graph in enumerate(comparison.graphs)
+            {**drawing_of(graph, None if index else measured), "isEmpty": graph.is_empty}
+            for index, graph in enumerate(comparison.graphs)
         ],
         **({} if measured is None else _numbers(measured)),
     }
@@ -72,16 +72,17 @@ def _numbers(measured: Measured) -> dict[str, Any]:
         "words": measured.weights.words,
         "changes": [
             {
-                "kind": one.kind,
-                "name": one.name,
-                "type": one.type,
-                "distance": one.distance and one.distance.words,
+                "kind": change.kind,
+                "name": change.name,
+                "type": change.type,
+                "distance": change.distance and change.distance.words,
             }
-            for one in measured.weights.changes
+            for change in measured.weights.changes
         ],
     }
     outputs = [
-        {"name": name, "effect": one.effect, "words": one.words} for name, one in (measured.outputs or {}).items()
+        {"name": name, "effect": measure.effect, "words": measure.words}
+        for name, measure in (measured.outputs or {}).items()
     ]
     return {"weights": weights, "run": {"seed": measured.seed, "inputs": measured.inputs, "outputs": outputs}}
 

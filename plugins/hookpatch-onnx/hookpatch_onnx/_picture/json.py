@@ -20,7 +20,7 @@ def as_json(comparison: Comparison, measured: Measured | None = None) -> dict[st
         "patches": {"before": list(comparison.patches[0]), "after": list(comparison.patches[1])},
         "ops": {op: {"before": before, "after": after} for op, (before, after) in comparison.ops().items()},
         "model": list(comparison.model),
-        "graphs": [_graph(graph, None if at else measured) for at, graph in enumerate(comparison.graphs)],
+        "graphs": [_graph(graph, None if index else measured) for index, graph in enumerate(comparison.graphs)],
         **({} if measured is None else _measured(measured)),
     }
 
@@ -30,32 +30,34 @@ def _measured(measured: Measured) -> dict[str, Any]:
         "equal": measured.weights.equal,
         "changes": [
             {
-                "kind": one.kind,
-                "before": one.before,
-                "after": one.after,
-                "type": one.type,
-                "distance": None if one.distance is None else _distance(one.distance),
+                "kind": change.kind,
+                "before": change.before,
+                "after": change.after,
+                "type": change.type,
+                "distance": None if change.distance is None else _distance(change.distance),
             }
-            for one in measured.weights.changes
+            for change in measured.weights.changes
         ],
     }
     if measured.seed is None:
         return {"weights": weights}
-    outputs = {name: _measure(one) for name, one in (measured.outputs or {}).items()}
+    outputs = {name: _measure(measure) for name, measure in (measured.outputs or {}).items()}
     run = {"seed": measured.seed, "inputs": dict(measured.inputs or {}), "outputs": outputs}
     return {"weights": weights, "run": run}
 
 
 def _measure(measure: Measure) -> dict[str, Any]:
-    behind, incoming = (None if one is None else _distance(one) for one in (measure.behind, measure.incoming))
+    behind, incoming = (
+        None if distance is None else _distance(distance) for distance in (measure.behind, measure.incoming)
+    )
     return {"effect": measure.effect, "behind": behind, "incoming": incoming, "at": measure.at and list(measure.at)}
 
 
-def _distance(one: Distance) -> dict[str, Any]:
+def _distance(distance: Distance) -> dict[str, Any]:
     """Return a distance; an infinite one is a word, since JSON has no infinity."""
-    numbers = {"largest": one.largest, "relative": one.relative}
-    found = {name: number if math.isfinite(number) else "infinite" for name, number in numbers.items()}
-    return {"verdict": one.verdict, **found}
+    numbers = {"largest": distance.largest, "relative": distance.relative}
+    values = {name: number if math.isfinite(number) else "infinite" for name, number in numbers.items()}
+    return {"verdict": distance.verdict, **values}
 
 
 def _graph(graph: GraphComparison, measured: Measured | None) -> dict[str, Any]:
@@ -82,9 +84,9 @@ def _graph(graph: GraphComparison, measured: Measured | None) -> dict[str, Any]:
                 "lost": [_node(node) for node in graph.nodes_of(place)[0]],
                 "gained": [_node(node) for node in graph.nodes_of(place)[1]],
                 "by": list(place.by),
-                **({"measure": _measure(places[at])} if places else {}),
+                **({"measure": _measure(places[index])} if places else {}),
             }
-            for at, place in enumerate(graph.places)
+            for index, place in enumerate(graph.places)
         ],
         "ends": list(graph.ends),
         "initializers": list(graph.initializers),

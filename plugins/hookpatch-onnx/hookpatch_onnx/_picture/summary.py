@@ -27,14 +27,14 @@ def summary(comparison: Comparison, measured: Measured | None = None) -> Rendera
     if comparison.is_empty:
         graph = comparison.graphs[0]
         renamed = f"; {_nodes(graph.renamed)} renamed" if graph.renamed else ""
-        said = Text(f"no difference: {_nodes(len(graph.matches))} in both{renamed}", style="green")
-        return Group(*parts, said, *_numbers(measured))
+        verdict = Text(f"no difference: {_nodes(len(graph.matches))} in both{renamed}", style="green")
+        return Group(*parts, verdict, *_numbers(measured))
     parts += [_counts(graph) for graph in comparison.graphs if not graph.title or not graph.is_empty]
     parts += _numbers(measured)
     if comparison.ops():
         parts += [Text(), _ops(comparison)]
-    for at, graph in enumerate(comparison.graphs):
-        parts += _graph(graph, None if at else measured)
+    for index, graph in enumerate(comparison.graphs):
+        parts += _graph(graph, None if index else measured)
     parts += map(_also, comparison.model)
     return Group(*parts)
 
@@ -48,9 +48,9 @@ def _patches(comparison: Comparison) -> Iterator[Text]:
 
 
 def _counts(graph: GraphComparison) -> Text:
-    said = f"{graph.title}: " if graph.title else ""
+    prefix = f"{graph.title}: " if graph.title else ""
     changed = len(graph.changed)
-    text = Text(f"{said}{_nodes(len(graph.before.nodes))} → {len(graph.after.nodes)}: ")
+    text = Text(f"{prefix}{_nodes(len(graph.before.nodes))} → {len(graph.after.nodes)}: ")
     text.append(f"{len(graph.matches) - changed} as they were")
     if graph.renamed:
         text.append(f" ({graph.renamed} renamed)", style="dim")
@@ -86,17 +86,21 @@ def _numbers(measured: Measured | None) -> Iterator[Text]:
     if measured.outputs is not None:
         inputs = ", ".join(f"{name} {kind}" for name, kind in (measured.inputs or {}).items())
         yield Text(f"run on one input, seed {measured.seed}: {inputs}; distances are relative to the largest value")
-        for name, one in list(measured.outputs.items())[:_LINES]:
-            yield _also(f"output '{name}' ").append(one.words, style=_STYLES[one.effect])
+        for name, measure in list(measured.outputs.items())[:_LINES]:
+            yield _also(f"output '{name}' ").append(measure.words, style=_STYLES[measure.effect])
     yield Text(f"weights: {measured.weights.words}")
     groups: dict[str, list[str]] = defaultdict(list)
-    for change in sorted(measured.weights.changes, key=lambda one: -one.distance.relative if one.distance else 1):
+    for change in sorted(
+        measured.weights.changes, key=lambda weight: -weight.distance.relative if weight.distance else 1
+    ):
         apart = f" {change.distance.words}" if change.distance else ""
         groups[f"{change.type}: {change.kind}{apart}"].append(change.name)
-    for said, names in list(groups.items())[:_LINES]:
-        yield _also(f"{len(names)} {said}").append(f"  ({', '.join(names[:3])}{', …' * (len(names) > 3)})", style="dim")
-    if (more := len(groups) - _LINES) > 0:
-        yield _also(f"and {more} more kind{'s' * (more > 1)} of weights")
+    for description, names in list(groups.items())[:_LINES]:
+        yield _also(f"{len(names)} {description}").append(
+            f"  ({', '.join(names[:3])}{', …' * (len(names) > 3)})", style="dim"
+        )
+    if (omitted := len(groups) - _LINES) > 0:
+        yield _also(f"and {omitted} more kind{'s' * (omitted > 1)} of weights")
 
 
 def _effect(measures: Sequence[Measure]) -> Text:
@@ -104,7 +108,9 @@ def _effect(measures: Sequence[Measure]) -> Text:
     if not measures:
         return Text()
     order = list(_STYLES)
-    worst = max(measures, key=lambda one: (order.index(one.effect), one.behind.relative if one.behind else 0))
+    worst = max(
+        measures, key=lambda measure: (order.index(measure.effect), measure.behind.relative if measure.behind else 0)
+    )
     return Text(f"  {worst.words}", style=_STYLES[worst.effect])
 
 
@@ -115,14 +121,14 @@ def _graph(graph: GraphComparison, measured: Measured | None) -> Iterator[Render
     yield Text(f"\nin {graph.title}" if graph.title else "", style="bold" if graph.title else "")
     measures: dict[Hashable, list[Measure]] = defaultdict(list)
     by_pattern: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for at, place in enumerate(graph.places):
+    for number, place in enumerate(graph.places):
         by_pattern[*place.pattern, place.by].append(graph.label_of(place))
         if measured and measured.places:
-            measures[*place.pattern, place.by].append(measured.places[at])
+            measures[*place.pattern, place.by].append(measured.places[number])
     for (was, becomes, by), labels in _most(by_pattern):
-        said = Text.assemble((was, "red"), " → ", (becomes, "green"))
-        said = said.append(f"  by {', '.join(by)}", style="magenta") if by else said
-        yield _line(labels, "place", said.append(_effect(measures[was, becomes, by])))
+        words = Text.assemble((was, "red"), " → ", (becomes, "green"))
+        words = words.append(f"  by {', '.join(by)}", style="magenta") if by else words
+        yield _line(labels, "place", words.append(_effect(measures[was, becomes, by])))
     by_change: dict[tuple[str, str], list[str]] = defaultdict(list)
     for index, lines in graph.changed.items():
         node = graph.before.nodes[index]
@@ -130,12 +136,12 @@ def _graph(graph: GraphComparison, measured: Measured | None) -> Iterator[Render
         if measured and measured.changed:
             measures[node.op, "; ".join(lines)].append(measured.changed[index])
     for (op, change), labels in _most(by_change):
-        said = Text.assemble((op, "yellow"), f"  {change}").append(_effect(measures[op, change]))
-        yield _line(labels, "node", said)
+        words = Text.assemble((op, "yellow"), f"  {change}").append(_effect(measures[op, change]))
+        yield _line(labels, "node", words)
     for kinds, word in ((len(by_pattern), "place"), (len(by_change), "change")):
         if kinds > _LINES:
-            more = kinds - _LINES
-            yield _also(f"and {more} more kind{'s' * (more > 1)} of {word}s")
+            omitted = kinds - _LINES
+            yield _also(f"and {omitted} more kind{'s' * (omitted > 1)} of {word}s")
     for lines in (graph.ends, () if measured else graph.initializers):  # the weights are compared one by one above
         yield from map(_also, lines[:_LINES])
         if len(lines) > _LINES:
@@ -147,10 +153,12 @@ def _most(groups: dict[_Key, list[str]]) -> list[tuple[_Key, list[str]]]:
     return [(key, groups[key]) for key, _ in counts.most_common(_LINES)]
 
 
-def _line(labels: Sequence[str], what: str, said: Text) -> Text:
-    count = f"{len(labels):>4} {what}{'s' * (len(labels) > 1)}"
+def _line(labels: Sequence[str], noun: str, words: Text) -> Text:
+    count = f"{len(labels):>4} {noun}{'s' * (len(labels) > 1)}"
     return (
-        Text(f"{count:<12}").append(said).append(f"  ({', '.join(labels[:3])}{', …' * (len(labels) > 3)})", style="dim")
+        Text(f"{count:<12}")
+        .append(words)
+        .append(f"  ({', '.join(labels[:3])}{', …' * (len(labels) > 3)})", style="dim")
     )
 
 

@@ -34,18 +34,18 @@ def pairs_of(before: Path, after: Path) -> list[Pair]:
         raise PictureError(
             f"{before} and {after}", "no model was recorded: neither torch.onnx.export nor onnxsim.simplify was called"
         )
-    found: list[tuple[str, Pair]] = []
+    pairs: list[tuple[str, Pair]] = []
     for kind in ours.keys() | theirs.keys():
         couples = list(zip_longest(ours.get(kind, ()), theirs.get(kind, ())))
-        for index, (one, other) in enumerate(couples, 1):
+        for index, (our_path, their_path) in enumerate(couples, 1):
             name = kind if len(couples) == 1 else f"{kind}-{index}"
-            first = one or other
-            found.append((first.name, Pair(name, one, other)))
-    return [pair for _, pair in sorted(found)]
+            first = our_path or their_path
+            pairs.append((first.name, Pair(name, our_path, their_path)))
+    return [pair for _, pair in sorted(pairs)]
 
 
 def _by_kind(folder: Path) -> dict[str, list[Path]]:
-    found: dict[str, list[Path]] = defaultdict(list)
+    paths: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(folder.glob("*.onnx")):
-        found[path.stem.partition("-")[2] or path.stem].append(path)
-    return found
+        paths[path.stem.partition("-")[2] or path.stem].append(path)
+    return paths

@@ -36,15 +36,15 @@ def recorder(folder: str) -> Iterator[hookpatch.Patch]:
 
     def export(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         program = wrapped(*args, **kwargs)
-        made = program if program is not None else kwargs.get("f", args[2] if len(args) > 2 else None)
-        _keep(folder, EXPORTED, made)
+        exported = program if program is not None else kwargs.get("f", args[2] if len(args) > 2 else None)
+        _keep(folder, EXPORTED, exported)
         return program
 
     def simplify(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _keep(folder, INTO, kwargs.get("model", args[0] if args else None))
-        found = wrapped(*args, **kwargs)
-        _keep(folder, SIMPLIFIED, found[0] if isinstance(found, tuple) else found)
-        return found
+        result = wrapped(*args, **kwargs)
+        _keep(folder, SIMPLIFIED, result[0] if isinstance(result, tuple) else result)
+        return result
 
     why, upstream = "the models are to be looked at", "no issue: nothing is wrong there, and nothing is changed"
     yield hookpatch.wrap(
@@ -67,9 +67,9 @@ def recorder(folder: str) -> Iterator[hookpatch.Patch]:
     )
 
 
-def _keep(folder: str, kind: str, made: Any) -> None:
+def _keep(folder: str, kind: str, source: Any) -> None:
     try:
-        model = _model_of(made)
+        model = _model_of(source)
         model.metadata_props.add(key=PATCHES, value=",".join(_called()))
         Path(folder).mkdir(parents=True, exist_ok=True)
         _write(Path(folder), kind, model.SerializeToString())
@@ -79,19 +79,19 @@ def _keep(folder: str, kind: str, made: Any) -> None:
         )
 
 
-def _model_of(made: Any) -> onnx.ModelProto:
+def _model_of(source: Any) -> onnx.ModelProto:
     """Return a copy, without weights, of a model that a program made or passed on."""
     import onnx
 
     from hookpatch_onnx._model.read import parse, pruned, read
 
-    if isinstance(made, onnx.ModelProto):
-        return pruned(made)
-    if isinstance(made, (str, os.PathLike)):
-        return read(made)
-    if isinstance(made, io.BytesIO):
-        return parse(made.getbuffer(), "what was written")
-    return pruned(_of_program(made))
+    if isinstance(source, onnx.ModelProto):
+        return pruned(source)
+    if isinstance(source, (str, os.PathLike)):
+        return read(source)
+    if isinstance(source, io.BytesIO):
+        return parse(source.getbuffer(), "what was written")
+    return pruned(_of_program(source))
 
 
 def _of_program(program: Any) -> onnx.ModelProto:

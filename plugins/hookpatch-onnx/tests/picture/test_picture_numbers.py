@@ -14,7 +14,7 @@ import onnx
 import pytest
 from hookpatch_onnx._compare.compare import compare
 from hookpatch_onnx._measure.distance import distance
-from hookpatch_onnx._measure.inputs import feeds_of, given_in
+from hookpatch_onnx._measure.inputs import arrays_in, feeds_of
 from hookpatch_onnx._measure.measured import Measured, measure
 from hookpatch_onnx._model.read import read
 from hookpatch_onnx._picture.html_page import data_of
@@ -205,7 +205,7 @@ def test_given_inputs_are_used(tmp_path: Path) -> None:
     most = numpy_helper.from_array(numpy.array(100, numpy.float32), "most")
     before, after = made(tmp_path / "a.onnx", [node("Identity", ["x"], ["y"])]), made(tmp_path / "b.onnx", clip, [most])
     numpy.savez(tmp_path / "in.npz", x=numpy.full((2, 8), 500, numpy.float32))
-    given = given_in(tmp_path / "in.npz")
+    given = arrays_in(tmp_path / "in.npz")
     assert [effects(measured(before, after)), effects(measured(before, after, **given))] == [["equal"], ["differs"]]
 
 
@@ -232,7 +232,7 @@ def test_what_cannot_be_measured_is_told(tmp_path: Path, monkeypatch: pytest.Mon
         assert str(failed.value).startswith(said)
     (tmp_path / "no.npz").write_text("no")
     with pytest.raises(ModelRunError, match=r"no\.npz cannot be measured: is not a \.npz file of arrays: "):
-        given_in(tmp_path / "no.npz")
+        arrays_in(tmp_path / "no.npz")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ModelRunError) as failed:
         measured(plain, plain)
