@@ -20,7 +20,9 @@ from hookpatch._engine.patch.target import Target
 from hookpatch._engine.site.sites import patched
 from hookpatch._engine.slots.function import FunctionSlot
 from hookpatch._session.ledger import Entry, Requested, compare
-from hookpatch._session.session import Also, Session, look_again, open_sessions
+from hookpatch._session.session import Session, open_sessions
+from hookpatch._session.span.also import Also
+from hookpatch._session.span.leftovers import look_again
 from hookpatch.errors import HookpatchError, HookpatchWarning, TargetSyntaxError
 
 State: TypeAlias = Literal["applied", "skipped", "failed", "waiting"]

@@ -28,7 +28,7 @@ from hookpatch._plugins import notify
 from hookpatch._processes.payload import Item, NotCarried, pack, unpacked
 from hookpatch._session.ledger import Requested
 from hookpatch._session.load import load, load_drift
-from hookpatch._session.session import Also
+from hookpatch._session.span.also import Also
 from hookpatch.errors import HookpatchError
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from hookpatch._processes.starts import MODULES, PROCESSES, PROGRAM, Launch, Lis
 from hookpatch._session.ledger import Requested
 from hookpatch._session.lifecycle.lifecycle import Policy
 from hookpatch._session.load import load, load_drift, switched_on
-from hookpatch._session.session import Also, Session
+from hookpatch._session.session import Session
+from hookpatch._session.span.also import Also
 from hookpatch.errors import HookpatchError, NotCarriedError, NotCarriedWarning, for_stderr
 
 if TYPE_CHECKING:

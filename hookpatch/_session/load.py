@@ -13,7 +13,8 @@ from hookpatch._engine.patch.describe import a_kind
 from hookpatch._plugins import notify
 from hookpatch._plugins.relations import check
 from hookpatch._session.ledger import Requested
-from hookpatch._session.session import Also, Session, open_sessions
+from hookpatch._session.session import Session, open_sessions
+from hookpatch._session.span.also import Also
 from hookpatch.errors import SettingError
 
 if TYPE_CHECKING:

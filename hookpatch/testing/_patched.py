@@ -136,7 +136,7 @@ class _Span:
     def begin(self) -> None:
         """Record the owners, and open the session."""
         try:
-            for index, requested in enumerate(self.session._asked):
+            for index, requested in enumerate(self.session._requests):
                 self._watch(index, requested)
             self.session.open()
         except BaseException:

@@ -363,7 +363,7 @@ def test_session_that_another_thread_does_not_finish_opening(
     vendor: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two threads waiting for each other end with an error in a thread."""
-    monkeypatch.setattr("hookpatch._session.session._PATIENCE", 0.2)
+    monkeypatch.setattr("hookpatch._session.span.opening._PATIENCE", 0.2)
     started, go_on = threading.Event(), threading.Event()
 
     def slow(original: int) -> int:

@@ -1,0 +1,173 @@
+"""Enter a session again on the road: no lock is taken, no lifecycle and no entry is made, if all patches fit as before.
+
+Anything unusual returns False before a change: then the session opens and closes with locks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from time import time
+from typing import Final, Literal
+from weakref import ref
+
+from hookpatch._bootstrap import environment, imports, interpreters, interrupts
+from hookpatch._bootstrap.interrupts import Turn, held, operations, road
+from hookpatch._engine.site.late_restore import waiting
+from hookpatch._engine.site.site import Site, covered
+from hookpatch._plugins import notify
+from hookpatch._plugins.notify import Hearer, hearers, hosts
+from hookpatch._session.ledger import listeners
+from hookpatch._session.lifecycle.prepared import Prepared, prepared
+from hookpatch._session.span.leftovers import dead, note_dead, opened, postponed
+from hookpatch._session.span.opening import OpeningSession
+from hookpatch._session.span.state import numbers
+
+interrupts.takers.add(__file__)
+# Modules that can keep a block off the road, each with a function that returns True while the module does not.
+_DISTURBING: Final = {notify.LIBRARY: notify.is_heard, **dict.fromkeys(interpreters.MODULES, interpreters.is_alone)}
+
+
+class SessionAgain(OpeningSession):
+    """A session that can be entered again on the road.
+
+    The road is one note of frame, session and entrance. Who finds the note of an interrupted frame calls ``finish``.
+    """
+
+    # --- a block of the user
+
+    def _enter_again(self, entrance: object) -> bool:
+        """Open the session with the prepared patches of the last time; return False if a patch may not fit.
+
+        No lock is taken, and no lifecycle and no entry is made: ``slow_down`` makes lifecycles and entries on demand.
+        """
+        # The frame is in no variable: a frame holding itself would keep an interrupted call alive.
+        if road.setdefault(None, (sys._getframe(), self, None))[0] is not sys._getframe():
+            return False
+        try:
+            return not _is_disturbed() and environment.enables_blocks() and self.begin_again(entrance, hearers)
+        except BaseException:
+            self.finish(None)
+            raise
+        finally:
+            del road[None]
+
+    def _leave_again(self, entrance: object) -> bool:
+        """Close a session opened on the road; return False if the session was touched since."""
+        if road.setdefault(None, (sys._getframe(), self, entrance))[0] is not sys._getframe():
+            return False
+        try:
+            if _is_disturbed() or entrance not in self._entrances or not self.may_end_again(hearers):
+                return False
+            self._state = "closing"
+            for also in self._also:
+                if also.end_again is None or not also.end_again(self._number):
+                    self._state = "open"
+                    return False
+            self._restore_again(hearers)
+            return True
+        except BaseException:
+            self.finish(entrance)
+            raise
+        finally:
+            del road[None]
+
+    # --- on the road
+
+    def begin_again(self, entrance: object, heard_by: Sequence[Hearer] = ()) -> bool:
+        """Apply the patches as the last time; change nothing and return False if a patch may not fit. On the road."""
+        if self._state == "open" or not self._is_simple or self._errors:
+            return False
+        if getattr(self._requests[0].patch, "_prepared", None) is None:
+            return False
+        self._number = number = next(numbers)
+        self._state, self._is_fast, self._written = "opening", True, None  # in this order, for ``finish``
+        weak = ref(self, note_dead)
+        place = 0
+        for also in self._also:
+            if also.begin_again is None or not also.begin_again(number):
+                return self.end_again(heard_by)
+        for request in self._requests:
+            preparation: Prepared | None = getattr(request.patch, "_prepared", None)
+            if preparation is None or not preparation.begin(request, number, place, weak):
+                return self.end_again(heard_by)
+            self._undos.append(preparation.undo)
+            place -= 1
+        if heard_by and not all(hearer.begin(self._sites()) for hearer in heard_by):
+            return self.end_again(heard_by)
+        if self._is_listed:
+            opened[number] = weak, self._undos, self._also
+        self._opened_at = time()
+        self._entrances[entrance] = None
+        self._state = "open"
+        return True
+
+    def may_end_again(self, heard_by: Sequence[Hearer] = ()) -> bool:
+        """Return True if the session was opened on the road and not touched since."""
+        if not self._is_fast or self._written is not None or self._errors or len(self._entrances) > 1:
+            return False
+        for request in self._requests:
+            preparation: Prepared | None = getattr(request.patch, "_prepared", None)
+            if preparation is None or preparation.number != self._number or not preparation.may_end():
+                return False
+        return not heard_by or all(hearer.may_end(self._sites()) for hearer in heard_by)
+
+    def end_again(self, heard_by: Sequence[Hearer] = ()) -> Literal[False]:
+        """End the opening or the session of the road, in any state; called again after an interrupt. Return False."""
+        for also in self._also:
+            if also.end_again is None or not also.end_again(self._number):
+                interrupts.begin(partial(also.end, self._number))  # the next look does the part with a lock
+        self._restore_again(heard_by)
+        return False
+
+    def give_up_again(self) -> bool:
+        """End the opening or the session of the road, if any; return False if the end needs a lock."""
+        if self._state == "closed":
+            return True
+        if not self._is_fast or (self._state == "open" and not self.may_end_again()):
+            return False
+        self.end_again()
+        return True
+
+    def _restore_again(self, heard_by: Sequence[Hearer]) -> None:
+        number = self._number
+        for request in reversed(self._requests):
+            preparation: Prepared | None = getattr(request.patch, "_prepared", None)  # as ``prepared``, without a call
+            if preparation is not None and preparation.number == number:
+                preparation.end()
+        for hearer in heard_by:
+            if not hearer.end(sites := self._sites()):
+                interrupts.begin(partial(notify.sites_changed, sites))  # likewise
+        self._undos.clear()
+        opened.pop(number, None)
+        self._closed_at = time()
+        self._entrances.clear()
+        self._is_fast, self._state = False, "closed"
+
+    def _sites(self) -> list[Site]:
+        preparations = [prepared(request.patch) for request in self._requests]
+        return [preparation.site for preparation in preparations if preparation is not None]
+
+    # --- after an interrupt on the road
+
+    def finish(self, entrance: object) -> None:
+        """Restore the patches after an interrupted opening or closing on the road; may be called again.
+
+        ``entrance``: the ending entrance; None for an opening.
+        """
+        if self._state in ("opening", "closing"):
+            self.end_again(hearers)
+        elif self._is_fast and entrance in self._entrances:
+            interrupts.begin(partial(self._give_up, entrance))  # still whole: the next look ends the entrance
+
+    def needs(self, lock: Turn) -> bool:
+        """Return True for the lock of the session, and for the locks of the session's sites."""
+        return self._turns.get(None) is lock or any(site.lock is lock for site in self._sites())
+
+
+def _is_disturbed() -> bool:
+    """Return True if a block may not go on the road now: a lock is held, or work waits for a look at the patches."""
+    if operations or held or postponed or dead or covered or waiting or listeners or hosts:
+        return True
+    return not imports.is_undisturbed(_DISTURBING)

@@ -1,0 +1,96 @@
+"""Close a session with locks, and say at the end what was missed: calls, matches, modules, other interpreters."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from functools import partial
+
+from hookpatch._bootstrap import imports, interrupts
+from hookpatch._bootstrap.interpreters import others
+from hookpatch._engine.site.sites import restore_late
+from hookpatch._session import task
+from hookpatch._session.shortfalls import misspelt, never_called, too_few_calls, too_few_matches
+from hookpatch._session.span.again import SessionAgain
+from hookpatch._session.span.leftovers import finish_interrupted, opened
+from hookpatch._session.span.state import NO_INTERPRETERS
+from hookpatch.errors import (
+    CallsError,
+    HookpatchWarning,
+    NeverCalledWarning,
+    OutlivedWarning,
+    RestoreError,
+    TooFewMatchesWarning,
+    UnknownModuleWarning,
+)
+
+interrupts.takers.add(__file__)
+
+
+class ClosingSession(SessionAgain):
+    """A session that can be closed: the last entrance restores the patches."""
+
+    def _close(self, tells: bool, entrance: object = None) -> None:
+        """End an entrance, the last one if none is given; ``tells``: raise an error and warn about what was missed."""
+        if self._state != "open":
+            finish_interrupted()
+            self._may_stay_new = True  # closed on purpose, not forgotten
+            return
+        ended = entrance or next(reversed(self._entrances), None)
+        self._in_turn(ended, partial(self._close_or_count, tells, ended, is_any=entrance is None))
+
+    def _close_or_count(self, tells: bool, entrance: object, is_any: bool) -> None:
+        if is_any and entrance not in self._entrances:  # another thread has ended the entrance
+            entrance = next(reversed(self._entrances), None)
+        if entrance not in self._entrances:
+            return
+        if len(self._entrances) == 1:
+            self._close_last(tells, entrance)
+        else:
+            self._entrances.pop(entrance, None)
+            if self._scope == "task":
+                task.end(self._number)
+
+    def _close_last(self, tells: bool, entrance: object) -> None:
+        try:
+            self.slow_down()
+            opened.pop(self._number, None)  # else a session under collection would be given up
+            finish_interrupted()
+            if tells:
+                imports.notify_late()
+            self._note_interpreters()
+            keeping = others() - self._plain if self._is_listed else NO_INTERPRETERS
+            entries = self._ledger.entries if tells else ()
+            messages: list[HookpatchWarning] = [*map(NeverCalledWarning, never_called(entries) if self._count else ())]
+            too_few = too_few_calls(entries)
+        finally:
+            self._leave(entrance)
+        restore_late()
+        self._ledger.end()
+        self._ledger.notify()
+        if self._errors:
+            raise RestoreError(self._errors)
+        messages += map(UnknownModuleWarning, misspelt(entries))
+        messages += map(TooFewMatchesWarning, too_few_matches(entries))
+        if keeping and (names := [entry.asked.patch.address for entry in entries if entry.keeps_on]):
+            outlived = _in_words(keeping, f"made inside the block, keeps its patches of {', '.join(names)}")
+            messages.append(OutlivedWarning(outlived))
+        for message in messages:
+            warnings.warn(message, stacklevel=6)
+        if too_few:
+            raise CallsError(too_few)
+
+    def _note_interpreters(self) -> None:
+        """Note the interpreters of this process without the patches, in the entry of each patch."""
+        interpreters = others()
+        plain = self._plain & interpreters if self._plain else NO_INTERPRETERS
+        messages = [_in_words(plain, "made before the block, runs without it")] if plain else []
+        if self._scope == "task" and (late := interpreters - self._plain):  # made later, reads the environment
+            messages.append(_in_words(late, "made beside this block of a task, runs without it"))
+        for entry in self._ledger.entries if messages else ():
+            if entry.state == "applied":
+                entry.warnings = tuple(dict.fromkeys((*entry.warnings, *messages)))
+
+
+def _in_words(interpreters: Iterable[int], relation: str) -> str:
+    return f"interpreter {', '.join(map(str, sorted(interpreters)))} of this process, {relation}"

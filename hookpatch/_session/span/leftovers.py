@@ -1,0 +1,83 @@
+"""Finish what an interrupt or a dropped session leaves: undos, parts, and the postponed work of finalizers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+from weakref import ReferenceType
+
+from hookpatch._bootstrap import imports, interrupts
+from hookpatch._engine.site.sites import restore_late
+from hookpatch._session.span.also import Also
+
+interrupts.takers.add(__file__)
+# By number, each open session with the undos and the parts that end with the session. A dropped session closes itself;
+# after an interrupt the next look does. GIL: changed and copied in one operation each, without a lock.
+opened: Final[dict[int, tuple[ReferenceType[Any], list[Callable[[], object]], Sequence[Also]]]] = {}
+dead: Final[list[object]] = []  # references to collected sessions, which may have left patches
+note_dead: Final = dead.append
+postponed: Final[list[_Postponed]] = []
+
+
+@final
+class _Postponed:
+    """The work of a finalizer that ran in the middle of a change.
+
+    Done when the object is dropped: Python reports an error as the error of a finalizer.
+    """
+
+    __slots__ = ("_act",)
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act: Final = act
+
+    def __del__(self, is_ending: Callable[[], bool] = imports.is_ending) -> None:
+        if not is_ending():
+            self._act()
+
+
+def do_or_postpone(act: Callable[[], object]) -> None:
+    """Do the work of a finalizer, the caller; after the change if the finalizer runs in the middle of a change."""
+    if interrupts.may_hold_a_lock(sys._getframe(1).f_back):
+        postponed.append(_Postponed(act))
+    else:
+        act()
+
+
+def finish_postponed() -> None:
+    """Do the postponed work of finalizers, after each opening and closing."""
+    while postponed:
+        postponed.pop()
+
+
+def finish_interrupted() -> None:
+    """Finish interrupted openings and closings of sessions, and finalizers of dropped sessions."""
+    interrupts.finish_interrupted()
+    finish_postponed()
+    while dead:
+        for number, (weak, undos, parts) in opened.copy().items():
+            if weak() is None:
+                undo_all(undos)
+                for also in parts:
+                    also.end(number)
+                opened.pop(number, None)
+        dead.clear()
+
+
+def undo_all(undos: list[Callable[[], object]]) -> None:
+    """Call all undos, the last first; an undo is removed after its call: an interrupted undo is repeated."""
+    while undos:
+        undo = undos[-1]
+        undo()
+        try:
+            undos.remove(undo)
+        except ValueError:  # another thread has removed the undo
+            continue
+
+
+def look_again() -> None:
+    """Apply patches to modules imported without notice, and restore slots after the end of a foreign value."""
+    finish_interrupted()
+    imports.notify_late()
+    restore_late()

@@ -1,0 +1,157 @@
+"""Open a session with locks: all patches are applied or none. Restore all of them, also after an interrupt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
+
+from hookpatch._bootstrap import environment, interrupts
+from hookpatch._bootstrap.interpreters import others
+from hookpatch._plugins import notify
+from hookpatch._session import task
+from hookpatch._session.ledger import Ledger
+from hookpatch._session.lifecycle.everywhere import look_for_holders
+from hookpatch._session.lifecycle.kinds import lifecycle_of
+from hookpatch._session.lifecycle.lifecycle import Lifecycle
+from hookpatch._session.span.leftovers import finish_postponed, look_again, note_dead, opened, undo_all
+from hookpatch._session.span.state import SessionState, end_all, numbers
+from hookpatch.errors import SessionError
+
+if TYPE_CHECKING:
+    from hookpatch._session.rules import Rule
+
+interrupts.takers.add(__file__)
+_PATIENCE: Final = 60  # seconds, while another thread opens or closes the session
+
+
+class OpeningSession(SessionState):
+    """A session that one thread at a time opens or closes."""
+
+    def _enter(self, entrance: object) -> None:
+        if self._state != "open":
+            look_again()
+        self._in_turn(entrance, partial(self._open_or_count, entrance))
+
+    # --- in turn: one thread at a time
+
+    def _in_turn(self, entrance: object, act: Callable[[], None]) -> None:
+        """Open or close the session while no other thread does; leave if ``act`` is interrupted."""
+        operation = interrupts.begin(partial(self._give_up, entrance))
+        try:
+            if self._take(sys._getframe()):
+                act()
+        except SessionError:  # another thread has the turn, or the restored patches received too few calls
+            raise
+        except BaseException:
+            self._give_up(entrance)
+            raise
+        finally:
+            self._turn.release_for(sys._getframe())
+            interrupts.end(operation)
+            finish_postponed()
+
+    def _take(self, frame: FrameType) -> bool:
+        """Take the turn to open or close; return False for a call amid an opening or closing, from foreign code."""
+        if self._turn.take_for(frame, until=monotonic() + _PATIENCE):
+            return True
+        if self._turn.is_mine:
+            return False
+        raise SessionError(
+            f"{self!r} cannot be entered or left now: another thread has been at it for {_PATIENCE} s; it may wait for "
+            "this thread, as for the import of a module; open another session, made by active()"
+        )
+
+    def _give_up(self, entrance: object) -> None:
+        """End an entrance after an interrupt."""
+        self._take(sys._getframe())
+        try:
+            self._leave(entrance)
+        finally:
+            self._turn.release_for(sys._getframe())
+
+    # --- opened
+
+    def _open_or_count(self, entrance: object) -> None:
+        try:
+            if self._state in ("opening", "closing"):  # interrupted
+                self._restore()
+            self._entrances[entrance] = None
+            if self._state != "open":
+                self._open()
+            elif self._scope == "task":
+                task.begin(self._number)
+        except BaseException as error:
+            self._leave(entrance)
+            for failure in self._errors:
+                error.add_note(f"and while the applied patches were restored: {type(failure).__name__}: {failure}")
+            raise
+
+    def _open(self) -> None:
+        self._written, self._state = Ledger(), "opening"
+        self._errors.clear()
+        self._apply_all()
+        self._state = "open"
+        if self._is_listed:
+            opened[self._number] = ref(self, note_dead), self._undos, self._also
+        self._ledger.notify()
+
+    def _apply_all(self) -> None:
+        self._plain = others()
+        self._number = number = next(numbers)
+        lifecycles = [self._lifecycle(place, request, self._ledger) for place, request in enumerate(self._requests)]
+        if not environment.asks_nothing_of_blocks() and environment.disabled():
+            for lifecycle in lifecycles:
+                lifecycle.skip(f"{environment.DISABLE} is set")
+            return
+        if self._scope == "task":
+            lifecycles += [lifecycle_of(request, (number,), self._ledger, self._policy) for request in task.CARRIERS]
+        for also in self._also:
+            self._undos.append(partial(also.end, number))
+            also.begin(number)
+        values: list[Any] = []
+        self._rules = [lifecycle for lifecycle in lifecycles if not isinstance(lifecycle, Lifecycle)]
+        for lifecycle in lifecycles if len(lifecycles) > 1 or self._rules else ():
+            values += lifecycle.check()  # all before the first is applied; a single patch refuses in time by itself
+        if len(values) > 1:
+            look_for_holders(self._ledger, values)
+        values.clear()  # a filled list would be a holder, too
+        if self._scope == "task":
+            self._undos.append(partial(task.end, number))
+            task.begin(number)
+        begun: list[Lifecycle | Rule] = []
+        self._undos.append(partial(end_all, begun, {}, self._ledger, self._errors))
+        for lifecycle in lifecycles:
+            begun.append(lifecycle)
+            lifecycle.begin()
+        for lifecycle in lifecycles:
+            if isinstance(lifecycle, Lifecycle):
+                lifecycle.run_anew()
+        self._ledger.holders = None
+        for error in notify.sites_changed(site for lifecycle in lifecycles for site in lifecycle.touched):
+            raise error
+
+    # --- restored
+
+    def _leave(self, entrance: object) -> None:
+        """End an entrance: the last restores the patches."""
+        if self._state == "open" and len(self._entrances) > 1:
+            self._entrances.pop(entrance, None)
+        elif entrance in self._entrances:
+            self._restore()
+
+    def _restore(self) -> None:
+        """Restore the applied patches; may be called again after an interrupt."""
+        if self._is_fast:
+            self.slow_down()
+        self._state = "closing"
+        undo_all(self._undos)
+        self._ledger.holders = None
+        self._is_fast = False
+        opened.pop(self._number, None)
+        self._state = "closed"
+        self._entrances.clear()
