@@ -195,9 +195,9 @@ class Ledger:
         for listener in listeners:
             listener(self.entries)
 
-    def open(self, asked: Requested, again: bool = False) -> Entry:
+    def open(self, request: Requested, again: bool = False) -> Entry:
         """Add the first entry of a patch, or a further entry; a match's entry is added behind the rule's entry."""
-        beside = asked if again else asked.rule
+        beside = request if again else request.rule
         entries = self._first if beside is None else self._further.setdefault(id(beside), [])
-        entries.append(entry := Entry(asked))
+        entries.append(entry := Entry(request))
         return entry

@@ -68,18 +68,18 @@ def relations_here() -> dict[Installed, Relations]:
     return {installed: relations for host in hosts for installed, relations in host.relations.items()}
 
 
-def load_drift(given: tuple[str, OnDrift] | None) -> Drift | None:
+def load_drift(lock_and_policy: tuple[str, OnDrift] | None) -> Drift | None:
     """Return the drift check of a session with a lock file; None without a lock file.
 
     Raises:
         SettingError: the lock file cannot be read.
     """
-    if given is None:
+    if lock_and_policy is None:
         return None
     with imports.for_ourselves():
         from hookpatch._engine.lock.drift import drift_from  # likewise
 
-    return drift_from(*given)
+    return drift_from(*lock_and_policy)
 
 
 def session_of_environment() -> Session:
@@ -91,10 +91,10 @@ def session_of_environment() -> Session:
     selection = _selection.from_environment()
     check_config()
     host, by_name = load(selection)
-    asked = [request for requests in by_name.values() for request in requests]
+    requests = [request for of_plugin in by_name.values() for request in of_plugin]
     also = [] if host is None else [switched_on(host, selection.asked_by)]
     drift = load_drift(_selection.lock())
-    return Session(asked, _selection.on_error(), count=environment.counts(), also=also, drift=drift)
+    return Session(requests, _selection.on_error(), count=environment.counts(), also=also, drift=drift)
 
 
 def asked_for(names: Sequence[str], options: Any, asked_by: str) -> Selection:

@@ -17,11 +17,12 @@ from hookpatch._session.session import Session
 class OwnPatches:
     """Sessions of one patch each, by target. Any thread may change the needed targets, at any time."""
 
-    def __init__(self, asked: Callable[[str], Requested], are_listed: bool) -> None:
+    def __init__(self, request_for: Callable[[str], Requested], are_listed: bool) -> None:
         """Take a function that returns the patch for a target; ``are_listed``: reports contain the patches."""
         self._are_listed: Final = are_listed
         self.lock: Final = SiteLock()  # not held while patches are applied
-        self._asked: Final = cache(asked)  # the same patch each time: sessions keep prepared results with a patch
+        # The same patch each time: sessions keep prepared results with a patch.
+        self._request_for: Final = cache(request_for)
         self.sessions: Final[dict[str, Session]] = {}  # by target, while the patch is applied
         self._again: Final[dict[str, Session]] = {}  # by target: to be entered again on the road
         self._opening: Final[set[Session]] = set()  # in opening by a thread: no other thread closes the session
@@ -48,7 +49,7 @@ class OwnPatches:
                 self._again[target] = self.sessions[target]
                 del self.sessions[target]
             for target in targets - self.sessions.keys():
-                session = Session([self._asked(target)], is_listed=self._are_listed)
+                session = Session([self._request_for(target)], is_listed=self._are_listed)
                 begun[target] = self.sessions[target] = session
             self._opening.update(begun.values())
             ended[:] = [session for session in ended if session not in self._opening]

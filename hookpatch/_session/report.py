@@ -177,8 +177,8 @@ def report_of(entries: Iterable[Entry], look: bool = True) -> Report:
     compare(entries)
     if look:
         applied = [entry for entry in entries if entry.state == "applied"]
-        held = [(entry, _held_of(entry)) for entry in applied]
-        _look_for_stale([(entry, thing) for entry, thing in held if is_recognisable(thing)])
+        sought = [(entry, _held_of(entry)) for entry in applied]
+        _look_for_stale([(entry, original) for entry, original in sought if is_recognisable(original)])
         for entry in applied:
             _look_by_name(entry)
             entry.differing = () if entry.differences is None else entry.differences()
@@ -203,21 +203,22 @@ def _look_for_stale(sought: Sequence[tuple[Entry, Any]]) -> None:
         return
     if not sought:
         return
-    stale: dict[int, list[Holder]] = {id(thing): [] for _, thing in sought}
-    put = {id(value) for entry, _ in sought for value in entry.put}  # a derived subclass holds its base
-    for holder in holders([*{id(thing): thing for _, thing in sought}.values()]):
+    stale: dict[int, list[Holder]] = {id(original): [] for _, original in sought}
+    our_values = {id(value) for entry, _ in sought for value in entry.put}  # a derived subclass holds its base
+    for holder in holders([*{id(original): original for _, original in sought}.values()]):
         is_named = holder.root is not None or holder.slot is None
-        if is_named and id(holder.holder) not in put:
+        if is_named and id(holder.holder) not in our_values:
             stale[id(holder.thing)].append(holder)
-    is_of_classes = any(isinstance(thing, type) for _, thing in sought)
-    made = Counter(map(id, map(type, gc.get_objects()))) if is_of_classes else {}
-    for entry, thing in sought:
-        held = [holder for holder in stale[id(thing)] if entry.asked.goes_to(holder.root)]
+    is_of_classes = any(isinstance(original, type) for _, original in sought)
+    instances = Counter(map(id, map(type, gc.get_objects()))) if is_of_classes else {}
+    for entry, original in sought:
+        selected = [holder for holder in stale[id(original)] if entry.asked.goes_to(holder.root)]
         if entry.original is ABSENT and (target := entry.asked.patch.target) is not None:
-            held = [holder for holder in held if _is_of_heir(holder, _owner_of(target))]
+            selected = [holder for holder in selected if _is_of_heir(holder, _owner_of(target))]
         own = set().union(*map(own_places, (entry.asked.patch.change, *entry.put)))
-        names = sorted(_with_count(one, made) for one in held if one.slot is None or one.slot.key not in own)
-        count = made.get(id(thing), 0) if entry.place is None and entry.asked.patch.verb != "wrap" else 0
+        selected = [holder for holder in selected if holder.slot is None or holder.slot.key not in own]
+        names = sorted(_with_count(holder, instances) for holder in selected)
+        count = instances.get(id(original), 0) if entry.place is None and entry.asked.patch.verb != "wrap" else 0
         entry.stale = (*names, *([f"the class of {_living(count)}"] if count else ()))
 
 
@@ -230,10 +231,10 @@ def _is_of_heir(holder: Holder, owner: type) -> bool:
     return any(cls is owner for cls in (*mro(type(of)), *(mro(of) if isinstance(of, type) else ())))
 
 
-def _with_count(holder: Holder, made: Mapping[int, int]) -> str:
+def _with_count(holder: Holder, instances: Mapping[int, int]) -> str:
     """Return the words of a holder; for a subclass with the number of living instances, deeper subclasses included."""
     is_subclass = holder.slot is None and issubclass(type(holder.holder), type)
-    count = sum(made.get(id(cls), 0) for cls in classes(holder.holder)) if is_subclass and made else 0
+    count = sum(instances.get(id(cls), 0) for cls in classes(holder.holder)) if is_subclass and instances else 0
     return f"{describe(holder.holder)} (a subclass, {_living(count)})" if count else holder.words
 
 
@@ -249,11 +250,12 @@ def _look_by_name(entry: Entry) -> None:
     name, owner = target.slot.name, _owner_of(target)
     if isinstance(owner, type) and entry.place is None:
         # The matches of a rule with ``+`` have layers themselves.
-        others = [cls for cls in classes(owner) if not (entry.asked.rule and AttributeSlot(cls, name).key in originals)]
-        found = sorted({describe(cls) for cls in overriding(owner, name, others)})
-        more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
-        said = f"without effect on what overrides it and does not call it: {', '.join(found[:_MOST])}{more}"
-        entry.overridden = said if found else ""
+        is_of_rule = entry.asked.rule is not None
+        subclasses = [cls for cls in classes(owner) if not (is_of_rule and AttributeSlot(cls, name).key in originals)]
+        names = sorted({describe(cls) for cls in overriding(owner, name, subclasses)})
+        further = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+        reason = f"without effect on what overrides it and does not call it: {', '.join(names[:_MOST])}{further}"
+        entry.overridden = reason if names else ""
     if entry.original is not None and not is_recognisable(entry.original) and entry.original is not ABSENT:
         from hookpatch._engine.patch.bound_names import baked_in, bound_from  # parses source, and is rarely needed
 
@@ -277,14 +279,14 @@ def _owner_of(target: Target) -> Any:
 
 
 def _patch_report(entry: Entry, is_first: bool) -> PatchReport:
-    asked, tally = entry.asked, entry.tally
+    request, tally = entry.asked, entry.tally
     calls = None if tally is None else tally.calls
-    of_asked = {name: getattr(asked, name) for name in ("plugin", "distribution", "stays")}
-    of_patch = {name: getattr(asked.patch, name) for name in _OF_PATCH}
+    of_request = {name: getattr(request, name) for name in ("plugin", "distribution", "stays")}
+    of_patch = {name: getattr(request.patch, name) for name in _OF_PATCH}
     of_entry = {name: getattr(entry, name) for name in _OF_ENTRY}
     of_entry["warnings"] = entry.doubts
-    notes = _notes(asked.home) if is_first and asked.home is not None else ()
-    return PatchReport(target=asked.patch.address, calls=calls, notes=notes, **of_asked, **of_patch, **of_entry)
+    notes = _notes(request.home) if is_first and request.home is not None else ()
+    return PatchReport(target=request.patch.address, calls=calls, notes=notes, **of_request, **of_patch, **of_entry)
 
 
 def _notes(home: str) -> tuple[str, ...]:

@@ -36,17 +36,17 @@ class Rule:
     """
 
     def __init__(
-        self, asked: Requested, ledger: Ledger, policy: Policy, make: Callable[[Requested], Lifecycle]
+        self, request: Requested, ledger: Ledger, policy: Policy, make: Callable[[Requested], Lifecycle]
     ) -> None:
-        assert asked.patch.target is not None  # a rule has a target
-        self._asked: Final = asked
-        self._patch: Final = asked.patch
-        self._target: Final = asked.patch.target
+        assert request.patch.target is not None  # a rule has a target
+        self._request: Final = request
+        self._patch: Final = request.patch
+        self._target: Final = request.patch.target
         self._ledger: Final = ledger
         self._policy: Final = policy
         self._make: Final = make
-        self._entry: Final[Entry] = ledger.open(asked)
-        self._bounds: Final = bounds_of(asked.patch.matches, asked.patch.required)
+        self._entry: Final[Entry] = ledger.open(request)
+        self._bounds: Final = bounds_of(request.patch.matches, request.patch.required)
         self._spreads: Final = any(isinstance(step, Subclasses) for step in self._target.steps)
         self._matches: Final[dict[tuple[Any, ...], tuple[Patch, Lifecycle]]] = {}  # by the key of the slot
         self._claims: Final[dict[tuple[Any, ...], object]] = {}  # by key: two threads share a slot's lifecycle
@@ -72,7 +72,7 @@ class Rule:
     def check(self) -> list[Any]:
         """Raise like ``begin`` if a required match cannot be patched; change nothing. Return as ``Lifecycle.check``."""
         self._or_refuse(self._open)
-        return [thing for _, lifecycle in [*self._matches.values()] for thing in lifecycle.check()]
+        return [value for _, lifecycle in [*self._matches.values()] for value in lifecycle.check()]
 
     def begin(self) -> None:
         """Patch all present and future matches; raise if a required match cannot be patched."""
@@ -129,13 +129,13 @@ class Rule:
         new = self._new(modules)
         if judges:
             self._judge(len(self._matches) + len(new))
-        found = []
+        matches = []
         for key, patch in new.items():
             if self._claims.setdefault(key, patch) is patch:  # GIL: one operation
-                lifecycle = self._make(self._asked._replace(patch=patch, rule=self._asked))
+                lifecycle = self._make(self._request._replace(patch=patch, rule=self._request))
                 self._matches[key] = patch, lifecycle
-                found.append((key, patch, lifecycle))
-        return found
+                matches.append((key, patch, lifecycle))
+        return matches
 
     def _new(self, modules: Modules) -> dict[tuple[Any, ...], Patch]:
         """Return the patch of each new match in some modules, by the key of its slot.
@@ -156,16 +156,16 @@ class Rule:
                 is_known = match.key in self._matches or match.key in new or match.target in addresses
                 if is_known or _is_being_made(match.target) or self._is_patched_in_place(match):
                     continue
-                made = patch_of(self._patch, match, self._asked.owner)
-                if isinstance(made, str):
-                    self._near[str(match.target)] = made
+                patch_or_reason = patch_of(self._patch, match, self._request.owner)
+                if isinstance(patch_or_reason, str):
+                    self._near[str(match.target)] = patch_or_reason
                 else:
-                    new[match.key] = made
+                    new[match.key] = patch_or_reason
         most = self._bounds.most
         if most is not None and len(self._matches) + len(new) > most:
-            there = [patch for patch, _ in [*self._matches.values()]]
-            problem = too_many(self._patch, [patch.address for patch in (*there, *new.values())], self._bounds)
-            raise MatchesError(self._patch.address, self._asked.owner, problem)
+            patches = [patch for patch, _ in [*self._matches.values()]]
+            problem = too_many(self._patch, [patch.address for patch in (*patches, *new.values())], self._bounds)
+            raise MatchesError(self._patch.address, self._request.owner, problem)
         return new
 
     def _is_patched_in_place(self, match: Match) -> bool:
@@ -179,7 +179,7 @@ class Rule:
         """Raise MatchesError if all modules of the rule are imported, with fewer matches than required."""
         if count < self._bounds.least and self._has_looked and "*" not in str(self._target.module):
             problem = too_few(self._patch, count, self._bounds, [*self._near.items()])
-            raise MatchesError(self._patch.address, self._asked.owner, problem)
+            raise MatchesError(self._patch.address, self._request.owner, problem)
 
     def _begin(self, key: tuple[Any, ...], lifecycle: Lifecycle, act: Callable[[], None]) -> None:
         self._begun[key] = None
@@ -190,7 +190,7 @@ class Rule:
 
     def _arrive(self, module: ModuleType) -> None:
         """Patch the matches in a module executed just now, inside a foreign import."""
-        names = [(name, found) for name, found in modules_of(self._target) if found is module]
+        names = [(name, imported) for name, imported in modules_of(self._target) if imported is module]
         is_base = any(issubclass(type(value), type) and self._is_below(value) for value in [*vars(module).values()])
         if self._is_off or not (names or (self._spreads and is_base)):
             return
@@ -209,7 +209,7 @@ class Rule:
                 return
             new = self._find(modules, judges)
             if self._patch.reach == "everywhere" and len(new) > 1:
-                look_for_holders(self._ledger, [thing for _, _, lifecycle in new for thing in lifecycle.check()])
+                look_for_holders(self._ledger, [value for _, _, lifecycle in new for value in lifecycle.check()])
             for key, patch, lifecycle in new:
                 self._begin(key, lifecycle, partial(lifecycle.arrive, _module_of(patch), late))
             self._ledger.holders = None
@@ -258,16 +258,16 @@ class Rule:
         near = [
             f"{address} {why}" for address, why in [*self._near.items()] if why != REFUSED and not why.startswith(ALIAS)
         ]
-        more = f" and {len(near) - _MOST} more" if len(near) > _MOST else ""
-        return in_words(count) + (f"; no match: {', '.join(near[:_MOST])}{more}" if near else "")
+        further = f" and {len(near) - _MOST} more" if len(near) > _MOST else ""
+        return in_words(count) + (f"; no match: {', '.join(near[:_MOST])}{further}" if near else "")
 
-    def restore(self, errors: list[Exception], touched: list[Site], gone: Gone) -> None:
+    def restore(self, errors: list[Exception], touched: list[Site], copied: Gone) -> None:
         """Remove all layers, past every error; collect as ``Lifecycle.restore``."""
         self._ended = True
         for watch in self._watches:
             watch.cancel()
         for _, lifecycle in reversed([*self._matches.values()]):
-            lifecycle.restore(errors, touched, gone)
+            lifecycle.restore(errors, touched, copied)
         if self._entry.state == "waiting":
             reason = self._entry.reason or f"no module of {self._target.module} was imported"
             self._entry.become("unused", reason)

@@ -15,9 +15,9 @@ _NOWHERE: Final[Mapping[Key, int]] = {}
 def never_called(entries: Sequence[Entry]) -> list[str]:
     """Return, in words, the required applied patches with counted calls that have received no call."""
     return [
-        f"{asked.patch.address} of {asked.owner}: {too_few(calls, 0)}"
-        for asked, calls in _calls(entries)
-        if not calls and asked.patch.required and not asked.patch.required_calls
+        f"{request.patch.address} of {request.owner}: {too_few(calls, 0)}"
+        for request, calls in _calls(entries)
+        if not calls and request.patch.required and not request.patch.required_calls
     ]
 
 
@@ -26,19 +26,19 @@ def too_few_calls(entries: Sequence[Entry], elsewhere: Mapping[Key, int] = _NOWH
 
     ``elsewhere``: the calls of the patches applied in other processes.
     """
-    requiring = {id(asked): asked for asked in map(_asked, entries) if asked.patch.required_calls}
+    requiring = {id(request): request for request in map(_asked, entries) if request.patch.required_calls}
     if not requiring:
         return []
-    here = {id(asked): calls for asked, calls in _calls(entries)}
+    calls_here = {id(request): calls for request, calls in _calls(entries)}
     sums = [
-        (asked, here.get(number, 0) + elsewhere.get(asked.key, 0))
-        for number, asked in requiring.items()
-        if number in here or asked.key in elsewhere
+        (request, calls_here.get(number, 0) + elsewhere.get(request.key, 0))
+        for number, request in requiring.items()
+        if number in calls_here or request.key in elsewhere
     ]
     return [
-        f"{asked.patch.address} of {asked.owner}: {too_few(calls, asked.patch.required_calls)}"
-        for asked, calls in sums
-        if calls < asked.patch.required_calls
+        f"{request.patch.address} of {request.owner}: {too_few(calls, request.patch.required_calls)}"
+        for request, calls in sums
+        if calls < request.patch.required_calls
     ]
 
 
@@ -55,9 +55,9 @@ def never_bound(entries: Sequence[Entry], elsewhere: Collection[Key] = ()) -> li
     """Return, in words, the required patches still waiting for a module and not applied elsewhere."""
     waiting = _in_vain([entry for entry in entries if entry.asked.key not in elsewhere], "waiting")
     return [
-        f"{asked.patch.address} of {asked.owner}: was never applied: "
-        + (hint or f"the program did not import {asked.patch.module}")
-        for asked, hint in waiting
+        f"{request.patch.address} of {request.owner}: was never applied: "
+        + (hint or f"the program did not import {request.patch.module}")
+        for request, hint in waiting
     ]
 
 
@@ -78,21 +78,21 @@ def misspelt(entries: Sequence[Entry]) -> list[str]:
     itself.
     """
     never = [*_in_vain(entries, "unused"), *_in_vain(entries, "waiting")]
-    hints = [(asked, hint) for asked, hint in never if hint] + _never_callers(entries)
-    return [f"{asked.patch.address} of {asked.owner}: {hint}" for asked, hint in hints]
+    hints = [(request, hint) for request, hint in never if hint] + _never_callers(entries)
+    return [f"{request.patch.address} of {request.owner}: {hint}" for request, hint in hints]
 
 
 def _never_callers(entries: Sequence[Entry]) -> list[tuple[Requested, str]]:
     """Return the required patches for callers of a module that does not exist, each with a hint at a similar name."""
-    asked = {id(entry.asked): entry.asked for entry in entries if entry.asked.patch.callers}
-    required = [one for one in asked.values() if one.patch.required]
+    requests = {id(entry.asked): entry.asked for entry in entries if entry.asked.patch.callers}
+    required = [request for request in requests.values() if request.patch.required]
     if not required:
         return []
     with imports.for_ourselves():
         from hookpatch._engine.patch.module_lookup import fixed_part, nearly  # likewise
 
-    named = [(one, name) for one in required for name in map(fixed_part, one.patch.callers) if name]
-    return [(one, f"callers=: {hint}") for one, name in named if (hint := nearly(name))]
+    named = [(request, name) for request in required for name in map(fixed_part, request.patch.callers) if name]
+    return [(request, f"callers=: {hint}") for request, name in named if (hint := nearly(name))]
 
 
 def _in_vain(entries: Sequence[Entry], state: State) -> list[tuple[Requested, str]]:
@@ -106,8 +106,8 @@ def _in_vain(entries: Sequence[Entry], state: State) -> list[tuple[Requested, st
         from hookpatch._engine.patch.module_lookup import nearly  # imported for few sessions
 
     # Of a pattern, the packages before the first ``*``.
-    hints = {module: nearly(module) for module in {str(asked.patch.module) for asked in waited} if module}
-    return [(asked, hints[str(asked.patch.module)]) for asked in waited]
+    hints = {module: nearly(module) for module in {str(request.patch.module) for request in waited} if module}
+    return [(request, hints[str(request.patch.module)]) for request in waited]
 
 
 def _calls(entries: Sequence[Entry]) -> list[tuple[Requested, int]]:
@@ -115,9 +115,9 @@ def _calls(entries: Sequence[Entry]) -> list[tuple[Requested, int]]:
     calls: dict[int, tuple[Requested, int]] = {}
     for entry in entries:
         if entry.state in ("applied", "overwritten") and entry.tally is not None:
-            asked = _asked(entry)
-            before = calls.get(id(asked), (asked, 0))[1]
-            calls[id(asked)] = asked, before + sum(entry.tally.calls.values())
+            request = _asked(entry)
+            before = calls.get(id(request), (request, 0))[1]
+            calls[id(request)] = request, before + sum(entry.tally.calls.values())
     return list(calls.values())
 
 

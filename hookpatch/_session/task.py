@@ -89,9 +89,9 @@ def _submit(wrapped: Callable[..., Any], instance: object, args: tuple[Any, ...]
     numbers = _numbers()
     if not numbers or not args:
         return wrapped(*args, **kwargs)
-    function, *rest = args
+    function, *arguments = args
     # A worker thread started by this call also runs work from outside. Therefore the thread starts without a number.
-    return _inside((), wrapped, partial(_inside, numbers, function), *rest, **kwargs)
+    return _inside((), wrapped, partial(_inside, numbers, function), *arguments, **kwargs)
 
 
 def _inside(numbers: tuple[int, ...], function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

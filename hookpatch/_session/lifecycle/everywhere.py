@@ -11,9 +11,9 @@ from hookpatch._engine.slots.slot import ABSENT, inner
 from hookpatch._session.ledger import Ledger
 
 
-def look_for_holders(ledger: Ledger, things: list[Any]) -> None:
+def look_for_holders(ledger: Ledger, values: list[Any]) -> None:
     """Note the holders of objects in the ledger."""
-    ledger.holders = reach().holders(things)
+    ledger.holders = reach().holders(values)
 
 
 def restore_copies(copied: dict[Site, Former], were_there: frozenset[str], errors: list[Exception]) -> None:

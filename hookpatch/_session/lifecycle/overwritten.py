@@ -19,8 +19,8 @@ def look(site: Site, layer: Layer, before: str | None) -> str | None:
     ``before``: the text to return if the owner raises an error.
     """
     try:
-        seen = site.overwritten_by(layer)
-        return None if seen is None else _in_words(*seen)
+        slot_and_value = site.overwritten_by(layer)
+        return None if slot_and_value is None else _in_words(*slot_and_value)
     except Exception as error:
         if is_interrupt(error):
             raise

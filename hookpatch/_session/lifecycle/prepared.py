@@ -63,12 +63,12 @@ class Prepared:
     def _is_of_its_class(self) -> bool:
         return self._class is None or vars(self.module).get(self._class) is self.site.slot.owner
 
-    def begin(self, asked: Requested, number: int, place: int, session: ReferenceType[Any]) -> bool:
+    def begin(self, request: Requested, number: int, place: int, session: ReferenceType[Any]) -> bool:
         """Apply the patch for a session; return False, with nothing changed, if the stamp does not hold."""
-        if self.number or not self._is_plain or (alone := self.alone or self._made(asked)) is None:
+        if self.number or not self._is_plain or (alone := self.alone or self._made(request)) is None:
             return False
         layer, applied, watch = alone.layer, self.applied, self.watch
-        if layer.plugin != asked.plugin or layer.distribution != asked.distribution:
+        if layer.plugin != request.plugin or layer.distribution != request.distribution:
             return False
         if self._class is not None and not self._is_of_its_class():
             return False
@@ -83,9 +83,9 @@ class Prepared:
         self.number = 0
         return False
 
-    def _made(self, asked: Requested) -> Alone | None:
-        patch = asked.patch
-        layer = Layer(patch, asked.plugin, asked.owner, (), distribution=asked.distribution)
+    def _made(self, request: Requested) -> Alone | None:
+        patch = request.patch
+        layer = Layer(patch, request.plugin, request.owner, (), distribution=request.distribution)
         alone = self.site.alone(layer, self.own)
         if alone is not None:
             self.applied = AppliedLayer(self.site, layer)
@@ -176,8 +176,8 @@ def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> No
     """Note that a patch fits a Python function or a plain value of a module, or of a class of a module."""
     if module is None or type(own) not in _KINDS or type(site.slot) is not AttributeSlot or patch.target is None:
         return
-    kept = prepared(patch)
-    if kept is not None and kept.module is module and kept.site is site and kept.own is own:
+    preparation = prepared(patch)
+    if preparation is not None and preparation.module is module and preparation.site is site and preparation.own is own:
         return
     if patch.requires is None and patch.until is None:
         *way, _ = patch.target.steps
@@ -188,11 +188,11 @@ def keep(patch: Patch, module: ModuleType | None, site: Site, own: object) -> No
 
 def prepared(patch: Patch) -> Prepared | None:
     """Return the results of the last preparation of a patch."""
-    kept: Prepared | None = getattr(patch, "_prepared", None)
-    return kept
+    preparation: Prepared | None = getattr(patch, "_prepared", None)
+    return preparation
 
 
-def keep_request(patch: Patch, children: str, asked: tuple[Requested, ...], also: tuple[Any, ...]) -> None:
+def keep_request(patch: Patch, children: str, requests: tuple[Requested, ...], also: tuple[Any, ...]) -> None:
     """Keep the requests that ``active`` made of a single patch for the next time, if the patch was applied before."""
-    if (kept := prepared(patch)) is not None:
-        kept.requests = {**kept.requests, children: (asked, also)}
+    if (preparation := prepared(patch)) is not None:
+        preparation.requests = {**preparation.requests, children: (requests, also)}
